@@ -1,0 +1,32 @@
+# Everything a newcomer needs: `make test` works from a fresh clone with python3, pip and make.
+PYTHON ?= python3
+BIN    := .venv/bin
+READY  := .venv/.ready
+
+.PHONY: install test check slow bench clean
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
+	@touch $@
+
+test: $(READY)          ## what continuous integration runs: static checks, then all fast tests
+	$(MAKE) --no-print-directory check
+
+check: $(READY)         ## format, lint, types, import contracts, fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -m "not slow" -n 2 --doctest-modules
+
+slow: $(READY)          ## validity simulations at full size (minutes)
+	$(BIN)/pytest -m slow -n 2
+
+bench: $(READY)         ## timings beside the peers; never asserted
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

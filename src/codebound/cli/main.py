@@ -1,0 +1,56 @@
+"""The command line: one file per verb; heavy libraries are imported inside the verb that needs them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from codebound import __version__
+from codebound.cli import bound, data, doctor, train
+from codebound.errors import CodeboundError
+
+app = typer.Typer(
+    name="codebound",
+    help="Compress a trained classifier into a short message; its length bounds the error on new data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"codebound {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options before the verb."""
+
+
+app.command("bound")(bound.bound)
+app.add_typer(data.app, name="data")
+app.command("train")(train.train)
+app.command("doctor")(doctor.doctor)
+
+
+def main() -> None:
+    """Entry point: a failure that a user can cause is one message and an exit code, never a traceback."""
+    try:
+        app()
+    except CodeboundError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)

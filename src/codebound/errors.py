@@ -1,0 +1,33 @@
+"""Every failure a user can cause, as an exception whose text says what to do.
+
+A message has up to four parts: what is wrong, what was found, why it matters, what to do.
+Refusals and vacuous bounds are results, not exceptions.
+"""
+
+
+class CodeboundError(Exception):
+    """Base of all errors raised on purpose; the command line prints it without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(CodeboundError, ValueError):
+    """An argument lies outside its stated range, or two arguments contradict each other."""
+
+    exit_code = 2
+
+
+class DataError(CodeboundError):
+    """A dataset is missing, damaged, of the wrong shape, or not what its checksum says."""
+
+
+class ModelError(CodeboundError):
+    """A network cannot be built, or its weights are missing, of the wrong shape, or not finite."""
+
+
+class UnsupportedLayerError(ModelError):
+    """A network contains a layer or tensor that has no registered view."""
+
+
+class FormatError(CodeboundError):
+    """A file does not follow its format: truncated, too long, or with unknown fields."""

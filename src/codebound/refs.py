@@ -1,0 +1,45 @@
+"""Which theorem each function implements: one entry per ID of docs/references.md."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+Kind = Literal["certificate", "published-form", "algorithm", "measure", "numerics"]
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """A function and the statement it implements."""
+
+    ref: str
+    kind: Kind
+    function: Callable[..., object]
+
+    @property
+    def path(self) -> str:
+        """Dotted path of the function, as docs/references.md prints it."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+
+REGISTRY: dict[str, Implementation] = {}
+
+
+def implements(*refs: str, kind: Kind) -> Callable[[F], F]:
+    """Ties a function to its IDs; tests/test_references.py checks both directions.
+
+    Args:
+        refs: IDs such as ``"C-2"``; each belongs to exactly one function.
+        kind: ``"certificate"`` is true as printed; ``"published-form"`` reproduces a paper and is no
+            guarantee; the others are neither.
+    """
+
+    def register(function: F) -> F:
+        for ref in refs:
+            known = REGISTRY.get(ref)
+            if known is not None and known.path != f"{function.__module__}.{function.__qualname__}":
+                raise ValueError(f"{ref!r} is already implemented by {known.path}.")
+            REGISTRY[ref] = Implementation(ref, kind, function)
+        return function
+
+    return register

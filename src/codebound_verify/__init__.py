@@ -1,0 +1,1 @@
+"""Independent verifier of codebound certificates: shares no code with ``codebound``."""
