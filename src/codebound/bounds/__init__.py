@@ -1,1 +1,1 @@
-
+"""Bounds as pure functions of frozen facts: ``certified`` is true as printed, ``published`` is not."""

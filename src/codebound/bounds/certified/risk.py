@@ -1,0 +1,73 @@
+"""The result of a certified bound, and the assumptions it rests on in words."""
+
+from dataclasses import dataclass
+
+from codebound.facts import Facts, Subject
+from codebound.refs import implements
+
+IID = "The sample is an independent draw from the distribution on which the network will be used."
+CODE_FIRST = (
+    "The code, the helper and its seed were fixed before the sample was seen; "
+    "every choice made afterwards is inside the message and paid for in bits."
+)
+DETERMINISTIC = "The decoder is deterministic, and errors were counted on the network that it returns."
+PREPROCESSING = "Preprocessing uses literal constants, none of them estimated from the sample."
+DISJOINT_BASE = "Any pre-trained start was neither trained nor selected on the sample."
+FRESH = (
+    "The hold-out examples were used for no choice: not for training, not for selection, not for stopping."
+)
+DUPLICATES = "Examples that occur both in the sample and in the test data were looked for and reported."
+PRIOR_SPLIT = "The split ignores the data values; errors were counted on the part that the helper never saw."
+UNLABELLED_FRESH = "The unlabelled inputs are a fresh independent draw, used for no choice."
+BOUNDED_DOMAIN = (
+    "Every input on which f will be used lies in the declared range, which is a fact, not an estimate."
+)
+NORMS_ABOVE = "Norms of the layers are upper bounds, not estimates from below."
+
+
+@implements("C-14", kind="certificate")
+def occam_assumptions() -> tuple[str, ...]:
+    """The assumptions that every Occam certificate prints.
+
+    Example:
+        >>> occam_assumptions()[0][:25]
+        'The sample is an independ'
+    """
+    return (IID, CODE_FIRST, DETERMINISTIC, PREPROCESSING, DISJOINT_BASE, DUPLICATES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskBound:
+    """An upper bound on a 0-1 risk that holds with probability at least ``1 - delta``: true as printed.
+
+    Attributes:
+        ref: ID of the statement in docs/references.md.
+        value: The bound, in [0, 1].
+        delta: Total failure probability.
+        subject: ``g``, the decoded network, or ``f``, the original one.
+        facts: All that the statement was told.
+        assumptions: What has to be true outside the computation, in words.
+    """
+
+    ref: str
+    value: float
+    delta: float
+    subject: Subject
+    facts: Facts
+    assumptions: tuple[str, ...]
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound says no more than guessing: at least ``1 - 1/classes``, or 1 if unknown."""
+        classes = self.facts.classes
+        return self.value >= (1.0 if classes is None else 1.0 - 1.0 / classes)
+
+    @property
+    def sentence(self) -> str:
+        """The claim as a sentence."""
+        who = {"g": "the decoded network g", "f": "the original network f"}[self.subject]
+        claim = (
+            f"With probability at least {1.0 - self.delta:.6g} over the draw of the sample, "
+            f"{who} errs on at most {100.0 * self.value:.2f} % of new data."
+        )
+        return claim + (" VACUOUS: guessing does as well." if self.vacuous else "")

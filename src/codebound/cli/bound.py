@@ -1,0 +1,70 @@
+"""``codebound bound``: the calculator behind every certificate."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from codebound.cli.console import Format, note, print_csv, print_json, print_table
+from codebound.errors import UsageError
+
+_MEANING = {
+    "holdout": ("C-11", "Clopper-Pearson limit: the examples were used for no choice"),
+    "binomial": ("C-2", "exact binomial tail: the certificate"),
+    "kl": ("C-3", "Chernoff-kl form, never below the binomial one"),
+    "hoeffding": ("C-4", "training error plus a square root, the form that papers print"),
+}
+
+
+def bound(
+    errors: Annotated[int, typer.Option(help="Errors of the network on the sample; ties count as errors.")],
+    n: Annotated[int, typer.Option("--n", help="Sample size.")],
+    bits: Annotated[
+        float | None, typer.Option(help="Length of the whole message in bits; required unless --holdout.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Failure probability over the draw of the sample.")] = 0.05,
+    classes: Annotated[
+        int | None, typer.Option(help="Number of classes; a bound of 1 - 1/classes or more is vacuous.")
+    ] = None,
+    is_holdout: Annotated[
+        bool, typer.Option("--holdout", help="The examples are fresh: no code, no bits (C-11).")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
+) -> None:
+    """Bound the error on new data from errors, sample size and message length.
+
+    Example: codebound bound --errors 300 --n 60000 --bits 5000 --delta 0.05
+    """
+    from codebound.bounds.certified import holdout, occam_binomial, occam_hoeffding, occam_kl
+    from codebound.facts import HoldoutFacts, OccamFacts
+
+    if is_holdout and bits:
+        raise UsageError(f"a hold-out bound has no message: leave out --bits. Got --bits {bits:g}.")
+    if not is_holdout and bits is None:
+        raise UsageError("--bits is missing: the length of the message, or --holdout for fresh examples.")
+    facts = OccamFacts(errors=errors, n=n, code_bits=bits or 0.0, delta=delta, classes=classes)
+    forms = {"binomial": occam_binomial(facts), "kl": occam_kl(facts), "hoeffding": occam_hoeffding(facts)}
+    if is_holdout:
+        fresh = HoldoutFacts(errors=errors, n=n, delta=delta, classes=classes)
+        forms = {"holdout": holdout(fresh), **forms}
+    best = next(iter(forms.values()))
+    values = {name: form.value for name, form in forms.items()}
+    if output is Format.json:
+        print_json({**values, "vacuous": best.vacuous})
+    elif output is Format.csv:
+        print_csv([{**values, "vacuous": best.vacuous}])
+    else:
+        rows = [
+            {"form": name, "reference": _MEANING[name][0], "bound": _percent(value), "what it is": _MEANING[name][1]}
+            for name, value in values.items()
+        ]
+        print_table(rows)
+        note(best.sentence.replace("the decoded network g", "the network") if is_holdout else best.sentence)
+
+
+def _percent(value: float) -> str:
+    """Four digits, rounded up: a printed bound must not be smaller than the bound."""
+    import math
+
+    return f"{math.ceil(value * 1e6) / 1e4:.4f} %"

@@ -1,0 +1,108 @@
+"""``codebound doctor``: what this installation has, what it would gain, and what a model looks like to us."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codebound.cli.console import Format, note, print_csv, print_json, print_table
+from codebound.errors import UsageError
+
+_CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
+_EXTRAS = {"torchvision": ("vision", "models and transforms of torchvision as `--model` and `--data` factories")}
+
+
+def doctor(
+    model: Annotated[
+        str | None, typer.Option(help="Zoo name or package.module:factory; lists every tensor of it.")
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="Safetensors file or checkpoint for --model.")] = None,
+    input_shape: Annotated[
+        str | None, typer.Option(help="Shape of one input for --model, such as 3x32x32; zoo models have a default.")
+    ] = None,
+    classes: Annotated[int, typer.Option(help="Number of classes for --model.")] = 10,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail (exit 1) when --model has a tensor we cannot handle.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
+) -> None:
+    """Report versions, device, data found and extras; with --model, check a network tensor by tensor."""
+    if model is not None:
+        _check_model(model, weights, input_shape, classes, strict, output)
+        return
+    if weights is not None or input_shape is not None or strict:
+        raise UsageError("--weights, --input-shape and --strict check a network: give --model too.")
+    rows = [*_versions(), *_devices(), *_data(), *_extras()]
+    if output is Format.json:
+        print_json(rows)
+    elif output is Format.csv:
+        print_csv(rows)
+    else:
+        print_table(rows)
+
+
+def _versions() -> list[dict[str, str]]:
+    import platform
+    from importlib.metadata import version
+
+    from codebound import __version__
+
+    found = {"codebound": __version__, "python": platform.python_version()}
+    found.update({name: version(name) for name in _CORE})
+    return [{"what": name, "found": value, "note": ""} for name, value in found.items()]
+
+
+def _devices() -> list[dict[str, str]]:
+    import os
+
+    import torch
+
+    cpu = {"what": "cpu", "found": f"{os.cpu_count()} cores, {torch.get_num_threads()} threads", "note": ""}
+    if not torch.cuda.is_available():
+        return [cpu, {"what": "cuda", "found": "none", "note": "everything runs on the CPU; training is slower"}]
+    return [cpu, {"what": "cuda", "found": torch.cuda.get_device_name(0), "note": "use --device cuda"}]
+
+
+def _data() -> list[dict[str, str]]:
+    from codebound.data import known_datasets
+
+    return [
+        {
+            "what": f"data {entry.name}",
+            "found": entry.found or "not here",
+            "note": "" if entry.found else f"codebound data get {entry.name}",
+        }
+        for entry in known_datasets()
+    ]
+
+
+def _extras() -> list[dict[str, str]]:
+    from importlib.util import find_spec
+
+    return [
+        {
+            "what": f"extra [{extra}]",
+            "found": "installed" if find_spec(name) else "not installed",
+            "note": f"adds {gain}",
+        }
+        for name, (extra, gain) in _EXTRAS.items()
+    ]
+
+
+def _check_model(
+    model: str, weights: Path | None, input_shape: str | None, classes: int, strict: bool, output: Format
+) -> None:
+    from codebound.nets import load_model, parse_shape, wrap
+
+    shape = None if input_shape is None else parse_shape(input_shape)
+    network = wrap(load_model(model, input_shape=shape, classes=classes, weights=weights), strict=strict)
+    rows = network.coverage.rows()
+    if output is Format.json:
+        print_json(rows)
+    elif output is Format.csv:
+        print_csv(rows)
+    else:
+        print_table(rows)
+        note(network.coverage.sentence)

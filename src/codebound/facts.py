@@ -1,0 +1,207 @@
+"""What a theorem may be told: frozen records of counts, bits and probabilities, with their ranges checked."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from codebound.errors import UsageError
+from codebound.numerics import round_up
+
+Subject = Literal["g", "f"]
+"""Whose risk a bound is about: ``g``, the network that the message decodes to, or ``f``, the original."""
+
+MAX_N = 10**12
+MAX_CODE_BITS = 10**12
+
+
+def check_counts(errors: int, n: int) -> None:
+    """Refuses counts that no sample can have."""
+    if not 1 <= n <= MAX_N:
+        raise UsageError(f"`n` is a sample size from 1 to {MAX_N:,}. Got n={n}.")
+    if not 0 <= errors <= n:
+        raise UsageError(f"`errors` must lie between 0 and n={n}. Got errors={errors}.")
+
+
+def check_delta(delta: float) -> None:
+    """Refuses a failure probability outside (0, 1)."""
+    if not 0.0 < delta < 1.0:
+        raise UsageError(f"`delta` is a failure probability strictly between 0 and 1. Got delta={delta}.")
+
+
+def check_classes(classes: int | None) -> None:
+    """Refuses a number of classes below two."""
+    if classes is not None and classes < 2:
+        raise UsageError(f"`classes` must be at least 2 (or left out when unknown). Got classes={classes}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OccamFacts:
+    """The inputs of an Occam bound.
+
+    Attributes:
+        errors: Examples of the sample on which the decoded network errs; ties and NaN are errors.
+        n: Sample size.
+        code_bits: Length of the complete prefix-free message, headers included. Real lengths are allowed:
+            only the prior mass ``2**-code_bits`` is used.
+        delta: Failure probability over the draw of the sample.
+        classes: Number of classes, which decides when a bound is vacuous; None when unknown.
+    """
+
+    errors: int
+    n: int
+    code_bits: float
+    delta: float
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        check_counts(self.errors, self.n)
+        check_delta(self.delta)
+        if not 0.0 <= self.code_bits <= MAX_CODE_BITS:
+            raise UsageError(
+                f"`code_bits` is a length from 0 to {MAX_CODE_BITS:,} bits. Got {self.code_bits}."
+            )
+        check_classes(self.classes)
+
+    @property
+    def error_rate(self) -> float:
+        """Training error of the decoded network, rounded up."""
+        return min(1.0, round_up(self.errors / self.n)) if self.errors else 0.0
+
+    @property
+    def nats(self) -> float:
+        """``ln(1/(delta 2**-code_bits))``, rounded up: what the sample has to pay for."""
+        return (self.code_bits * math.log(2.0) - math.log(self.delta)) * (1.0 + 1e-15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldoutFacts:
+    """Errors of one network on examples that were used for no choice whatsoever.
+
+    Attributes:
+        errors: Errors on the fresh examples.
+        n: Number of fresh examples.
+        delta: Failure probability over the draw of the fresh examples.
+        networks: How many networks were tested on these examples; the level is shared between them.
+        classes: Number of classes; None when unknown.
+        subject: Which network was tested.
+    """
+
+    errors: int
+    n: int
+    delta: float
+    networks: int = 1
+    classes: int | None = None
+    subject: Subject = "g"
+
+    def __post_init__(self) -> None:
+        check_counts(self.errors, self.n)
+        check_delta(self.delta)
+        check_classes(self.classes)
+        if self.networks < 1:
+            raise UsageError(f"`networks` counts the networks tested, at least 1. Got {self.networks}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginFacts:
+    """Counts for the margin route: the original network f has a margin, the decoded one g is close to it.
+
+    Attributes:
+        counted: The Occam facts, with ``errors`` counting the examples where the margin of f is at most
+            theta, and those where g is not close to f (the outliers).
+        outliers: How many of those are outliers.
+        theta: Margin that absorbs the deviation (see ``margin_for_deviation``); recorded, not used.
+    """
+
+    counted: OccamFacts
+    outliers: int
+    theta: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.outliers <= self.counted.errors:
+            raise UsageError(
+                f"outliers are among the counted examples: between 0 and {self.counted.errors}. "
+                f"Got outliers={self.outliers}."
+            )
+        if not 0.0 <= self.theta < math.inf:
+            raise UsageError(f"`theta` is a finite margin >= 0. Got theta={self.theta}.")
+
+    @property
+    def classes(self) -> int | None:
+        """Number of classes; None when unknown."""
+        return self.counted.classes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitFacts:
+    """A sample cut in two by a rule that ignores the data; the first part shaped the helper.
+
+    Attributes:
+        certify: The Occam facts of the second part alone: its size, the errors there, and the length of the
+            message given the helper, including the code of the split fraction.
+        n_prior: Size of the first part: the helper may be any function of it.
+    """
+
+    certify: OccamFacts
+    n_prior: int
+
+    def __post_init__(self) -> None:
+        check_counts(0, self.n_prior)
+
+    @property
+    def classes(self) -> int | None:
+        """Number of classes; None when unknown."""
+        return self.certify.classes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainFacts:
+    """Errors of g at a margin that covers its deviation from f on the whole declared domain.
+
+    Attributes:
+        at_theta: The Occam facts, with ``errors`` counting the examples where the margin of g is at most
+            theta, and ``code_bits`` without the code of theta.
+        theta_index: Index j of theta on the published grid ``2**(j/8)`` (see ``theta_on_grid``).
+    """
+
+    at_theta: OccamFacts
+    theta_index: int
+
+    def __post_init__(self) -> None:
+        if abs(self.theta_index) > 8000:
+            raise UsageError(f"`theta_index` must lie in [-8000, 8000]. Got {self.theta_index}.")
+
+    @property
+    def classes(self) -> int | None:
+        """Number of classes; None when unknown."""
+        return self.at_theta.classes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisagreementFacts:
+    """Errors of g on labelled examples and its disagreements with f on fresh unlabelled inputs.
+
+    Attributes:
+        risk: The Occam facts of g.
+        disagreement: Hold-out facts with ``errors`` counting the inputs on which f and g predict differently
+            or either is ambiguous. The two failure probabilities add up.
+    """
+
+    risk: OccamFacts
+    disagreement: HoldoutFacts
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+
+    @property
+    def delta(self) -> float:
+        """Total failure probability."""
+        return self.risk.delta + self.disagreement.delta
+
+    @property
+    def classes(self) -> int | None:
+        """Number of classes; None when unknown."""
+        return self.risk.classes
+
+
+Facts = OccamFacts | HoldoutFacts | MarginFacts | SplitFacts | DisagreementFacts | DomainFacts
+"""Any record that a certified bound may be computed from."""

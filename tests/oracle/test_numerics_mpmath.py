@@ -1,0 +1,162 @@
+"""The numerics against 60-digit arithmetic by another route, on both sides of every inverse."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from codebound.numerics import (
+    bernoulli_kl,
+    binomial_inverse_upper,
+    kl_inverse_upper,
+    log2_choose,
+    log_binomial_cdf,
+)
+
+ACCURACY = 1e-9
+
+
+def exact_log_cdf(k: int, n: int, p: float) -> mpmath.mpf:
+    """ln P(Bin(n, p) <= k) through the continued fraction of the incomplete beta function."""
+    p = mpmath.mpf(p)
+    if k + 2 > (n + 3) * p:
+        return mpmath.log(1 - mpmath.exp(_log_beta_fraction(1 - (1 - p), k + 1, n - k)))
+    return _log_beta_fraction(1 - p, n - k, k + 1)
+
+
+def _log_beta_fraction(x: mpmath.mpf, a: int, b: int) -> mpmath.mpf:
+    """ln I_x(a, b) by Lentz's method; x must lie below (a+1)/(a+b+2) for fast convergence."""
+    front = a * mpmath.log(x) + b * mpmath.log1p(-x) - mpmath.log(a)
+    front -= mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
+    tiny, c, d = mpmath.mpf(10) ** -200, mpmath.mpf(1), 1 - (a + b) * x / (a + 1)
+    d = 1 / (d if d else tiny)
+    value = d
+    for m in range(1, 10**7):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for coefficient in (even, odd):
+            d = 1 + coefficient * d
+            c = 1 + coefficient / c
+            d = 1 / (d if d else tiny)
+            value *= d * c
+        if abs(d * c - 1) < mpmath.mpf(10) ** -40:
+            return front + mpmath.log(value)
+    raise AssertionError("the oracle did not converge")
+
+
+def exact_kl(q: float, p: float) -> mpmath.mpf:
+    q, p = mpmath.mpf(q), mpmath.mpf(p)
+    first = q * mpmath.log(q / p) if q else mpmath.mpf(0)
+    return first + ((1 - q) * (mpmath.log1p(-q) - mpmath.log1p(-p)) if q < 1 else 0)
+
+
+def assert_tight_and_safe(k: int, n: int, log_delta: float) -> None:
+    value = binomial_inverse_upper(k, n, log_delta)
+    with mpmath.workdps(60):
+        assert value == 1.0 or exact_log_cdf(k, n, value) <= log_delta
+        tighter = value * (1.0 - ACCURACY)
+        assert exact_log_cdf(k, n, tighter) >= log_delta
+
+
+def test_the_oracle_agrees_with_exact_fractions():
+    for k, n, p in ((0, 5, 0.3), (3, 7, 0.5), (6, 7, 0.9), (20, 60, 0.7), (20, 60, 0.1), (2, 60, 0.01)):
+        x = Fraction(p)
+        exact = sum(math.comb(n, i) * x**i * (1 - x) ** (n - i) for i in range(k + 1))
+        with mpmath.workdps(60):
+            expected = mpmath.log(mpmath.mpf(exact.numerator) / exact.denominator)
+            assert abs(exact_log_cdf(k, n, p) - expected) <= mpmath.mpf(10) ** -35
+
+
+COUNTS = st.integers(1, 10**5).flatmap(lambda n: st.tuples(st.integers(0, n - 1), st.just(n)))
+FEW = st.integers(2, 10**9).flatmap(lambda n: st.tuples(st.integers(0, min(n - 1, 1000)), st.just(n)))
+
+
+@settings(max_examples=60)
+@given(COUNTS, st.floats(-50_000.0, -1e-3))
+@example((99, 100), -3.0)
+@example((0, 1), -0.6)
+@example((0, 1), -0.8)
+@example((1, 2), -1e-9)
+@example((98, 100), -1e-12)
+def test_binomial_inverse_is_safe_and_within_1e_9(counts, log_delta):
+    assert_tight_and_safe(*counts, log_delta)
+
+
+@settings(max_examples=40)
+@given(FEW, st.floats(-7e6, -1e-3))
+def test_binomial_inverse_with_few_errors_and_any_sample_size(counts, log_delta):
+    assert_tight_and_safe(*counts, log_delta)
+
+
+@pytest.mark.parametrize("code_bits", [0, 100, 10**4, 10**7])
+@pytest.mark.parametrize("errors", [0, 1, 10**5, 3 * 10**8, 10**9 - 1])
+def test_binomial_inverse_at_a_billion_examples(errors, code_bits):
+    if code_bits == 0 and errors == 3 * 10**8:
+        errors = 10**7  # the oracle's continued fraction is slow where the tail is wide
+    assert_tight_and_safe(errors, 10**9, math.log(0.05) - code_bits * math.log(2.0))
+
+
+@given(COUNTS, st.floats(1e-6, 1.0 - 1e-6))
+@settings(max_examples=60)
+def test_log_cdf_is_accurate(counts, p):
+    k, n = counts
+    with mpmath.workdps(60):
+        expected = exact_log_cdf(k, n, p)
+        # an absolute error in the log is a relative error of the probability; the tail near 1 cancels
+        assert abs(log_binomial_cdf(k, n, p) - expected) <= 1e-11 * abs(expected) + 1e-12
+
+
+def test_log_cdf_does_not_underflow_where_scipy_does():
+    from scipy.stats import binom
+
+    assert binom.logcdf(100, 60_000, 0.5) == -math.inf
+    assert log_binomial_cdf(100, 60_000, 0.5) == pytest.approx(-40852.4, abs=0.05)
+
+
+def test_log_cdf_at_the_ends():
+    assert log_binomial_cdf(5, 5, 0.3) == 0.0
+    assert log_binomial_cdf(2, 5, 0.0) == 0.0
+    assert log_binomial_cdf(2, 5, 1.0) == -math.inf
+    assert log_binomial_cdf(-1, 5, 0.3) == -math.inf
+
+
+@given(st.floats(0.0, 1.0), st.floats(1e-15, 1.0, exclude_max=True))
+@example(0.3, 0.3 + 1e-12)
+@example(1.0, 0.999)
+def test_kl_has_a_relative_error_below_1e_13(q, p):
+    with mpmath.workdps(60):
+        expected = exact_kl(q, p)
+        assert abs(bernoulli_kl(q, p) - expected) <= 1e-13 * expected
+
+
+def test_kl_at_the_ends():
+    assert bernoulli_kl(0.0, 0.0) == 0.0
+    assert bernoulli_kl(0.2, 0.0) == math.inf
+    assert bernoulli_kl(0.2, 1.0) == math.inf
+
+
+@given(st.floats(0.0, 1.0), st.floats(1e-12, 1e4))
+def test_kl_inverse_is_safe_and_within_1e_9(q, nats):
+    value = kl_inverse_upper(q, nats)
+    with mpmath.workdps(60):
+        assert value == 1.0 or exact_kl(q, value) >= nats
+        tighter = value * (1.0 - ACCURACY)
+        assert tighter <= q or exact_kl(q, tighter) <= nats
+
+
+@given(st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_log2_choose_rounds_up(pair):
+    k, n = pair
+    with mpmath.workdps(60):
+        exact = mpmath.log(mpmath.binomial(n, k), 2)
+        assert exact <= log2_choose(n, k) <= exact * (1 + mpmath.mpf(10) ** -12)
+
+
+def test_a_midpoint_instead_of_the_safe_end_is_caught():
+    """Teeth: the two-sided check refuses a value that is too small by 1e-12."""
+    value = kl_inverse_upper(0.1, 0.5) * (1.0 - 1e-12)
+    with mpmath.workdps(60):
+        assert exact_kl(0.1, value) < 0.5
