@@ -1,0 +1,58 @@
+"""Importing is silent, fast and lazy."""
+
+import subprocess
+import sys
+
+import codebound
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+
+def test_import_is_silent_and_leaves_torch_alone():
+    result = run("import sys, codebound; print('torch' in sys.modules, 'numpy' in sys.modules)")
+    assert result.stdout == "False False\n"
+    assert result.stderr == ""
+
+
+def test_the_command_line_loads_no_heavy_library():
+    heavy = ("torch", "numpy", "sklearn", "PIL", "matplotlib")
+    result = run(f"import sys, codebound.cli.main; print([m for m in {heavy!r} if m in sys.modules])")
+    assert result.stdout == "[]\n"
+
+
+def test_the_mathematics_loads_no_torch():
+    result = run("import sys, codebound.bounds.certified; print('torch' in sys.modules)")
+    assert result.stdout == "False\n"
+
+
+def test_training_and_measuring_import_with_torch_and_numpy_alone():
+    blocked = ("scipy", "sklearn", "PIL", "safetensors", "typer", "rich")
+    run(
+        f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
+        "import codebound.train, codebound.measure, codebound.nets, codebound.data"
+    )
+
+
+def test_import_touches_no_global_state():
+    code = (
+        "import logging, random, warnings, torch\n"
+        "before = (torch.get_rng_state().tolist(), random.getstate(), list(warnings.filters),"
+        " logging.getLogger().handlers[:], torch.get_num_threads())\n"
+        "import codebound.train, codebound.measure, codebound.nets, codebound.data\n"
+        "after = (torch.get_rng_state().tolist(), random.getstate(), list(warnings.filters),"
+        " logging.getLogger().handlers[:], torch.get_num_threads())\n"
+        "assert before == after"
+    )
+    run(code)
+
+
+def test_every_public_name_resolves():
+    for name in codebound.__all__:
+        assert getattr(codebound, name) is not None
+    assert dir(codebound) == sorted(codebound.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    assert not hasattr(codebound, "no_such_name")
