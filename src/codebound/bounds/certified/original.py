@@ -16,17 +16,8 @@ from codebound.errors import UsageError
 from codebound.facts import DisagreementFacts, DomainFacts
 from codebound.refs import implements
 
-# 2**(i/8) for i = 0..7, as literals: the grid must be the same doubles on every machine
-_EIGHTHS = (
-    1.0,
-    1.0905077326652577,
-    1.189207115002721,
-    1.2968395546510096,
-    1.4142135623730951,
-    1.5422108254079407,
-    1.681792830507429,
-    1.8340080864093424,
-)
+# 2**23 * 2**(i/8) for i = 0..7, rounded to integers: the grid must be the same doubles on every machine
+_EIGHTHS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)
 _OUTWARD = 1.0 + 4e-16  # covers the rounding of one product or sum of non-negative numbers
 
 
@@ -94,7 +85,7 @@ class GridTheta:
 
 
 def grid_theta(index: int) -> GridTheta:
-    """The margin ``2**(index/8)`` with its prefix code: Elias gamma of the zigzag of the index, plus one.
+    """The margin ``2**(index/8)`` (mantissa of 24 bits) with its prefix code: Elias gamma of the zigzag of the index, plus one.
 
     Example:
         >>> grid_theta(-8).value
@@ -102,7 +93,7 @@ def grid_theta(index: int) -> GridTheta:
     """
     octave, eighth = divmod(index, 8)
     zigzag = 2 * index if index >= 0 else -2 * index - 1
-    return GridTheta(index, math.ldexp(_EIGHTHS[eighth], octave), elias_gamma_bits(zigzag + 1))
+    return GridTheta(index, math.ldexp(_EIGHTHS[eighth], octave - 23), elias_gamma_bits(zigzag + 1))
 
 
 def theta_on_grid(deviation: float) -> GridTheta:
