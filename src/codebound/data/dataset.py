@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from codebound.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+STORED_DTYPES = ("uint8", "float32", "float64")
+_HASH_CHUNK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,10 @@ class Scaling:
 
     The constants are literal and part of the data description. They must not be estimated from the
     sample: a constant computed on the sample depends on it and would have to be paid for.
+
+    Example:
+        >>> Scaling(divisor=16.0).apply(torch.tensor([[0, 4, 16]], dtype=torch.uint8))
+        tensor([[0.0000, 0.2500, 1.0000]])
     """
 
     divisor: float = 1.0
@@ -27,15 +40,26 @@ class Scaling:
     std: tuple[float, ...] = (1.0,)
 
     def __post_init__(self) -> None:
-        if not self.divisor > 0.0 or any(not s > 0.0 for s in self.std):
+        positive = (self.divisor, *self.std)
+        if not self.mean or not self.std or any(not (v > 0.0 and math.isfinite(v)) for v in positive):
             raise DataError(f"scaling needs a positive divisor and positive std. Got {self}.")
+        if not all(math.isfinite(v) for v in self.mean):
+            raise DataError(f"scaling needs finite means. Got {self}.")
 
     def apply(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Network inputs for stored values ``x`` of shape ``(batch, channels, ...)``."""
-        axes = (1, -1, *([1] * (x.dim() - 2)))
-        mean = torch.tensor(self.mean, dtype=dtype, device=x.device).view(axes)
-        std = torch.tensor(self.std, dtype=dtype, device=x.device).view(axes)
-        return x.to(dtype).div_(self.divisor).sub_(mean).div_(std)
+        """Network inputs for stored values ``x`` of shape ``(batch, channels, ...)``; ``x`` is left alone."""
+        inputs = x.to(dtype, copy=True).div_(self.divisor)
+        if any(self.mean):
+            inputs.sub_(_per_channel(self.mean, dtype, x.device, x.dim()))
+        if any(value != 1.0 for value in self.std):
+            inputs.div_(_per_channel(self.std, dtype, x.device, x.dim()))
+        return inputs
+
+
+@lru_cache(maxsize=64)
+def _per_channel(values: tuple[float, ...], dtype: torch.dtype, device: torch.device, axes: int) -> Tensor:
+    """Constants along axis 1, kept: a copy to the device for every batch would make each step wait."""
+    return torch.tensor(values, dtype=dtype, device=device).view(1, -1, *([1] * (axes - 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +69,8 @@ class Dataset:
     Attributes:
         name: Name or path it was loaded from.
         role: What it may be used for: ``train``, ``prior``, ``certify``, ``test`` or ``unlabelled``.
-        x: Inputs, ``(n, channels, height, width)`` or ``(n, features)``; uint8 where the source has bytes.
+        x: Inputs, ``(n, channels, height, width)`` or ``(n, features)``, as uint8, float32 or float64;
+            uint8 where the source has bytes.
         y: Labels, ``(n,)`` int64 in ``[0, classes)``; all zero when the role is ``unlabelled``.
         classes: Number of classes.
         scaling: Literal constants that turn ``x`` into network inputs.
@@ -63,11 +88,20 @@ class Dataset:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.x.ndim < 2 or len(self.x) == 0:
-            raise DataError(f"{self.name}: inputs need shape (n, ...) with n >= 1. Got shape {self.x.shape}.")
-        if self.y.shape != (len(self.x),):
+        if self.x.ndim < 2 or self.x.size == 0:
             raise DataError(
-                f"{self.name}: labels must have shape ({len(self.x)},), one per input. Got shape {self.y.shape}."
+                f"{self.name}: inputs need shape (n, ...) with at least one example and one feature. "
+                f"Got shape {self.x.shape}."
+            )
+        if self.x.dtype.name not in STORED_DTYPES:
+            raise DataError(
+                f"{self.name}: inputs are stored as {', '.join(STORED_DTYPES)}. Got {self.x.dtype.name}. "
+                "codebound.data.from_arrays converts other types."
+            )
+        if self.y.shape != (len(self.x),) or self.y.dtype != np.int64:
+            raise DataError(
+                f"{self.name}: labels must be int64 of shape ({len(self.x)},), one per input. "
+                f"Got {self.y.dtype.name} of shape {self.y.shape}."
             )
         if self.x.dtype.kind == "f" and not np.isfinite(self.x).all():
             raise DataError(f"{self.name}: inputs contain NaN or infinity. Remove or replace those examples.")
@@ -77,6 +111,12 @@ class Dataset:
                 f"{self.name}: labels must lie in [0, {self.classes - 1}] for {self.classes} classes. "
                 f"Got labels from {low} to {high}."
             )
+        for constants in (self.scaling.mean, self.scaling.std):
+            if len(constants) not in (1, self.x.shape[1]):
+                raise DataError(
+                    f"{self.name}: scaling has {len(constants)} constants for {self.x.shape[1]} channels. "
+                    "Give one for all, or one per channel."
+                )
 
     @property
     def n(self) -> int:
@@ -90,19 +130,40 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """SHA-256 over shape, dtype and stored-order bytes of inputs, then of labels."""
+        """SHA-256 over shape, dtype and stored-order bytes of inputs, then of labels.
+
+        The hashed bytes are, without anything between or after them::
+
+            dtype|d0,d1,...|   ASCII: numpy's name of the dtype of x, its shape in decimal, no spaces
+            x                  all values, row-major, little-endian
+            int64|d0|          the same for y
+            y                  all labels, 8 bytes each, little-endian two's complement
+
+        For one example ``x = [[1, 2]]`` in uint8 with label 3, that is ``uint8|1,2|``, the bytes 01 02,
+        ``int64|1|``, the bytes 03 00 00 00 00 00 00 00. Name, role, scaling and class count are left out.
+
+        Example:
+            >>> sample = Dataset("two pixels", "train", np.array([[1, 2]], dtype="uint8"), np.array([3]), 4)
+            >>> layout = b"uint8|1,2|" + bytes([1, 2]) + b"int64|1|" + bytes([3, 0, 0, 0, 0, 0, 0, 0])
+            >>> sample.sha256 == hashlib.sha256(layout).hexdigest()
+            True
+        """
         digest = hashlib.sha256()
         for array in (self.x, self.y):
-            little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-            shape = ",".join(str(size) for size in little.shape)
-            digest.update(f"{little.dtype.name}|{shape}|".encode())
-            digest.update(memoryview(little).cast("B"))
+            digest.update(f"{array.dtype.name}|{','.join(map(str, array.shape))}|".encode())
+            # Chunks bound the copy that a non-contiguous or big-endian array needs; others are not copied.
+            rows = max(1, _HASH_CHUNK_BYTES // (array.nbytes // len(array)))
+            for start in range(0, len(array), rows):
+                chunk = array[start : start + rows]
+                little = np.ascontiguousarray(chunk, dtype=chunk.dtype.newbyteorder("<"))
+                digest.update(little.data.cast("B"))
         return digest.hexdigest()
 
     def select(self, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Dataset:
-        """The examples at ``indices``, in that order, with a new role."""
+        """The examples at ``indices``, in that order, with a new role; ``unlabelled`` drops the labels."""
         picked = np.asarray(indices, dtype=np.int64)
-        return replace(self, x=self.x[picked], y=self.y[picked], role=role)
+        y = np.zeros(len(picked), dtype=np.int64) if role == "unlabelled" else self.y[picked]
+        return replace(self, x=self.x[picked], y=y, role=role)
 
     def on(self, device: torch.device | str) -> DeviceData:
         """The sample on a device as one tensor, still in its stored dtype."""

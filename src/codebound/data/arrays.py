@@ -1,0 +1,210 @@
+"""Arrays of the user's, in memory or as an ``.npz`` file, by fixed rules for dtype, shape and scaling."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.lib import format as npy
+
+from codebound.data.dataset import Dataset, Scaling
+from codebound.data.idx import MAX_BYTES, read_exactly
+from codebound.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
+MAX_CLASSES = 1_000_000
+_EXACT_IN_FLOAT64 = 1 << 53
+_CHUNK_VALUES = 1 << 22
+_TOLERANCE = 1e-3
+
+STANDARDISED = (
+    "the inputs look standardised on this very sample (mean 0 and standard deviation 1): those constants "
+    "depend on the sample, so a certificate would have to pay for them. Store unscaled values, or scale by "
+    "constants fixed in advance"
+)
+
+
+def from_arrays(
+    x: ArrayLike,
+    y: ArrayLike | None,
+    *,
+    name: str,
+    role: str = "train",
+    classes: int | None = None,
+    scaling: Scaling | None = None,
+    source: str = "arrays in memory",
+) -> Dataset:
+    """A dataset from inputs and labels; stored type and scaling follow from the dtype, never from values.
+
+    ======================================  =============================  ==========================
+    dtype of ``x``                          stored as                      scaling, unless given
+    ======================================  =============================  ==========================
+    uint8                                   uint8                          divided by 255
+    float32, float64                        unchanged                      none
+    float16, bool, int8, int16, uint16      float32, exactly               none
+    int32, uint32, int64, uint64            float64, exactly or refused    none
+    ======================================  =============================  ==========================
+
+    ``(n, height, width)`` becomes ``(n, 1, height, width)``; other shapes stay, channels come first.
+
+    Args:
+        x: Inputs, at least two-dimensional, examples along the first axis.
+        y: Integer labels from 0, one per input; None with the role ``unlabelled``.
+        name: What to call the sample in results.
+        role: What it may be used for.
+        classes: Number of classes; by default the largest label plus one.
+        scaling: Literal constants instead of those in the table.
+        source: Where the arrays came from, in words.
+
+    Example:
+        >>> sample = from_arrays(np.zeros((5, 8, 8), dtype=np.uint8), [0, 1, 2, 0, 1], name="blank")
+        >>> sample.x.shape, sample.classes, sample.scaling.divisor
+        ((5, 1, 8, 8), 3, 255.0)
+    """
+    inputs = np.asarray(x)
+    if inputs.ndim < 2:
+        raise DataError(f"{name}: inputs need shape (n, features) or more. Got shape {inputs.shape}.")
+    stored = _stored(inputs, name)
+    if stored.ndim == 3:
+        stored = stored[:, None]
+    if y is None and role != "unlabelled":
+        raise DataError(f"{name} has no labels. Only a sample with the role 'unlabelled' may come without.")
+    labels = (
+        np.zeros(len(stored), np.int64) if y is None or role == "unlabelled" else _labels(np.asarray(y), name)
+    )
+    warnings = []
+    if inputs.dtype.kind in "iub" and inputs.dtype != np.uint8:
+        warnings.append(
+            f"the inputs are {inputs.dtype.name} and enter the network as they are, undivided; "
+            "store them as uint8 to have them divided by 255"
+        )
+    if stored.ndim == 4 and stored.shape[3] in (1, 3, 4) and stored.shape[1] not in (1, 3, 4):
+        warnings.append(
+            f"inputs of shape {stored.shape[1:]} look like channels last; they are read as "
+            "(channels, height, width)"
+        )
+    if scaling is None and looks_standardised(stored):
+        warnings.append(STANDARDISED)
+    return Dataset(
+        name=name,
+        role=role,
+        x=stored,
+        y=labels,
+        classes=classes if classes is not None else int(labels.max(initial=0)) + 1,
+        scaling=scaling or Scaling(divisor=255.0 if stored.dtype == np.uint8 else 1.0),
+        source=source,
+        warnings=tuple(warnings),
+    )
+
+
+def _stored(x: NDArray[np.generic], name: str) -> NDArray[np.generic]:
+    kind, bits = x.dtype.kind, 8 * x.dtype.itemsize
+    if x.dtype == np.uint8 or (kind == "f" and bits in (32, 64)):
+        return x.astype(x.dtype.newbyteorder("="), copy=False)
+    if kind == "b" or (kind in "iuf" and bits <= 16):
+        return x.astype(np.float32)
+    if kind in "iu":
+        if x.size and (int(x.max()) > _EXACT_IN_FLOAT64 or int(x.min()) < -_EXACT_IN_FLOAT64):
+            raise DataError(
+                f"{name}: {x.dtype.name} inputs beyond 2^53 have no exact float64. Rescale them first."
+            )
+        return x.astype(np.float64)
+    raise DataError(f"{name}: inputs must be numbers: integers, float16, float32 or float64. Got {x.dtype}.")
+
+
+def _labels(y: NDArray[np.generic], name: str) -> NDArray[np.int64]:
+    if y.dtype.kind not in "iub":
+        raise DataError(f"{name}: labels must be integers, counted from 0. Got {y.dtype}.")
+    if y.size and int(y.max()) >= MAX_CLASSES:
+        raise DataError(f"{name}: labels must be below {MAX_CLASSES}. Got {int(y.max())}.")
+    return y.astype(np.int64)
+
+
+def looks_standardised(x: NDArray[np.generic]) -> bool:
+    """Whether every feature, or every channel, has mean 0 and deviation 1 on this sample.
+
+    Constant features are ignored; whole bytes are never standardised.
+    """
+    if x.dtype.kind != "f" or len(x) < 2:
+        return False
+    total = np.zeros(x.shape[1:])
+    squares = np.zeros(x.shape[1:])
+    rows = max(1, _CHUNK_VALUES // max(1, total.size))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(x), rows):
+            chunk = x[start : start + rows].astype(np.float64)
+            total += chunk.sum(axis=0)
+            squares += np.square(chunk).sum(axis=0)
+        pixels = tuple(range(1, x.ndim - 1))
+        by_channel = (total.mean(axis=pixels), squares.mean(axis=pixels))
+        return any(
+            _is_standard(sums / len(x), powers / len(x), slack=_TOLERANCE + 1.0 / len(x))
+            for sums, powers in ((total, squares), by_channel)
+        )
+
+
+def _is_standard(mean: NDArray[np.float64], power: NDArray[np.float64], *, slack: float) -> bool:
+    # slack covers the two conventions for a deviation, over n and over n - 1.
+    variance = power - np.square(mean)
+    varying = variance > 1e-12
+    return bool(
+        varying.any()
+        and (np.abs(mean[varying]) < _TOLERANCE).all()
+        and (np.abs(np.sqrt(variance[varying]) - 1.0) < slack).all()
+    )
+
+
+def read_npz(path: Path, *, role: str, classes: int | None = None) -> Dataset:
+    """The sample in an ``.npz`` file: an array ``x`` and, unless unlabelled, an array ``y``.
+
+    Shapes are taken from the headers and checked before anything is allocated; pickled objects are refused.
+    """
+    arrays: dict[str, NDArray[np.generic]] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            wanted = ("x",) if role == "unlabelled" else ("x", "y")
+            missing = [key for key in wanted if key not in members]
+            if missing:
+                raise DataError(
+                    f"{path}: no array {' and '.join(missing)}; "
+                    f"the file holds {', '.join(members) or 'nothing'}. "
+                    "Save it with numpy.savez(path, x=inputs, y=labels)."
+                )
+            for key in wanted:
+                arrays[key] = _read_member(archive, members[key], name=f"{path}, array {key}")
+    except DataError:
+        raise
+    except Exception as error:  # a crafted archive can make the parsers raise nearly anything
+        raise DataError(
+            f"{path} is no readable .npz file: {error}. Save it with numpy.savez(path, x=inputs, y=labels)."
+        ) from error
+    return from_arrays(
+        arrays["x"], arrays.get("y"), name=str(path), role=role, classes=classes, source=f"file {path}"
+    )
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, name: str) -> NDArray[np.generic]:
+    with archive.open(info) as stream:
+        version = npy.read_magic(stream)
+        if version not in ((1, 0), (2, 0)):
+            raise DataError(f"{name}: .npy format {version} is not read; numpy.savez writes version 1.")
+        header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, is_fortran, dtype = header(stream)
+        if dtype.hasobject:
+            raise DataError(
+                f"{name} holds Python objects, which would have to be unpickled. Save plain numbers."
+            )
+        size = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or not 0 < size <= MAX_BYTES:
+            raise DataError(f"{name}: {shape} of {dtype} is {size} bytes; 1 to {MAX_BYTES} are allowed.")
+        content = read_exactly(stream, size, name=name)
+        if stream.read(1):
+            raise DataError(f"{name} has bytes after its last value. Save the file again.")
+    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")

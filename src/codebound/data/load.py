@@ -1,0 +1,198 @@
+"""One door to every sample: a known name, an ``.npz`` file, a folder, or a factory of the user's."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codebound.data.arrays import STANDARDISED, from_arrays, looks_standardised, read_npz
+from codebound.data.catalogue import KNOWN, NOT_READ, Known
+from codebound.data.dataset import Dataset, Scaling
+from codebound.data.images import read_image_folder
+from codebound.data.layouts import Found, find, md5_of, places, read, remedy
+from codebound.data.splits import ROLES
+from codebound.errors import CodeboundError, DataError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def load_dataset(
+    spec: str, *, role: str = "train", folder: Path | None = None, classes: int | None = None
+) -> Dataset:
+    """Loads a sample; never downloads.
+
+    Args:
+        spec: A name (``codebound data list`` shows them), an ``.npz`` file with arrays ``x`` and ``y``, a
+            folder (images by class, or torchvision's layout), or ``package.module:factory``, called without
+            arguments, which returns a Dataset or a pair ``(x, y)``.
+        role: For named datasets the split, ``train`` or ``test``; for the others the sample is what ``spec``
+            holds and the role says what it may be used for.
+        folder: Where to look for a named dataset first; then the cache is searched.
+        classes: Number of classes, where the source leaves it open; by default the largest label plus one.
+
+    Raises:
+        DataError: The sample is missing, damaged or unreadable; the message says what to do.
+        UsageError: An argument is outside its range.
+
+    Example:
+        >>> digits = load_dataset("digits")
+        >>> digits.n, digits.input_shape, digits.classes
+        (1797, (1, 8, 8), 10)
+    """
+    if role not in ROLES:
+        raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
+    known = KNOWN.get(spec.lower())
+    if known is not None:
+        return _load_known(known, role, folder, classes)
+    if spec.lower() in NOT_READ:
+        raise DataError(
+            f"{spec} is not supported: {NOT_READ[spec.lower()]}. Convert it once and load the file: "
+            f"numpy.savez('{spec.lower()}.npz', x=images, y=labels)."
+        )
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        return _load_folder(path, role, classes)
+    if path.is_file():
+        return read_npz(path, role=role, classes=classes)
+    if path.suffix == ".npz":
+        raise DataError(f"{path} does not exist.")
+    if _FACTORY.fullmatch(spec):
+        return _call_factory(spec, role, classes)
+    close = get_close_matches(spec.lower(), KNOWN, n=1)
+    raise DataError(
+        f"no dataset {spec!r}: neither a known name ({', '.join(KNOWN)}), nor an existing .npz file or "
+        f"folder, nor package.module:factory.{f' Did you mean {close[0]!r}?' if close else ''}"
+    )
+
+
+def _load_known(known: Known, role: str, folder: Path | None, classes: int | None) -> Dataset:
+    if role not in ("train", "test"):
+        raise UsageError(
+            f"{known.name} comes as 'train' and 'test'; the role {role!r} is a part of one of them. "
+            "Load one and use codebound.data.split."
+        )
+    if role not in known.sizes:
+        raise DataError(
+            f"{known.name} has no test split. Hold out a part of it: --holdout on the command line, or "
+            "codebound.data.split(dataset, {'train': 0.8, 'test': 0.2})."
+        )
+    if classes not in (None, known.classes):
+        raise UsageError(f"{known.name} has {known.classes} classes. Got classes={classes}.")
+    if known.layout == "embedded":
+        return _load_digits(known)
+    for place in places(known, folder):
+        found = find(known, role, place)
+        if found is not None:
+            return _read_found(found, name=known.name)
+    looked = " and in ".join(map(str, places(known, folder)))
+    raise DataError(
+        f"the {role} split of {known.name} was not found; looked in {looked}. To get it: {remedy(known)}."
+    )
+
+
+def _read_found(found: Found, *, name: str) -> Dataset:
+    known = found.known
+    x, y = read(found)
+    warnings = () if known.md5 else (f"no checksum of {known.title} is known: its content was not verified",)
+    return Dataset(
+        name=name,
+        role=found.role,
+        x=x,
+        y=y,
+        classes=known.classes,
+        scaling=Scaling(divisor=known.divisor),
+        source=f"{known.title} from {found.folder}{', checksums verified' if known.md5 else ''}",
+        warnings=warnings,
+    )
+
+
+def _load_digits(known: Known) -> Dataset:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise DataError(
+            "digits are part of scikit-learn, which is not installed: pip install scikit-learn."
+        ) from error
+    content = load_digits()
+    return Dataset(
+        name=known.name,
+        role="train",
+        x=content.images.astype(np.uint8)[:, None],
+        y=content.target.astype(np.int64),
+        classes=known.classes,
+        scaling=Scaling(divisor=known.divisor),
+        source="embedded in scikit-learn",
+    )
+
+
+def _load_folder(path: Path, role: str, classes: int | None) -> Dataset:
+    split = "test" if role == "test" else "train"
+    candidates = [found for known in KNOWN.values() if (found := find(known, split, path)) is not None]
+    if not candidates:
+        return _with_role(read_image_folder(path, role=role, classes=classes), role)
+    likely = candidates if len(candidates) == 1 else [found for found in candidates if _is_told_apart(found)]
+    if len(likely) != 1:
+        names = ", ".join(found.known.name for found in likely or candidates)
+        raise DataError(
+            f"{path} may hold more than one known dataset ({names}). Load it by name and give the folder: "
+            f"load_dataset({candidates[0].known.name!r}, folder={str(path)!r})."
+        )
+    (found,) = likely
+    if classes not in (None, found.known.classes):
+        raise UsageError(f"{found.known.name} has {found.known.classes} classes. Got classes={classes}.")
+    return _with_role(_read_found(found, name=str(path)), role)
+
+
+def _is_told_apart(found: Found) -> bool:
+    """Datasets in IDX form share their file names: the folder's name or the labels' checksum decides."""
+    usual = Path(found.known.folder).parts
+    if found.folder.resolve().parts[-len(usual) :] == usual:
+        return True
+    file = found.known.files(found.role)[-1]
+    return file in found.known.md5 and found.known.md5[file] == md5_of(found.files[-1])
+
+
+def _call_factory(spec: str, role: str, classes: int | None) -> Dataset:
+    module, _, attribute = spec.partition(":")
+    try:
+        with _current_directory_importable():
+            made = getattr(importlib.import_module(module), attribute)()
+    except CodeboundError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever the user's code raises, the message names it
+        raise DataError(
+            f"{spec} failed with {type(error).__name__}: {error}. A factory is called without arguments; its "
+            "module must be importable (installed, or in the current directory)."
+        ) from error
+    if isinstance(made, Dataset):
+        warnings = (STANDARDISED,) if looks_standardised(made.x) and STANDARDISED not in made.warnings else ()
+        return _with_role(replace(made, warnings=made.warnings + warnings), role)
+    if isinstance(made, tuple) and len(made) == 2:
+        return from_arrays(*made, name=spec, role=role, classes=classes, source=f"factory {spec}")
+    raise DataError(f"{spec} must return a Dataset or a pair (x, y). Got {type(made).__name__}.")
+
+
+@contextmanager
+def _current_directory_importable() -> Iterator[None]:
+    here = str(Path.cwd())
+    importlib.invalidate_caches()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+def _with_role(dataset: Dataset, role: str) -> Dataset:
+    return replace(dataset, role=role, y=np.zeros_like(dataset.y) if role == "unlabelled" else dataset.y)

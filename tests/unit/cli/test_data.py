@@ -1,0 +1,166 @@
+"""``codebound data``: results on stdout, the rest on stderr, errors as messages."""
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import struct
+import urllib.error
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from codebound.cli.data import app
+from codebound.data import KNOWN, load_dataset
+from codebound.errors import DataError
+
+
+def idx(array: np.ndarray) -> bytes:
+    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28), dtype=np.uint8)
+MNIST = {
+    "train-images-idx3-ubyte": idx(IMAGES),
+    "train-labels-idx1-ubyte": idx(np.array([1, 1, 2, 3, 9], np.uint8)),
+    "t10k-images-idx3-ubyte": idx(IMAGES[[1, 3]]),
+    "t10k-labels-idx1-ubyte": idx(np.array([1, 4], np.uint8)),
+}
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Runs the command with a five-example MNIST in the catalogue, an empty cache and no network."""
+    md5 = {file: hashlib.md5(content).hexdigest() for file, content in MNIST.items()}
+    monkeypatch.setitem(KNOWN, "mnist", replace(KNOWN["mnist"], md5=md5))
+    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def refuse(address, timeout):
+        raise urllib.error.URLError("no network in tests")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+
+    def invoke(*arguments: str):
+        return CliRunner().invoke(app, arguments)
+
+    return invoke
+
+
+def fill(folder):
+    folder.mkdir(parents=True)
+    for name, content in MNIST.items():
+        (folder / name).write_bytes(content)
+
+
+def test_list_says_where_data_is_and_how_to_get_it(run, tmp_path):
+    fill(tmp_path / "cache/data/mnist")
+    result = run("list")
+    assert result.exit_code == 0
+    for words in (
+        "embedded in scikit-learn",
+        str(tmp_path / "cache/data/mnist"),
+        "codebound data get cifar10",
+    ):
+        assert words in result.stdout
+    rows = {row["name"]: row for row in json.loads(run("list", "--format", "json").stdout)}
+    assert list(rows) == list(KNOWN)
+    assert rows["cifar10"] == {
+        "name": "cifar10",
+        "train": 50000,
+        "test": 10000,
+        "input": "3x32x32",
+        "classes": 10,
+        "found": "",
+        "remedy": "codebound data get cifar10",
+    }
+    assert len(list(csv.DictReader(io.StringIO(run("list", "--format", "csv").stdout)))) == len(KNOWN)
+
+
+def test_list_looks_in_a_folder(run, tmp_path):
+    fill(tmp_path / "MNIST/raw")
+    rows = json.loads(run("list", "--folder", str(tmp_path), "--format", "json").stdout)
+    assert next(row["found"] for row in rows if row["name"] == "mnist") == str(tmp_path / "MNIST/raw")
+
+
+def test_show_describes_a_sample(run):
+    result = run("show", "digits")
+    assert result.exit_code == 0
+    digits = load_dataset("digits")
+    for words in (
+        "1797",
+        "1x8x8",
+        "x / 16",
+        "values from 0 to 16",
+        digits.sha256,
+        "178, 182, 177",
+        "class 0",
+    ):
+        assert words in result.stdout
+    assert "test copies" not in result.stdout
+
+
+@pytest.mark.parametrize("role", ["train", "test"])
+def test_show_counts_copies_between_the_splits(run, tmp_path, role):
+    fill(tmp_path / "cache/data/mnist")
+    record = json.loads(run("show", "mnist", "--role", role, "--format", "json").stdout)
+    assert (record["role"], record["n"]) == (role, {"train": 5, "test": 2}[role])
+    assert (record["test_duplicates"], record["test_duplicates_relabelled"]) == (2, 1)
+    assert record["sha256"] == load_dataset("mnist", role=role).sha256
+    assert sum(record["class_counts"]) == record["n"]
+    assert "2 of 2, 1 with another label" in run("show", "mnist", "--role", role).stdout
+
+
+def test_show_has_one_csv_row(run, tmp_path):
+    np.savez(tmp_path / "d.npz", x=np.zeros((3, 2), np.int64), y=[0, 1, 2])
+    (row,) = csv.DictReader(io.StringIO(run("show", str(tmp_path / "d.npz"), "--format", "csv").stdout))
+    assert (row["n"], row["class_counts"], row["input_shape"]) == ("3", "1 1 1", "2")
+
+
+def test_warnings_go_to_stderr(run, tmp_path):
+    np.savez(tmp_path / "d.npz", x=np.zeros((3, 2), np.int64), y=[0, 1, 2])
+    result = run("show", str(tmp_path / "d.npz"))
+    assert "Warning: the inputs are int64" in result.stderr
+    assert "Warning" not in result.stdout
+
+
+def test_narrow_terminals_get_no_thumbnails(run, monkeypatch):
+    assert "class 0 " in run("show", "digits").stdout
+    monkeypatch.setenv("COLUMNS", "12")
+    assert "class 0 " not in run("show", "digits").stdout
+
+
+def test_get_prints_the_folder_and_then_has_nothing_to_do(run, tmp_path, monkeypatch):
+    class Response(io.BytesIO):
+        length = None
+
+    monkeypatch.setattr(
+        "urllib.request.urlopen",
+        lambda address, timeout: Response(
+            gzip.compress(MNIST[address.rpartition("/")[2].removesuffix(".gz")])
+        ),
+    )
+    first = run("get", "mnist")
+    assert first.stdout == f"{tmp_path / 'cache/data/mnist'}\n"
+    assert "fetched from the original address" in first.stderr
+    second = run("get", "mnist")
+    assert second.stdout == first.stdout
+    assert "nothing to do" in second.stderr
+    assert run("get", "mnist", "-q").stderr == ""
+
+
+def test_embedded_data_need_no_fetching(run):
+    result = run("get", "digits")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "nothing to do" in result.stderr
+
+
+def test_failures_are_messages(run):
+    result = run("get", "mnist", "--route", "original")
+    assert isinstance(result.exception, DataError)
+    assert "no network in tests" in str(result.exception)
+    assert isinstance(run("show", "mnist").exception, DataError)
+    assert run("get", "mnist", "--route", "fastest").exit_code == 2
