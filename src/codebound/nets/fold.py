@@ -1,0 +1,151 @@
+"""Batch norms folded into the layers before them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from codebound.errors import ModelError, UnsupportedLayerError
+from codebound.nets.kinds import kind_of
+from codebound.nets.layers import refusal_of
+from codebound.nets.rebuild import eval_twin, with_weights
+from codebound.nets.tensors import tensors_of
+from codebound.nets.walk import trace
+from codebound.refs import implements
+
+
+@dataclass(frozen=True, eq=False)
+class Folding:
+    """A network whose batch norms were folded as far as possible.
+
+    Attributes:
+        model: A new network in evaluation mode; a folded batch norm is an ``nn.Identity`` in it.
+        folded: Pairs of batch norm and the layer it went into.
+        kept: Pairs of batch norm and the reason why it stays.
+    """
+
+    model: nn.Module = field(repr=False)
+    folded: tuple[tuple[str, str], ...]
+    kept: tuple[tuple[str, str], ...]
+
+
+@implements("A-E20:fold", kind="algorithm")
+def fold_batch_norms(model: nn.Module, *, strict: bool = False) -> Folding:
+    r"""A new network in which batch norms are part of the layers they follow.
+
+    Statement.  In evaluation mode ``BN(W x + b) = W' x + b'`` with ``s = gamma / sqrt(var + eps)``,
+                ``W' = s W`` (row by row) and ``b' = s (b - mean) + beta``, for linear layers and for
+                convolutions with any padding.
+    Reference.  A-E20: noise stability is defined for networks without batch norm.
+    Needs.      The batch norm is all that uses the layer's output, in the traced graph. A batch norm before
+                a convolution does not fold exactly, because padding comes in between: it is kept.
+
+    Args:
+        model: The network; never changed.
+        strict: Refuse networks in which some batch norm has to be kept.
+
+    Raises:
+        ModelError: A batch norm has no running statistics, so that the prediction for an input depends on
+            the other inputs of its batch; or the network cannot be traced.
+        UnsupportedLayerError: ``strict``, with every batch norm that does not fold and why.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.ReLU())
+        >>> fold_batch_norms(net).folded
+        (('1', '0'),)
+    """
+    norms = {name: module for name, module in model.named_modules() if kind_of(module).name == "batch norm"}
+    _require_statistics(norms)
+    graph = _graph_of(model) if norms else fx.Graph()
+    tensors = tensors_of(model)
+    tied = {id(held.tensor) for held in tensors if len(held.names) > 1}
+    folded, kept = [], []
+    for name in norms:
+        layer, reason = _layer_before(name, model, graph=graph, tied=tied)
+        if reason:
+            kept.append((name, reason))
+        else:
+            folded.append((name, layer))
+    if strict and kept:
+        raise UnsupportedLayerError(
+            "these batch norms do not fold into a layer:\n  "
+            + "\n  ".join(f"{name}: {reason}" for name, reason in kept)
+        )
+    result = with_weights(model, {held.name: held.tensor for held in tensors if held.kind != "attribute"})
+    for name, layer in folded:
+        norm = result.get_submodule(name)
+        _absorb(result.get_submodule(layer), norm)
+        _replace(result, norm, nn.Identity())
+    return Folding(model=result, folded=tuple(folded), kept=tuple(kept))
+
+
+def _require_statistics(norms: dict[str, Any]) -> None:
+    without = [name for name, module in norms.items() if module.running_mean is None]
+    if without:
+        raise ModelError(
+            f"batch norms without running statistics: {', '.join(without)}. They normalise with the batch "
+            "they are given, so the prediction for an input depends on the other inputs. Train them with "
+            "track_running_stats=True."
+        )
+
+
+def _graph_of(model: nn.Module) -> fx.Graph:
+    graph, untraceable = trace(eval_twin(model))
+    if graph is None:
+        raise ModelError(
+            f"what the batch norms of {type(model).__name__} follow is unknown: torch.fx cannot trace it "
+            f"({untraceable})."
+        )
+    return graph
+
+
+def _layer_before(name: str, model: nn.Module, *, graph: fx.Graph, tied: set[int]) -> tuple[str, str]:
+    """The layer that a batch norm directly follows, and why it does not fold into it ("" if it does)."""
+    calls = _calls(graph, name)
+    if len(calls) != 1:
+        return "", f"it is called {len(calls)} times"
+    (source,) = calls[0].all_input_nodes
+    layer = str(source.target)
+    if source.op != "call_module" or kind_of(model.get_submodule(layer)).name != "layer":
+        return "", f"it follows {source.name}, not a layer"
+    module: Any = model.get_submodule(layer)
+    if refusal := refusal_of(module):
+        return layer, f"it follows {layer}: {refusal}"
+    if len(source.users) > 1 or len(_calls(graph, layer)) > 1:
+        return layer, f"the output of {layer} is also used elsewhere"
+    read = any(node.op == "get_attr" and str(node.target).rpartition(".")[0] == layer for node in graph.nodes)
+    if read or {id(module.weight), id(module.bias)} & tied:
+        return layer, f"the weights of {layer} are also used elsewhere"
+    if model.get_submodule(name).num_features != len(module.weight):
+        return layer, f"it does not normalise the {len(module.weight)} outputs of {layer}"
+    return layer, ""
+
+
+def _calls(graph: fx.Graph, name: str) -> list[fx.Node]:
+    return [node for node in graph.nodes if node.op == "call_module" and node.target == name]
+
+
+@torch.no_grad()
+def _absorb(layer: Any, norm: Any) -> None:
+    dtype = layer.weight.dtype
+    scale = (norm.running_var.double() + norm.eps).rsqrt()
+    shift = -norm.running_mean.double()
+    if layer.bias is not None:
+        shift += layer.bias.double()
+    if norm.weight is not None:
+        scale *= norm.weight.double()
+    bias = shift * scale
+    if norm.bias is not None:
+        bias += norm.bias.double()
+    rows = (-1, *([1] * (layer.weight.dim() - 1)))
+    layer.weight.copy_((layer.weight.double() * scale.view(rows)).to(dtype))
+    layer.bias = nn.Parameter(bias.to(dtype), requires_grad=layer.weight.requires_grad)
+
+
+def _replace(root: nn.Module, old: nn.Module, new: nn.Module) -> None:
+    """Puts ``new`` wherever ``old`` is registered, also under a second name."""
+    for module in list(root.modules()):
+        for name, child in list(module._modules.items()):
+            if child is old:
+                setattr(module, name, new)

@@ -1,0 +1,285 @@
+"""Networks from a name or a user's factory, and their weights from files that cannot run code."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import re
+import sys
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from codebound.errors import ModelError, UsageError
+from codebound.nets.zoo import ZOO, build, seeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+MAX_BYTES = 8 << 30  # of a weights file and of the tensors in it, checked before they are read
+_WRAPPERS = ("state_dict", "model_state_dict", "model")
+_COUNTER = "num_batches_tracked"  # of batch norm: plays no part in evaluation, so a file may leave it out
+_REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Named tensors of a weights file.
+
+    Attributes:
+        path: The file.
+        tensors: Its tensors, on the CPU, in the file's dtypes; all finite.
+        notes: What was unwrapped, renamed or left out while reading, in words.
+    """
+
+    path: Path
+    tensors: Mapping[str, Tensor]
+    notes: tuple[str, ...] = ()
+
+
+def load_model(
+    spec: str,
+    *,
+    input_shape: tuple[int, ...],
+    classes: int,
+    weights: Path | None = None,
+    seed: int = 0,
+) -> nn.Module:
+    """A network from the zoo or from a user's factory, with the weights of a file if one is given.
+
+    Args:
+        spec: A name of the zoo with options (``mlp:depth=5,width=784``), or ``package.module:factory``.
+            The factory is imported, with the current directory importable, and called with those of the
+            keywords ``input_shape`` and ``classes`` that it takes; it returns an ``nn.Module``.
+        input_shape: Shape of one input, without the batch.
+        classes: Number of outputs.
+        weights: File for :func:`read_checkpoint`; without it the network is freshly initialised.
+        seed: Seed of the initialisation.
+
+    Example:
+        >>> load_model("linear", input_shape=(64,), classes=10).linear1
+        Linear(in_features=64, out_features=10, bias=True)
+    """
+    name, colon, tail = spec.partition(":")
+    if name in ZOO:
+        model = build(spec, input_shape=input_shape, classes=classes, seed=seed)
+    elif colon and all(part.isidentifier() for part in (*name.split("."), *tail.split("."))):
+        model = _call_factory(spec, input_shape=input_shape, classes=classes, seed=seed)
+    else:
+        raise UsageError(
+            f"unknown model {spec!r}. Give a name ({', '.join(ZOO)}), with options such as "
+            "mlp:depth=5,width=784, or a function that returns a network as package.module:function."
+        )
+    if weights is not None:
+        install(model, read_checkpoint(weights))
+    return model
+
+
+def load_weights(path: Path | str) -> dict[str, Tensor]:
+    """The named tensors of a weights file; :func:`read_checkpoint` also says what was unwrapped."""
+    return dict(read_checkpoint(path).tensors)
+
+
+def read_checkpoint(path: Path | str) -> Checkpoint:
+    """Reads ``.safetensors``, or a torch checkpoint with ``weights_only=True``; never runs code from a file.
+
+    A torch checkpoint may be the tensors themselves or hold them under ``state_dict``, ``model_state_dict``
+    or ``model``; a prefix ``module.`` that all names share is dropped. Both are noted.
+    """
+    path = Path(path)
+    if path.suffix == ".pt2":
+        raise ModelError(
+            f"{path}: exported programs (.pt2) are not read, because they hold pickled parts. "
+            "Save the weights with safetensors and give the network as package.module:function."
+        )
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise ModelError(f"{path}: not a file. Give a .safetensors file or a torch checkpoint.")
+    except OSError as cause:
+        raise ModelError(f"{path}: cannot be read ({cause.strerror}).") from cause
+    if size > MAX_BYTES:
+        raise ModelError(f"{path}: {size} bytes, more than the limit of {MAX_BYTES} bytes.")
+    notes: list[str] = []
+    payload = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    tensors = _drop_prefix(_unwrap(payload, path=path, notes=notes), notes=notes)
+    _check_tensors(tensors, path=path)
+    return Checkpoint(path, tensors, tuple(notes))
+
+
+def install(model: nn.Module, checkpoint: Checkpoint) -> None:
+    """Writes a checkpoint into ``model``; names and shapes must match and no value may change.
+
+    A tensor is converted to the dtype of the network when that is exact: float16 and bfloat16 widen to
+    float32; float64 is refused where rounding to float32 would alter a value, because a statement about
+    the network in the file would then be made about another one. Batch-norm counters may be missing.
+    """
+    path, found, wanted = checkpoint.path, checkpoint.tensors, model.state_dict()
+    missing = [name for name in wanted if name not in found and not name.endswith(_COUNTER)]
+    unexpected = [name for name in found if name not in wanted]
+    if missing or unexpected:
+        raise ModelError(
+            f"{path}: the tensors are not those of the network.\n"
+            f"  missing from the file: {_some(missing)}\n"
+            f"  unknown to the network: {_some(unexpected)}\n"
+            "  Choose the model (and its options) that the file was saved from."
+        )
+    misshapen = [
+        f"{name} {tuple(tensor.shape)} instead of {tuple(wanted[name].shape)}"
+        for name, tensor in found.items()
+        if tensor.shape != wanted[name].shape
+    ]
+    if misshapen:
+        raise ModelError(
+            f"{path}: wrong shapes: {_some(misshapen)}. Check the model's options and the data's classes."
+        )
+    altered = [
+        f"{name} ({_short(tensor)} to {_short(wanted[name])})"
+        for name, tensor in found.items()
+        if not _is_exact(tensor, wanted[name].dtype)
+    ]
+    if altered:
+        raise ModelError(
+            f"{path}: converting to the network's dtypes would change values: {_some(altered)}. "
+            "Save the file in the dtype you want to make statements about, such as tensor.float()."
+        )
+    model.load_state_dict({**wanted, **found})
+
+
+def _call_factory(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
+    module_name, _, attribute = spec.partition(":")
+    try:
+        with _current_directory_importable():
+            with seeded(seed):  # apart from the call: a module draws numbers only when it is first imported
+                factory: object = importlib.import_module(module_name)
+            for part in attribute.split("."):
+                factory = getattr(factory, part)
+            if isinstance(factory, nn.Module) or not callable(factory):
+                raise ModelError(f"model {spec}: not a function that returns a network, but {type(factory)}.")
+            taken = inspect.signature(factory).parameters
+            offered = {"input_shape": input_shape, "classes": classes}
+            with seeded(seed):
+                model = factory(**{key: value for key, value in offered.items() if key in taken})
+    except ModelError:
+        raise
+    except (Exception, SystemExit) as cause:  # whatever a user's code raises, also when it is imported
+        raise ModelError(f"model {spec}: {type(cause).__name__} while loading it: {cause}") from cause
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"model {spec}: must return a torch.nn.Module. Got {type(model).__name__}.")
+    return model
+
+
+@contextmanager
+def _current_directory_importable() -> Iterator[None]:
+    here = str(Path.cwd())
+    importlib.invalidate_caches()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+def _read_safetensors(path: Path) -> dict[str, object]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path))
+    except (SafetensorError, OSError, KeyError) as cause:
+        raise ModelError(
+            f"{path}: not a whole safetensors file ({cause}). Fetch or save it again."
+        ) from cause
+
+
+def _read_torch(path: Path) -> dict[str, object]:
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                _check_total(sum(entry.file_size for entry in archive.infolist()), path=path)
+        payload: object = torch.load(path, map_location="cpu", weights_only=True)
+    except ModelError:
+        raise
+    except pickle.UnpicklingError as cause:
+        raise ModelError(
+            f"{path}: holds more than tensors, or is no torch checkpoint; it is refused because reading it "
+            "could run code.\n  Where you trust it, load it with torch and save the tensors alone: "
+            "safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')."
+        ) from cause
+    except Exception as cause:  # torch's reader raises many types on a damaged file
+        reason = str(cause).strip().split("\n")[0]
+        raise ModelError(f"{path}: not a readable torch checkpoint ({reason}). Save it again.") from cause
+    if not isinstance(payload, dict) or not all(isinstance(name, str) for name in payload):
+        raise ModelError(f"{path}: expected named tensors (a state dict). Got {type(payload).__name__}.")
+    return dict(payload)
+
+
+def _unwrap(payload: dict[str, object], *, path: Path, notes: list[str]) -> dict[str, Tensor]:
+    for key in _WRAPPERS:
+        inner = payload.get(key)
+        if isinstance(inner, dict):
+            others = [name for name in payload if name != key]
+            notes.append(f"took {key!r} from the file; left out: {_some(others)}")
+            return _unwrap(dict(inner), path=path, notes=notes)
+    strangers = [str(name) for name, value in payload.items() if not isinstance(value, Tensor)]
+    if strangers or not payload:
+        raise ModelError(f"{path}: expected named tensors. These are none: {_some(strangers)}.")
+    return {str(name): value for name, value in payload.items() if isinstance(value, Tensor)}
+
+
+def _drop_prefix(tensors: dict[str, Tensor], *, notes: list[str]) -> dict[str, Tensor]:
+    prefix = "module."
+    if not all(name.startswith(prefix) for name in tensors):
+        return tensors
+    notes.append(f"dropped the prefix {prefix!r} from all names")
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], *, path: Path) -> None:
+    odd = [
+        f"{name} ({_short(tensor)})"
+        for name, tensor in tensors.items()
+        if tensor.dtype not in _REAL + _WHOLE or tensor.layout is not torch.strided or tensor.is_meta
+    ]
+    if odd:
+        raise ModelError(f"{path}: only dense real tensors are read. Found: {_some(odd)}.")
+    # strides of zero let a small file describe a large tensor
+    _check_total(sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()), path=path)
+    infinite = [
+        name
+        for name, tensor in tensors.items()
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all())
+    ]
+    if infinite:
+        raise ModelError(
+            f"{path}: NaN or infinity in {_some(infinite)}. No statement holds for such a network."
+        )
+
+
+def _check_total(size: int, *, path: Path) -> None:
+    if size > MAX_BYTES:
+        raise ModelError(f"{path}: unpacks to {size} bytes, more than the limit of {MAX_BYTES} bytes.")
+
+
+def _is_exact(tensor: Tensor, dtype: torch.dtype) -> bool:
+    if tensor.is_floating_point() != dtype.is_floating_point:
+        return False
+    return torch.equal(tensor.to(dtype).to(tensor.dtype), tensor)
+
+
+def _short(tensor: Tensor) -> str:
+    return re.sub(r"^torch\.", "", str(tensor.dtype))
+
+
+def _some(names: Iterable[str], limit: int = 8) -> str:
+    """The first few names and the number of the others."""
+    known = list(names)
+    rest = f" and {len(known) - limit} more" if len(known) > limit else ""
+    return (", ".join(known[:limit]) or "none") + rest

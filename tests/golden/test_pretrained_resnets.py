@@ -1,0 +1,54 @@
+"""Somebody else's networks: two pretrained CIFAR-10 ResNets, where their files are at hand."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from codebound.errors import CodeboundError, ModelError
+from codebound.measure import margin_report
+from codebound.nets.loading import load_model
+
+FOLDER = Path(os.environ.get("CODEBOUND_MODELS", Path(__file__).parents[3] / "shared" / "models"))
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def pretrained(name: str) -> torch.nn.Module:
+    path = FOLDER / f"{name}_cifar10.safetensors"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not in {FOLDER}; set CODEBOUND_MODELS to the folder that has it")
+    return load_model(name, input_shape=(3, 32, 32), classes=10, weights=path)
+
+
+@pytest.mark.parametrize("name", ["resnet20", "resnet56"])
+def test_the_published_files_load_by_strict_names(name):
+    model = pretrained(name).eval()
+    assert all(torch.isfinite(tensor).all() for tensor in model.state_dict().values())
+    assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_a_file_of_another_depth_is_refused():
+    pretrained("resnet20")
+    path = FOLDER / "resnet20_cifar10.safetensors"
+    with pytest.raises(ModelError, match=r"missing.*layer1.3.conv1.weight.* more\n"):
+        load_model("resnet56", input_shape=(3, 32, 32), classes=10, weights=path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "accuracy"), [("resnet20", 91.73), ("resnet56", 93.39)])
+def test_accuracy_on_the_test_set_is_the_published_one(name, accuracy):
+    from dataclasses import replace
+
+    from codebound.data import Scaling, load_dataset
+
+    model = pretrained(name)
+    try:
+        data = load_dataset("cifar10", role="test")
+    except CodeboundError as absent:
+        pytest.skip(f"CIFAR-10 is not in the cache: {absent}")
+    data = replace(data, scaling=Scaling(255.0, MEAN, STD))
+    report = margin_report(model, data.on("cpu"), chunk_size=250, dtype=torch.float32)
+    assert report.n == 10_000
+    assert report.non_finite == 0
+    assert 100 * (1 - report.loss()) == pytest.approx(accuracy, abs=0.02)

@@ -1,0 +1,165 @@
+"""Steps, cuts and segments: composing segments is the forward pass, bit for bit."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from codebound.errors import ModelError, UsageError
+from codebound.nets import stages, wrap
+
+
+class Block(nn.Module):
+    """A residual block with a strided shortcut that pads channels, working in place."""
+
+    def __init__(self, width, out, stride):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(width, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
+        self.conv2, self.norm2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
+        self.stride, self.extra = stride, out - width
+
+    def forward(self, x):
+        y = functional.relu(self.norm1(self.conv1(x)), inplace=True)
+        y = self.norm2(self.conv2(y))
+        y += functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.extra))
+        return functional.relu_(y)
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(6, 3)  # declared first, used last
+        self.stem = nn.Conv2d(1, 4, 3, padding=1)
+        self.blocks = nn.Sequential(Block(4, 4, 1), Block(4, 6, 2))
+        self.shift = nn.Parameter(torch.ones(6))
+
+    def forward(self, x):
+        x = self.blocks(functional.relu(self.stem(x)))
+        x = functional.avg_pool2d(x, x.size()[3])
+        return self.head(x.view(x.size(0), -1) + self.shift)
+
+
+class LeNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 3, 3), nn.Conv2d(3, 4, 3)
+        self.fc1, self.fc2 = nn.Linear(4 * 2 * 2, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = functional.max_pool2d(functional.relu(self.conv1(x)), 2)
+        x = functional.relu(self.conv2(x))
+        x = functional.max_pool2d(x, 2) if self.training else functional.avg_pool2d(x, 2)
+        return self.fc2(functional.relu(self.fc1(x.view(x.size(0), -1))))
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(5, 4), nn.ReLU(inplace=True), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3))
+
+
+MODELS = {"mlp": (mlp, (5,)), "lenet": (LeNet, (1, 14, 14)), "residual": (Residual, (1, 8, 8))}
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def prepared(name):
+    make, shape = MODELS[name]
+    torch.manual_seed(0)
+    model = make()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    return model.eval(), torch.randn(4, *shape)
+
+
+@every_model
+def test_composing_segments_is_the_forward_pass(name):
+    model, x = prepared(name)
+    steps = stages(wrap(model))
+    expected = model(x.clone())
+    last = len(steps.cuts) - 1
+    value = x.clone()
+    for start in range(last):
+        before = value.clone()
+        value = steps.segment(start, start + 1)(value)
+        assert torch.equal(steps.segment(start + 1, last)(value), expected)
+        assert torch.equal(steps.segment(0, start)(x), before)  # also: segments leave their argument alone
+    assert torch.equal(value, expected)
+
+
+def test_a_chain_is_cut_after_every_step():
+    steps = stages(wrap(mlp()))
+    assert steps.is_chain
+    assert steps.cuts == tuple(range(6))
+    assert [step.kind.name for step in steps.stages] == [
+        "input",
+        "layer",
+        "activation",
+        "layer",
+        "activation",
+        "layer",
+    ]
+    assert [step.view.name for step in steps.stages if step.view] == ["0", "2", "4"]
+
+
+def test_sizes_of_tensors_do_not_break_a_chain():
+    steps = stages(wrap(prepared("lenet")[0]))
+    assert steps.is_chain
+    assert [steps.cut_after(name) for name in ("conv1", "conv2", "fc1", "fc2")] == [1, 4, 8, 10]
+
+
+def test_a_residual_network_is_cut_between_its_blocks():
+    steps = stages(wrap(prepared("residual")[0]))
+    assert not steps.is_chain
+    assert "add" in {step.kind.name for step in steps.stages}
+    layers = {step.name for step in steps.stages if step.view}
+    cut_layers = {step.name for index, step in enumerate(steps.stages) if index in steps.cuts and step.view}
+    assert cut_layers == {"stem", "head"}
+    assert layers - cut_layers == {f"blocks.{block}.conv{number}" for block in (0, 1) for number in (1, 2)}
+    with pytest.raises(UsageError, match=r"blocks\.0\.conv1.*beside another branch"):
+        steps.cut_after("blocks.0.conv1")
+
+
+def test_a_cut_inside_a_block_would_be_wrong():
+    """The check that composing segments gives the forward pass can fail: half a block is not enough."""
+    model, x = prepared("residual")
+    steps = stages(wrap(model))
+    inside = next(index for index, step in enumerate(steps.stages) if step.name == "blocks.0.conv1")
+    broken = type(steps)(steps.stages, (0, inside, steps.cuts[-1]), steps.network, steps.nodes)
+    with pytest.raises(KeyError):
+        broken.segment(1, 2)(broken.segment(0, 1)(x))
+
+
+def test_segments_follow_pre_activations_and_differentiate():
+    model, x = prepared("mlp")
+    steps = stages(wrap(model))
+    start, stop = steps.cut_after("0"), steps.cut_after("2")
+    pre = model[0](x).detach()
+    jacobian = torch.func.vmap(torch.func.jacrev(lambda v: steps.segment(start, stop)(v[None])[0]))(pre)
+    expected = torch.einsum("oi,bi->boi", model[2].weight, (pre > 0).float())
+    assert torch.allclose(jacobian, expected, atol=1e-6)
+
+
+def test_what_has_no_steps_says_why():
+    class Two(nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    class Pair(nn.Module):
+        def forward(self, x):
+            return x, x
+
+    class Branches(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    with pytest.raises(ModelError, match=r"takes 2 arguments \(x, y\)"):
+        stages(wrap(Two()))
+    with pytest.raises(ModelError, match=r"must take one tensor and return one"):
+        stages(wrap(Pair()))
+    with pytest.raises(ModelError, match="control flow"):
+        stages(wrap(Branches(), example=torch.ones(1)))
+    steps = stages(wrap(mlp()))
+    with pytest.raises(UsageError, match="0 <= start <= stop < 6"):
+        steps.segment(3, 2)
+    with pytest.raises(UsageError, match="called 0 times"):
+        steps.cut_after("nope")
