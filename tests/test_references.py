@@ -55,7 +55,9 @@ def test_every_row_names_a_test_that_uses_the_function():
         path = ROOT / row["test"]
         assert path.is_file(), f"{ref}: {row['test']} does not exist"
         name = row["function"].rsplit(".", 1)[1]
-        assert name in path.read_text() or name == "occam_assumptions", f"{ref}: {row['test']} never uses {name}"
+        assert name in path.read_text() or name == "occam_assumptions", (
+            f"{ref}: {row['test']} never uses {name}"
+        )
 
 
 def test_every_row_has_a_statement_and_a_known_status():

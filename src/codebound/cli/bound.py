@@ -36,7 +36,7 @@ def bound(
 
     Example: codebound bound --errors 300 --n 60000 --bits 5000 --delta 0.05
     """
-    from codebound.bounds.certified import holdout, occam_binomial, occam_hoeffding, occam_kl
+    from codebound.bounds.certified import holdout, occam_binomial, occam_hoeffding, occam_kl, percent
     from codebound.facts import HoldoutFacts, OccamFacts
 
     if is_holdout and bits:
@@ -56,15 +56,13 @@ def bound(
         print_csv([{**values, "vacuous": best.vacuous}])
     else:
         rows = [
-            {"form": name, "reference": _MEANING[name][0], "bound": _percent(value), "what it is": _MEANING[name][1]}
+            {
+                "form": name,
+                "reference": _MEANING[name][0],
+                "bound": percent(value, 4),
+                "what it is": _MEANING[name][1],
+            }
             for name, value in values.items()
         ]
         print_table(rows)
         note(best.sentence.replace("the decoded network g", "the network") if is_holdout else best.sentence)
-
-
-def _percent(value: float) -> str:
-    """Four digits, rounded up: a printed bound must not be smaller than the bound."""
-    import math
-
-    return f"{math.ceil(value * 1e6) / 1e4:.4f} %"

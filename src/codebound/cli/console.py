@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from codebound.progress import Progress
 
 
+_PIPED_WIDTH = 160  # columns when nobody looks at a terminal: files and pipes should not be folded
+
+
 class Format(str, Enum):
     """How a result is printed."""
 
@@ -47,7 +50,7 @@ def print_table(rows: Sequence[Mapping[str, object]], *, title: str = "") -> Non
         table.add_column(escape(key), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(str(value)) for value in row.values()))
-    Console(soft_wrap=False).print(table)
+    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
 
 
 def note(text: str) -> None:

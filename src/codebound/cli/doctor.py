@@ -11,7 +11,9 @@ from codebound.cli.console import Format, note, print_csv, print_json, print_tab
 from codebound.errors import UsageError
 
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
-_EXTRAS = {"torchvision": ("vision", "models and transforms of torchvision as `--model` and `--data` factories")}
+_EXTRAS = {
+    "torchvision": ("vision", "models and transforms of torchvision as `--model` and `--data` factories")
+}
 
 
 def doctor(
@@ -20,7 +22,11 @@ def doctor(
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Safetensors file or checkpoint for --model.")] = None,
     input_shape: Annotated[
-        str | None, typer.Option(help="Shape of one input for --model, such as 3x32x32; zoo models have a default.")
+        str | None,
+        typer.Option(
+            help="Shape of one input for --model, such as 1x28x28. Default: the zoo model's own; 3x32x32 for "
+            "a factory that asks for it."
+        ),
     ] = None,
     classes: Annotated[int, typer.Option(help="Number of classes for --model.")] = 10,
     strict: Annotated[
@@ -61,7 +67,10 @@ def _devices() -> list[dict[str, str]]:
 
     cpu = {"what": "cpu", "found": f"{os.cpu_count()} cores, {torch.get_num_threads()} threads", "note": ""}
     if not torch.cuda.is_available():
-        return [cpu, {"what": "cuda", "found": "none", "note": "everything runs on the CPU; training is slower"}]
+        return [
+            cpu,
+            {"what": "cuda", "found": "none", "note": "everything runs on the CPU; training is slower"},
+        ]
     return [cpu, {"what": "cuda", "found": torch.cuda.get_device_name(0), "note": "use --device cuda"}]
 
 
@@ -72,7 +81,7 @@ def _data() -> list[dict[str, str]]:
         {
             "what": f"data {entry.name}",
             "found": entry.found or "not here",
-            "note": "" if entry.found else f"codebound data get {entry.name}",
+            "note": entry.remedy,
         }
         for entry in known_datasets()
     ]
@@ -94,9 +103,13 @@ def _extras() -> list[dict[str, str]]:
 def _check_model(
     model: str, weights: Path | None, input_shape: str | None, classes: int, strict: bool, output: Format
 ) -> None:
-    from codebound.nets import load_model, parse_shape, wrap
+    from codebound.nets import ZOO, load_model, wrap
 
-    shape = None if input_shape is None else parse_shape(input_shape)
+    if input_shape is not None:
+        shape = _parse_shape(input_shape)
+    else:
+        name = model.partition(":")[0]
+        shape = ZOO[name].input_shape if name in ZOO else (3, 32, 32)
     network = wrap(load_model(model, input_shape=shape, classes=classes, weights=weights), strict=strict)
     rows = network.coverage.rows()
     if output is Format.json:
@@ -106,3 +119,10 @@ def _check_model(
     else:
         print_table(rows)
         note(network.coverage.sentence)
+
+
+def _parse_shape(text: str) -> tuple[int, ...]:
+    sizes = text.lower().split("x")
+    if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        raise UsageError(f"--input-shape is positive sizes joined by x, such as 1x28x28. Got {text!r}.")
+    return tuple(int(size) for size in sizes)

@@ -27,7 +27,7 @@ from codebound.bounds.certified.original import (
     output_deviation,
     theta_on_grid,
 )
-from codebound.bounds.certified.risk import RiskBound, occam_assumptions
+from codebound.bounds.certified.risk import RiskBound, occam_assumptions, percent
 
 __all__ = [
     "LayerBounds",
@@ -52,6 +52,7 @@ __all__ = [
     "occam_zero_errors",
     "output_deviation",
     "parameter_bits",
+    "percent",
     "raw_weight_bits",
     "theta_on_grid",
     "weighted_choice_bits",

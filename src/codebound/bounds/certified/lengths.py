@@ -14,7 +14,7 @@ def _log2_up(value: int) -> float:
     """``log2`` of a positive integer, rounded up; exact for powers of two."""
     if value & (value - 1) == 0:
         return float(value.bit_length() - 1)
-    return math.log2(value) * (1.0 + 1e-15)
+    return min(math.log2(value) * (1.0 + 1e-15), float(value.bit_length()))
 
 
 @implements("C-4:class-size", kind="certificate")

@@ -1,5 +1,6 @@
 """The result of a certified bound, and the assumptions it rests on in words."""
 
+import math
 from dataclasses import dataclass
 
 from codebound.facts import Facts, Subject
@@ -23,6 +24,17 @@ BOUNDED_DOMAIN = (
     "Every input on which f will be used lies in the declared range, which is a fact, not an estimate."
 )
 NORMS_ABOVE = "Norms of the layers are upper bounds, not estimates from below."
+
+
+def percent(bound: float, digits: int = 2) -> str:
+    """A bound in per cent, rounded up: what is printed must not be smaller than what was proved.
+
+    Example:
+        >>> percent(0.0737163)
+        '7.38 %'
+    """
+    scale = 10**digits
+    return f"{math.ceil(bound * 100 * scale) / scale:.{digits}f} %"
 
 
 @implements("C-14", kind="certificate")
@@ -67,7 +79,7 @@ class RiskBound:
         """The claim as a sentence."""
         who = {"g": "the decoded network g", "f": "the original network f"}[self.subject]
         claim = (
-            f"With probability at least {1.0 - self.delta:.6g} over the draw of the sample, "
-            f"{who} errs on at most {100.0 * self.value:.2f} % of new data."
+            f"With probability at least 1 - {self.delta!r} over the draw of the sample, "
+            f"{who} errs on at most {percent(self.value)} of new data."
         )
         return claim + (" VACUOUS: guessing does as well." if self.vacuous else "")
