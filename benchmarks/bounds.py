@@ -37,7 +37,9 @@ def best_of(repeats: int, work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Prints one line per size."""
-    print(f"{'errors':>12} {'n':>12} {'bits':>10} {'ours ms':>9} {'scipy ms':>9} {'ratio':>7}  scipy's answer")
+    print(
+        f"{'errors':>12} {'n':>12} {'bits':>10} {'ours ms':>9} {'scipy ms':>9} {'ratio':>7}  scipy's answer"
+    )
     for errors, n, bits in CASES:
         facts = OccamFacts(errors=errors, n=n, code_bits=bits, delta=0.05)
         ours = best_of(20, lambda f=facts: (occam_binomial(f), occam_kl(f), occam_hoeffding(f)))  # type: ignore[misc]

@@ -38,3 +38,14 @@ def test_commands_run(command, tmp_path):
 def test_every_file_the_readme_names_exists():
     for target in re.findall(r"\]\(([\w./-]+)\)", README):
         assert (Path(__file__).parents[1] / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    "example", sorted((Path(__file__).parents[1] / "examples").glob("*.py")), ids=lambda p: p.name
+)
+def test_examples_run(example, tmp_path):
+    result = subprocess.run(
+        [sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout

@@ -1,0 +1,235 @@
+"""``codebound train``: from an architecture and a sample to weights, in a folder that can be resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.errors import UsageError
+
+if TYPE_CHECKING:
+    from codebound.data import Dataset
+    from codebound.train import TrainConfig, TrainResult
+
+_START = "Where to start"
+_SETTINGS = "Settings"
+_RUN = "The run"
+
+
+def train(
+    arch: Annotated[
+        str, typer.Argument(help="Zoo name such as mlp:depth=5,width=784, or package.module:factory.")
+    ],
+    data: Annotated[str, typer.Option(help="Name, .npz file, image folder, or package.module:factory.")],
+    data_folder: Annotated[Path | None, typer.Option(help="Folder that holds the named dataset.")] = None,
+    test: Annotated[
+        str | None, typer.Option(help="Test sample, written like --data; a known name gives its test split.")
+    ] = None,
+    holdout: Annotated[
+        float | None,
+        typer.Option(help="Keep this fraction of --data for testing; the same for every --seed."),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights to start from (default: random).", rich_help_panel=_START)
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="A paper's settings: arora18, guha23, guha23-cifar10, guha23-released; flags go on top.",
+            rich_help_panel=_START,
+        ),
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="adam or sgd (default: adam).", rich_help_panel=_SETTINGS)
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate (default: 0.001).", rich_help_panel=_SETTINGS)
+    ] = None,
+    momentum: Annotated[
+        float | None,
+        typer.Option(help="Momentum of SGD, beta1 of Adam (default: 0.9).", rich_help_panel=_SETTINGS),
+    ] = None,
+    nesterov: Annotated[
+        bool | None,
+        typer.Option(
+            "--nesterov/--no-nesterov", help="Nesterov's form of SGD's momentum.", rich_help_panel=_SETTINGS
+        ),
+    ] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="L2 penalty (default: 0).", rich_help_panel=_SETTINGS)
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            help="constant, step:every=30,multiply=0.5 or cosine:warmup=5 (default: constant).",
+            rich_help_panel=_SETTINGS,
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the sample (default: 20).", rich_help_panel=_SETTINGS)
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Examples a step (default: 128).", rich_help_panel=_SETTINGS)
+    ] = None,
+    shuffle_labels: Annotated[
+        float | None,
+        typer.Option(help="Fraction of the training labels to redraw at random.", rich_help_panel=_SETTINGS),
+    ] = None,
+    augment: Annotated[
+        str | None,
+        typer.Option(help="none, crop or flip-crop of images (default: none).", rich_help_panel=_SETTINGS),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Seed of weights, batches, dropout and labels (default: 0).", rich_help_panel=_SETTINGS
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=_RUN)] = "auto",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run folder; the same command goes on where it was killed (default: runs/ARCH-DATA-HASH).",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(help="Epochs between checkpoints (default: 1).", rich_help_panel=_RUN)
+    ] = None,
+    eval_every: Annotated[
+        int | None,
+        typer.Option(
+            help="Epochs between full error counts (default: only at the end).", rich_help_panel=_RUN
+        ),
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("--format", help="How to print the result.", rich_help_panel=_RUN)
+    ] = Format.table,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Nothing but the result.", rich_help_panel=_RUN)
+    ] = False,
+) -> None:
+    """Train a classifier and count its errors.
+
+    Example: codebound train mlp --data digits --holdout 0.2
+    """
+    from codebound.nets import load_model
+    from codebound.train import TrainConfig, fit, parse_schedule, resolve_device, run_record, runs
+    from codebound.train import preset as named_preset
+
+    given = {
+        "optimizer": optimizer,
+        "learning_rate": lr,
+        "momentum": momentum,
+        "nesterov": nesterov,
+        "weight_decay": weight_decay,
+        "schedule": None if schedule is None else parse_schedule(schedule),
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "label_shuffle": shuffle_labels,
+        "augment": augment,
+        "seed": seed,
+        "checkpoint_every": checkpoint_every,
+        "eval_every": eval_every,
+    }
+    base = TrainConfig() if preset is None else named_preset(preset)
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    config = replace(base, **changes)
+    place = resolve_device(device)
+    train_set, test_set = _samples(data, folder=data_folder, test=test, holdout=holdout)
+    model = load_model(
+        arch, input_shape=train_set.input_shape, classes=train_set.classes, weights=weights, seed=config.seed
+    )
+    if out is None:
+        run = json.dumps(run_record(model, train_set, config, test_set=test_set), sort_keys=True)
+        out = Path("runs") / f"{_slug(arch)}-{_slug(data)}-{hashlib.sha256(run.encode()).hexdigest()[:10]}"
+    if not quiet:
+        for warning in train_set.warnings:
+            note(f"Warning: {warning}")
+        note(_start_line(arch, train_set, config, place=str(place), done=runs.epochs_on_disk(out)))
+        note(f"Run folder {out}; if interrupted, the same command goes on from the last checkpoint.")
+    with progress_bar("training", quiet=quiet) as progress:
+        result = fit(model, train_set, config, test_set=test_set, device=place, out=out, progress=progress)
+    record = {
+        "model": arch,
+        "data": data,
+        **result.record(),
+        "weights": str(out / runs.WEIGHTS),
+        "out": str(out),
+        "sentence": _sentence(arch, result, test_name="held-out" if test is None else "test"),
+    }
+    runs.update_result(out, record)
+    _show(record, result, output)
+
+
+def _samples(
+    data: str, *, folder: Path | None, test: str | None, holdout: float | None
+) -> tuple[Dataset, Dataset | None]:
+    from codebound.data import load_dataset, split
+
+    if test is not None and holdout is not None:
+        raise UsageError("--test gives a test sample and --holdout cuts one from --data: choose one of them.")
+    if holdout is not None and not 0.0 < holdout < 1.0:
+        raise UsageError(f"--holdout must be a fraction in (0, 1). Got {holdout}.")
+    sample = load_dataset(data, folder=folder)
+    if holdout is not None:
+        parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
+        return parts["train"], parts["test"]
+    if test is not None:
+        return sample, load_dataset(test, role="test", folder=folder, classes=sample.classes)
+    return sample, None
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9]+", "-", Path(text).name).strip("-")[:40]
+
+
+def _start_line(arch: str, sample: Dataset, config: TrainConfig, *, place: str, done: int) -> str:
+    task = f"{arch} on {sample.name}, {sample.n} examples, {config.epochs} epochs, {place}"
+    if done == 0:
+        return f"Training {task}."
+    if done < config.epochs:
+        return f"Training {task}: continuing after epoch {done}."
+    return f"Training {task}: finished before, reading its result."
+
+
+def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
+    train_part = f"{result.train_errors} of {result.n} training examples ({result.train_error:.2%})"
+    test_part = ""
+    if result.test_errors is not None and result.test_error is not None:
+        test_part = (
+            f" and {result.test_errors} of {result.test_n} {test_name} examples ({result.test_error:.2%})"
+        )
+    passes = "1 epoch" if result.epochs == 1 else f"{result.epochs} epochs"
+    return f"After {passes}, {arch} is wrong on {train_part}{test_part}."
+
+
+def _show(record: dict[str, object], result: TrainResult, output: Format) -> None:
+    if output is Format.json:
+        print_json(record)
+        return
+    if output is Format.csv:
+        print_csv([{key: value for key, value in record.items() if not isinstance(value, dict)}])
+        return
+    rows = [
+        {
+            "sample": "train",
+            "examples": result.n,
+            "errors": result.train_errors,
+            "error": f"{result.train_error:.2%}",
+        }
+    ]
+    if result.test_n is not None and result.test_errors is not None:
+        error = f"{result.test_error:.2%}"
+        rows.append(
+            {"sample": "test", "examples": result.test_n, "errors": result.test_errors, "error": error}
+        )
+    print_table(rows)
+    typer.echo(f"{record['sentence']}\nWeights: {record['weights']}")

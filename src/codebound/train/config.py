@@ -1,0 +1,120 @@
+"""What determines a training run: optimiser, schedule, batches, labels, seed; and the papers' settings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Literal, get_args
+
+from codebound.errors import UsageError
+from codebound.train.schedules import Constant, Cosine, Schedule, Step
+
+OptimizerName = Literal["adam", "sgd"]
+Augment = Literal["none", "crop", "flip-crop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """Settings of a training run with cross-entropy loss.
+
+    Attributes:
+        optimizer: ``"adam"`` or ``"sgd"``.
+        learning_rate: Learning rate before the schedule, > 0.
+        momentum: SGD's momentum, Adam's beta1; in [0, 1).
+        nesterov: Nesterov's form of the momentum (SGD only).
+        weight_decay: Coefficient of the L2 penalty that is added to the gradient, >= 0.
+        schedule: Factor on the learning rate over time.
+        epochs: Passes over the training set, >= 0.
+        batch_size: Examples a step, >= 1.
+        label_shuffle: Fraction of the training labels that is redrawn uniformly; see ``shuffle_labels``.
+        augment: ``"crop"`` shifts each image by up to 4 pixels, ``"flip-crop"`` also mirrors half of them.
+        seed: Seed of the batch order, dropout, augmentation and label shuffling.
+        eval_every: Full passes over training and test set every so many epochs; 0: only at the end.
+        checkpoint_every: Epochs between two checkpoints, where there is a run folder, >= 1.
+    """
+
+    optimizer: OptimizerName = "adam"
+    learning_rate: float = 1e-3
+    momentum: float = 0.9
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    schedule: Schedule = field(default_factory=Constant)
+    epochs: int = 20
+    batch_size: int = 128
+    label_shuffle: float = 0.0
+    augment: Augment = "none"
+    seed: int = 0
+    eval_every: int = 0
+    checkpoint_every: int = 1
+
+    def __post_init__(self) -> None:
+        def require(holds: bool, name: str, range_: str) -> None:
+            if not holds:
+                raise UsageError(f"`{name}` must be {range_}. Got {getattr(self, name)!r}.")
+
+        require(self.optimizer in get_args(OptimizerName), "optimizer", "'adam' or 'sgd'")
+        require(0.0 < self.learning_rate < math.inf, "learning_rate", "a positive number")
+        require(0.0 <= self.momentum < 1.0, "momentum", "in [0, 1)")
+        require(0.0 <= self.weight_decay < math.inf, "weight_decay", "a number of at least 0")
+        require(self.epochs >= 0, "epochs", "at least 0")
+        require(self.batch_size >= 1, "batch_size", "at least 1")
+        require(0.0 <= self.label_shuffle <= 1.0, "label_shuffle", "a fraction in [0, 1]")
+        require(self.augment in get_args(Augment), "augment", f"one of {', '.join(get_args(Augment))}")
+        require(self.eval_every >= 0, "eval_every", "at least 0 (0: only at the end)")
+        require(self.checkpoint_every >= 1, "checkpoint_every", "at least 1")
+        if self.nesterov and (self.optimizer != "sgd" or self.momentum == 0.0):
+            raise UsageError(
+                "`nesterov` is a form of SGD's momentum: it needs optimizer 'sgd' and momentum > 0."
+            )
+        if isinstance(self.schedule, Cosine) and 0 < self.epochs <= self.schedule.warmup:
+            raise UsageError(
+                f"the warm-up must be shorter than the training. "
+                f"Got {self.schedule.warmup} of {self.epochs} epochs."
+            )
+
+    def record(self) -> dict[str, object]:
+        """The settings that determine the trained weights, as JSON values."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        del values["eval_every"], values["checkpoint_every"]
+        return {**values, "schedule": str(self.schedule)}
+
+
+PRESETS: dict[str, TrainConfig] = {
+    # A 2.8: VGG-19 and AlexNet on CIFAR-10
+    "arora18": TrainConfig(
+        optimizer="sgd",
+        learning_rate=0.05,
+        momentum=0.9,
+        weight_decay=5e-4,
+        schedule=Step(every=30, multiply=0.5),
+        epochs=299,
+        batch_size=128,
+    ),
+    # G 1.3, the text: MLPs on MNIST
+    "guha23": TrainConfig(optimizer="adam", learning_rate=0.02, epochs=300, batch_size=256),
+    # G 1.3, the text: MLPs on CIFAR-10
+    "guha23-cifar10": TrainConfig(optimizer="adam", learning_rate=0.02, epochs=300, batch_size=4),
+    # G 1.4, what the released code runs on CIFAR-10 (batch size of its second version)
+    "guha23-released": TrainConfig(
+        optimizer="sgd",
+        learning_rate=0.01,
+        momentum=0.9,
+        weight_decay=1e-4,
+        schedule=Step(every=40, multiply=0.1, last=240),
+        epochs=300,
+        batch_size=64,
+    ),
+}
+"""The papers' settings by name; change a field with ``dataclasses.replace``."""
+
+
+def preset(name: str) -> TrainConfig:
+    """The settings of a paper.
+
+    Example:
+        >>> preset("arora18").learning_rate
+        0.05
+    """
+    if name not in PRESETS:
+        raise UsageError(f"unknown preset {name!r}. Known: {', '.join(PRESETS)}.")
+    return PRESETS[name]

@@ -1,0 +1,130 @@
+"""Files of a run folder: tensors and JSON, written atomically, checked when read, without pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from codebound.errors import CodeboundError, FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+_UNFINISHED_WRITE = ".partial"
+
+_ADVICE = "Remove the run folder to train from the start."
+_MOST_JSON_BYTES = 64 * 2**20
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: object = None) -> None:
+    """Writes tensors and a JSON value into one safetensors file, with a checksum over both."""
+    safetensors = _safetensors()
+    text = json.dumps(record, allow_nan=False)
+    metadata = {"format": "pt", "record": text, "sha256": tensors_sha256(tensors, text)}
+    write_atomically(path, safetensors.torch.save(dict(tensors), metadata=metadata))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
+    """Reads what `save_tensors` wrote.
+
+    Raises:
+        FormatError: The file is missing, cut short or altered.
+    """
+    with _opened(path) as file:
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    text = metadata.get("record", "")
+    if metadata.get("sha256") != tensors_sha256(tensors, text):
+        raise FormatError(f"{path} is damaged: its content does not match its checksum. {_ADVICE}")
+    return tensors, json.loads(text)
+
+
+def peek_record(path: Path) -> Any:
+    """The JSON value of a file that `save_tensors` wrote, without its tensors and unchecked."""
+    with _opened(path) as file:
+        return json.loads((file.metadata() or {}).get("record", "null"))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    safetensors = _safetensors()
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            yield file
+    except (OSError, safetensors.SafetensorError, json.JSONDecodeError) as error:
+        raise FormatError(f"{path} cannot be read: {error}. {_ADVICE}") from error
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise CodeboundError(
+            "run folders are kept in safetensors files, and safetensors is not installed. "
+            "Install it, or train without a run folder."
+        ) from error
+    return safetensors
+
+
+def state_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of all parameters and buffers in the CPU's memory."""
+    return {
+        name: value.detach().to("cpu", copy=True).contiguous() for name, value in model.state_dict().items()
+    }
+
+
+def tensors_sha256(tensors: Mapping[str, Tensor], text: str = "") -> str:
+    """SHA-256 over ``text`` and the names, types, shapes and bytes of tensors in the CPU's memory."""
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def write_json(path: Path, record: object) -> None:
+    """Writes one JSON document, atomically."""
+    write_atomically(path, (json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """Reads a JSON object of a run folder.
+
+    Raises:
+        FormatError: The file is missing, too large or no JSON object.
+    """
+    try:
+        if path.stat().st_size > _MOST_JSON_BYTES:
+            raise FormatError(
+                f"{path} is larger than {_MOST_JSON_BYTES} bytes; it is no file of a run folder."
+            )
+        record = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{path} cannot be read: {error}. {_ADVICE}") from error
+    if not isinstance(record, dict):
+        raise FormatError(f"{path} must hold a JSON object. Got a {type(record).__name__}.")
+    return record
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replaces a file in one step: a reader, or a run killed half-way, never meets half a file."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED_WRITE}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise CodeboundError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def is_unfinished_write(path: Path, names: tuple[str, ...]) -> bool:
+    """Whether a file is what `write_atomically` leaves of one of ``names`` when it is killed."""
+    return path.name.startswith(tuple(f".{name}." for name in names)) and path.suffix == _UNFINISHED_WRITE

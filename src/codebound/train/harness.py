@@ -1,0 +1,348 @@
+"""The training loop: reproducible, resumable, and silent."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from codebound.errors import CodeboundError, DataError, ModelError, UsageError
+from codebound.measure.margins import margin_report
+from codebound.nets.rebuild import with_weights
+from codebound.nets.tensors import forbidden_entries, tensors_of
+from codebound.progress import Progress, silent
+from codebound.refs import implements
+from codebound.rng import stream_seed
+from codebound.train import runs
+from codebound.train.device import device_name, isolated_random_state, resolve_device, seed_layers
+from codebound.train.files import state_tensors, tensors_sha256
+from codebound.train.result import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
+from codebound.train.sampling import Epoch, shuffle_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codebound.data.dataset import Dataset, DeviceData
+    from codebound.train.config import TrainConfig
+
+_SECONDS_BETWEEN_REPORTS = 0.1
+_STEPS_BETWEEN_COUNTS = 32
+_ADVICE = "Try a smaller learning rate, a warm-up, or inputs scaled to about one."
+
+
+@implements("I-36", kind="algorithm")
+def fit(
+    model: nn.Module,
+    train_set: Dataset,
+    config: TrainConfig,
+    *,
+    test_set: Dataset | None = None,
+    device: torch.device | str = "cpu",
+    out: Path | str | None = None,
+    on_epoch: OnEpoch | None = None,
+    progress: Progress = silent,
+) -> TrainResult:
+    """Trains a copy of a classifier with cross-entropy.
+
+    The same arguments give the same weights, bit for bit on the CPU: batch order, dropout and augmentation
+    of an epoch are functions of the seed and the epoch's number. The global random state is left as it was.
+
+    Args:
+        model: Network that maps inputs to one output per class; it is not changed.
+        train_set: The sample to train on.
+        config: Settings.
+        test_set: Sample on which errors are counted as well; it has no influence on the weights.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or ``"auto"``.
+        out: Run folder. A killed run goes on from its last checkpoint when it is called again in the same
+            way, and ends with the same weights; a finished one is read and not trained again.
+        on_epoch: Called after each epoch that this call trains. It may call ``event.stop()``, and may
+            return named numbers, which are kept in the history.
+        progress: Told the number of finished steps.
+
+    Raises:
+        UsageError: The run folder holds another run, or the device is not there.
+        ModelError: The model does not fit the data, or its weights or the loss are not finite.
+
+    Example:
+        >>> import numpy as np
+        >>> from codebound.data import Dataset
+        >>> from codebound.train import TrainConfig
+        >>> x = np.array([[-1.0], [1.0]] * 50, dtype=np.float32)
+        >>> sample = Dataset("signs", "train", x, (x[:, 0] > 0).astype(np.int64), classes=2)
+        >>> settings = TrainConfig(optimizer="sgd", learning_rate=0.5, batch_size=10, epochs=2)
+        >>> fit(nn.Linear(1, 2), sample, settings).train_errors
+        0
+    """
+    place = resolve_device(device)
+    subject = with_weights(model, model.state_dict()).to(place)
+    samples = _Samples.place(subject, train_set, test_set, config=config, device=place)
+
+    run = run_record(model, train_set, config, test_set=test_set)
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        runs.open_run(folder, run)
+        if runs.is_finished(folder):
+            return runs.load_result(folder, subject, config)
+
+    optimizer = _optimizer(subject, config)
+    history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
+    resumed_from = len(history)
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        stopped = True
+
+    with isolated_random_state(place):
+        for epoch in range(resumed_from, config.epochs):
+            seed_layers(stream_seed(config.seed, f"layers/{epoch}"), place)
+            row = _train_epoch(subject, samples, optimizer, config, history=history, progress=progress)
+            if on_epoch is not None:
+                measures = on_epoch(EpochEvent(row=row, epochs=config.epochs, model=subject, stop=stop))
+                row = replace(row, measures=_checked(measures or {}))
+            history.append(row)
+            if stopped:
+                break
+            if (
+                folder is not None
+                and (epoch + 1) % config.checkpoint_every == 0
+                and epoch + 1 < config.epochs
+            ):
+                runs.save_checkpoint(folder, subject, optimizer, history)
+
+        subject.eval()
+        _require_finite(subject)
+        train_errors, test_errors = samples.errors(subject)
+
+    result = TrainResult(
+        model=subject,
+        config=config,
+        history=tuple(history),
+        train_errors=train_errors,
+        n=train_set.n,
+        test_errors=test_errors,
+        test_n=None if test_set is None else test_set.n,
+        seconds=sum(row.seconds for row in history),
+        stopped_early=stopped,
+        resumed_from=resumed_from,
+        device=device_name(place),
+        torch_version=torch.__version__,
+        data_sha256=str(run["data_sha256"]),
+        test_sha256=None if test_set is None else str(run["test_sha256"]),
+        weights_sha256=tensors_sha256(state_tensors(subject)),
+    )
+    if folder is not None:
+        runs.save_result(folder, result)
+    return result
+
+
+def run_record(
+    model: nn.Module, train_set: Dataset, config: TrainConfig, *, test_set: Dataset | None = None
+) -> dict[str, object]:
+    """What determines a run: settings, data, architecture and start; two equal records are one run."""
+    state = state_tensors(model)
+    layout = "\n".join((repr(model), *(f"{name} {tuple(value.shape)}" for name, value in state.items())))
+    size = sum(parameter.numel() for parameter in model.parameters())
+    structure = hashlib.sha256(layout.encode()).hexdigest()
+    return {
+        **config.record(),
+        "architecture": f"{type(model).__name__} with {size} parameters, sha256 {structure[:16]}",
+        "start_sha256": tensors_sha256(state),
+        "data_sha256": train_set.sha256,
+        "scaling": str(train_set.scaling),
+        "test_sha256": None if test_set is None else test_set.sha256,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """Both samples on the device, and the type of the network's inputs."""
+
+    train: DeviceData
+    test: DeviceData | None
+    dtype: torch.dtype
+
+    @staticmethod
+    def place(
+        model: nn.Module,
+        train_set: Dataset,
+        test_set: Dataset | None,
+        *,
+        config: TrainConfig,
+        device: torch.device,
+    ) -> _Samples:
+        """Checks that samples and model fit together and moves the samples to the device."""
+        if train_set.role in ("test", "unlabelled"):
+            raise DataError(
+                f"{train_set.name}: a sample with the role {train_set.role!r} is not for training."
+            )
+        for what in ("input_shape", "classes", "scaling"):
+            if test_set is not None and getattr(train_set, what) != getattr(test_set, what):
+                raise DataError(
+                    f"training and test set differ in {what}: {getattr(train_set, what)} in "
+                    f"{train_set.name}, {getattr(test_set, what)} in {test_set.name}."
+                )
+        if config.augment != "none" and len(train_set.input_shape) != 3:
+            raise DataError(
+                f"augmentation needs images of shape (channels, height, width). {train_set.name} has inputs "
+                f"of shape {train_set.input_shape}; train without augmentation."
+            )
+        dtypes = [parameter.dtype for parameter in model.parameters() if parameter.requires_grad]
+        if not dtypes:
+            raise ModelError("the model has no parameter that can be trained (requires_grad).")
+        shuffled = shuffle_labels(train_set, config.label_shuffle, seed=config.seed)
+        samples = _Samples(shuffled.on(device), None if test_set is None else test_set.on(device), dtypes[0])
+        samples._check_outputs(model, train_set)
+        return samples
+
+    @torch.no_grad()
+    def _check_outputs(self, model: nn.Module, train_set: Dataset) -> None:
+        model.eval()
+        x, _ = self.train.batch(torch.zeros(2, dtype=torch.int64, device=self.train.x.device), self.dtype)
+        try:
+            shape = tuple(model(x).shape)
+        except Exception as error:  # whatever the user's network raises
+            raise ModelError(
+                f"the model cannot take the inputs of {train_set.name}, of shape "
+                f"{train_set.input_shape}: {error}"
+            ) from error
+        if shape != (2, train_set.classes):
+            raise ModelError(
+                f"the model must give one output for each of the {train_set.classes} classes of "
+                f"{train_set.name}. Got outputs of shape {shape} for 2 examples."
+            )
+
+    def errors(self, model: nn.Module) -> tuple[int, int | None]:
+        """Errors on the training and on the test set."""
+        train = margin_report(model, self.train, dtype=self.dtype)
+        test = None if self.test is None else margin_report(model, self.test, dtype=self.dtype)
+        return train.errors, None if test is None else test.errors
+
+
+def _optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if config.optimizer == "adam":
+        return torch.optim.Adam(
+            trainable,
+            lr=config.learning_rate,
+            betas=(config.momentum, 0.999),
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+    return torch.optim.SGD(
+        trainable,
+        lr=config.learning_rate,
+        momentum=config.momentum,
+        nesterov=config.nesterov,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+
+
+def _train_epoch(
+    model: nn.Module,
+    samples: _Samples,
+    optimizer: torch.optim.Optimizer,
+    config: TrainConfig,
+    *,
+    history: Sequence[EpochRow],
+    progress: Progress,
+) -> EpochRow:
+    """Trains the epoch after ``history``; nothing waits for the device before its end."""
+    epoch = len(history)
+    started = reported = time.perf_counter()
+    plan = Epoch.draw(samples.train, config, epoch=epoch)
+    steps = len(plan.sizes)
+    total = steps * config.epochs
+    rate = config.learning_rate
+    losses: list[Tensor] = []
+    guesses: list[Tensor] = []
+    recent: list[Tensor] = []
+    note = f"epoch {epoch + 1}/{config.epochs}"
+    if history:
+        note += f", {_words(history[-1], samples.train.n)}"
+    progress(epoch * steps, total, note)
+    model.train()
+    try:
+        for step, (x, y) in enumerate(plan.batches(samples.train, samples.dtype)):
+            # the schedule is read in the middle of the step: it ends in a step that still moves
+            rate = config.learning_rate * config.schedule.factor(epoch + (step + 0.5) / steps, config.epochs)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.zero_grad()
+            outputs = model(x)
+            loss = functional.cross_entropy(outputs, y)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(loss.detach())
+            recent.append(outputs.detach())
+            if len(recent) == _STEPS_BETWEEN_COUNTS or step + 1 == steps:
+                guesses.append(torch.cat(recent).argmax(dim=1))
+                recent.clear()
+            if (now := time.perf_counter()) - reported > _SECONDS_BETWEEN_REPORTS:
+                reported = now
+                progress(epoch * steps + step + 1, total, note)
+    except CodeboundError:
+        raise
+    except torch.cuda.OutOfMemoryError as error:
+        raise ModelError(
+            f"the device's memory is too small for batch size {config.batch_size}. Choose a smaller one."
+        ) from error
+    except (RuntimeError, ValueError) as error:
+        raise ModelError(
+            f"training failed in step {len(losses) + 1} of epoch {epoch + 1}: {error}"
+        ) from error
+
+    mean_loss = _mean_loss(losses, plan.sizes, epoch=epoch)
+    running_errors = int((torch.cat(guesses) != samples.train.y[plan.order]).sum())
+    model.eval()
+    train_errors, test_errors = None, None
+    if config.eval_every and (epoch + 1) % config.eval_every == 0:
+        train_errors, test_errors = samples.errors(model)
+    row = EpochRow(
+        epoch=epoch + 1,
+        learning_rate=rate,
+        loss=mean_loss,
+        running_errors=running_errors,
+        train_errors=train_errors,
+        test_errors=test_errors,
+        seconds=time.perf_counter() - started,
+        measures={},
+    )
+    progress((epoch + 1) * steps, total, f"epoch {row.epoch}/{config.epochs}, {_words(row, samples.train.n)}")
+    return row
+
+
+def _words(row: EpochRow, n: int) -> str:
+    return f"loss {row.loss:.4f}, accuracy {1.0 - row.running_errors / n:.2%}"
+
+
+def _mean_loss(losses: list[Tensor], sizes: list[int], *, epoch: int) -> float:
+    values: list[float] = torch.stack(losses).tolist()
+    for step, value in enumerate(values):
+        if not math.isfinite(value):
+            raise ModelError(f"the loss became {value} in step {step + 1} of epoch {epoch + 1}. {_ADVICE}")
+    return sum(value * size for value, size in zip(values, sizes, strict=True)) / sum(sizes)
+
+
+def _require_finite(model: nn.Module) -> None:
+    """The loss of the next step shows a damaged weight, except after the last one."""
+    damaged = [held.name for held in tensors_of(model) if forbidden_entries(held, held.tensor.detach())]
+    if damaged:
+        raise ModelError(f"the last step left NaN or infinite values in {', '.join(damaged[:5])}. {_ADVICE}")
+
+
+def _checked(measures: Measures) -> Measures:
+    for name, value in measures.items():
+        if value is not None and not math.isfinite(value):
+            raise UsageError(
+                f"on_epoch returned {name} = {value}. Return finite numbers, or None for no value."
+            )
+    return {name: None if value is None else float(value) for name, value in measures.items()}

@@ -1,0 +1,195 @@
+"""Run folders: what a killed training needs to go on, and what a finished one leaves.
+
+A run folder holds ``config.json`` (what determines the run), ``checkpoint.safetensors`` (while it is
+unfinished), and in the end ``history.jsonl``, ``model.safetensors`` and ``result.json``, in this order:
+a folder with a ``result.json`` is finished.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from codebound.errors import FormatError, UsageError
+from codebound.nets.loading import install, read_checkpoint
+from codebound.train.files import (
+    is_unfinished_write,
+    load_tensors,
+    peek_record,
+    read_json,
+    save_tensors,
+    state_tensors,
+    tensors_sha256,
+    write_atomically,
+    write_json,
+)
+from codebound.train.result import EpochRow, TrainResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import torch
+    from torch import Tensor, nn
+
+    from codebound.train.config import TrainConfig
+
+CONFIG = "config.json"
+CHECKPOINT = "checkpoint.safetensors"
+HISTORY = "history.jsonl"
+WEIGHTS = "model.safetensors"
+RESULT = "result.json"
+_NAMES = (CONFIG, CHECKPOINT, HISTORY, WEIGHTS, RESULT)
+
+
+def open_run(folder: Path, run: Mapping[str, object]) -> None:
+    """Creates a run folder, or checks that an existing one holds the same run.
+
+    Args:
+        folder: The run folder; its parents are created.
+        run: Everything that determines the trained weights, as JSON values.
+
+    Raises:
+        UsageError: The folder holds another run, or files that are no run.
+    """
+    config = folder / CONFIG
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        inside = list(folder.iterdir())
+        leftovers = [path for path in inside if is_unfinished_write(path, _NAMES)]
+        if not config.exists() and len(leftovers) < len(inside):
+            raise UsageError(
+                f"{folder} exists, is not empty and holds no run ({CONFIG} is missing). Choose a new folder."
+            )
+        for path in leftovers:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: the run folder cannot be used ({error.strerror}).") from error
+    if not config.exists():
+        write_json(config, run)
+        return
+    known = read_json(config)
+    differences = [
+        f"  {key}: {known.get(key)!r} there, {run.get(key)!r} now"
+        for key in dict.fromkeys((*known, *run))
+        if known.get(key) != run.get(key)
+    ]
+    if differences:
+        raise UsageError(
+            "\n".join(
+                (f"{folder} holds another run.", *differences, "  Choose another folder, or remove this one.")
+            )
+        )
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the folder holds the result of a finished run."""
+    return (folder / RESULT).exists()
+
+
+def epochs_on_disk(folder: Path) -> int:
+    """Epochs that a run folder holds: those of its checkpoint, or all of a finished run."""
+    if is_finished(folder):
+        return len(_read_history(folder))
+    if not (folder / CHECKPOINT).exists():
+        return 0
+    return len(peek_record(folder / CHECKPOINT))
+
+
+def save_checkpoint(
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, history: Sequence[EpochRow]
+) -> None:
+    """Replaces the checkpoint: weights, optimiser state and history; all else follows from the settings."""
+    tensors = {f"model.{name}": value for name, value in state_tensors(model).items()}
+    for index, values in optimizer.state_dict()["state"].items():
+        # SGD without momentum keeps None
+        kept = {key: value for key, value in values.items() if value is not None}
+        tensors |= {f"optimizer.{index}.{key}": value.detach().cpu() for key, value in kept.items()}
+    save_tensors(folder / CHECKPOINT, tensors, [row.record() for row in history])
+    _write_history(folder, history)
+
+
+def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[EpochRow]:
+    """Puts the last checkpoint into model and optimiser and returns its history; empty: there is none."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return []
+    tensors, rows = load_tensors(path)
+    state: dict[int, dict[str, Tensor]] = {}
+    weights: dict[str, Tensor] = {}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        if part == "model":
+            weights[rest] = value
+        else:
+            index, _, key = rest.partition(".")
+            state.setdefault(int(index), {})[key] = value
+    try:
+        model.load_state_dict(weights)
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        return [EpochRow(**row) for row in rows]
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise FormatError(f"{path} is no checkpoint of this run: {error}") from error
+
+
+def save_result(folder: Path, result: TrainResult) -> None:
+    """Writes history, weights and result, and drops the checkpoint."""
+    _write_history(folder, result.history)
+    save_tensors(folder / WEIGHTS, state_tensors(result.model))
+    write_json(folder / RESULT, result.record())
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def update_result(folder: Path, record: Mapping[str, object]) -> None:
+    """Replaces ``result.json`` by a record that says more, unless it is there already."""
+    if read_json(folder / RESULT) != record:
+        write_json(folder / RESULT, record)
+
+
+def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainResult:
+    """Reads a finished run; ``model`` gets the trained weights and is part of the result."""
+    install(model, read_checkpoint(folder / WEIGHTS))
+    model.eval()
+    record: dict[str, Any] = read_json(folder / RESULT)
+    history = _read_history(folder)
+    try:
+        result = TrainResult(
+            model=model,
+            config=config,
+            history=history,
+            train_errors=record["train_errors"],
+            n=record["n"],
+            test_errors=record["test_errors"],
+            test_n=record["test_n"],
+            seconds=record["seconds"],
+            stopped_early=record["stopped_early"],
+            resumed_from=len(history),
+            device=record["device"],
+            torch_version=record["torch"],
+            data_sha256=record["data_sha256"],
+            test_sha256=record["test_sha256"],
+            weights_sha256=record["weights_sha256"],
+        )
+    except KeyError as error:
+        raise FormatError(
+            f"{folder / RESULT} has no field {error}. Remove the run folder to train anew."
+        ) from error
+    if tensors_sha256(state_tensors(model)) != result.weights_sha256:
+        raise FormatError(
+            f"{folder / WEIGHTS} holds other weights than the run ended with ({RESULT}, weights_sha256). "
+            "Remove the run folder to train anew."
+        )
+    return result
+
+
+def _write_history(folder: Path, history: Sequence[EpochRow]) -> None:
+    lines = "".join(json.dumps(row.record(), allow_nan=False) + "\n" for row in history)
+    write_atomically(folder / HISTORY, lines.encode())
+
+
+def _read_history(folder: Path) -> tuple[EpochRow, ...]:
+    path = folder / HISTORY
+    try:
+        return tuple(EpochRow(**json.loads(line)) for line in path.read_text().splitlines())
+    except (OSError, ValueError, TypeError) as error:
+        raise FormatError(f"{path} cannot be read: {error}. Remove the run folder to train anew.") from error
