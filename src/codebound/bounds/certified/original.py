@@ -85,7 +85,7 @@ class GridTheta:
 
 
 def grid_theta(index: int) -> GridTheta:
-    """The margin ``2**(index/8)`` (mantissa of 24 bits) with its prefix code: Elias gamma of the zigzag of the index, plus one.
+    """The margin ``2**(index/8)`` (24-bit mantissa); its code is Elias gamma of the zigzag index plus one.
 
     Example:
         >>> grid_theta(-8).value
