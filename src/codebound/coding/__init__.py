@@ -1,0 +1,81 @@
+"""Exact code lengths: integers to bits and back, as docs/format.md says; never imports torch.
+
+A message is written with a ``Writer`` and read with a ``Reader``; tensors are one of seven codes, and
+``best_tensor_code`` finds the shortest. The length of the bits is the code length, nothing else is.
+"""
+
+from codebound.coding.arithmetic import AbstractCoder, Reader, Writer
+from codebound.coding.bits import Bits, join
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.codebook import assign_codebook, fit_codebook
+from codebound.coding.message import (
+    blocks,
+    decode_tensors,
+    encode_tensors,
+    read_blocks,
+    read_tensor,
+    write_tensor,
+)
+from codebound.coding.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
+from codebound.coding.quantize import (
+    RoundingError,
+    dequantize,
+    nearest_step,
+    quantize,
+    round_to_float32,
+    rounding_error,
+    step_for_levels,
+    step_size,
+)
+from codebound.coding.stream import Stream
+from codebound.coding.tensors import (
+    AbstractTensorCode,
+    Adaptive,
+    Codebook,
+    Dense,
+    Enumerative,
+    Raw,
+    Static,
+    Zero,
+)
+
+__all__ = [
+    "AbstractCoder",
+    "AbstractTensorCode",
+    "Adaptive",
+    "Bits",
+    "Codebook",
+    "Dense",
+    "Enumerative",
+    "FlagContexts",
+    "Raw",
+    "Reader",
+    "RoundingError",
+    "Static",
+    "Stream",
+    "SymbolContext",
+    "Writer",
+    "Zero",
+    "assign_codebook",
+    "best_tensor_code",
+    "bit",
+    "blocks",
+    "decode_tensors",
+    "dequantize",
+    "encode_tensors",
+    "fit_codebook",
+    "float32",
+    "gamma",
+    "join",
+    "nearest_step",
+    "quantize",
+    "read_blocks",
+    "read_tensor",
+    "round_to_float32",
+    "rounding_error",
+    "signed",
+    "step_for_levels",
+    "step_size",
+    "uniform",
+    "write_tensor",
+]

@@ -1,0 +1,144 @@
+"""The shortest of the codes that a tensor of levels can have."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codebound.coding.costs import block_bits, context_bits, gamma_bits, mask_bits, signed_bits, table_bits
+from codebound.coding.quantize import MAX_LEVEL
+from codebound.coding.static import choose_lanes_log2, frequency_table
+from codebound.coding.tensors import (
+    MAX_MODEL_LEVEL,
+    AbstractTensorCode,
+    Adaptive,
+    Dense,
+    Enumerative,
+    Levels,
+    Static,
+    Zero,
+    matrix_shape,
+)
+from codebound.errors import UsageError
+from codebound.refs import implements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+MAX_SLOW_ELEMENTS = 1 << 16
+"""Elements that one tensor may send through the coder that works symbol by symbol: 0.2 s at most."""
+
+Candidate = tuple[float, AbstractTensorCode]
+
+
+@implements("K-MIN", kind="algorithm")
+def best_tensor_code(
+    levels: NDArray[Any], *, step: int, strides: Iterable[int] = (), max_elements: int = MAX_SLOW_ELEMENTS
+) -> AbstractTensorCode:
+    """The shortest code of integer levels: the choice is part of the code, so it is paid.
+
+    All context kinds, with and without flags of rows and columns, the dense, enumerative and static codes are
+    compared by their lengths in closed form. A tensor with more than ``max_elements``, even without its empty
+    rows and columns, takes the static code.
+
+    Args:
+        levels: Integers in the shape of the tensor.
+        step: Index of the step.
+        strides: Distances in a row at which elements may be alike, such as the width of an image; those of a
+            convolution's filters are tried anyway.
+        max_elements: Most elements for the codes that work symbol by symbol.
+
+    Example:
+        >>> code = best_tensor_code(np.eye(8, dtype=np.int32), step=0)
+        >>> type(code).__name__
+        'Adaptive'
+    """
+    if levels.size == 0:
+        raise UsageError(f"a tensor without elements has no code. Got shape {levels.shape}.")
+    if not np.issubdtype(levels.dtype, np.integer):
+        raise UsageError(f"levels are integers; quantise the weights first. Got {levels.dtype}.")
+    limit = max(int(levels.max()), -int(levels.min()))
+    if limit == 0:
+        return Zero(levels.shape)
+    if limit > MAX_LEVEL:
+        raise UsageError(f"levels lie within {MAX_LEVEL:,} of zero. Got {limit:,}: choose a larger step.")
+    levels = levels.astype(np.int32)
+    grid_bits = signed_bits(step) + gamma_bits(limit)
+    candidates = list(_plain(levels, step, limit)) if levels.size <= max_elements else []
+    if limit <= MAX_MODEL_LEVEL:
+        candidates += _static(levels, step, limit), *_adaptive(levels, step, limit, strides, max_elements)
+    if not candidates:
+        raise UsageError(
+            f"no code takes {levels.size:,} levels up to {limit:,}: those of long tensors lie within "
+            f"{MAX_MODEL_LEVEL:,} of zero. Choose a larger step."
+        )
+    return min(candidates, key=lambda candidate: grid_bits + gamma_bits(candidate[1].mode) + candidate[0])[1]
+
+
+def _plain(levels: Levels, step: int, limit: int) -> Iterator[Candidate]:
+    nonzeros = int(np.count_nonzero(levels))
+    yield levels.size * math.log2(2 * limit + 1), Dense(levels, step, limit)
+    yield mask_bits(levels.size, nonzeros) + nonzeros * math.log2(2 * limit), Enumerative(levels, step, limit)
+
+
+def _static(levels: Levels, step: int, limit: int) -> Candidate:
+    counts = np.bincount(levels.ravel() + limit, minlength=2 * limit + 1)
+    table = frequency_table(counts)
+    lanes_log2 = choose_lanes_log2(block_bits(counts, table, 0), levels.size)
+    code = Static(levels, step, limit, table=table, lanes_log2=lanes_log2)
+    return table_bits(table) + block_bits(counts, table, lanes_log2), code
+
+
+def _adaptive(
+    levels: Levels, step: int, limit: int, strides: Iterable[int], max_elements: int
+) -> Iterator[Candidate]:
+    matrix = levels.reshape(matrix_shape(levels.shape))
+    nonzero = matrix != 0
+    by_row, by_column = nonzero.sum(axis=1), nonzero.sum(axis=0)
+    value_bits = context_bits(_pair(np.count_nonzero(matrix < 0), int(np.count_nonzero(nonzero))))
+    if limit > 1:
+        value_bits += context_bits(np.bincount(np.abs(matrix[nonzero]) - 1, minlength=limit)[None, :])
+    own = {1, *levels.shape[-1:], math.prod(levels.shape[-2:])} if levels.ndim > 2 else {1}
+    for row_flags, column_flags in itertools.product((0, 1), repeat=2):
+        rows = by_row > 0 if row_flags else by_row >= 0
+        columns = by_column > 0 if column_flags else by_column >= 0
+        height, width = int(rows.sum()), int(columns.sum())
+        if height * width + row_flags * len(rows) + column_flags * len(columns) > max_elements:
+            continue
+        bits = value_bits + 4.0
+        if row_flags:
+            bits += context_bits(_pair(height, len(rows)))
+        if column_flags:
+            bits += context_bits(_pair(width, len(columns)))
+        zero_bits = {
+            (0, 1): context_bits(_pair(np.count_nonzero(nonzero), height * width)),
+            (1, 1): context_bits(_pair(by_column[columns], height)),
+            (2, 1): context_bits(_pair(by_row[rows], width)),
+        }
+        for stride in sorted(own.union(strides)):
+            numbers = _neighbours(nonzero, stride)[rows][:, columns]
+            counts = np.bincount((2 * numbers + nonzero[rows][:, columns]).ravel(), minlength=16)
+            zero_bits[3, stride] = gamma_bits(stride) + context_bits(counts.reshape(8, 2))
+        for (kind, stride), more in zero_bits.items():
+            flags = {"row_flags": row_flags, "column_flags": column_flags}
+            yield bits + more, Adaptive(levels, step, limit, **flags, kind=kind, stride=stride)
+
+
+def _pair(ones: Any, total: int) -> NDArray[np.int64]:
+    """Counts of zeros and ones of contexts that saw ``total`` flags each."""
+    ones = np.atleast_1d(np.asarray(ones, dtype=np.int64))
+    return np.stack([total - ones, ones], axis=1)
+
+
+def _neighbours(nonzero: NDArray[np.bool_], stride: int) -> NDArray[np.int64]:
+    """The context number of kind 3 of every element."""
+    numbers = np.zeros(nonzero.shape, dtype=np.int64)
+    numbers[:, 1:] += nonzero[:, :-1]
+    numbers[:, stride:] += 2 * nonzero[:, : max(nonzero.shape[1] - stride, 0)]
+    numbers[1:] += 4 * nonzero[:-1]
+    return numbers

@@ -1,0 +1,87 @@
+"""Tensors in a message: the code word, then the blocks of the tensors that have one."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.bits import Bits, join
+from codebound.coding.numbers import gamma
+from codebound.coding.tensors import MODES, AbstractTensorCode, Static
+from codebound.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from codebound.coding.arithmetic import AbstractCoder
+    from codebound.coding.tensors import Shape
+
+MAX_SIZE = 1 << 28
+
+
+def write_tensor(writer: Writer, code: AbstractTensorCode) -> None:
+    """The mode of a tensor and its content, except for a block."""
+    _check_shape(writer, code.shape)
+    gamma(writer, code.mode)
+    code.code(writer)
+
+
+def read_tensor(reader: Reader, shape: Shape) -> AbstractTensorCode:
+    """The next tensor; a static one is blank until ``read_blocks`` has filled it."""
+    _check_shape(reader, shape)
+    mode = gamma(reader, 0)
+    reader.require(mode in MODES, f"there is no tensor code of mode {mode}.")
+    return MODES[mode].blank(shape).code(reader)
+
+
+def blocks(codes: Iterable[AbstractTensorCode]) -> list[Bits]:
+    """The blocks that follow the code word, one for each static tensor."""
+    return [code.block() for code in codes if isinstance(code, Static)]
+
+
+def read_blocks(
+    bits: Bits, start: int, codes: Iterable[AbstractTensorCode]
+) -> tuple[list[AbstractTensorCode], int]:
+    """The tensors with their blocks, which begin at bit ``start``, and the bit where the last one ends."""
+    complete: list[AbstractTensorCode] = []
+    for code in codes:
+        if isinstance(code, Static):
+            code, start = code.with_block(bits, start)
+        complete.append(code)
+    return complete, start
+
+
+def encode_tensors(codes: Sequence[AbstractTensorCode]) -> Bits:
+    """A message of tensors alone; its length is what they cost together.
+
+    Example:
+        >>> import numpy as np
+        >>> from codebound.coding import best_tensor_code
+        >>> code = best_tensor_code(np.array([[0, 1, 0], [0, 0, -1]]), step=-16)
+        >>> message = encode_tensors([code])
+        >>> decode_tensors(message, [(2, 3)])[0].weights().tolist()
+        [[0.0, 0.25, 0.0], [0.0, 0.0, -0.25]]
+    """
+    writer = Writer()
+    for code in codes:
+        write_tensor(writer, code)
+    return join(writer.finish(), *blocks(codes))
+
+
+def decode_tensors(bits: Bits, shapes: Sequence[Shape]) -> list[AbstractTensorCode]:
+    """The inverse of ``encode_tensors``; refuses anything that is not exactly such a message."""
+    reader = Reader(bits)
+    codes = [read_tensor(reader, shape) for shape in shapes]
+    complete, end = read_blocks(bits, reader.finish(), codes)
+    if end != bits.length:
+        raise FormatError(f"the message has {bits.length} bits, its tensors end after {end}.")
+    return complete
+
+
+def _check_shape(coder: AbstractCoder, shape: Shape) -> None:
+    elements = math.prod(shape)
+    coder.require(
+        min(shape, default=1) >= 1 and elements <= MAX_SIZE,
+        f"a tensor has 1 to 2^28 elements. Got shape {shape}.",
+    )

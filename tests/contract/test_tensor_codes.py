@@ -1,0 +1,308 @@
+"""One suite for all codes of a tensor: exact inverse, Kraft, prefix-freeness, refusal of everything else."""
+
+import contextlib
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from codebound.coding import (
+    Adaptive,
+    Bits,
+    Codebook,
+    Dense,
+    Enumerative,
+    Raw,
+    Reader,
+    Static,
+    Writer,
+    Zero,
+    assign_codebook,
+    best_tensor_code,
+    decode_tensors,
+    encode_tensors,
+    fit_codebook,
+    gamma,
+    join,
+    read_tensor,
+)
+from codebound.coding.static import frequency_table
+from codebound.errors import CodeboundError, FormatError
+
+STEPS = st.integers(-1000, 950)
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=6)
+FLAG = st.integers(0, 1)
+
+
+def bits_of(string):
+    data = bytes(int(string[i : i + 8].ljust(8, "0"), 2) for i in range(0, len(string), 8))
+    return Bits(data, len(string))
+
+
+def grid(limit):
+    return SHAPES.flatmap(lambda s: hnp.arrays(np.int32, s, elements=st.integers(-limit, limit)))
+
+
+def static_code(levels, step, limit, lanes_log2):
+    table = frequency_table(np.bincount(levels.ravel() + limit, minlength=2 * limit + 1))
+    return Static(levels, step, limit, table=table, lanes_log2=lanes_log2)
+
+
+LIMITS = st.sampled_from([1, 2, 7, 4096])
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+CODES = {
+    "adaptive": LIMITS.flatmap(
+        lambda limit: st.builds(
+            Adaptive,
+            grid(limit),
+            STEPS,
+            st.just(limit),
+            row_flags=FLAG,
+            column_flags=FLAG,
+            kind=st.integers(0, 3),
+            stride=st.sampled_from([1, 2, 5, 28, 2**40]),
+        )
+    ),
+    "zero": st.builds(Zero, SHAPES),
+    "dense": st.sampled_from([1, 3, 2**20]).flatmap(lambda L: st.builds(Dense, grid(L), STEPS, st.just(L))),
+    "enumerative": st.sampled_from([1, 3, 2**20]).flatmap(
+        lambda L: st.builds(Enumerative, grid(L), STEPS, st.just(L))
+    ),
+    "codebook": st.integers(1, 256).flatmap(
+        lambda K: st.builds(
+            Codebook,
+            SHAPES.flatmap(lambda s: hnp.arrays(np.int32, s, elements=st.integers(0, K))),
+            hnp.arrays(np.float32, K, elements=FLOATS),
+        )
+    ),
+    "raw": st.builds(Raw, SHAPES.flatmap(lambda s: hnp.arrays(np.float32, s, elements=FLOATS))),
+    "static": LIMITS.flatmap(
+        lambda L: st.builds(static_code, grid(L), STEPS, st.just(L), st.sampled_from([0, 1, 3, 12]))
+    ),
+}
+ANY = st.one_of(*CODES.values())
+
+
+def same(a, b):
+    return type(a) is type(b) and a.shape == b.shape and a.values().tobytes() == b.values().tobytes()
+
+
+@pytest.mark.parametrize("name", CODES)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_decoding_inverts_encoding(name, data):
+    code = data.draw(CODES[name])
+    message = encode_tensors([code])
+    (decoded,) = decode_tensors(message, [code.shape])
+    assert same(decoded, code)
+    assert encode_tensors([decoded]) == message
+
+
+@settings(max_examples=40)
+@given(st.lists(ANY, min_size=0, max_size=5))
+def test_tensors_in_sequence(codes):
+    message = encode_tensors(codes)
+    decoded = decode_tensors(message, [code.shape for code in codes])
+    assert all(same(a, b) for a, b in zip(decoded, codes, strict=True))
+
+
+@settings(max_examples=60)
+@given(ANY, st.text("01", max_size=120))
+def test_what_follows_the_code_word_changes_nothing(code, garbage):
+    if isinstance(code, Static):
+        garbage = str(code.block()) + garbage
+    writer = Writer()
+    gamma(writer, code.mode)
+    code.code(writer)
+    word = writer.finish()
+    longer = join(word, bits_of(garbage))
+    reader = Reader(longer)
+    decoded = read_tensor(reader, code.shape)
+    assert reader.finish() == word.length
+    if isinstance(code, Static):
+        decoded, end = decoded.with_block(longer, word.length)
+        assert end == word.length + code.block().length
+    assert same(decoded, code)
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=80), SHAPES)
+def test_random_bits_decode_or_are_refused(data, shape):
+    try:
+        (code,) = decode_tensors(Bits(data, 8 * len(data)), [shape])
+        weights = code.weights()
+    except FormatError:
+        return
+    assert weights.shape == shape
+    assert np.isfinite(weights).all()
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=60), st.integers(1, 7), SHAPES)
+def test_random_content_of_every_mode_decodes_or_is_refused(data, mode, shape):
+    writer = Writer()
+    gamma(writer, mode)
+    message = join(writer.finish(), Bits(data, 8 * len(data)))
+    with contextlib.suppress(FormatError):
+        (code,) = decode_tensors(message, [shape])
+        assert code.mode == mode
+
+
+@settings(max_examples=80)
+@given(ANY, st.data())
+def test_a_message_that_is_cut_or_longer_is_refused(code, data):
+    string = str(encode_tensors([code]))
+    cut = data.draw(st.integers(0, len(string) - 1))
+    for wrong in (string[:cut], string + data.draw(st.text("01", min_size=1, max_size=40))):
+        with pytest.raises(FormatError):
+            decode_tensors(bits_of(wrong), [code.shape])
+
+
+@pytest.mark.parametrize(
+    "shape", [(2**28 + 1,), (0, 3), (2**20, 2**20), (2**40,)], ids=["long", "empty", "square", "huge"]
+)
+def test_sizes_are_refused_before_anything_is_allocated(shape):
+    with pytest.raises(FormatError, match="2\\^28"):
+        decode_tensors(Bits(b"\0" * 8, 64), [shape])
+
+
+@pytest.mark.parametrize("mode", [1, 3, 4, 5, 6])
+def test_the_code_word_holds_at_most_2_24_elements(mode):
+    writer = Writer()
+    gamma(writer, mode)
+    with pytest.raises(FormatError, match="static"):
+        read_tensor(Reader(writer.finish()), (2**12, 2**12 + 1))
+
+
+@pytest.mark.parametrize("mode", [8, 9, 1000])
+def test_unknown_modes_are_refused(mode):
+    writer = Writer()
+    gamma(writer, mode)
+    with pytest.raises(FormatError, match="mode"):
+        decode_tensors(writer.finish(), [(3,)])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Dense(np.array([3], dtype=np.int32), 0, 2),
+        lambda: encode_tensors([Dense(np.array([3], dtype=np.int32), 1001, 3)]),
+        lambda: encode_tensors([Dense(np.array([3], dtype=np.int32), 0, 2**20 + 1)]),
+        lambda: encode_tensors([Adaptive(np.array([3], dtype=np.int32), 0, 4097)]),
+        lambda: encode_tensors([Codebook(np.zeros(2, dtype=np.int32), np.zeros(257, dtype=np.float32))]),
+        lambda: Codebook(np.array([2], dtype=np.int32), np.zeros(1, dtype=np.float32)),
+        lambda: encode_tensors([Raw(np.array([np.nan], dtype=np.float32))]),
+        lambda: encode_tensors([Raw(np.array([np.inf], dtype=np.float32))]),
+        lambda: encode_tensors([Zero((0,))]),
+        lambda: best_tensor_code(np.zeros((0, 2), dtype=np.int32), step=0),
+        lambda: best_tensor_code(np.ones(3), step=0),
+        lambda: best_tensor_code(np.full(70_000, 5000), step=0),
+        lambda: best_tensor_code(np.array([2**40]), step=0),
+        lambda: encode_tensors([Static(np.ones(2, dtype=np.int32), 0, 1, table=np.array([0, 2**16, 0]))]),
+        lambda: encode_tensors([Static(np.zeros(2, dtype=np.int32), 0, 1, table=np.array([0, 9, 0]))]),
+        lambda: encode_tensors([Static(np.zeros(2, dtype=np.int32), 0, 1, table=np.array([2**16]))]),
+        lambda: Dense(np.array([2**20], dtype=np.int32), 1000, 2**20).weights(),
+    ],
+)
+def test_what_has_no_code_is_an_error_with_a_message(build):
+    with pytest.raises(CodeboundError) as caught:
+        build()
+    assert str(caught.value)
+
+
+# ---------------------------------------------------------------- Kraft
+
+
+def words_of(name, shape, limit):
+    """The bit strings of all tensors of a shape with levels -limit .. limit, in one code."""
+    size = math.prod(shape)
+    for q in itertools.product(range(-limit, limit + 1), repeat=size):
+        levels = np.array(q, dtype=np.int32).reshape(shape)
+        if name == "dense":
+            yield Dense(levels, 0, limit)
+        elif name == "enumerative":
+            yield Enumerative(levels, 0, limit)
+        elif name == "codebook":
+            yield Codebook((levels + limit).astype(np.int32), np.arange(2 * limit, dtype=np.float32))
+        elif name == "static":
+            yield Static(levels, 0, limit, table=np.array([5536, 50000, 10000]), lanes_log2=1)
+        elif name == "best":
+            yield best_tensor_code(levels, step=0)
+        else:
+            kind, rows, columns = (int(c) for c in name.split("-")[1:])
+            yield Adaptive(levels, 0, limit, row_flags=rows, column_flags=columns, kind=kind)
+
+
+def all_words(name, shape, limit=1):
+    return [str(encode_tensors([code])) for code in words_of(name, shape, limit)]
+
+
+def collisions(words):
+    """Pairs of neighbours in order of which one is the beginning of the other."""
+    ordered = sorted(words)
+    return [(a, b) for a, b in itertools.pairwise(ordered) if b.startswith(a)]
+
+
+ADAPTIVES = [f"adaptive-{k}-{r}-{c}" for k in range(4) for r in (0, 1) for c in (0, 1)]
+
+
+@pytest.mark.parametrize("name", ["dense", "enumerative", "codebook", "static", "best"])
+@pytest.mark.parametrize("shape", [(1,), (2, 3)])
+def test_words_are_prefix_free_and_satisfy_kraft(name, shape):
+    words = all_words(name, shape)
+    assert len(words) == 3 ** math.prod(shape)
+    assert not collisions(words)
+    assert sum(2.0 ** -len(word) for word in words) <= 1.0
+
+
+@pytest.mark.parametrize("name", ADAPTIVES)
+def test_adaptive_words_are_prefix_free_and_satisfy_kraft(name):
+    words = all_words(name, (2, 2))
+    assert not collisions(words)
+    assert sum(2.0 ** -len(word) for word in words) <= 1.0
+
+
+def test_all_codes_together_are_prefix_free_and_satisfy_kraft():
+    names = ["dense", "enumerative", "codebook", "static", *ADAPTIVES]
+    words = [w for name in names for w in all_words(name, (2, 2))]
+    words += [w for name in ("dense", "enumerative") for w in all_words(name, (2, 2), 2)]
+    words.append(str(encode_tensors([Zero((2, 2))])))
+    assert len(set(words)) == len(words)
+    assert not collisions(words)
+    assert sum(2.0 ** -len(word) for word in words) <= 1.0
+
+
+def broken_end(writer):
+    """A classic mistake: the shortest number inside the interval, whose continuations lie outside."""
+    size = 48 + writer.shifts
+    low = sum(chunk << (48 + writer._pending + 64 * i) for i, chunk in enumerate(reversed(writer._chunks)))
+    low += writer._low
+    for length in range(size + 1):
+        v = -((-low) >> (size - length))
+        if v << (size - length) < low + writer._range:
+            return format(v, f"0{length}b") if length else ""
+    raise AssertionError
+
+
+def test_the_prefix_test_has_teeth():
+    words = []
+    for code in words_of("dense", (2, 2), 1):
+        writer = Writer()
+        gamma(writer, code.mode)
+        code.code(writer)
+        words.append(broken_end(writer))
+    assert collisions(words)
+    assert sum(2.0 ** -len(word) for word in words) > sum(2.0 ** -len(w) for w in all_words("dense", (2, 2)))
+
+
+def test_codebooks_are_fitted_and_coded():
+    weights = np.array([0.0, 0.5, 0.52, -1.0, 0.0, -1.1], dtype=np.float32)
+    table = fit_codebook(weights, 2)
+    (decoded,) = decode_tensors(encode_tensors([Codebook(assign_codebook(weights, table), table)]), [(6,)])
+    assert np.abs(decoded.weights() - weights).max() < 0.06
+    assert (decoded.weights() == 0).tolist() == (weights == 0).tolist()
