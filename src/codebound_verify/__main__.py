@@ -1,0 +1,120 @@
+"""The command ``codebound-verify``: exit status 0 for ACCEPT, 1 for REFUSE, 2 for wrong usage."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .verdict import Verdict
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check one certificate and print the verdict."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    from .data import load_data
+    from .verdict import verify
+    from .weights import read_weights
+
+    try:
+        x, y = load_data(options.data, options.data_folder)
+        if y is None:
+            raise Refused(f"Data: {options.data} has no labels y.")
+        verdict = verify(
+            options.file,
+            x,
+            y,
+            factory=_factory(options.model) if options.model else None,
+            base=read_weights(options.base) if options.base else None,
+            unlabelled=load_data(options.unlabelled, options.data_folder)[0] if options.unlabelled else None,
+            subject_weights=read_weights(options.subject_weights) if options.subject_weights else None,
+            progress=_show_progress if sys.stderr.isatty() else None,
+        )
+    except (Refused, OSError) as error:  # what was given beside the certificate cannot be read
+        parser.error(_printable(str(error)))
+    except MemoryError:
+        parser.error("there is not enough memory to check this certificate")
+    if options.format == "json":
+        _write(json.dumps(dataclasses.asdict(verdict), indent=2))
+    else:
+        _write(_text(verdict))
+    return 0 if verdict.is_accepted else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="codebound-verify",
+        description="Decide whether a certificate is true. Decodes the network, counts its errors on the "
+        "sample and recomputes the bound; shares no code with the program that wrote the file.",
+    )
+    add = parser.add_argument
+    add("file", type=Path, help="the certificate (.cbound)")
+    add("--data", required=True, help="the sample: an .npz file (x, y) or a name such as mnist or mnist:test")
+    add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
+    add("--model", help="package.module:factory, if the architecture is outside the file")
+    add("--base", type=Path, help="safetensors file of the base, if the message codes differences to one")
+    add("--unlabelled", help="unlabelled inputs of a C-12b certificate, given like --data")
+    add("--subject-weights", type=Path, help="safetensors file of the original network, for C-12a and C-12b")
+    add("--format", choices=("text", "json"), default="text", help="how to print the verdict")
+    return parser
+
+
+def _factory(spec: str) -> Callable[[], Any]:
+    """The callable that ``package.module:name`` names; this runs the code of that module."""
+    module, _, name = spec.partition(":")
+    sys.path.insert(0, "")
+    try:
+        factory = getattr(importlib.import_module(module), name)
+    except Exception as error:  # importing runs arbitrary code of the user
+        raise Refused(f"--model {spec}: cannot be imported ({type(error).__name__}: {error}).") from error
+    if not callable(factory):
+        raise Refused(f"--model {spec}: is not callable.")
+    return factory  # type: ignore[no-any-return]
+
+
+def _show_progress(done: int, total: int) -> None:
+    end = "\n" if done == total else ""
+    sys.stderr.write(f"\revaluated {done} of {total} examples{end}")
+    sys.stderr.flush()
+
+
+def _text(verdict: Verdict) -> str:
+    lines: list[str] = [verdict.verdict]
+    if verdict.is_accepted:
+        lines += [
+            f"With probability at least 1 - {verdict.delta} over the draw of the sample, the error of "
+            f"{verdict.subject} on new data is at most {verdict.bound!r} ({verdict.statement}"
+            + (", VACUOUS)." if verdict.vacuous else ")."),
+            f"{verdict.errors} errors on {verdict.n} examples, {verdict.code_bits} bits.",
+        ]
+    sections = [("Reasons to refuse:", verdict.reasons), ("Checked:", verdict.checked)]
+    if verdict.is_accepted:
+        sections.append(("Cannot be checked, and has to be true:", verdict.assumptions))
+        sections.append(("The file declares:", verdict.declarations))
+    for title, entries in sections:
+        lines += [title, *(f"  - {_printable(entry)}" for entry in entries)] if entries else []
+    return "\n".join(lines)
+
+
+def _printable(text: str) -> str:
+    """The text with control characters escaped: a file must not be able to write its own verdict."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _write(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""Chains of operations and the shapes of their tensors (docs/format.md, section 5.1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from .refusal import Refused, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .arithmetic import Decoder
+
+Shape: TypeAlias = tuple[int, ...]
+Layout: TypeAlias = tuple[tuple[str, Shape], ...]  # names and shapes of tensors, in message order
+
+LENGTH_LIMIT = 256
+SIZE_LIMIT = 1 << 16
+RESULT_LIMIT = 1 << 24  # numbers in an intermediate result of one example
+PATCH_LIMIT = 1 << 27  # numbers in the patches that a convolution multiplies, for one example
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation with its sizes; those that its kind does not have are 0."""
+
+    kind: str
+    out: int = 0
+    kernel: int = 0
+    stride: int = 0
+    padding: int = 0
+    bias: bool = False
+
+
+KINDS: dict[str, tuple[str, ...]] = {  # the sizes of each kind, in the order of the message; ids count from 1
+    "linear": ("out", "bias"),
+    "conv": ("out", "kernel", "stride", "padding", "bias"),
+    "max pool": ("kernel",),
+    "average pool": ("kernel",),
+    "global average pool": (),
+    "residual": ("out", "bias"),
+}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Operations that fit together; ``inputs[i]`` is the shape that operation i sees."""
+
+    operations: tuple[Operation, ...]
+    inputs: tuple[Shape, ...]
+
+    def layout(self) -> Layout:
+        """Names and shapes of all tensors."""
+        return tuple(
+            (f"{position}.{name}", shape)
+            for position, (operation, seen) in enumerate(zip(self.operations, self.inputs, strict=True))
+            for name, shape in _tensors(operation, seen)
+        )
+
+
+def read_chain(decoder: Decoder, input_shape: Shape, classes: int) -> Chain:
+    """The chain that the message describes."""
+    length = decoder.size("the number of operations", LENGTH_LIMIT)
+    kinds = list(KINDS)
+    operations = []
+    for position in range(length):
+        identity = decoder.gamma()
+        if identity > len(kinds):
+            raise Refused(f"Message: there is no operation {identity}; operations are 1 to {len(kinds)}.")
+        is_last = position == length - 1
+        sizes = {}
+        for name in KINDS[kinds[identity - 1]]:
+            if name == "bias":
+                sizes[name] = decoder.bit()
+            elif name == "out" and is_last:
+                sizes[name] = classes
+            elif name == "padding":
+                sizes[name] = decoder.size(name, SIZE_LIMIT + 1) - 1
+            else:
+                sizes[name] = decoder.size(name, SIZE_LIMIT)
+        operations.append(_operation(kinds[identity - 1], sizes))
+    return fit(operations, input_shape, classes)
+
+
+def described_chain(entries: Sequence[Sequence[object]], input_shape: Shape, classes: int) -> Chain:
+    """The chain that ``facts.extra.subject_chain`` of C-12b describes (section 7)."""
+    operations = []
+    for position, (kind, *values) in enumerate(entries):
+        names = KINDS.get(kind) if isinstance(kind, str) else None
+        if names is None or len(values) != len(names):
+            raise Refused(f"Header: subject_chain[{position}] is no operation: {shown([kind, *values])}.")
+        sizes = {}
+        for name, value in zip(names, values, strict=True):
+            low = 0 if name == "padding" else 1
+            if name == "bias":
+                valid = isinstance(value, bool)
+            else:
+                valid = type(value) is int and low <= value <= SIZE_LIMIT
+            if not valid:
+                raise Refused(f"Header: {name} of subject_chain[{position}] is {shown(value)}.")
+            sizes[name] = int(value)  # type: ignore[call-overload]
+        operations.append(_operation(str(kind), sizes))
+    return fit(operations, input_shape, classes)
+
+
+def fit(operations: Sequence[Operation], input_shape: Shape, classes: int) -> Chain:
+    """The chain with the shape that each operation sees; refused where one does not fit."""
+    last = operations[-1]
+    if last.kind != "linear" or last.out != classes:
+        raise Refused(f"Chain: the last operation must be linear with {classes} outputs, one per class.")
+    inputs = [input_shape]
+    for position, operation in enumerate(operations):
+        output = _output(operation, inputs[-1])
+        if isinstance(output, str):
+            raise Refused(f"Chain: operation {position} ({operation.kind}) {output}.")
+        inputs.append(output)
+    return Chain(tuple(operations), tuple(inputs[:-1]))
+
+
+def _operation(kind: str, sizes: dict[str, int]) -> Operation:
+    return Operation(
+        kind,
+        out=sizes.get("out", 0),
+        kernel=sizes.get("kernel", 0),
+        stride=sizes.get("stride", 0),
+        padding=sizes.get("padding", 0),
+        bias=bool(sizes.get("bias", 0)),
+    )
+
+
+def _output(operation: Operation, seen: Shape) -> Shape | str:
+    """The shape that an operation makes out of the shape it sees, or why it cannot."""
+    if operation.kind == "linear":
+        return (operation.out,)
+    if len(seen) != 3:
+        return f"needs an image (channels, height, width); it sees {seen}"
+    channels, *sides = seen
+    if operation.kind == "global average pool":
+        return (channels, 1, 1)
+    out, kernel, stride, padding = channels, operation.kernel, operation.kernel, 0
+    if operation.kind == "conv":
+        out, stride, padding = operation.out, operation.stride, operation.padding
+    elif operation.kind == "residual":
+        out, kernel, padding = operation.out, 3, 1
+        if out < channels:
+            return f"has {out} outputs for {channels} channels; it cannot have fewer"
+        stride = 1 if out == channels else 2
+    if min(sides) + 2 * padding < kernel:
+        return f"has a window of {kernel}, larger than its image {seen}"
+    height, width = ((side + 2 * padding - kernel) // stride + 1 for side in sides)
+    if out * height * width > RESULT_LIMIT:
+        return f"makes more than {RESULT_LIMIT} numbers out of one example"
+    if operation.kind in ("conv", "residual"):
+        widest = max(channels, out) if operation.kind == "residual" else channels
+        if widest * kernel * kernel * height * width > PATCH_LIMIT:
+            return f"multiplies more than {PATCH_LIMIT} numbers in patches of one example"
+    return (out, height, width)
+
+
+def _tensors(operation: Operation, seen: Shape) -> Iterator[tuple[str, Shape]]:
+    """Names and shapes of the tensors of one operation, in order."""
+    out = operation.out
+    if operation.kind == "linear":
+        weights: dict[str, Shape] = {"": (out, math.prod(seen))}
+    elif operation.kind == "conv":
+        weights = {"": (out, seen[0], operation.kernel, operation.kernel)}
+    elif operation.kind == "residual":
+        weights = {"a.": (out, seen[0], 3, 3), "b.": (out, out, 3, 3)}
+    else:
+        return
+    for prefix, shape in weights.items():
+        yield prefix + "weight", shape
+        if operation.bias:
+            yield prefix + "bias", (out,)

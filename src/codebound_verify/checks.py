@@ -1,0 +1,180 @@
+"""The checks of a certificate, one function each; all raise :class:`Refused` with every reason they find."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import mpmath
+import numpy as np
+
+from .chain import Layout, described_chain
+from .domain import deviation
+from .evaluate import Evaluator, Progress, chain_evaluator, count_disagreements, count_errors
+from .formulas import clopper_pearson, is_honest, occam
+from .header import Disagreement, Domain, Header, Split
+from .refusal import Refused
+from .sample import Inputs, Labels, canonical_inputs, canonical_labels, permutation, sample_sha256
+from .weights import same_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .message import Network
+    from .tensors import Floats
+
+
+def check_claim(header: Header) -> None:
+    """The three printed forms and the word vacuous follow from the facts (section 7)."""
+    reasons = []
+    delta, added = header.delta, mpmath.mpf(0)
+    if isinstance(extra := header.extra, Disagreement):
+        delta = extra.delta_risk
+        added = clopper_pearson(
+            errors=extra.disagreements, n=extra.n_unlabelled, delta=extra.delta_disagreement
+        )
+        if (total := delta + extra.delta_disagreement) != header.delta:
+            reasons.append(f"Claim: delta is {header.delta}, but delta_risk + delta_disagreement is {total}.")
+    exact = occam(errors=header.errors, n=header.n, code_bits=header.code_bits, delta=delta).plus(added)
+    for name, printed, value in (
+        ("bound", header.bound, exact.bound),
+        ("kl", header.kl, exact.kl),
+        ("hoeffding", header.hoeffding, exact.hoeffding),
+    ):
+        if not is_honest(printed, value):
+            reasons.append(
+                f"Claim: {name} is printed as {printed!r}, which is "
+                f"{'smaller' if printed < value else 'larger'} than the true {mpmath.nstr(value, 17)}."
+            )
+    if header.vacuous != (header.bound >= 1 - 1 / header.classes):
+        reasons.append(
+            f"Claim: vacuous is {header.vacuous}, but the bound {header.bound!r} is "
+            f"{'below' if header.vacuous else 'not below'} 1 - 1/{header.classes}."
+        )
+    if reasons:
+        raise Refused(*reasons)
+
+
+def checked_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels]:
+    """The whole sample in canonical form, if it is the one that the header names (section 2)."""
+    x = canonical_inputs(x)
+    labels = canonical_labels(y, len(x))
+    reasons = []
+    expected = header.n + (header.extra.n_prior if isinstance(header.extra, Split) else 0)
+    if len(x) != expected:
+        reasons.append(f"Data: the sample has {len(x)} examples; the certificate is about {expected}.")
+    if x.shape[1:] != header.input_shape:
+        reasons.append(f"Data: an input has shape {x.shape[1:]}; the header says {header.input_shape}.")
+    if labels.min() < 0 or labels.max() >= header.classes:
+        reasons.append(
+            f"Data: labels go from {labels.min()} to {labels.max()}; 0 to {header.classes - 1} is expected."
+        )
+    if (found := sample_sha256(x, labels)) != header.sample_sha256:
+        reasons.append(
+            f"Data: the sample has SHA-256 {found}; the certificate is about {header.sample_sha256}."
+        )
+    if isinstance(domain := header.extra, Domain) and not (
+        x.min() >= domain.input_low and x.max() <= domain.input_high
+    ):
+        reasons.append(
+            f"Data: stored values go from {x.min()} to {x.max()}; "
+            f"the domain is {domain.input_low} to {domain.input_high}."
+        )
+    if reasons:
+        raise Refused(*reasons)
+    return x, labels
+
+
+def check_ledger(header: Header, network: Network) -> None:
+    """The printed parts and bits are those of the decoder (section 3.4)."""
+    if len(header.ledger) != len(network.ledger):
+        raise Refused(f"Ledger: it has {len(header.ledger)} parts; the message has {len(network.ledger)}.")
+    wrong = [
+        f"Ledger: it says {printed[1]} bits for {printed[0]!r}; the message has {own[1]} for {own[0]!r}."
+        for printed, own in zip(header.ledger, network.ledger, strict=True)
+        if printed != own
+    ]
+    if wrong:
+        raise Refused(*wrong)
+
+
+def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inputs, y: Labels) -> None:
+    """The decoded network makes no more errors than the header says (section 6)."""
+    if isinstance(header.extra, Split) and network.split is not None:
+        prior = network.split * len(x) // 10
+        if header.extra.n_prior != prior:
+            raise Refused(
+                f"Facts: n_prior is {header.extra.n_prior}; "
+                f"{network.split}/10 of {len(x)} examples are {prior}."
+            )
+        rest = permutation(len(x))[prior:]
+        x, y = x[rest], y[rest]
+    errors = count_errors(evaluator, x, y, theta=network.theta or 0.0)
+    if errors > header.errors:
+        raise Refused(
+            f"Facts: the decoded network makes {errors} errors on the {len(x)} examples; "
+            f"the certificate states {header.errors}."
+        )
+
+
+def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:
+    """Theta covers the distance of f and g on the whole domain (section 7.1)."""
+    if network.chain is None or network.theta is None:
+        raise Refused(
+            "C-12a: g must be a chain of the message; an architecture from a factory is not enough."
+        )
+    same_tensors(subject, domain.subject_sha256, "Subject")
+    _require_layout(subject, network.chain.layout())
+    try:
+        distance = deviation(network.chain, subject, network.tensors, scaling=header.scaling, domain=domain)
+    except np.linalg.LinAlgError as error:
+        raise Refused(f"C-12a: a spectral norm cannot be computed ({error}).") from None
+    needed = math.sqrt(2) * distance * (1 - 1e-9)
+    if not network.theta >= needed:
+        raise Refused(
+            f"C-12a: the margin theta is {network.theta:.6g}; "
+            f"the margins of f and g can differ by {needed:.6g}."
+        )
+
+
+def subject_evaluator(
+    header: Header, extra: Disagreement, subject: Mapping[str, Floats], progress: Progress | None
+) -> Evaluator:
+    """The original network f of C-12b, if its tensors are those that the header names."""
+    same_tensors(subject, extra.subject_sha256, "Subject")
+    chain = described_chain(extra.subject_chain, header.input_shape, header.classes)
+    _require_layout(subject, chain.layout())
+    return chain_evaluator(chain, subject, header=header, progress=progress)
+
+
+def check_disagreements(
+    header: Header, extra: Disagreement, networks: tuple[Evaluator, Evaluator], unlabelled: Inputs
+) -> None:
+    """The networks disagree on no more unlabelled inputs than the header says (section 7)."""
+    x = canonical_inputs(unlabelled)
+    if len(x) != extra.n_unlabelled or x.shape[1:] != header.input_shape:
+        raise Refused(
+            f"Unlabelled: found {len(x)} inputs of shape {x.shape[1:]}; the certificate is about "
+            f"{extra.n_unlabelled} of shape {header.input_shape}."
+        )
+    if (found := sample_sha256(x, np.zeros(len(x), np.int64))) != extra.unlabelled_sha256:
+        raise Refused(
+            f"Unlabelled: the inputs have SHA-256 {found}; "
+            f"the certificate is about {extra.unlabelled_sha256}."
+        )
+    if (count := count_disagreements(*networks, x)) > extra.disagreements:
+        raise Refused(
+            f"Facts: f and g disagree on {count} of {len(x)} unlabelled inputs; "
+            f"the certificate states {extra.disagreements}."
+        )
+
+
+def _require_layout(subject: Mapping[str, Floats], layout: Layout) -> None:
+    found = {name: values.shape for name, values in subject.items()}
+    if found != dict(layout):
+        differing = sorted({*found.items(), *layout} - (found.items() & {*layout}))
+        raise Refused(
+            "Subject: the tensors of f are not those of its chain; they differ in "
+            + ", ".join(f"{name} {shape}" for name, shape in differing[:6])
+            + "."
+        )

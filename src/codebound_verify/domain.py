@@ -1,0 +1,83 @@
+"""How far f and g can be apart on a bounded domain (docs/format.md, section 7.1)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from .chain import Chain, Operation, Shape
+    from .header import Domain, Scaling
+    from .tensors import Floats
+
+ROUNDING = 1e-9  # covers the rounding of singular values in float64
+NUMBERS = 1 << 22  # complex numbers in the transforms that are held at once
+
+
+def deviation(
+    chain: Chain, f: Mapping[str, Floats], g: Mapping[str, Floats], *, scaling: Scaling, domain: Domain
+) -> float:
+    """An upper bound of the Euclidean distance of the outputs of f and g over all inputs of the domain."""
+    e, m = 0.0, _input_norm(chain.inputs[0], scaling, domain)
+    for position, (operation, seen) in enumerate(zip(chain.operations, chain.inputs, strict=True)):
+        if operation.kind == "residual":
+            raise Refused("C-12a: the chain has a residual operation, which this statement does not allow.")
+        if operation.kind not in ("linear", "conv"):
+            continue  # pools have norm at most 1
+        weight = f"{position}.weight"
+        a = _norm(operation, seen, f[weight].astype(np.float64))
+        u = _norm(operation, seen, g[weight].astype(np.float64) - f[weight].astype(np.float64))
+        bias = change = 0.0
+        if operation.bias:
+            name = f"{position}.bias"
+            repeats = math.sqrt(_pixels(operation, seen))
+            bias = repeats * float(np.linalg.norm(f[name].astype(np.float64)))
+            change = repeats * float(np.linalg.norm(g[name].astype(np.float64) - f[name].astype(np.float64)))
+        e, m = (a + u) * e + u * m + change, a * m + bias
+    return e
+
+
+def _input_norm(shape: Shape, scaling: Scaling, domain: Domain) -> float:
+    channels = shape[0] if len(shape) == 3 else 1
+    mean, std = (np.broadcast_to(np.array(values), channels) for values in (scaling.mean, scaling.std))
+    per_channel = math.prod(shape) // channels
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite norm is more than any theta covers
+        low, high = (
+            np.abs((value / scaling.divisor - mean) / std) for value in (domain.input_low, domain.input_high)
+        )
+        return math.sqrt(per_channel * float((np.maximum(low, high) ** 2).sum()))
+
+
+def _pixels(operation: Operation, seen: Shape) -> int:
+    """Pixels of the output."""
+    if operation.kind == "linear":
+        return 1
+    reach = 2 * operation.padding - operation.kernel
+    return math.prod((side + reach) // operation.stride + 1 for side in seen[1:])
+
+
+def _norm(operation: Operation, seen: Shape, weight: NDArray[np.float64]) -> float:
+    """An upper bound of the spectral norm of a linear map or a zero-padded convolution."""
+    if operation.kind == "linear":
+        return float(np.linalg.norm(weight, 2)) * (1 + ROUNDING)
+    height, width = (side + 2 * operation.padding for side in seen[1:])
+    # A real filter has the same norm at the frequencies (u, v) and (-u, -v): half of the v suffice.
+    taps = np.arange(operation.kernel)
+    frequencies = np.arange(width // 2 + 1)
+    at_once = max(1, NUMBERS // (weight.shape[0] * weight.shape[1]))
+    largest = 0.0
+    for u in range(height):
+        rows = np.einsum("oiab,a->oib", weight, np.exp(-2j * np.pi / height * u * taps))
+        for start in range(0, frequencies.size, at_once):
+            v = frequencies[start : start + at_once]
+            symbols = np.moveaxis(rows @ np.exp(-2j * np.pi / width * np.outer(taps, v)), 2, 0)
+            largest = max(largest, float(np.linalg.svd(symbols, compute_uv=False)[:, 0].max()))
+    return largest * (1 + ROUNDING)

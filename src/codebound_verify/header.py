@@ -1,0 +1,336 @@
+"""The header of a certificate (docs/format.md, section 2): a closed schema that reports every violation."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .refusal import Refused, shown
+
+TEXT_LIMIT = 400
+CODE_BITS_LIMIT = 2**32
+EXAMPLES_LIMIT = 2**32
+CLASSES_LIMIT = 2**16
+INPUT_LIMIT = 2**24  # numbers in one example
+
+Statement: TypeAlias = Literal["C-2", "C-10", "C-12a", "C-12b"]
+SUBJECTS: dict[Statement, str] = {"C-2": "g", "C-10": "g", "C-12a": "f", "C-12b": "f"}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The network sees ``(x / divisor - mean) / std``, mean and std per channel."""
+
+    divisor: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A helper outside the file: what it is called, and the hash that decides."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Split:
+    """``facts.extra`` of C-10."""
+
+    n_prior: int
+
+
+@dataclass(frozen=True)
+class Domain:
+    """``facts.extra`` of C-12a."""
+
+    input_low: float
+    input_high: float
+    subject_sha256: str
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """``facts.extra`` of C-12b."""
+
+    disagreements: int
+    n_unlabelled: int
+    unlabelled_sha256: str
+    subject_sha256: str
+    subject_chain: tuple[tuple[object, ...], ...]
+    delta_risk: float
+    delta_disagreement: float
+
+
+@dataclass(frozen=True)
+class Header:
+    """Everything that the file says about itself; nothing in here has been believed yet."""
+
+    statement: Statement
+    subject: str
+    delta: float
+    bound: float
+    kl: float
+    hoeffding: float
+    vacuous: bool
+    n: int
+    errors: int
+    code_bits: int
+    classes: int
+    sample_sha256: str
+    message_sha256: str
+    extra: Split | Domain | Disagreement | None
+    input_shape: tuple[int, ...]
+    scaling: Scaling
+    architecture: Named | None
+    base: Named | None
+    ledger: tuple[tuple[str, int], ...]
+    declarations: tuple[str, ...]
+
+
+class _Fields:
+    """Reads typed fields, noting every one that is wrong instead of stopping at the first."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def wrong(self, name: str, expected: str, value: object) -> None:
+        self.reasons.append(f"Header: {name} must be {expected}; found {shown(value)}.")
+
+    def record(self, value: object, name: str, keys: str) -> dict[str, object]:
+        expected = sorted(keys.split())
+        if not isinstance(value, dict) or sorted(value) != expected:
+            self.wrong(
+                name,
+                f"an object with the keys {', '.join(expected) or '(none)'}",
+                sorted(value) if isinstance(value, dict) else value,
+            )
+        found = value if isinstance(value, dict) else {}
+        return {key: found.get(key) for key in expected}
+
+    def items(self, value: object, name: str, low: int, high: int) -> list[object]:
+        if isinstance(value, list) and low <= len(value) <= high:
+            return value
+        self.wrong(name, f"a list of {low} to {high} entries", value)
+        return []
+
+    def integer(self, value: object, name: str, low: int, high: int) -> int:
+        if type(value) is int and low <= value <= high:
+            return value
+        self.wrong(name, f"an integer from {low} to {high}", value)
+        return low
+
+    def real(self, value: object, name: str, low: float = -1e300, high: float = 1e300) -> float:
+        if type(value) in (int, float) and low <= value <= high:  # type: ignore[operator]
+            return float(value)  # type: ignore[arg-type]
+        self.wrong(name, f"a number from {low:g} to {high:g}", value)
+        return math.nan
+
+    def probability(self, value: object, name: str) -> float:
+        """A level strictly between 0 and 1."""
+        if type(value) is float and 0.0 < value < 1.0:
+            return value
+        self.wrong(name, "a number above 0 and below 1", value)
+        return math.nan
+
+    def text(self, value: object, name: str) -> str:
+        if isinstance(value, str) and len(value) <= TEXT_LIMIT:
+            return value
+        self.wrong(name, f"a text of at most {TEXT_LIMIT} characters", value)
+        return ""
+
+    def digest(self, value: object, name: str) -> str:
+        if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value):
+            return value
+        self.wrong(name, "64 hexadecimal digits in lower case", value)
+        return ""
+
+    def flag(self, value: object, name: str) -> bool:
+        if not isinstance(value, bool):
+            self.wrong(name, "true or false", value)
+        return value is True
+
+
+def parse_header(text: bytes) -> Header:
+    """The header that ``text`` spells; raises :class:`Refused` with every violation of section 2."""
+    fields = _Fields()
+    top = fields.record(_canonical(text), "it", "claim declarations facts helper ledger made_by")
+
+    claim = fields.record(top["claim"], "claim", "bound delta hoeffding kl statement subject vacuous")
+    statement = _statement(fields, claim["statement"])
+    if claim["subject"] != SUBJECTS[statement]:
+        fields.wrong("claim.subject", f"{SUBJECTS[statement]!r} for {statement}", claim["subject"])
+
+    names = "classes code_bits errors extra message_sha256 n sample_sha256"
+    facts = fields.record(top["facts"], "facts", names)
+    n = fields.integer(facts["n"], "facts.n", 1, EXAMPLES_LIMIT)
+
+    helper = fields.record(top["helper"], "helper", "architecture base input_shape scaling")
+    shape = _input_shape(fields, helper["input_shape"])
+    made_by = fields.record(top["made_by"], "made_by", "codebound date")
+    fields.text(made_by["codebound"], "made_by.codebound")
+    _date(fields, made_by["date"])
+
+    header = Header(
+        statement=statement,
+        subject=SUBJECTS[statement],
+        delta=fields.probability(claim["delta"], "claim.delta"),
+        bound=fields.real(claim["bound"], "claim.bound", 0.0, 1.0),
+        kl=fields.real(claim["kl"], "claim.kl", 0.0, 1.0),
+        hoeffding=fields.real(claim["hoeffding"], "claim.hoeffding", 0.0, 1.0),
+        vacuous=fields.flag(claim["vacuous"], "claim.vacuous"),
+        n=n,
+        errors=fields.integer(facts["errors"], "facts.errors", 0, n),
+        code_bits=fields.integer(facts["code_bits"], "facts.code_bits", 0, CODE_BITS_LIMIT),
+        classes=fields.integer(facts["classes"], "facts.classes", 2, CLASSES_LIMIT),
+        sample_sha256=fields.digest(facts["sample_sha256"], "facts.sample_sha256"),
+        message_sha256=fields.digest(facts["message_sha256"], "facts.message_sha256"),
+        extra=_extra(fields, facts["extra"], statement),
+        input_shape=shape,
+        scaling=_scaling(fields, helper["scaling"], channels=shape[0] if len(shape) == 3 else 1),
+        architecture=_named(fields, helper["architecture"], "helper.architecture", "graph_sha256"),
+        base=_named(fields, helper["base"], "helper.base", "sha256"),
+        ledger=_ledger(fields, top["ledger"]),
+        declarations=tuple(
+            fields.text(entry, f"declarations[{i}]")
+            for i, entry in enumerate(fields.items(top["declarations"], "declarations", 1, 32))
+        ),
+    )
+    if fields.reasons:
+        raise Refused(*fields.reasons)
+    if (total := sum(bits for _, bits in header.ledger)) != header.code_bits:
+        raise Refused(
+            f"Header: the ledger adds up to {total} bits, but facts.code_bits is {header.code_bits}."
+        )
+    return header
+
+
+def _canonical(text: bytes) -> object:
+    """The JSON value, if writing it again gives the same bytes."""
+
+    def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if len({key for key, _ in pairs}) < len(pairs):
+            raise ValueError("a key occurs twice in one object")
+        return dict(pairs)
+
+    def no_constant(name: str) -> object:
+        raise ValueError(f"{name} is no number")
+
+    try:
+        value: object = json.loads(
+            text.decode("ascii"), object_pairs_hook=no_duplicates, parse_constant=no_constant
+        )
+        again = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"Header: not canonical JSON in ASCII ({error}).") from None
+    if again.encode("ascii") != text:
+        raise Refused("Header: not canonical JSON: written again with sorted keys, its bytes differ.")
+    return value
+
+
+def _statement(fields: _Fields, value: object) -> Statement:
+    for statement in SUBJECTS:
+        if value == statement:
+            return statement
+    fields.wrong("claim.statement", "C-2, C-10, C-12a or C-12b", value)
+    return "C-2"
+
+
+def _extra(fields: _Fields, value: object, statement: Statement) -> Split | Domain | Disagreement | None:
+    if statement == "C-10":
+        found = fields.record(value, "facts.extra", "n_prior")
+        return Split(fields.integer(found["n_prior"], "facts.extra.n_prior", 0, EXAMPLES_LIMIT))
+    if statement == "C-12a":
+        found = fields.record(value, "facts.extra", "input_low input_high subject_sha256")
+        return Domain(
+            input_low=fields.real(found["input_low"], "facts.extra.input_low"),
+            input_high=fields.real(found["input_high"], "facts.extra.input_high"),
+            subject_sha256=fields.digest(found["subject_sha256"], "facts.extra.subject_sha256"),
+        )
+    if statement == "C-12b":
+        names = "disagreements n_unlabelled unlabelled_sha256 subject_sha256 subject_chain delta_risk"
+        found = fields.record(value, "facts.extra", names + " delta_disagreement")
+        n_unlabelled = fields.integer(found["n_unlabelled"], "facts.extra.n_unlabelled", 1, EXAMPLES_LIMIT)
+        return Disagreement(
+            disagreements=fields.integer(
+                found["disagreements"], "facts.extra.disagreements", 0, n_unlabelled
+            ),
+            n_unlabelled=n_unlabelled,
+            unlabelled_sha256=fields.digest(found["unlabelled_sha256"], "facts.extra.unlabelled_sha256"),
+            subject_sha256=fields.digest(found["subject_sha256"], "facts.extra.subject_sha256"),
+            subject_chain=tuple(
+                tuple(fields.items(entry, f"facts.extra.subject_chain[{i}]", 1, 6))
+                for i, entry in enumerate(
+                    fields.items(found["subject_chain"], "facts.extra.subject_chain", 1, 256)
+                )
+            ),
+            delta_risk=fields.probability(found["delta_risk"], "facts.extra.delta_risk"),
+            delta_disagreement=fields.probability(
+                found["delta_disagreement"], "facts.extra.delta_disagreement"
+            ),
+        )
+    fields.record(value, "facts.extra", "")
+    return None
+
+
+def _input_shape(fields: _Fields, value: object) -> tuple[int, ...]:
+    entries = fields.items(value, "helper.input_shape", 1, 3)
+    shape = tuple(fields.integer(size, "helper.input_shape", 1, INPUT_LIMIT) for size in entries)
+    if len(shape) not in (1, 3) or math.prod(shape) > INPUT_LIMIT:
+        fields.wrong("helper.input_shape", "[features] or [channels, height, width], product <= 2^24", value)
+        return (1,)
+    return shape
+
+
+def _scaling(fields: _Fields, value: object, *, channels: int) -> Scaling:
+    found = fields.record(value, "helper.scaling", "divisor mean std")
+
+    def constants(key: str, low: float) -> tuple[float, ...]:
+        name = f"helper.scaling.{key}"
+        entries = fields.items(found[key], name, 1, INPUT_LIMIT)
+        if len(entries) not in (1, channels):
+            fields.wrong(name, f"a list of length 1 or {channels}", found[key])
+        return tuple(fields.real(entry, name, low) for entry in entries)
+
+    return Scaling(
+        divisor=fields.real(found["divisor"], "helper.scaling.divisor", 1e-300),
+        mean=constants("mean", -1e300),
+        std=constants("std", 1e-300),
+    )
+
+
+def _named(fields: _Fields, value: object, name: str, digest: str) -> Named | None:
+    if value is None:
+        return None
+    found = fields.record(value, name, f"name {digest}")
+    return Named(
+        name=fields.text(found["name"], f"{name}.name"),
+        sha256=fields.digest(found[digest], f"{name}.{digest}"),
+    )
+
+
+def _ledger(fields: _Fields, value: object) -> tuple[tuple[str, int], ...]:
+    entries = []
+    for i, entry in enumerate(fields.items(value, "ledger", 1, 65536)):
+        part, bits = fields.items(entry, f"ledger[{i}]", 2, 2) or ("", 0)
+        entries.append(
+            (
+                fields.text(part, f"ledger[{i}][0]"),
+                fields.integer(bits, f"ledger[{i}][1]", 0, CODE_BITS_LIMIT),
+            )
+        )
+    return tuple(entries)
+
+
+def _date(fields: _Fields, value: object) -> None:
+    try:
+        if datetime.date.fromisoformat(str(value)).isoformat() == value:
+            return
+    except ValueError:
+        pass
+    fields.wrong("made_by.date", "a date YYYY-MM-DD", value)

@@ -1,0 +1,141 @@
+"""The message (docs/format.md, section 5): options, architecture, tensors, blocks, and its own ledger."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .arithmetic import Decoder
+from .chain import Chain, Layout, read_chain
+from .refusal import Refused
+from .tensors import Blocks, Content, Floats, Static, grid, read_tensor, to_float32
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .read import Certificate
+
+ELEMENTS_LIMIT = 1 << 28
+
+
+@dataclass(frozen=True)
+class Network:
+    """What a message says: the network g as tensors of a chain, or of a factory when ``chain`` is None."""
+
+    chain: Chain | None
+    tensors: Mapping[str, Floats]
+    split: int | None  # tenths of the sample that shaped the helper (C-10)
+    theta: float | None  # the margin of C-12a
+    ledger: tuple[tuple[str, int], ...]
+
+
+def decode(
+    certificate: Certificate,
+    *,
+    factory_layout: Layout | None = None,
+    base: Mapping[str, Floats] | None = None,
+) -> Network:
+    """Decode the whole message and check that it ends where the header says.
+
+    Args:
+        certificate: A well-formed file.
+        factory_layout: Names and shapes of the factory's state dict, if the header names a factory.
+        base: Tensors that the decoded ones are differences to, if the header names a base.
+    """
+    header = certificate.header
+    missing = []
+    if header.architecture is not None and factory_layout is None:
+        missing.append(
+            f"The architecture {header.architecture.name} is outside the file: give it with --model."
+        )
+    if header.base is not None and base is None:
+        missing.append(f"The base {header.base.name} is outside the file: give it with --base.")
+    if missing:
+        raise Refused(*missing)
+
+    decoder = Decoder(certificate.message, header.code_bits)
+    ledger: list[tuple[str, int]] = []
+    counted = 0
+
+    def close(part: str) -> None:
+        nonlocal counted
+        ledger.append((part, decoder.shifts - counted))
+        counted = decoder.shifts
+
+    if (method := decoder.gamma()) != 1:
+        raise Refused(f"Message: method {method} is unknown; version 1 knows method 1.")
+    close("method")
+
+    split = decoder.uniform(9) + 1 if decoder.bit() else None
+    theta = None
+    if decoder.bit():
+        if abs(j := decoder.signed()) > 8000:
+            raise Refused(f"Message: theta has exponent {j}; -8000 to 8000 is allowed.")
+        theta = grid(j)
+    has_base = bool(decoder.bit())
+    close("options")
+    _agree("a split fraction", split is not None, "the statement is C-10", header.statement == "C-10")
+    _agree("a margin theta", theta is not None, "the statement is C-12a", header.statement == "C-12a")
+    _agree("differences to a base", has_base, "the header names a base", header.base is not None)
+
+    if (architecture := decoder.gamma()) > 2:
+        raise Refused(f"Message: architecture {architecture} is unknown; 1 is a chain, 2 a factory.")
+    has_factory = header.architecture is not None
+    _agree("a factory", architecture == 2, "the header names a factory", has_factory)
+    chain = None if has_factory else read_chain(decoder, header.input_shape, header.classes)
+    close("architecture")
+
+    layout = chain.layout() if chain is not None else factory_layout or ()
+    starts = _starts(layout, base) if has_base and base is not None else {}
+    if (total := sum(math.prod(shape) for _, shape in layout)) > ELEMENTS_LIMIT:
+        raise Refused(f"Message: the network has {total} elements; at most {ELEMENTS_LIMIT} are allowed.")
+
+    tensors: dict[str, Floats] = {}
+    later: list[tuple[str, Static]] = []
+    for name, shape in layout:
+        content = read_tensor(decoder, shape)
+        close(name)
+        if isinstance(content, Static):
+            later.append((name, content))
+        else:
+            tensors[name] = _shaped(content, name, shape, starts)
+
+    start = decoder.finish()
+    ledger.append(("end", start - decoder.shifts))
+    shapes = dict(layout)
+    blocks = Blocks(certificate.message, start, header.code_bits)
+    for name, table in later:
+        content, bits = blocks.read(table, math.prod(shapes[name]))
+        ledger.append((f"block {name}", bits))
+        tensors[name] = _shaped(content, name, shapes[name], starts)
+
+    if (used := sum(bits for _, bits in ledger)) != header.code_bits:
+        raise Refused(f"Message: decoding it takes {used} bits, but facts.code_bits is {header.code_bits}.")
+    return Network(chain, {name: tensors[name] for name, _ in layout}, split, theta, tuple(ledger))
+
+
+def _agree(what: str, is_coded: bool, why: str, is_expected: bool) -> None:
+    if is_coded != is_expected:
+        raise Refused(
+            f"Message: it has {'' if is_coded else 'not '}{what}, which is right exactly when {why}; "
+            f"here that is {'true' if is_expected else 'false'}."
+        )
+
+
+def _starts(layout: Layout, base: Mapping[str, Floats]) -> Mapping[str, Floats]:
+    """The base, if it has every tensor of the network."""
+    for name, shape in layout:
+        if name not in base:
+            raise Refused(f"Base: it has no tensor {name}; every tensor of the network must be in it.")
+        if base[name].shape != shape:
+            raise Refused(f"Base: tensor {name} has shape {base[name].shape}; the network needs {shape}.")
+    return base
+
+
+def _shaped(content: Content, name: str, shape: tuple[int, ...], starts: Mapping[str, Floats]) -> Floats:
+    base = starts[name].ravel() if name in starts else None
+    try:
+        return to_float32(content, base).reshape(shape)
+    except Refused as refused:
+        raise Refused(f"{refused} The tensor is {name}.") from None

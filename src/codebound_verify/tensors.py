@@ -1,0 +1,252 @@
+"""The codes of tensors (docs/format.md, sections 4.3 to 4.7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arithmetic import Context, Decoder, Flags
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Integers: TypeAlias = NDArray[np.int32]
+Floats: TypeAlias = NDArray[np.float32]
+
+ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)  # 4.6
+SLOTS = 1 << 16  # sum of the frequencies of a static table
+STATE_BYTES = 5  # of a lane at the start of a block
+LOWEST = 1 << 24  # a lane with a lower state takes a word
+CHUNK = 1 << 20  # elements converted at a time
+
+
+@dataclass(frozen=True)
+class Content:
+    """Elements in C order: each stands for the real number ``data * step``, exact in float64."""
+
+    data: Integers | Floats
+    step: float
+
+
+@dataclass(frozen=True)
+class Static:
+    """A tensor whose elements are in a block behind the code word (4.7)."""
+
+    limit: int
+    frequencies: NDArray[np.uint32]
+    lanes: int
+    step: float
+
+
+def grid(j: int) -> float:
+    """The step 2^(j/8) of 4.6, exact in float64 for abs(j) <= 8000."""
+    return float(np.ldexp(float(ROOTS[j % 8]), j // 8 - 23))
+
+
+def read_tensor(decoder: Decoder, shape: tuple[int, ...]) -> Content | Static:
+    """The next tensor (4.3)."""
+    mode = decoder.gamma()
+    count = int(np.prod(shape, dtype=np.int64))
+    if mode == 2:
+        return Content(np.zeros(count, np.float32), 1.0)
+    if mode == 7:
+        return _static(decoder)
+    if mode not in MODES:
+        raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to 7.")
+    decoder.admit(count)
+    rows = shape[0] if len(shape) > 1 else 1
+    return MODES[mode](decoder, rows, count // rows)
+
+
+def to_float32(content: Content, base: Floats | None) -> Floats:
+    """Values rounded once to float32, as differences to ``base`` where there is one (4.6, 5.3)."""
+    result = np.empty(content.data.size, np.float32)
+    for start in range(0, result.size, CHUNK):
+        part = slice(start, start + CHUNK)
+        values = content.data[part].astype(np.float64) * content.step
+        if base is not None:
+            values += base[part]
+        with np.errstate(over="ignore"):
+            result[part] = values
+    if not np.isfinite(result).all():
+        raise Refused("Message: an element is too large for float32.")
+    return result
+
+
+def _step(decoder: Decoder) -> float:
+    j = decoder.signed()
+    if abs(j) > 1000:
+        raise Refused(f"Message: the step has exponent {j}; -1000 to 1000 is allowed.")
+    return grid(j)
+
+
+def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:
+    """Mode 1 (4.4)."""
+    step = _step(decoder)
+    limit = decoder.size("the largest element L", 1 << 12)
+    rows_flagged, columns_flagged = decoder.bit(), decoder.bit()
+    live_rows, live_columns = list(range(rows)), list(range(columns))
+    if rows_flagged:
+        flags = Flags()
+        live_rows = [row for row in live_rows if flags.read(decoder)]
+    if columns_flagged:
+        flags = Flags()
+        live_columns = [column for column in live_columns if flags.read(decoder)]
+    kind = decoder.uniform(4)
+    stride = decoder.gamma() if kind == 3 else 0
+
+    non_zero = Flags((1, columns, rows, 8)[kind])
+    negative = Flags()
+    magnitude = Context(limit)
+    result = np.zeros((rows, columns), np.int32)
+    nothing = [0] * columns
+    above, above_at = nothing, -1
+    for row in live_rows:
+        if above_at != row - 1:
+            above = nothing
+        current = [0] * columns
+        for column in live_columns:
+            if kind == 0:
+                context = 0
+            elif kind == 1:
+                context = column
+            elif kind == 2:
+                context = row
+            else:
+                context = (
+                    (column >= 1 and current[column - 1] != 0)
+                    + 2 * (column >= stride and current[column - stride] != 0)
+                    + 4 * (above[column] != 0)
+                )
+            if non_zero.read(decoder, context):
+                sign = -1 if negative.read(decoder) else 1
+                current[column] = sign * (1 + (magnitude.read(decoder) if limit > 1 else 0))
+        result[row] = current
+        above, above_at = current, row
+    return Content(result.ravel(), step)
+
+
+def _dense(decoder: Decoder, rows: int, columns: int) -> Content:
+    """Mode 3."""
+    step = _step(decoder)
+    limit = decoder.size("the largest element L", 1 << 20)
+    values = (decoder.uniform(2 * limit + 1) - limit for _ in range(rows * columns))
+    return Content(np.fromiter(values, np.int32, rows * columns), step)
+
+
+def _enumerative(decoder: Decoder, rows: int, columns: int) -> Content:
+    """Mode 4."""
+    step = _step(decoder)
+    limit = decoder.size("the largest element L", 1 << 20)
+    where = _mask(decoder, rows * columns)
+    result = np.zeros(rows * columns, np.int32)
+    indices = np.fromiter((decoder.uniform(2 * limit) for _ in range(where.size)), np.int32, where.size)
+    result[where] = np.where(indices < limit, indices - limit, indices - limit + 1)
+    return Content(result, step)
+
+
+def _codebook(decoder: Decoder, rows: int, columns: int) -> Content:
+    """Mode 5."""
+    size = decoder.size("the size K of a codebook", 256)
+    book = np.array([decoder.float32() for _ in range(size)], np.float32)
+    where = _mask(decoder, rows * columns)
+    result = np.zeros(rows * columns, np.float32)
+    result[where] = book[[decoder.uniform(size) for _ in range(where.size)]]
+    return Content(result, 1.0)
+
+
+def _raw(decoder: Decoder, rows: int, columns: int) -> Content:
+    """Mode 6."""
+    values = (decoder.float32() for _ in range(rows * columns))
+    return Content(np.fromiter(values, np.float32, rows * columns), 1.0)
+
+
+def _mask(decoder: Decoder, count: int) -> NDArray[np.int64]:
+    """The places of the non-zeros (4.5)."""
+    left = decoder.uniform(count + 1)
+    where: list[int] = []
+    for place in range(count):
+        if left == 0:
+            break
+        to_go = count - place
+        if left == to_go:
+            where.extend(range(place, count))
+            break
+        if decoder.choose(to_go - left, to_go):
+            where.append(place)
+            left -= 1
+    return np.array(where, np.int64)
+
+
+MODES: dict[int, Callable[[Decoder, int, int], Content]] = {
+    1: _adaptive,
+    3: _dense,
+    4: _enumerative,
+    5: _codebook,
+    6: _raw,
+}
+
+
+def _static(decoder: Decoder) -> Static:
+    """Mode 7: the table of 4.7."""
+    step = _step(decoder)
+    limit = decoder.size("the largest element L", 1 << 12)
+    frequencies = [decoder.gamma() - 1 for _ in range(2 * limit + 1)]
+    if sum(frequencies) != SLOTS:
+        raise Refused(f"Message: the frequencies of a table add up to {sum(frequencies)} instead of {SLOTS}.")
+    return Static(limit, np.array(frequencies, np.uint32), 1 << decoder.uniform(13), step)
+
+
+class Blocks:
+    """The bytes from bit ``start`` of a message on; a block is a whole number of them."""
+
+    def __init__(self, message: bytes, start: int, code_bits: int) -> None:
+        shift = start & 7
+        span = np.frombuffer(message + b"\0", np.uint8)[start >> 3 :]
+        if shift:
+            span = (span[:-1] << np.uint8(shift)) | (span[1:] >> np.uint8(8 - shift))
+        self._bytes = span[: (code_bits - start) // 8]
+        self._next = 0
+
+    def read(self, table: Static, count: int) -> tuple[Content, int]:
+        """The ``count`` elements of one block, and the bits that it has."""
+        values = np.arange(-table.limit, table.limit + 1, dtype=np.int32)
+        below = np.cumsum(table.frequencies) - table.frequencies
+        value_at = np.repeat(values, table.frequencies)
+        frequency_at = np.repeat(table.frequencies, table.frequencies).astype(np.uint64)
+        rest_at = np.arange(SLOTS, dtype=np.uint64) - np.repeat(below, table.frequencies).astype(np.uint64)
+
+        head = self._bytes[self._next : self._next + STATE_BYTES * table.lanes]
+        if head.size < STATE_BYTES * table.lanes:
+            raise Refused("Message: it ends inside a block.")
+        padded = np.zeros((table.lanes, 8), np.uint8)
+        padded[:, 8 - STATE_BYTES :] = head.reshape(table.lanes, STATE_BYTES)
+        state = padded.view(">u8")[:, 0].astype(np.uint64)
+        if (state < LOWEST).any():
+            raise Refused("Message: a block starts with a state below 2^24.")
+        tail = self._bytes[self._next + head.size :]
+        words = tail[: tail.size // 2 * 2].view(">u2")
+        used = 0
+
+        result = np.empty(count, np.int32)
+        for first in range(0, count, table.lanes):
+            group = result[first : first + table.lanes]
+            active = state[: group.size]
+            slot = active & np.uint64(SLOTS - 1)
+            group[:] = value_at[slot]
+            active[:] = frequency_at[slot] * (active >> np.uint64(16)) + rest_at[slot]  # below 2^40
+            hungry = np.flatnonzero(active < LOWEST)
+            fresh = words[used : used + hungry.size]
+            if fresh.size < hungry.size:
+                raise Refused("Message: it ends inside a block.")
+            active[hungry] = active[hungry] << np.uint64(16) | fresh
+            used += hungry.size
+        if (state != LOWEST).any():
+            raise Refused("Message: a block does not end in the state 2^24.")
+        size = head.size + 2 * used
+        self._next += size
+        return Content(result, table.step), 8 * size

@@ -1,0 +1,235 @@
+"""The verdict on a certificate: ACCEPT, or REFUSE with every reason."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from .checks import (
+    check_claim,
+    check_disagreements,
+    check_domain,
+    check_errors,
+    check_ledger,
+    checked_sample,
+    subject_evaluator,
+)
+from .evaluate import Evaluator, Progress, chain_evaluator
+from .factory import build, graph_sha256, loaded, state_layout
+from .header import Disagreement, Domain, Header
+from .message import Network, decode
+from .read import Certificate, Source, load, read
+from .refusal import Refused
+from .weights import same_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torch import nn
+
+    from .chain import Chain
+    from .sample import Inputs
+    from .tensors import Floats
+
+GUESSED_WIDTH = 64  # numbers that an unknown module holds for each number of its input
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to think of a certificate.
+
+    ``bound`` is the guaranteed risk of ``subject``, None if the certificate is refused. ``assumptions`` are
+    this program's own words for what no program can check, ``declarations`` those of the file. The fields
+    after them repeat what the file states; if it is accepted they have been checked.
+    """
+
+    verdict: Literal["ACCEPT", "REFUSE"]
+    reasons: tuple[str, ...]
+    bound: float | None
+    declarations: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    statement: str | None = None
+    subject: str | None = None
+    delta: float | None = None
+    n: int | None = None
+    errors: int | None = None
+    code_bits: int | None = None
+    vacuous: bool | None = None
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the certificate can be believed."""
+        return self.verdict == "ACCEPT"
+
+
+def verify(
+    source: Source,
+    x: Inputs,
+    y: Inputs,
+    *,
+    factory: Callable[[], nn.Module] | None = None,
+    base: Mapping[str, Floats] | None = None,
+    unlabelled: Inputs | None = None,
+    subject_weights: Mapping[str, Floats] | None = None,
+    progress: Progress | None = None,
+) -> Verdict:
+    """Check a certificate against the sample it is about.
+
+    Args:
+        source: The file, or its bytes.
+        x: All inputs of the sample, as stored.
+        y: Their labels.
+        factory: Makes the module, if the header names an architecture.
+        base: The tensors of the base, if the header names one.
+        unlabelled: Unlabelled inputs, for the statement C-12b.
+        subject_weights: The tensors of the original network f, for C-12a and C-12b.
+        progress: Called with the examples done and their total while a network is evaluated.
+
+    Returns:
+        The verdict; nothing that the file contains raises. A file that cannot be opened is an ``OSError``.
+    """
+    try:
+        certificate = read(load(source))
+    except Refused as refused:
+        return Verdict("REFUSE", refused.reasons, None)
+    header = certificate.header
+    reasons: list[str] = []
+    passed = ["the file is well-formed and its hashes are right"]
+
+    @contextmanager
+    def check(what: str) -> Iterator[None]:
+        try:
+            yield
+        except Refused as refused:
+            reasons.extend(refused.reasons)
+        else:
+            passed.append(what)
+
+    with check("the printed bounds follow from errors, n, code_bits and delta"):
+        check_claim(header)
+    sample = evaluator = network = None
+    with check("the data are the sample that the certificate names"):
+        sample = checked_sample(header, x, y)
+    with check("the message decodes to a network, in exactly the bits that it charges"):
+        network, module = _decoded(certificate, factory, base)
+        evaluator = _evaluator(header, network, module, progress)
+        check_ledger(header, network)
+    if sample and network and evaluator:
+        with check("the decoded network makes no more errors than stated"):
+            check_errors(header, network, evaluator, *sample)
+    reasons.extend(_missing(header, subject_weights, unlabelled))
+    if isinstance(header.extra, Domain) and network and subject_weights is not None:
+        with check("theta covers the distance of f and g on the whole domain"):
+            check_domain(header, header.extra, network, subject_weights)
+    if (
+        isinstance(header.extra, Disagreement)
+        and evaluator
+        and subject_weights is not None
+        and unlabelled is not None
+    ):
+        with check("f and g disagree on no more unlabelled inputs than stated"):
+            subject = subject_evaluator(header, header.extra, subject_weights, progress)
+            check_disagreements(header, header.extra, (subject, evaluator), unlabelled)
+
+    return Verdict(
+        "REFUSE" if reasons else "ACCEPT",
+        tuple(reasons),
+        None if reasons else header.bound,
+        declarations=header.declarations,
+        checked=tuple(passed),
+        assumptions=_assumptions(header),
+        statement=header.statement,
+        subject=header.subject,
+        delta=header.delta,
+        n=header.n,
+        errors=header.errors,
+        code_bits=header.code_bits,
+        vacuous=header.vacuous,
+    )
+
+
+def decode_network(
+    source: Source,
+    *,
+    factory: Callable[[], nn.Module] | None = None,
+    base: Mapping[str, Floats] | None = None,
+) -> tuple[Chain | None, Mapping[str, Floats]]:
+    """The network g of a certificate: its chain (None with a factory) and its tensors.
+
+    Raises:
+        Refused: if the file or its message is malformed, or a helper is missing or not the right one.
+    """
+    network, _ = _decoded(read(load(source)), factory, base)
+    return network.chain, network.tensors
+
+
+def _decoded(
+    certificate: Certificate, factory: Callable[[], nn.Module] | None, base: Mapping[str, Floats] | None
+) -> tuple[Network, nn.Module | None]:
+    """The network of the message, and the module of the factory; helpers must be those of the header."""
+    header = certificate.header
+    if header.base is not None and base is not None:
+        same_tensors(base, header.base.sha256, "Base")
+    module = layout = None
+    if header.architecture is not None and factory is not None:
+        module = build(factory)
+        layout = state_layout(module)
+        if (found := graph_sha256(module)) != header.architecture.sha256:
+            raise Refused(
+                f"Factory: its graph has SHA-256 {found}; the header names "
+                f"{header.architecture.name} with {header.architecture.sha256}."
+            )
+    return decode(certificate, factory_layout=layout, base=base), module
+
+
+def _evaluator(
+    header: Header, network: Network, module: nn.Module | None, progress: Progress | None
+) -> Evaluator:
+    if network.chain is not None:
+        return chain_evaluator(network.chain, network.tensors, header=header, progress=progress)
+    assert module is not None  # decode() refuses without one
+    width = GUESSED_WIDTH * math.prod(header.input_shape)
+    return Evaluator(loaded(module, network.tensors), header=header, widest=width, progress=progress)
+
+
+def _missing(header: Header, subject_weights: object, unlabelled: object) -> list[str]:
+    """What the statement needs and was not given."""
+    needs = (
+        (header.subject == "f" and subject_weights is None, "the weights of f", "--subject-weights"),
+        (header.statement == "C-12b" and unlabelled is None, "the unlabelled inputs", "--unlabelled"),
+    )
+    return [
+        f"{header.statement} cannot be checked without {what}: give them with {option}."
+        for is_missing, what, option in needs
+        if is_missing
+    ]
+
+
+def _assumptions(header: Header) -> tuple[str, ...]:
+    """What has to be true for the guarantee and cannot be computed from any file (C-14)."""
+    sample = f"the {header.n} examples" + (" after the split" if header.statement == "C-10" else "")
+    scaling = header.scaling
+    fixed = [
+        f"delta = {header.delta}",
+        f"the scaling (x / {scaling.divisor} - {scaling.mean}) / {scaling.std}",
+    ]
+    if header.architecture is not None:
+        fixed.append(f"the architecture {header.architecture.name}")
+    if header.base is not None:
+        fixed.append(f"the base {header.base.name}")
+    lines = [
+        f"Independent draws from the distribution that the claim is about: {sample}.",
+        f"Chosen without looking at {sample}: {'; '.join(fixed)}.",
+        "The network is run as it was counted: in float64, or close enough not to change a prediction.",
+    ]
+    if isinstance(extra := header.extra, Domain):
+        lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")
+    if isinstance(extra, Disagreement):
+        lines.append(
+            f"The {extra.n_unlabelled} unlabelled inputs are independent draws too, and neither f nor g was "
+            "chosen with them."
+        )
+    return tuple(lines)

@@ -1,0 +1,71 @@
+"""Files of float32 tensors in the safetensors format, and their hash (docs/format.md, section 5.3)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from .tensors import Floats
+
+HEADER_LIMIT = 1 << 24
+FILE_LIMIT = 1 << 31
+
+
+def read_weights(path: Path) -> dict[str, Floats]:
+    """The tensors of a safetensors file: a length, a JSON header, and the numbers; nothing is executed."""
+    size = path.stat().st_size
+    if not 8 <= size <= FILE_LIMIT:
+        raise Refused(f"{path}: {size} bytes are no safetensors file of at most {FILE_LIMIT} bytes.")
+    data = memoryview(path.read_bytes())
+    start = 8 + int.from_bytes(data[:8], "little")
+    if start > min(size, HEADER_LIMIT):
+        raise Refused(f"{path}: not a safetensors file: its header does not fit into it.")
+    try:
+        entries = json.loads(bytes(data[8:start]))
+        entries.pop("__metadata__", None)
+        return {name: _tensor(data[start:], **entry) for name, entry in entries.items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Refused(f"{path}: not a safetensors file of float32 tensors ({error}).") from None
+
+
+def _tensor(data: memoryview, dtype: Any, shape: Any, data_offsets: Any) -> Floats:
+    """One tensor of the file; arguments are what its header says, and of any type."""
+    if dtype != "F32":
+        raise ValueError(f"one has dtype {dtype}")
+    if any(type(number) is not int or number < 0 for number in (*shape, *data_offsets)):
+        raise ValueError("shapes and offsets are lists of integers")
+    begin, end = data_offsets
+    if end > len(data) or end - begin != 4 * math.prod(shape):
+        raise ValueError("a tensor does not fit into the file")
+    return np.frombuffer(data[begin:end], "<f4").astype(np.float32).reshape(shape)
+
+
+def tensors_sha256(tensors: Mapping[str, Floats]) -> str:
+    """The hash that names a set of tensors."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(
+            f"{name}|{','.join(map(str, tensors[name].shape))}|".encode("utf-8", "backslashreplace")
+        )
+        digest.update(np.ascontiguousarray(tensors[name], dtype="<f4").tobytes())
+    return digest.hexdigest()
+
+
+def same_tensors(tensors: Mapping[str, Floats], sha256: str, what: str) -> Mapping[str, Floats]:
+    """The tensors, if they are finite, float32, and those that a hash names."""
+    for name, values in tensors.items():
+        if values.dtype != np.float32 or not np.isfinite(values).all():
+            raise Refused(f"{what}: tensor {name} must be float32 and finite; found {values.dtype}.")
+    if (found := tensors_sha256(tensors)) != sha256:
+        raise Refused(f"{what}: its tensors have SHA-256 {found}, but the header names {sha256}.")
+    return tensors

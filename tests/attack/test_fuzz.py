@@ -1,0 +1,110 @@
+"""Whatever the bytes are, the verifier answers; it never raises and never accepts what nobody proved."""
+
+import contextlib
+import hashlib
+
+import cbound_writer as writer
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from codebound_verify import Refused, verify
+from codebound_verify.arithmetic import Decoder
+from codebound_verify.tensors import Blocks, Static, read_tensor, to_float32
+
+TRUE = writer.linear_case(60)
+DATA = TRUE.data()
+HEAD = writer.canonical(TRUE.fields)
+
+
+@given(st.binary(max_size=300))
+@example(b"")
+def test_random_bytes(data):
+    assert verify(data, TRUE.x, TRUE.y).verdict == "REFUSE"
+    assert verify(DATA[:12] + data, TRUE.x, TRUE.y).verdict == "REFUSE"
+
+
+edits = st.lists(
+    st.tuples(st.integers(0, len(DATA)), st.integers(0, 8), st.binary(max_size=8)), min_size=1, max_size=4
+)
+
+
+@given(edits)
+@settings(max_examples=300)
+def test_a_mutated_file(changes):
+    data = DATA
+    for start, removed, inserted in changes:
+        data = data[:start] + inserted + data[start + removed :]
+    if data != DATA:
+        assert verify(data, TRUE.x, TRUE.y).verdict == "REFUSE"
+
+
+@given(st.integers(0, len(HEAD)), st.integers(0, 6), st.text(st.characters(max_codepoint=127), max_size=6))
+@settings(max_examples=300)
+def test_a_mutated_header_that_is_sealed_again(start, removed, inserted):
+    head = HEAD[:start] + inserted.encode() + HEAD[start + removed :]
+    verdict = verify(writer.seal(head, TRUE.message.packed()), TRUE.x, TRUE.y)
+    assert verdict.verdict in ("ACCEPT", "REFUSE")  # a declaration may well have another word
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.data(), values)
+@settings(max_examples=300)
+def test_any_value_in_any_field(data, value):
+    fields = node = writer.linear_case(60).fields
+    while True:
+        key = data.draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
+        if not isinstance(node[key], dict | list) or not node[key] or data.draw(st.booleans()):
+            node[key] = value
+            break
+        node = node[key]
+    verdict = verify(writer.write(TRUE.message, fields), TRUE.x, TRUE.y)
+    assert verdict.verdict in ("ACCEPT", "REFUSE")
+
+
+@given(st.text("01", max_size=400))
+@settings(max_examples=300)
+def test_any_message(bits):
+    """A consistent header around random bits: the decoder itself is reached."""
+    message = writer.Message([["linear", 3, False]], {})
+    message.bits, message.ledger = bits, [["method", len(bits)]]
+    fields = writer.header(message, TRUE.x, TRUE.y, errors=60, classes=3)
+    verdict = verify(writer.write(message, fields), TRUE.x, TRUE.y)
+    assert verdict.verdict == "REFUSE"
+    assert not any("SHA-256" in reason for reason in verdict.reasons)
+
+
+@given(st.binary(max_size=200), st.integers(1, 7), st.sampled_from([(3,), (2, 3), (5, 2, 2)]))
+@settings(max_examples=300)
+def test_any_tensor(data, mode, shape):
+    coder = writer.Coder()
+    coder.gamma(mode)
+    bits = coder.end() + "".join(format(byte, "08b") for byte in data)
+    message = writer.pack_bits(bits)
+    with contextlib.suppress(Refused):
+        decoder = Decoder(message, len(bits))
+        content = read_tensor(decoder, shape)
+        start = decoder.finish()
+        if isinstance(content, Static):
+            content, _ = Blocks(message, start, len(bits)).read(content, int(np.prod(shape)))
+        assert np.isfinite(to_float32(content, None)).all()
+
+
+def test_random_messages_reach_every_stage():
+    """The fuzzing above has teeth: random bits get past the header, and some decode to a network."""
+    random, seen = np.random.default_rng(0), set()
+    for _ in range(300):
+        message = writer.Message([["linear", 3, False]], {})
+        message.bits = "".join(random.choice(["0", "1"], 60))
+        message.ledger = [["method", 60]]
+        fields = writer.header(message, TRUE.x, TRUE.y, errors=60, classes=3)
+        fields["facts"]["message_sha256"] = hashlib.sha256(message.packed()).hexdigest()
+        for reason in verify(writer.write(message, fields), TRUE.x, TRUE.y).reasons:
+            seen.add(reason.split(":")[0])
+    assert {"Message", "Chain"} <= seen

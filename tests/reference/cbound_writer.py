@@ -1,0 +1,490 @@
+"""A slow, literal writer of certificates, made from docs/format.md for the tests of the verifier.
+
+Plain integers and strings of bits, no cleverness: whatever this writes, the page says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)
+COUNT_LIMIT = 2**20
+
+
+def step(j: int) -> float:
+    return math.ldexp(ROOTS[j % 8], j // 8 - 23)
+
+
+class Coder:
+    """Section 3.1 with ``low`` as one big integer."""
+
+    def __init__(self) -> None:
+        self.low, self.range, self.shifts = 0, 2**48, 0
+        self.blocks: list[tuple[str, str]] = []
+
+    def symbol(self, cum: int, freq: int, total: int) -> None:
+        assert freq >= 1
+        assert cum + freq <= total <= 2**24
+        r = self.range // total
+        self.low += r * cum
+        self.range = r * freq if cum + freq < total else self.range - r * cum
+        while self.range < 2**47:
+            self.low, self.range, self.shifts = 2 * self.low, 2 * self.range, self.shifts + 1
+
+    def end(self) -> str:
+        """Section 3.2, by exact fractions."""
+        unit = Fraction(1, 2 ** (48 + self.shifts))
+        start, stop = self.low * unit, (self.low + self.range) * unit
+        for length in range(max(0, self.shifts - 2), self.shifts + 49):
+            v = math.ceil(start * 2**length)
+            if Fraction(v + 1, 2**length) <= stop:
+                return format(v, f"0{length}b") if length else ""
+        raise AssertionError
+
+    def bit(self, b: int) -> None:
+        self.symbol(int(b), 1, 2)
+
+    def uniform(self, v: int, total: int) -> None:
+        assert 0 <= v < total
+        if total == 1:
+            return
+        if total <= 2**24:
+            self.symbol(v, 1, total)
+            return
+        self.uniform(v >> 16, ((total - 1) >> 16) + 1)
+        self.uniform(v % 2**16, (total - 1) % 2**16 + 1 if v >> 16 == (total - 1) >> 16 else 2**16)
+
+    def gamma(self, k: int) -> None:
+        digits = format(k, "b")
+        for _ in digits[1:]:
+            self.bit(0)
+        for digit in digits:
+            self.bit(int(digit))
+
+    def signed(self, j: int) -> None:
+        self.gamma(2 * j + 1 if j >= 0 else -2 * j)
+
+    def float32(self, value: float) -> None:
+        pattern = struct.unpack(">I", struct.pack(">f", value))[0]
+        self.uniform(pattern >> 16, 2**16)
+        self.uniform(pattern % 2**16, 2**16)
+
+    def mask(self, flags: list[bool]) -> None:
+        m, k = len(flags), sum(flags)
+        self.uniform(k, m + 1)
+        for flag in flags:
+            if 0 < k < m:
+                self.symbol(*((m - k, k, m) if flag else (0, m - k, m)))
+            m, k = m - 1, k - flag
+
+
+class Context:
+    """Section 4.2."""
+
+    def __init__(self, size: int) -> None:
+        self.counts = [0] * size
+
+    def code(self, coder: Coder, s: int) -> None:
+        freqs = [2 * n + 1 for n in self.counts]
+        coder.symbol(sum(freqs[:s]), freqs[s], sum(freqs))
+        self.counts[s] += 1
+        if sum(self.counts) == COUNT_LIMIT:
+            self.counts = [(n + 1) // 2 for n in self.counts]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """How to write one tensor, and the real numbers that its elements stand for."""
+
+    write: Callable[[Coder, str], None]
+    values: np.ndarray
+
+
+def adaptive(q, j=0, *, limit=None, rows=False, columns=False, kind=0, stride=1) -> Tensor:
+    q = np.asarray(q)
+    matrix = q.reshape(q.shape[0] if q.ndim > 1 else 1, -1)
+    limit = limit or max(1, int(np.abs(q).max()))
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(1)
+        coder.signed(j)
+        coder.gamma(limit)
+        coder.bit(rows)
+        coder.bit(columns)
+        live = [np.ones(size, bool) for size in matrix.shape]
+        for axis, flagged in enumerate((rows, columns)):
+            if flagged:
+                context = Context(2)
+                live[axis] = (matrix != 0).any(axis=1 - axis)
+                for flag in live[axis]:
+                    context.code(coder, int(flag))
+        coder.uniform(kind, 4)
+        if kind == 3:
+            coder.gamma(stride)
+        zero: dict[int, Context] = {}
+        sign, size = Context(2), Context(limit)
+
+        def at(r: int, c: int) -> bool:
+            return r >= 0 and c >= 0 and bool(matrix[r, c])
+
+        for r in range(matrix.shape[0]):
+            for c in range(matrix.shape[1]):
+                if not (live[0][r] and live[1][c]):
+                    continue
+                near = at(r, c - 1) + 2 * at(r, c - stride) + 4 * at(r - 1, c)
+                zero.setdefault((0, c, r, near)[kind], Context(2)).code(coder, int(matrix[r, c] != 0))
+                if matrix[r, c]:
+                    sign.code(coder, int(matrix[r, c] < 0))
+                    if limit > 1:
+                        size.code(coder, abs(int(matrix[r, c])) - 1)
+
+    return Tensor(write, q * step(j))
+
+
+def zero(shape) -> Tensor:
+    return Tensor(lambda coder, name: coder.gamma(2), np.zeros(shape))
+
+
+def dense(q, j=0, *, limit=None) -> Tensor:
+    q = np.asarray(q)
+    limit = limit or max(1, int(np.abs(q).max()))
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(3)
+        coder.signed(j)
+        coder.gamma(limit)
+        for value in q.ravel().tolist():
+            coder.uniform(value + limit, 2 * limit + 1)
+
+    return Tensor(write, q * step(j))
+
+
+def enumerative(q, j=0, *, limit=None) -> Tensor:
+    q = np.asarray(q)
+    limit = limit or max(1, int(np.abs(q).max()))
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(4)
+        coder.signed(j)
+        coder.gamma(limit)
+        coder.mask((q.ravel() != 0).tolist())
+        for value in q[q != 0].tolist():
+            coder.uniform(value + limit if value < 0 else value + limit - 1, 2 * limit)
+
+    return Tensor(write, q * step(j))
+
+
+def codebook(book, index) -> Tensor:
+    """``index`` -1 is a zero outside the mask."""
+    index, book = np.asarray(index), np.asarray(book, np.float32)
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(5)
+        coder.gamma(len(book))
+        for value in book.tolist():
+            coder.float32(value)
+        coder.mask((index.ravel() >= 0).tolist())
+        for value in index[index >= 0].tolist():
+            coder.uniform(value, len(book))
+
+    return Tensor(write, np.where(index >= 0, book[index], 0.0).astype(np.float64))
+
+
+def raw(values) -> Tensor:
+    values = np.asarray(values, np.float32)
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(6)
+        for value in values.ravel().tolist():
+            coder.float32(value)
+
+    return Tensor(write, values.astype(np.float64))
+
+
+def frequencies(q, limit: int) -> list[int]:
+    """Some table of sum 2^16 in which every value that occurs has a frequency."""
+    counts = [int((np.asarray(q) == value).sum()) for value in range(-limit, limit + 1)]
+    table = [max(1, count * 60000 // sum(counts)) if count else 0 for count in counts]
+    table[int(np.argmax(table))] += 2**16 - sum(table)
+    return table
+
+
+def static_bits(q: list[int], table: list[int], limit: int, lanes: int) -> str:
+    """Section 4.7, run backwards: what the decoder takes last is written first."""
+    below = [sum(table[:i]) for i in range(len(table))]
+    states, words = [2**24] * lanes, []
+    for start in reversed(range(0, len(q), lanes)):
+        group = q[start : start + lanes]
+        for lane in reversed(range(len(group))):
+            freq, cum = table[group[lane] + limit], below[group[lane] + limit]
+            # The decoder takes a word when its new state is below 2^24: give it back, then undo the update.
+            if states[lane] >= freq << 24:
+                words.append(states[lane] % 2**16)
+                states[lane] >>= 16
+            states[lane] = (states[lane] // freq << 16) + cum + states[lane] % freq
+    return "".join(format(s, "040b") for s in states) + "".join(format(w, "016b") for w in reversed(words))
+
+
+def static(q, j=0, *, limit=None, lanes_log=2, table=None) -> Tensor:
+    q = np.asarray(q)
+    limit = limit or max(1, int(np.abs(q).max()))
+    table = table or frequencies(q, limit)
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(7)
+        coder.signed(j)
+        coder.gamma(limit)
+        for freq in table:
+            coder.gamma(freq + 1)
+        coder.uniform(lanes_log, 13)
+        coder.blocks.append((name, static_bits(q.ravel().tolist(), table, limit, 2**lanes_log)))
+
+    return Tensor(write, q * step(j))
+
+
+IDS = {
+    "linear": 1,
+    "conv": 2,
+    "max pool": 3,
+    "average pool": 4,
+    "global average pool": 5,
+    "residual": 6,
+}
+
+
+def write_chain(coder: Coder, operations: list[list]) -> None:
+    """``operations`` as in ``subject_chain`` of section 7."""
+    coder.gamma(1)
+    coder.gamma(len(operations))
+    for position, (kind, *sizes) in enumerate(operations):
+        coder.gamma(IDS[kind])
+        if kind in ("linear", "residual"):
+            if position < len(operations) - 1 or kind == "residual":
+                coder.gamma(sizes[0])
+            coder.bit(sizes[1])
+        elif kind == "conv":
+            out, kernel, stride, padding, bias = sizes
+            for size in (out, kernel, stride, padding + 1):
+                coder.gamma(size)
+            coder.bit(bias)
+        elif sizes:
+            coder.gamma(sizes[0])
+
+
+@dataclass
+class Message:
+    """The message of section 5; ``operations`` None means a factory."""
+
+    operations: list[list] | None
+    tensors: dict[str, Tensor]
+    split: int | None = None
+    theta: int | None = None
+    has_base: bool = False
+    bits: str = field(init=False)
+    ledger: list[list] = field(init=False)
+
+    def __post_init__(self) -> None:
+        coder = Coder()
+        self.ledger = []
+
+        def close(part: str) -> None:
+            self.ledger.append([part, coder.shifts - sum(bits for _, bits in self.ledger)])
+
+        coder.gamma(1)
+        close("method")
+        coder.bit(self.split is not None)
+        if self.split is not None:
+            coder.uniform(self.split - 1, 9)
+        coder.bit(self.theta is not None)
+        if self.theta is not None:
+            coder.signed(self.theta)
+        coder.bit(self.has_base)
+        close("options")
+        if self.operations is None:
+            coder.gamma(2)
+        else:
+            write_chain(coder, self.operations)
+        close("architecture")
+        for name, tensor in self.tensors.items():
+            tensor.write(coder, name)
+            close(name)
+        word = coder.end()
+        self.ledger.append(["end", len(word) - coder.shifts])
+        self.ledger += [[f"block {name}", len(bits)] for name, bits in coder.blocks]
+        self.bits = word + "".join(bits for _, bits in coder.blocks)
+
+    def packed(self) -> bytes:
+        return pack_bits(self.bits)
+
+
+def pack_bits(bits: str) -> bytes:
+    padded = bits + "0" * (-len(bits) % 8)
+    return bytes(int(padded[i : i + 8], 2) for i in range(0, len(padded), 8))
+
+
+def sample_hash(x: np.ndarray, y: np.ndarray) -> str:
+    text = b""
+    for a in (x, y):
+        text += f"{a.dtype.name}|{','.join(str(d) for d in a.shape)}|".encode() + a.tobytes()
+    return hashlib.sha256(text).hexdigest()
+
+
+def tensors_hash(tensors: dict[str, np.ndarray]) -> str:
+    text = b""
+    for name in sorted(tensors):
+        text += f"{name}|{','.join(str(d) for d in tensors[name].shape)}|".encode()
+        text += tensors[name].astype("<f4").tobytes()
+    return hashlib.sha256(text).hexdigest()
+
+
+def binomial_limit(errors: int, n: int, code_bits: int, delta: float) -> float:
+    """The smallest multiple of 2^-50 above the exact inverse of the tail, by integers alone."""
+    if errors == n:
+        return 1.0
+    one, target = 2**50, Fraction(delta) / 2**code_bits
+
+    def tail(p: int) -> Fraction:
+        terms = (math.comb(n, i) * p**i * (one - p) ** (n - i) for i in range(errors + 1))
+        return Fraction(sum(terms), one**n)
+
+    low, high = 0, one
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if tail(middle) >= target else (low, middle)
+    return high / one
+
+
+def kl_limit(errors: int, n: int, nats: float) -> float:
+    q = errors / n
+
+    def kl(p: float) -> float:
+        left = q * math.log(q / p) if q else 0.0
+        return left + ((1 - q) * math.log((1 - q) / (1 - p)) if q < 1 else 0.0)
+
+    low, high = q, 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle >= 1.0 or (middle > 0 and kl(middle) >= nats / n):
+            high = middle
+        else:
+            low = middle
+    return min(1.0, high * (1 + 1e-9))
+
+
+def forms(errors: int, n: int, code_bits: int, delta: float) -> dict[str, float]:
+    nats = code_bits * math.log(2) + math.log(1 / delta)
+    return {
+        "bound": binomial_limit(errors, n, code_bits, delta),
+        "kl": kl_limit(errors, n, nats),
+        "hoeffding": min(1.0, (errors / n + math.sqrt(nats / 2 / n)) * (1 + 1e-9)),
+    }
+
+
+def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, classes: int, **changes) -> dict:
+    """The header of a C-2 certificate; ``changes`` replace n, delta, statement, subject, extra, ..."""
+    n = changes.get("n", len(x))
+    delta = changes.get("delta", 0.05)
+    printed = changes.get("forms") or forms(errors, n, len(message.bits), delta)
+    return {
+        "claim": {
+            "statement": changes.get("statement", "C-2"),
+            "subject": changes.get("subject", "g"),
+            "delta": delta,
+            **printed,
+            "vacuous": printed["bound"] >= 1 - 1 / classes,
+        },
+        "facts": {
+            "n": n,
+            "errors": errors,
+            "code_bits": len(message.bits),
+            "classes": classes,
+            "sample_sha256": sample_hash(x, y),
+            "message_sha256": hashlib.sha256(message.packed()).hexdigest(),
+            "extra": changes.get("extra", {}),
+        },
+        "helper": {
+            "input_shape": list(x.shape[1:]),
+            "scaling": changes.get("scaling", {"divisor": 16, "mean": [0.0], "std": [1.0]}),
+            "architecture": changes.get("architecture"),
+            "base": changes.get("base"),
+        },
+        "ledger": message.ledger,
+        "declarations": ["The sample is independent of the code."],
+        "made_by": {"codebound": "0.1", "date": "2025-01-31"},
+    }
+
+
+def canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def seal(head: bytes, message: bytes, *, version: int = 1) -> bytes:
+    """The container of section 1 around any header and message."""
+    body = b"CBOUND\0" + bytes([version]) + struct.pack("<I", len(head)) + head + message
+    return body + hashlib.sha256(body).digest()
+
+
+def write(message: Message, fields: dict) -> bytes:
+    return seal(canonical(fields), message.packed())
+
+
+def margins(logits: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Margins and largest absolute logits, for counting by section 6."""
+    rows = np.arange(len(y))
+    others = logits.copy()
+    others[rows, y] = -np.inf
+    return logits[rows, y] - others.max(1), np.abs(logits).max(1)
+
+
+def count(logits: np.ndarray, y: np.ndarray, theta: float = 0.0) -> int:
+    """Errors at the writer's tolerance."""
+    margin, scale = margins(logits, y)
+    return int((~(margin - theta > 1e-4 * scale)).sum())
+
+
+@dataclass
+class Case:
+    """A true certificate in parts, so that a test can falsify one of them."""
+
+    x: np.ndarray
+    y: np.ndarray
+    message: Message
+    fields: dict
+
+    def data(self) -> bytes:
+        return write(self.message, self.fields)
+
+
+def clusters(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Small images of three easy classes, with values 0 to 16."""
+    random = np.random.default_rng(seed)
+    centres = np.array([[16, 16, 0, 0], [0, 0, 16, 16], [16, 0, 16, 0]])
+    y = random.integers(0, 3, n)
+    x = np.clip(centres[y] + random.integers(-5, 6, (n, 4)), 0, 16)
+    y[::70] = (y[::70] + 1) % 3  # wrong labels: nobody makes no errors
+    return x.reshape(n, 1, 2, 2).astype(np.uint8), y.astype(np.int64)
+
+
+WEIGHT = np.array([[1, 2, -1, -1], [-1, -1, 1, 2], [1, -2, 1, -2]])
+BIAS = np.array([0, 0, 1])
+
+
+def linear_case(n: int = 400, **changes) -> Case:
+    """C-2 for a linear classifier that separates the clusters well."""
+    x, y = clusters(n)
+    tensors = {"0.weight": adaptive(WEIGHT, -3), "0.bias": dense(BIAS, 1)}
+    message = Message([["linear", 3, True]], tensors)
+    logits = x.reshape(n, 4) / 16 @ tensors["0.weight"].values.T + tensors["0.bias"].values
+    fields = header(message, x, y, errors=count(logits, y), classes=3, **changes)
+    return Case(x, y, message, fields)

@@ -1,0 +1,239 @@
+"""Data, weights and samples are read without unpickling, with sizes checked first."""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import struct
+import zipfile
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from sklearn.datasets import load_digits
+
+from codebound_verify.data import load_data
+from codebound_verify.refusal import Refused
+from codebound_verify.sample import canonical_inputs, canonical_labels, permutation, sample_sha256
+from codebound_verify.weights import read_weights, tensors_sha256
+
+
+def test_npz(tmp_path):
+    x, y = writer.clusters(10)
+    np.savez_compressed(tmp_path / "s.npz", x=x, y=y)
+    for found, expected in zip(load_data(str(tmp_path / "s.npz")), (x, y), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    np.savez(tmp_path / "u.npz", x=x)
+    assert load_data(str(tmp_path / "u.npz"))[1] is None
+
+
+def npz_with(tmp_path, content: bytes):
+    with zipfile.ZipFile(tmp_path / "bad.npz", "w") as archive:
+        archive.writestr("x.npy", content)
+    return str(tmp_path / "bad.npz")
+
+
+def test_an_npz_that_claims_more_than_it_has_is_refused(tmp_path):
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": "<f8", "fortran_order": False, "shape": (2**40, 8)}
+    )
+    with pytest.raises(Refused, match="does not fit"):
+        load_data(npz_with(tmp_path, buffer.getvalue()))
+
+
+def test_a_pickle_is_refused(tmp_path):
+    np.savez(tmp_path / "p.npz", x=np.array([{"a": 1}], dtype=object), y=np.zeros(1))
+    with pytest.raises(Refused, match="plain arrays"):
+        load_data(str(tmp_path / "p.npz"))
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", b"\x93NUMPY\x03\0", b"\x93NUMPY\x01\0\x05\0{bad}"])
+def test_a_damaged_npz_is_refused(tmp_path, content):
+    with pytest.raises(Refused, match="plain arrays"):
+        load_data(npz_with(tmp_path, content))
+    (tmp_path / "no.npz").write_bytes(content)
+    with pytest.raises(Refused, match="plain arrays"):
+        load_data(str(tmp_path / "no.npz"))
+
+
+def idx(array: np.ndarray) -> bytes:
+    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("layout", ["", "MNIST/raw", "mnist"])
+def test_idx_files(tmp_path, packed, layout):
+    images = np.arange(5 * 28 * 28).reshape(5, 28, 28).astype(np.uint8)
+    labels = np.arange(5, dtype=np.uint8)
+    folder = tmp_path / layout
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, array in (("t10k-images-idx3-ubyte", images), ("t10k-labels-idx1-ubyte", labels)):
+        if packed:
+            (folder / f"{name}.gz").write_bytes(gzip.compress(idx(array)))
+        else:
+            (folder / name).write_bytes(idx(array))
+    x, y = load_data("mnist:test", tmp_path)
+    np.testing.assert_array_equal(x, images[:, None])
+    np.testing.assert_array_equal(y, labels)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0\x08", b"\0\0\x08\x03\xff\xff\xff\xff", idx(np.zeros(3))])
+def test_a_damaged_idx_file_is_refused(tmp_path, content):
+    for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"):
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(Refused, match="IDX"):
+        load_data("mnist", tmp_path)
+
+
+def test_a_damaged_gzip_is_refused(tmp_path):
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"abc" * 100)[:-20])
+    with pytest.raises(Refused, match="unpacked"):
+        load_data("mnist", tmp_path)
+
+
+def test_cifar_batches(tmp_path):
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 10, 15).astype(np.uint8)
+    images = random.integers(0, 256, (15, 3, 32, 32)).astype(np.uint8)
+    records = np.concatenate([labels[:, None], images.reshape(15, -1)], axis=1)
+    for i in range(5):
+        (tmp_path / f"data_batch_{i + 1}.bin").write_bytes(records[3 * i : 3 * i + 3].tobytes())
+    x, y = load_data("cifar10", tmp_path)
+    np.testing.assert_array_equal(x, images)
+    np.testing.assert_array_equal(y, labels)
+    (tmp_path / "data_batch_3.bin").write_bytes(b"123")
+    with pytest.raises(Refused, match="3073"):
+        load_data("cifar10", tmp_path)
+
+
+def test_digits_are_those_of_scikit_learn():
+    x, y = load_data("digits")
+    assert x.shape == (1797, 1, 8, 8)
+    np.testing.assert_array_equal(x.reshape(1797, 64), load_digits().data)
+    np.testing.assert_array_equal(y, load_digits().target)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("nothing", "unknown"),
+        ("mnist:prior", "unknown"),
+        ("digits:test", "no test part"),
+        ("mnist", "no files"),
+    ],
+)
+def test_what_is_not_there_is_said(tmp_path, monkeypatch, spec, reason):
+    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path))
+    with pytest.raises(Refused, match=reason):
+        load_data(spec)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("?", "f4"),
+        ("i1", "f4"),
+        ("u2", "f4"),
+        ("f2", "f4"),
+        ("i4", "f8"),
+        ("u8", "f8"),
+        ("u1", "u1"),
+        ("f8", "f8"),
+    ],
+)
+def test_inputs_have_three_types(given, expected):
+    assert canonical_inputs(np.ones((2, 3), given)).dtype == np.dtype(expected)
+
+
+def test_images_get_a_channel_and_big_endian_bytes_do_not_matter():
+    x, y = np.arange(24.0).reshape(2, 3, 4), np.array([0, 1])
+    assert canonical_inputs(x).shape == (2, 1, 3, 4)
+    assert sample_sha256(x.astype(">f8"), y) == sample_sha256(x, y) == writer.sample_hash(x, y)
+
+
+def test_a_transposed_view_has_the_hash_of_its_values():
+    x, y = np.arange(12.0).reshape(4, 3).T, np.zeros(3, np.int64)
+    assert sample_sha256(x, y) == writer.sample_hash(np.ascontiguousarray(x), y)
+
+
+@pytest.mark.parametrize("x", [np.ones(3), np.ones((0, 3)), np.ones((2, 2), complex), np.array([["a"]])])
+def test_inputs_that_are_no_table_of_numbers_are_refused(x):
+    with pytest.raises(Refused, match="inputs"):
+        canonical_inputs(x)
+
+
+@pytest.mark.parametrize("y", [np.ones(3), np.ones((2, 1), int), np.ones(3, int)])
+def test_labels_are_integers_one_each(y):
+    with pytest.raises(Refused, match="labels"):
+        canonical_labels(y, 2)
+
+
+def test_the_permutation_is_philox_keyed_by_the_name_of_its_stream():
+    # The key is sha256(b"codebound/0/split")[:16]; the outputs come from an implementation in plain integers.
+    words = struct.unpack("<2Q", hashlib.sha256(b"codebound/0/split").digest()[:16])
+
+    def philox(counter: int) -> list[int]:
+        c, key, mask = [counter, 0, 0, 0], list(words), 2**64 - 1
+        for turn in range(10):
+            if turn:
+                key = [(key[0] + 0x9E3779B97F4A7C15) & mask, (key[1] + 0xBB67AE8584CAA73B) & mask]
+            first, second = c[0] * 0xD2E7470EE14C6C93, c[2] * 0xCA5A826395121157
+            c = [second >> 64 ^ c[1] ^ key[0], second & mask, first >> 64 ^ c[3] ^ key[1], first & mask]
+        return c
+
+    outputs = [word for block in range(1, 6) for word in philox(block)]  # NumPy counts before it draws
+    assert permutation(20).tolist() == sorted(range(20), key=lambda i: (outputs[i], i))
+
+
+def test_safetensors_and_the_hash_of_tensors(tmp_path):
+    tensors = {"b": np.float32([[1, 2], [3, 4]]), "a": np.float32([-0.0]), "c.s": np.array(7, np.float32)}
+    save_file(tensors, tmp_path / "w.safetensors", metadata={"format": "pt"})
+    found = read_weights(tmp_path / "w.safetensors")
+    assert found.keys() == tensors.keys()
+    for name, values in tensors.items():
+        np.testing.assert_array_equal(found[name], values)
+        assert found[name].shape == values.shape
+    assert tensors_sha256(found) == writer.tensors_hash(tensors)
+
+
+def packed(entries: object, data: bytes = b"") -> bytes:
+    text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"12345678",
+        packed(b"{"),
+        packed([]),
+        packed(b"[" * 100_000),
+        packed({"a": 1}),
+        packed({"a": {}}),
+        packed({"a": {"dtype": "F16", "shape": [1], "data_offsets": [0, 2]}}, b"12"),
+        packed({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, b"1234"),
+        packed({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [4, 0]}}, b"1234"),
+        packed({"a": {"dtype": "F32", "shape": [1.0], "data_offsets": [0, 4]}}, b"1234"),
+        packed({"a": {"dtype": "F32", "shape": 1, "data_offsets": [0, 4]}}, b"1234"),
+        packed({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4, 4]}}, b"1234"),
+        packed({"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 4]}}, b"1234"),
+    ],
+)
+def test_a_damaged_safetensors_file_is_refused(tmp_path, content):
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(Refused, match="safetensors"):
+        read_weights(path)
+
+
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10"])
+def test_the_cache_is_found(name):
+    try:
+        x, y = load_data(name + ":test")
+    except Refused:
+        pytest.skip(f"{name} is not in the cache {os.environ.get('CODEBOUND_CACHE', '')}")
+    assert len(x) == len(y) == 10_000

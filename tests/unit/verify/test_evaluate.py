@@ -1,0 +1,206 @@
+"""Chains against torch.nn modules, and counting against plain NumPy."""
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from codebound_verify.chain import described_chain
+from codebound_verify.evaluate import chain_evaluator, count_disagreements, count_errors, forward
+from codebound_verify.header import parse_header
+from codebound_verify.refusal import Refused
+
+
+def header_of(x, classes=3, scaling=None):
+    case = writer.linear_case(20)
+    fields = case.fields
+    fields["facts"]["classes"] = classes
+    fields["claim"]["vacuous"] = True
+    fields["helper"]["input_shape"] = list(x.shape[1:])
+    fields["helper"]["scaling"] = scaling or {"divisor": 1, "mean": [0], "std": [1]}
+    return parse_header(writer.canonical(fields))
+
+
+class Residual(nn.Module):
+    """A basic block of He et al. (2016) with the parameter-free shortcut, option A."""
+
+    def __init__(self, channels: int, out: int, bias: bool) -> None:
+        super().__init__()
+        stride = 1 if channels == out else 2
+        self.a = nn.Conv2d(channels, out, 3, stride, 1, bias=bias)
+        self.b = nn.Conv2d(out, out, 3, 1, 1, bias=bias)
+
+    def forward(self, x):
+        y = self.b(torch.relu(self.a(x)))
+        shortcut = torch.zeros_like(y)
+        front = (y.shape[1] - x.shape[1]) // 2
+        kept = x if x.shape[1] == y.shape[1] else x[:, :, ::2, ::2]
+        shortcut[:, front : front + x.shape[1]] = kept
+        return torch.relu(y + shortcut)
+
+
+NETWORKS = {
+    "linear": ((5,), [["linear", 4, True]], [nn.Linear(5, 4)]),
+    "mlp on images": (
+        (2, 3, 4),
+        [["linear", 7, False], ["linear", 4, True]],
+        [nn.Flatten(), nn.Linear(24, 7, bias=False), nn.ReLU(), nn.Linear(7, 4)],
+    ),
+    "strided convolution and pools": (
+        (2, 11, 9),
+        [
+            ["conv", 5, 3, 2, 2, True],
+            ["max pool", 2],
+            ["conv", 6, 1, 1, 0, False],
+            ["average pool", 2],
+            ["linear", 4, True],
+        ],
+        [
+            nn.Conv2d(2, 5, 3, 2, 2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(5, 6, 1, bias=False),
+            nn.ReLU(),
+            nn.AvgPool2d(2),
+            nn.Flatten(),
+            nn.Linear(6, 4),
+        ],
+    ),
+    "residual": (
+        (3, 7, 8),
+        [
+            ["conv", 4, 3, 1, 1, False],
+            ["residual", 4, True],
+            ["residual", 7, False],
+            ["global average pool"],
+            ["linear", 4, False],
+        ],
+        [
+            nn.Conv2d(3, 4, 3, padding=1, bias=False),
+            nn.ReLU(),
+            Residual(4, 4, True),
+            Residual(4, 7, False),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(7, 4, bias=False),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_chain_computes_what_torch_modules_compute(name):
+    shape, entries, modules = NETWORKS[name]
+    torch.manual_seed(0)
+    module = nn.Sequential(*modules).double()
+    chain = described_chain(entries, shape, 4)
+    state = list(module.state_dict().values())
+    assert [shape for _, shape in chain.layout()] == [tuple(tensor.shape) for tensor in state]
+    weights = [{} for _ in entries]
+    for (key, _), tensor in zip(chain.layout(), state, strict=True):
+        position, own = key.split(".", 1)
+        weights[int(position)][own] = tensor
+    x = torch.randn(3, *shape, dtype=torch.float64)
+    with torch.no_grad():
+        torch.testing.assert_close(forward(chain, weights, x), module(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ([["linear", 5, True]], "last operation"),
+        ([["linear", 4, True], ["max pool", 1]], "last operation"),
+        (
+            [["linear", 5, True], ["conv", 2, 1, 1, 0, True], ["linear", 4, True]],
+            "operation 1 .* needs an image",
+        ),
+        ([["max pool", 5], ["linear", 4, True]], "window of 5"),
+        ([["conv", 2, 7, 1, 1, True], ["linear", 4, True]], "window of 7"),
+        ([["residual", 1, True], ["linear", 4, True]], "cannot have fewer"),
+        ([["conv", 1, 1, 1, 3000, True], ["linear", 4, True]], "more than 16777216 numbers"),
+        ([["conv", 1, 2**10, 1, 2**10, True], ["linear", 4, True]], "in patches"),
+        ([["pool", 2], ["linear", 4, True]], "is no operation"),
+        ([["linear", 4]], "is no operation"),
+        ([["linear", 4, 1]], "bias"),
+        ([["linear", True, True]], "out"),
+        ([["max pool", 0], ["linear", 4, True]], "kernel"),
+        ([["conv", 2, 1, 1, -1, True], ["linear", 4, True]], "padding"),
+        ([[["linear"], 4, True]], "is no operation"),
+    ],
+)
+def test_chains_that_do_not_fit_are_refused(entries, reason):
+    with pytest.raises(Refused, match=reason):
+        described_chain(entries, (2, 4, 4), 4)
+
+
+def identity(scale=1.0):
+    """A network whose logits are its three inputs, times a scale."""
+    chain = described_chain([["linear", 3, False]], (3,), 3)
+    return chain, {"0.weight": np.float32(np.eye(3) * scale)}
+
+
+def errors(logits, y, theta=0.0):
+    x = np.asarray(logits, np.float64)
+    network = chain_evaluator(*identity(), header=header_of(x))
+    return count_errors(network, x, np.asarray(y), theta=theta)
+
+
+@pytest.mark.parametrize(
+    ("logits", "label", "theta", "is_error"),
+    [
+        ([3.0, 1.0, 0.0], 0, 0.0, False),
+        ([3.0, 1.0, 0.0], 1, 0.0, True),
+        ([1.0, 1.0, 0.0], 0, 0.0, True),  # a tie
+        ([0.0, 0.0, 0.0], 0, 0.0, True),
+        ([1.0 + 0.4e-4, 1.0, 0.0], 0, 0.0, True),  # inside the verifier's tolerance
+        ([1.0 + 0.6e-4, 1.0, 0.0], 0, 0.0, False),  # outside, though inside the writer's
+        ([1.0 + 0.6e-4, 1.0, -2.0], 0, 0.0, True),  # relative to the largest absolute logit
+        ([3.0, 1.0, 0.0], 0, 1.9, False),
+        ([3.0, 1.0, 0.0], 0, 2.0, True),
+        ([np.nan, 1.0, 0.0], 1, 0.0, True),
+        ([3.0, 1.0, np.nan], 0, 0.0, True),
+        ([3.0, 1.0, -np.inf], 0, 0.0, True),
+        ([np.inf, 1.0, 0.0], 0, 0.0, True),
+    ],
+)
+def test_what_counts_as_an_error(logits, label, theta, is_error):
+    if not np.isfinite(logits).all():  # pass through the identity without spreading
+        assert errors([[5.0, 0.0, 0.0], logits], [0, label], theta) == 1
+    else:
+        assert errors([logits], [label], theta) == is_error
+
+
+def test_counting_agrees_with_numpy_on_any_batch_size(monkeypatch):
+    random = np.random.default_rng(0)
+    logits, y = random.normal(size=(1000, 3)), random.integers(0, 3, 1000)
+    expected = writer.count(logits, y)
+    assert errors(logits, y) == expected > 100
+    monkeypatch.setattr("codebound_verify.evaluate.BATCH", 7)
+    assert errors(logits, y) == expected
+
+
+def test_scaling_is_per_channel():
+    x = np.array([[[[10]], [[20]], [[60]]]], np.uint8)
+    head = header_of(x, scaling={"divisor": 10, "mean": [1, 1, 2], "std": [1, 0.5, 4]})
+    chain = described_chain([["linear", 3, False]], (3, 1, 1), 3)
+    ((_, logits),) = chain_evaluator(chain, {"0.weight": np.eye(3, dtype=np.float32)}, header=head).logits(x)
+    assert logits.tolist() == [[0.0, 2.0, 1.0]]
+
+
+def test_progress_ends_at_the_total():
+    seen = []
+    x = np.zeros((5, 3))
+    network = chain_evaluator(*identity(), header=header_of(x), progress=lambda *at: seen.append(at))
+    count_errors(network, x, np.zeros(5, np.int64))
+    assert seen == [(5, 5)]
+
+
+def test_disagreement_is_a_different_or_an_ambiguous_prediction():
+    x = np.array([[3.0, 1, 0], [0, 1, 3], [1, 1, 0], [np.nan, 1, 0], [2, 1, -9]])
+    head = header_of(x)
+    chain, weights = identity()
+    one = chain_evaluator(chain, weights, header=head)
+    assert count_disagreements(one, one, x) == 2
+    negative = chain_evaluator(chain, {"0.weight": -weights["0.weight"]}, header=head)
+    assert count_disagreements(one, negative, x) == 5

@@ -1,0 +1,105 @@
+"""The command: what it prints and the status it exits with."""
+
+import json
+import subprocess
+import sys
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+
+from codebound_verify.__main__ import main
+
+
+@pytest.fixture
+def files(tmp_path):
+    case = writer.linear_case()
+    np.savez(tmp_path / "sample.npz", x=case.x, y=case.y)
+    (tmp_path / "true.cbound").write_bytes(case.data())
+    case.fields["claim"]["bound"] = 0.001
+    (tmp_path / "false.cbound").write_bytes(case.data())
+    return tmp_path
+
+
+def run(capsys, *arguments) -> tuple[int, str, str]:
+    try:
+        status = main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        status = stop.code
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_accept(files, capsys):
+    status, out, _ = run(capsys, files / "true.cbound", "--data", files / "sample.npz")
+    assert status == 0
+    assert out.startswith("ACCEPT\nWith probability at least 1 - 0.05")
+    assert "400 examples" in out
+    assert "The file declares:" in out
+
+
+def test_refuse_as_json(files, capsys):
+    status, out, _ = run(capsys, files / "false.cbound", "--data", files / "sample.npz", "--format", "json")
+    assert status == 1
+    verdict = json.loads(out)
+    assert verdict["verdict"] == "REFUSE"
+    assert verdict["bound"] is None
+    assert "smaller than the true" in verdict["reasons"][0]
+    keys = "checked code_bits declarations delta errors n statement subject"
+    assert set(keys.split()) <= verdict.keys()
+
+
+def test_wrong_usage(files, capsys):
+    good = files / "true.cbound"
+    for arguments, message in (
+        ((good,), "--data"),
+        ((good, "--data", "nowhere"), "unknown"),
+        ((good, "--data", files / "none.npz"), "No such file"),
+        ((files / "none.cbound", "--data", files / "sample.npz"), "No such file"),
+        ((files, "--data", files / "sample.npz"), "directory"),
+        ((good, "--data", files / "sample.npz", "--model", "no.such:thing"), "cannot be imported"),
+        ((good, "--data", files / "sample.npz", "--model", "math:pi"), "not callable"),
+        ((good, "--data", files / "sample.npz", "--base", good), "safetensors"),
+    ):
+        status, out, err = run(capsys, *arguments)
+        assert status == 2
+        assert out == ""
+        assert message in err
+
+
+def test_data_without_labels(files, capsys):
+    np.savez(files / "x.npz", x=np.zeros((2, 2)))
+    status, _, err = run(capsys, files / "true.cbound", "--data", files / "x.npz")
+    assert status == 2
+    assert "no labels" in err
+
+
+def test_a_file_cannot_write_its_own_verdict(files, capsys):
+    case = writer.linear_case()
+    case.fields["declarations"] = ["\x1b[2J\nACCEPT\ud800"]
+    case.fields["claim"]["bound"] = 0.001
+    (files / "sly.cbound").write_bytes(case.data())
+    _, out, _ = run(capsys, files / "sly.cbound", "--data", files / "sample.npz")
+    assert "\x1b" not in out
+    assert [line for line in out.splitlines() if line.startswith("ACCEPT")] == []
+
+
+def test_the_program_runs_without_codebound(files):
+    """In a process of its own, where importing codebound fails."""
+    code = (
+        "import sys; sys.modules['codebound'] = None\n"
+        "from codebound_verify.__main__ import main\n"
+        "status = main(sys.argv[1:])\n"
+        "assert not [name for name in sys.modules if name.startswith('codebound.')]\n"
+        "sys.exit(status)"
+    )
+    command = [sys.executable, "-c", code, files / "true.cbound", "--data", files / "sample.npz"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+
+
+def test_help_needs_no_torch():
+    code = "import sys, codebound_verify.__main__; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "False False\n"

@@ -1,0 +1,199 @@
+"""Every mode of a tensor is read as it was written."""
+
+import time
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from codebound_verify.arithmetic import Decoder
+from codebound_verify.refusal import Refused
+from codebound_verify.tensors import Blocks, Content, Static, grid, read_tensor, to_float32
+
+SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, max_side=5)
+STEPS = st.integers(-1000, 900)
+
+
+def sparse(limit: int):
+    return arrays.arrays(np.int64, SHAPES, elements=st.integers(-limit, limit) | st.just(0), fill=st.just(0))
+
+
+def read(tensor: writer.Tensor, shape=None, base=None):
+    coder = writer.Coder()
+    tensor.write(coder, "t")
+    word = coder.end()
+    bits = word + "".join(block for _, block in coder.blocks)
+    message = writer.pack_bits(bits)
+    decoder = Decoder(message, len(bits))
+    shape = tensor.values.shape if shape is None else shape
+    content = read_tensor(decoder, shape)
+    assert decoder.finish() == len(word)
+    if isinstance(content, Static):
+        content, used = Blocks(message, len(word), len(bits)).read(content, int(np.prod(shape)))
+        assert len(word) + used == len(bits)
+    return to_float32(content, base).reshape(shape)
+
+
+def expect(tensor: writer.Tensor) -> None:
+    np.testing.assert_array_equal(read(tensor), tensor.values.astype(np.float32))
+
+
+@given(sparse(9), STEPS, st.booleans(), st.booleans(), st.integers(0, 3), st.integers(1, 4))
+def test_adaptive(q, j, rows, columns, kind, stride):
+    expect(writer.adaptive(q, j, rows=rows, columns=columns, kind=kind, stride=stride))
+
+
+@given(sparse(4000), STEPS)
+def test_adaptive_with_a_large_alphabet(q, j):
+    expect(writer.adaptive(q, j, limit=4096))
+
+
+@given(sparse(2**20), st.integers(-1000, 800))
+def test_dense(q, j):
+    expect(writer.dense(q, j))
+
+
+@given(sparse(2**20), st.integers(-1000, 800))
+def test_enumerative(q, j):
+    expect(writer.enumerative(q, j))
+
+
+@given(
+    st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=9), st.data()
+)
+def test_codebook(book, data):
+    index = data.draw(arrays.arrays(np.int64, SHAPES, elements=st.integers(-1, len(book) - 1)))
+    expect(writer.codebook(book, index))
+
+
+@given(arrays.arrays(np.float32, SHAPES, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
+def test_raw(values):
+    expect(writer.raw(values))
+
+
+@given(SHAPES)
+def test_zero(shape):
+    expect(writer.zero(shape))
+
+
+@given(sparse(30), STEPS, st.integers(0, 12))
+@settings(deadline=None)
+def test_static(q, j, lanes_log):
+    expect(writer.static(q, j, lanes_log=lanes_log))
+
+
+def test_static_of_one_value_takes_no_words():
+    expect(writer.static(np.full(100, 3), lanes_log=3))
+
+
+def test_two_blocks_follow_each_other_at_any_bit():
+    random = np.random.default_rng(0)
+    first, second = (writer.static(random.integers(-3, 4, size), lanes_log=2) for size in (50, 71))
+    coder = writer.Coder()
+    first.write(coder, "a")
+    second.write(coder, "b")
+    word = coder.end()
+    bits = word + "".join(block for _, block in coder.blocks)
+    decoder = Decoder(writer.pack_bits(bits), len(bits))
+    tables = [read_tensor(decoder, (50,)), read_tensor(decoder, (71,))]
+    blocks = Blocks(writer.pack_bits(bits), decoder.finish(), len(bits))
+    for table, tensor in zip(tables, (first, second), strict=True):
+        content, _ = blocks.read(table, tensor.values.size)
+        np.testing.assert_array_equal(to_float32(content, None), tensor.values)
+
+
+@given(st.integers(-8000, 8000))
+def test_the_grid_is_that_of_eighths_of_octaves(j):
+    assert grid(j) == writer.step(j)
+    assert abs(np.log2(grid(j)) - j / 8) < 1e-6
+
+
+def test_rounding_is_once_and_to_even():
+    # 2^24 + 1 lies between two float32 numbers; with a base of one half the sum lies above the middle.
+    content = Content(np.array([2**24 + 1, 2**24 + 3], np.int32), 1.0)
+    np.testing.assert_array_equal(to_float32(content, None), np.float32([2**24, 2**24 + 4]))
+    base = np.float32([0.5, -0.5])
+    np.testing.assert_array_equal(to_float32(content, base), np.float32([2**24 + 2, 2**24 + 2]))
+
+
+def test_an_overflow_is_refused():
+    with pytest.raises(Refused, match="too large"):
+        read(writer.dense([8], 1000))
+    with pytest.raises(Refused, match="too large"):
+        read(writer.raw([3e38]), base=np.float32([3e38]))
+
+
+def number(*values: int):
+    """A tensor of gamma-coded numbers, to say what no writer would."""
+
+    def write(coder: writer.Coder, name: str) -> None:
+        for value in values:
+            coder.gamma(value)
+
+    return writer.Tensor(write, np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ((8,), "no tensor mode 8"),
+        ((3, 2 * 1001 + 1), "exponent 1001"),
+        ((3, 2 * 1001), "exponent -1001"),
+        ((3, 1, 2**20 + 1), "largest element L is 1048577"),
+        ((1, 1, 2**12 + 1), "largest element L is 4097"),
+        ((7, 1, 2**12 + 1), "largest element L is 4097"),
+        ((5, 257), "codebook is 257"),
+        ((7, 1, 1, 1, 2**16, 1), "add up to 65535"),
+    ],
+)
+def test_what_the_page_forbids_is_refused(numbers, reason):
+    with pytest.raises(Refused, match=reason):
+        read(number(*numbers))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda block: block[:-16], "ends inside a block"),
+        (lambda block: block[:79], "ends inside a block"),
+        (lambda block: "0" * 17 + block[17:], "state below"),
+        (lambda block: block[:-1] + ("1" if block[-1] == "0" else "0"), "does not end in the state"),
+    ],
+)
+def test_a_damaged_block_is_refused(damage, reason):
+    tensor = writer.static(np.arange(200) % 7 - 3, lanes_log=1)
+    coder = writer.Coder()
+    tensor.write(coder, "t")
+    word, bits = coder.end(), damage(coder.blocks[0][1])
+    decoder = Decoder(writer.pack_bits(word + bits), len(word + bits))
+    table = read_tensor(decoder, (200,))
+    with pytest.raises(Refused, match=reason):
+        Blocks(writer.pack_bits(word + bits), len(word), len(word + bits)).read(table, 200)
+
+
+def test_a_long_block_is_read_quickly():
+    """2.5 million elements in 4096 lanes; the writer here is a vectorised copy of the literal one."""
+    random = np.random.default_rng(0)
+    q = np.clip(np.round(random.normal(0, 1.5, 2_500_000)), -8, 8).astype(np.int64)
+    table = np.array(writer.frequencies(q, 8), np.uint64)
+    below = np.cumsum(table) - table
+    lanes = 4096
+    state, words = np.full(lanes, 2**24, np.uint64), []
+    for start in reversed(range(0, q.size, lanes)):
+        symbol = q[start : start + lanes] + 8
+        active, freq = state[: symbol.size], table[symbol]
+        full = np.flatnonzero(active >= freq << np.uint64(24))
+        words.append((active[full] & np.uint64(0xFFFF))[::-1])
+        active[full] >>= np.uint64(16)
+        active[:] = (active // freq << np.uint64(16)) + below[symbol] + active % freq
+    states = state.astype(">u8").view(np.uint8).reshape(lanes, 8)[:, 3:]
+    stream = states.tobytes() + np.concatenate(words)[::-1].astype(">u2").tobytes()
+    blocks = Blocks(stream, 0, 8 * len(stream))
+    start = time.perf_counter()
+    content, used = blocks.read(Static(8, table.astype(np.uint32), lanes, 1.0), q.size)
+    assert time.perf_counter() - start < 2
+    assert used == 8 * len(stream)
+    np.testing.assert_array_equal(content.data, q)
