@@ -3,7 +3,9 @@ PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
 
-.PHONY: install test check slow bench clean
+DATA   ?= digits
+
+.PHONY: install demo test check slow bench clean
 
 install: $(READY)
 
@@ -11,6 +13,9 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
 	@touch $@
+
+demo: $(READY)          ## train, compress, certify, verify, report; make demo DATA=mnist for MNIST
+	$(BIN)/codebound demo --data $(DATA)
 
 test: $(READY)          ## what continuous integration runs: static checks, then all fast tests
 	$(MAKE) --no-print-directory check

@@ -31,3 +31,7 @@ class UnsupportedLayerError(ModelError):
 
 class FormatError(CodeboundError):
     """A file does not follow its format: truncated, too long, or with unknown fields."""
+
+
+class CertificateError(CodeboundError):
+    """A certificate cannot be issued, or is refused."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from codebound import __version__
-from codebound.cli import bound, data, doctor, train
+from codebound.cli import bound, certify, data, decode, demo, doctor, train, verify
 from codebound.errors import CodeboundError
 
 app = typer.Typer(
@@ -36,9 +36,18 @@ def _root(
     """Options before the verb."""
 
 
-app.command("bound")(bound.bound)
+app.command("demo")(demo.demo)
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
+app.command("certify")(certify.certify)
+app.command(
+    "verify",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)(verify.verify)
+app.command("decode")(decode.decode)
+app.command("show")(decode.show)
+app.command("bound")(bound.bound)
 app.command("doctor")(doctor.doctor)
 
 

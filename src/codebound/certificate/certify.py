@@ -1,0 +1,264 @@
+"""``certify``: from a trained network and its sample to a certificate that a second program accepted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from codebound.bounds.certified import RiskBound, holdout
+from codebound.certificate.build import (
+    AboutG,
+    AfterSplit,
+    ByDisagreement,
+    OnDomain,
+    Original,
+    Setting,
+    Statement,
+    issue,
+    prior_and_rest,
+)
+from codebound.certificate.evaluate import count_errors
+from codebound.certificate.file import Certificate, Factory
+from codebound.certificate.search import METHODS, Effort, Search, Subject, run
+from codebound.errors import CertificateError, ModelError, UnsupportedLayerError, UsageError
+from codebound.facts import HoldoutFacts, check_delta
+from codebound.nets.chain import Chain, chain_of
+from codebound.nets.rebuild import with_weights
+from codebound.nets.walk import Network, wrap
+from codebound.progress import Progress, silent
+from codebound.rng import torch_stream
+from codebound.train import Cosine, TrainConfig, fit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from codebound.data.dataset import Dataset
+
+_PRIOR_STEPS = 4000
+EFFORTS: tuple[Effort, ...] = ("quick", "standard", "max")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Certification:
+    """A certificate with what belongs beside it.
+
+    Attributes:
+        certificate: Accepted by the independent verifier.
+        network: The decoded network g, in evaluation mode.
+        holdout: Hold-out bound of g on the test sample, where one was given.
+        test_errors: Errors of g on that sample.
+        original_errors: Training errors of f, counted in the same way.
+        base: Tensors of the base that a split trained; the verifier needs them.
+        original: Tensors of f, where the certificate is about f; the verifier needs them.
+        tried: Messages that were assessed.
+        seconds: Time the search took.
+    """
+
+    certificate: Certificate
+    network: nn.Module
+    holdout: RiskBound | None
+    test_errors: int | None
+    original_errors: int
+    base: dict[str, NDArray[np.float32]] | None
+    original: dict[str, NDArray[np.float32]] | None
+    tried: int
+    seconds: float
+
+
+def certify(
+    model: nn.Module | Network,
+    sample: Dataset,
+    *,
+    method: str = "auto",
+    effort: Effort = "standard",
+    delta: float = 0.05,
+    test_set: Dataset | None = None,
+    unlabelled: Dataset | None = None,
+    input_range: tuple[float, float] | None = None,
+    prior_tenths: int | None = None,
+    factory: str = "",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Certification:
+    """Compresses a network and bounds its error on new data by the length of the message.
+
+    Args:
+        model: The trained network f; it is not changed.
+        sample: The sample it was trained on.
+        method: A name of ``METHODS``, or ``auto`` for the best of them.
+        effort: ``quick`` quantises f as it is; ``standard`` and ``max`` also train the pruned network on the
+            sample, for longer.
+        delta: Failure probability.
+        test_set: Examples used for no choice; adds the hold-out bound of g.
+        unlabelled: Fresh inputs: certifies f itself, through its disagreement with g (C-12b).
+        input_range: Smallest and largest stored value that any input can have: certifies f itself on that
+            domain (C-12a).
+        prior_tenths: Tenths of the sample that a base is trained on; errors count on the rest (C-10).
+        factory: ``package.module:factory`` of the model, needed where it is no chain of known layers.
+        seed: Seed of the search; free, because no decoder needs it.
+        progress: Told how far the search is.
+
+    Raises:
+        CertificateError: No certificate can be issued for this network.
+
+    Example:
+        >>> from codebound.data import load_dataset
+        >>> from codebound.nets import load_model
+        >>> digits = load_dataset("digits")
+        >>> network = load_model("linear", input_shape=(1, 8, 8), classes=10)
+        >>> certify(network, digits, effort="quick").certificate.claim.vacuous
+        True
+    """
+    check_delta(delta)
+    if method not in ("auto", *METHODS):
+        raise UsageError(f"unknown method {method!r}. Known: auto, {', '.join(METHODS)}.")
+    if effort not in EFFORTS:
+        raise UsageError(f"unknown effort {effort!r}. Known: {', '.join(EFFORTS)}.")
+    if sum(option is not None for option in (unlabelled, input_range, prior_tenths)) > 1:
+        raise UsageError("choose one of --unlabelled, --input-range and --prior-fraction.")
+    start = time.perf_counter()
+    module = model.model if isinstance(model, Network) else model
+    wrap(module, strict=True)
+    subject, architecture = _subject(module, sample, factory)
+    if subject.chain is not None and subject.chain.classes != sample.classes:
+        raise ModelError(
+            f"the network has {subject.chain.classes} outputs, the sample {sample.classes} classes."
+        )
+    original_errors = count_errors(_twin(module, subject), sample.on("cpu")).errors
+    base = None
+    if prior_tenths is not None:
+        subject, base = _trained_on_prior(module, sample, prior_tenths, seed, progress)
+    setting = Setting(
+        sample=sample,
+        delta=delta,
+        statement=_statement(subject, unlabelled, input_range, prior_tenths),
+        architecture=architecture,
+        module=None if architecture is None else module,
+        base=None if base is None else ("trained on the prior part of the sample", base),
+    )
+    search = Search(setting, subject, effort, seed=seed, progress=progress)
+    best = run(search, method)
+    certificate = issue(best, setting)
+    test_errors, fresh = None, None
+    if test_set is not None:
+        test_errors = count_errors(best.network, test_set.on("cpu")).errors
+        fresh = holdout(
+            HoldoutFacts(errors=test_errors, n=test_set.n, delta=delta, classes=sample.classes, subject="g")
+        )
+    return Certification(
+        certificate=certificate,
+        network=best.network.float(),
+        holdout=fresh,
+        test_errors=test_errors,
+        original_errors=original_errors,
+        base=base,
+        original=_arrays(subject.tensors) if certificate.claim.subject == "f" else None,
+        tried=search.tried,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _subject(module: nn.Module, sample: Dataset, factory: str) -> tuple[Subject, Factory | None]:
+    """The network as a chain, or as the state of a factory."""
+    try:
+        chain, tensors = chain_of(module, sample.input_shape)
+    except UnsupportedLayerError as error:
+        if not factory:
+            raise CertificateError(
+                f"the message cannot describe this architecture: {error}\n"
+                "  Give the network as package.module:factory: the architecture is then a helper, named by "
+                "its hash."
+            ) from error
+        return Subject(None, _state(module)), Factory(factory, graph_sha256(module))
+    return Subject(chain, tensors), None
+
+
+def _state(module: nn.Module) -> dict[str, Tensor]:
+    state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+    integers = [name for name, tensor in state.items() if not tensor.is_floating_point()]
+    if integers:
+        raise CertificateError(
+            f"these tensors are not floating point and have no code: {', '.join(integers[:8])}. "
+            "Fold batch norms, or leave such buffers out of the state."
+        )
+    return state
+
+
+def _twin(module: nn.Module, subject: Subject) -> nn.Module:
+    if subject.chain is None:
+        return with_weights(module, module.state_dict())
+    return subject.chain.build({name: tensor.clone() for name, tensor in subject.tensors.items()})
+
+
+def graph_sha256(module: nn.Module) -> str:
+    """SHA-256 of an architecture without its tensors (docs/format.md, section 5.2)."""
+    modules = [
+        [name, f"{type(part).__module__}.{type(part).__qualname__}", part.extra_repr()]
+        for name, part in module.named_modules()
+    ]
+    tensors = [[name, str(value.dtype), list(value.shape)] for name, value in module.state_dict().items()]
+    text = json.dumps([*modules, *tensors], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _statement(
+    subject: Subject,
+    unlabelled: Dataset | None,
+    input_range: tuple[float, float] | None,
+    prior_tenths: int | None,
+) -> Statement:
+    if prior_tenths is not None:
+        return AfterSplit(prior_tenths)
+    if unlabelled is None and input_range is None:
+        return AboutG()
+    if subject.chain is None:
+        raise CertificateError("a certificate for f needs a network that is a chain of known layers.")
+    original = Original(subject.chain, _arrays(subject.tensors))
+    if unlabelled is not None:
+        return ByDisagreement(original, unlabelled)
+    assert input_range is not None
+    low, high = input_range
+    if not low < high:
+        raise UsageError(f"an input range needs low < high. Got {low} and {high}.")
+    return OnDomain(original, float(low), float(high))
+
+
+def _arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[np.float32]]:
+    return {name: tensor.detach().cpu().float().numpy() for name, tensor in tensors.items()}
+
+
+def _trained_on_prior(
+    module: nn.Module, sample: Dataset, tenths: int, seed: int, progress: Progress
+) -> tuple[Subject, dict[str, NDArray[np.float32]]]:
+    """The network trained anew, from a fresh start, on the prior part alone: it may then be the helper."""
+    prior, _ = prior_and_rest(sample, tenths)
+    chain, _ = chain_of(module, sample.input_shape)
+    config = TrainConfig(
+        epochs=max(10, math.ceil(_PRIOR_STEPS * 64 / prior.n)),
+        batch_size=64,
+        learning_rate=0.002,
+        schedule=Cosine(),
+        seed=seed,
+    )
+    result = fit(_fresh(chain, seed), prior, config, progress=progress)
+    tensors = {name: tensor.detach() for name, tensor in result.model.state_dict().items()}
+    return Subject(chain, tensors), _arrays(tensors)
+
+
+def _fresh(chain: Chain, seed: int) -> nn.Module:
+    """The chain with new random weights: f itself has seen the whole sample."""
+    stream = torch_stream(seed, "prior")
+    tensors = {}
+    for name, shape in chain.tensor_shapes().items():
+        fan_in = max(1, int(np.prod(shape[1:])))
+        scale = (2.0 / fan_in) ** 0.5 if len(shape) > 1 else 0.0
+        tensors[name] = scale * torch.randn(shape, generator=stream)
+    return chain.build(tensors)

@@ -1,0 +1,90 @@
+"""How far g can be from f on a bounded domain, and the margin that covers it (docs/format.md, 7.1)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from codebound.bounds.certified import LayerBounds, output_deviation, theta_on_grid
+from codebound.errors import CertificateError
+from codebound.nets.chain import Conv, Linear, Residual
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from codebound.certificate.message import Message
+    from codebound.data.dataset import Dataset
+
+_ABOVE = 1.0 + 1e-9  # covers the rounding of a singular value in float64
+
+
+def covering_theta(
+    message: Message, original: Mapping[str, NDArray[np.float32]], sample: Dataset, low: float, high: float
+) -> int:
+    """Index of the smallest margin on the grid that covers the deviation of g from f on the domain.
+
+    Args:
+        message: The message; its network must have the shapes of f.
+        original: Tensors of f.
+        sample: Gives the input shape and the scaling; its values are not used.
+        low: Smallest stored value of any input, as declared.
+        high: Largest stored value of any input, as declared.
+    """
+    chain = message.chain
+    if chain is None or any(isinstance(operation, Residual) for operation in chain.operations):
+        raise CertificateError(
+            "a certificate on a bounded domain needs a chain of linear, convolution and pooling operations."
+        )
+    weights = message.weights()
+    if {n: v.shape for n, v in weights.items()} != {n: v.shape for n, v in original.items()}:
+        raise CertificateError("a certificate on a bounded domain needs f and g of the same shapes.")
+    shapes = (*chain.input_shapes(), (chain.classes,))
+    change = {name: np.subtract(weights[name], original[name], dtype=np.float64) for name in original}
+    layers = []
+    for position, operation in enumerate(chain.operations):
+        if isinstance(operation, Linear | Conv):
+            name, constant = f"{position}.weight", f"{position}.bias"
+            pixels = math.prod(shapes[position + 1][1:])  # a constant is added at every pixel
+            spread = math.sqrt(pixels) * _ABOVE
+            layers.append(
+                LayerBounds(
+                    weight=_norm(operation, original[name].astype(np.float64), shapes[position]),
+                    weight_change=_norm(operation, change[name], shapes[position]),
+                    bias=_length(original[constant]) * spread if operation.bias else 0.0,
+                    bias_change=_length(change[constant]) * spread if operation.bias else 0.0,
+                )
+            )
+    deviation = output_deviation(layers, input_norm=_input_norm(sample, low, high))
+    if deviation == 0.0:
+        return -8000
+    return theta_on_grid(deviation).index
+
+
+def _input_norm(sample: Dataset, low: float, high: float) -> float:
+    scaling, shape = sample.scaling, sample.input_shape
+    means, stds = (
+        np.broadcast_to(np.array(values, dtype=np.float64), shape[0])
+        for values in (scaling.mean, scaling.std)
+    )
+    ends = [(value / scaling.divisor - means) / stds for value in (low, high)]
+    largest = np.maximum(np.abs(ends[0]), np.abs(ends[1]))
+    return math.sqrt(float((largest**2).sum()) * math.prod(shape[1:])) * (1.0 + 1e-12)
+
+
+def _length(vector: NDArray[np.floating[Any]]) -> float:
+    return float(np.linalg.norm(vector.astype(np.float64)))
+
+
+def _norm(operation: Linear | Conv, weight: NDArray[np.float64], shape: tuple[int, ...]) -> float:
+    """Upper bound on the spectral norm; a convolution is a part of a circular one on the padded grid."""
+    tensor = torch.from_numpy(weight)
+    if isinstance(operation, Linear):
+        return float(torch.linalg.matrix_norm(tensor, ord=2)) * _ABOVE
+    sides = [side + 2 * operation.padding for side in shape[1:]]
+    symbol = torch.fft.fft2(tensor, s=sides).permute(2, 3, 0, 1).flatten(0, 1)
+    return float(torch.linalg.matrix_norm(symbol, ord=2).max()) * _ABOVE

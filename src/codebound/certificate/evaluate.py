@@ -1,0 +1,94 @@
+"""Counting on the decoded network, in float64, with a tolerance that no two machines can disagree about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.measure.margins import margins
+from codebound.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from codebound.data.dataset import DeviceData
+
+TOLERANCE = 1e-4
+"""Share of the largest absolute logit that a margin must exceed; the verifier uses half of it."""
+_COMPARED_EXAMPLES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What evaluation found.
+
+    Attributes:
+        errors: Examples that are wrong, ambiguous or not finite.
+        float32_deviation: Largest difference between float32 and float64 logits, as a share of the largest
+            absolute logit of the example, over the first examples.
+    """
+
+    errors: int
+    float32_deviation: float
+
+
+@torch.no_grad()
+def count_errors(
+    network: nn.Module,
+    sample: DeviceData,
+    *,
+    theta: float = 0.0,
+    chunk_size: int = 2048,
+    progress: Progress = silent,
+) -> Count:
+    """Counts the examples whose float64 margin is at most ``theta`` plus the tolerance."""
+    double = network.double()
+    errors, done = 0, 0
+    for x, y in sample.chunks(chunk_size, torch.float64):
+        logits = double(x)
+        errors += int(_is_error(logits, y, theta).sum())
+        done += len(y)
+        progress(done, sample.n)
+    deviation = _float32_deviation(network, sample, chunk_size)
+    return Count(errors, deviation)
+
+
+def _is_error(logits: Tensor, labels: Tensor, theta: float) -> Tensor:
+    # negated, so that NaN is an error
+    return ~(margins(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1))
+
+
+def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) -> float:
+    worst, done = 0.0, 0
+    for (narrow, _), (wide, _) in zip(
+        sample.chunks(chunk_size, torch.float32), sample.chunks(chunk_size, torch.float64), strict=True
+    ):
+        exact = network.double()(wide)
+        difference = (network.float()(narrow).double() - exact).abs().amax(dim=1)
+        worst = max(worst, float((difference / exact.abs().amax(dim=1).clamp(min=1e-300)).max()))
+        done += len(exact)
+        if done >= _COMPARED_EXAMPLES:
+            break
+    return worst
+
+
+@torch.no_grad()
+def count_disagreements(
+    first: nn.Module, second: nn.Module, sample: DeviceData, *, chunk_size: int = 2048
+) -> int:
+    """Inputs on which two networks predict differently, or either of them is ambiguous."""
+    total = 0
+    for x, _ in sample.chunks(chunk_size, torch.float64):
+        (a, is_sound_a), (b, is_sound_b) = (_prediction(network.double()(x)) for network in (first, second))
+        total += int((~(is_sound_a & is_sound_b & (a == b))).sum())
+    return total
+
+
+def _prediction(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The winning class, and whether it wins beyond the tolerance."""
+    best = logits.topk(2, dim=1)
+    lead = best.values[:, 0] - best.values[:, 1]
+    is_sound = logits.isfinite().all(dim=1) & (lead > TOLERANCE * logits.abs().amax(dim=1))
+    return best.indices[:, 0], is_sound

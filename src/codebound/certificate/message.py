@@ -1,0 +1,218 @@
+"""The message: a network as a prefix-free bit string (docs/format.md, section 5).
+
+One description serves both directions: a writer codes what it is given, a reader returns what it reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codebound.coding import (
+    Reader,
+    Writer,
+    bit,
+    blocks,
+    gamma,
+    join,
+    read_blocks,
+    read_tensor,
+    signed,
+    uniform,
+    write_tensor,
+)
+from codebound.errors import FormatError, ModelError
+from codebound.nets.chain import (
+    AveragePool,
+    Chain,
+    Conv,
+    GlobalAveragePool,
+    Linear,
+    MaxPool,
+    Operation,
+    Residual,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from codebound.coding import AbstractCoder, AbstractTensorCode, Bits
+
+METHOD = 1
+MAX_OPERATIONS = 256
+MAX_SIZE = 1 << 16
+MAX_THETA_INDEX = 8000
+
+Ledger = tuple[tuple[str, int], ...]
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Decoder-side choices in front of the architecture.
+
+    Attributes:
+        tenths: Tenths of the sample that shaped the helper (C-10), or None.
+        theta_index: Index of the margin of C-12a, or None.
+        has_base: Whether tensors are differences to the base of the helper.
+    """
+
+    tenths: int | None = None
+    theta_index: int | None = None
+    has_base: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """A network as it is coded.
+
+    Attributes:
+        options: Choices in front of the architecture.
+        chain: The architecture, or None when it is the factory of the helper.
+        codes: Tensors by name, in message order.
+    """
+
+    options: Options
+    chain: Chain | None
+    codes: Mapping[str, AbstractTensorCode]
+
+    def encode(self) -> tuple[Bits, Ledger]:
+        """The bits, and how many of them each part takes."""
+        writer = Writer()
+        ledger: list[tuple[str, int]] = []
+        spent = 0
+
+        def enter(part: str) -> None:
+            nonlocal spent
+            ledger.append((part, writer.shifts - spent))
+            spent = writer.shifts
+
+        gamma(writer, METHOD)
+        enter("method")
+        _code_options(writer, self.options)
+        enter("options")
+        if self.chain is None:
+            gamma(writer, 2)
+        else:
+            gamma(writer, 1)
+            _code_chain(writer, self.chain.operations, classes=self.chain.classes)
+        enter("architecture")
+        for name, code in self.codes.items():
+            write_tensor(writer, code)
+            enter(name)
+        word = writer.finish()
+        ledger.append(("end", word.length - writer.shifts))
+        behind = blocks(self.codes.values())
+        static = [name for name, code in self.codes.items() if code.mode == 7]
+        ledger.extend((f"block {name}", block.length) for name, block in zip(static, behind, strict=True))
+        return join(word, *behind), tuple(ledger)
+
+    def weights(
+        self, base: Mapping[str, NDArray[np.float32]] | None = None
+    ) -> dict[str, NDArray[np.float32]]:
+        """The decoded tensors, the same bits on every machine."""
+        return {
+            name: code.weights(base=None if base is None else base[name]) for name, code in self.codes.items()
+        }
+
+
+def decode(
+    bits: Bits, *, input_shape: tuple[int, ...], classes: int, factory: Shapes | None = None
+) -> Message:
+    """The message that these bits are; refuses bits that are none, or more than one.
+
+    Args:
+        bits: The whole message.
+        input_shape: Shape of one input.
+        classes: Number of classes: the width of the last operation.
+        factory: Names and shapes of the tensors where the architecture is a helper.
+    """
+    reader = Reader(bits)
+    method = gamma(reader, 0)
+    if method != METHOD:
+        raise FormatError(f"method {method} is unknown to this version; it knows {METHOD}.")
+    options = _code_options(reader, Options())
+    kind = gamma(reader, 0)
+    if kind == 1:
+        try:
+            chain = Chain(input_shape, _code_chain(reader, (), classes=classes))
+        except ModelError as error:
+            raise FormatError(f"the message describes no network: {error}") from error
+        shapes = chain.tensor_shapes()
+    elif kind == 2 and factory is not None:
+        chain, shapes = None, factory
+    else:
+        raise FormatError(
+            "the architecture is a factory: give it as --model."
+            if kind == 2
+            else f"architecture {kind} is unknown."
+        )
+    codes = [read_tensor(reader, shape) for shape in shapes.values()]
+    complete, end = read_blocks(bits, reader.finish(), codes)
+    if end != bits.length:
+        raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
+    return Message(options, chain, dict(zip(shapes, complete, strict=True)))
+
+
+def _code_options(coder: AbstractCoder, options: Options) -> Options:
+    tenths, theta = options.tenths, options.theta_index
+    if bit(coder, tenths is not None):
+        tenths = uniform(coder, (tenths or 1) - 1, 9) + 1
+    if bit(coder, theta is not None):
+        theta = signed(coder, theta or 0)
+        coder.require(
+            abs(theta) <= MAX_THETA_INDEX, f"theta has an index within {MAX_THETA_INDEX}. Got {theta}."
+        )
+    return Options(tenths, theta, bool(bit(coder, options.has_base)))
+
+
+def _code_chain(
+    coder: AbstractCoder, operations: tuple[Operation, ...], *, classes: int
+) -> tuple[Operation, ...]:
+    count = gamma(coder, len(operations))
+    coder.require(count <= MAX_OPERATIONS, f"a chain has at most {MAX_OPERATIONS} operations. Got {count}.")
+    given = operations or (None,) * count
+    return tuple(
+        _code_operation(coder, operation, last_out=classes if position == count - 1 else 0)
+        for position, operation in enumerate(given)
+    )
+
+
+_IDS: dict[type[Operation], int] = {
+    Linear: 1,
+    Conv: 2,
+    MaxPool: 3,
+    AveragePool: 4,
+    GlobalAveragePool: 5,
+    Residual: 6,
+}
+
+
+def _code_operation(coder: AbstractCoder, operation: Operation | None, *, last_out: int) -> Operation:
+    """One operation; the width of the last one is not coded."""
+
+    def size(name: str, shift: int = 0) -> int:
+        value = gamma(coder, getattr(operation, name, 1 - shift) + shift) - shift
+        coder.require(value <= MAX_SIZE, f"sizes of a chain are at most {MAX_SIZE}. Got {name} = {value}.")
+        return value
+
+    def flag() -> bool:
+        return bool(bit(coder, getattr(operation, "bias", False)))
+
+    kind = gamma(coder, 1 if operation is None else _IDS[type(operation)])
+    if kind == _IDS[Linear]:
+        return Linear(last_out or size("out"), flag())
+    coder.require(not last_out, "the last operation of a chain is linear.")
+    if kind == _IDS[Conv]:
+        return Conv(size("out"), size("kernel"), size("stride"), size("padding", 1), flag())
+    if kind == _IDS[MaxPool]:
+        return MaxPool(size("kernel"))
+    if kind == _IDS[AveragePool]:
+        return AveragePool(size("kernel"))
+    if kind == _IDS[GlobalAveragePool]:
+        return GlobalAveragePool()
+    coder.require(kind == _IDS[Residual], f"operation {kind} is unknown.")
+    return Residual(size("out"), flag())

@@ -1,0 +1,305 @@
+"""``codebound certify``: a guarantee on the error of a network, as a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.errors import UsageError
+
+if TYPE_CHECKING:
+    from codebound.certificate import Certification
+    from codebound.data import Dataset
+
+_F = "Certificates for the original network, or with a learned helper"
+
+
+def certify(
+    model: Annotated[
+        str, typer.Option(help="Zoo name such as mlp:depth=5,width=784, or package.module:factory.")
+    ],
+    data: Annotated[
+        str, typer.Option(help="The sample: name, .npz file, image folder, or package.module:factory.")
+    ],
+    weights: Annotated[
+        Path | None, typer.Option(help="Trained weights: safetensors, or a checkpoint (default: untrained).")
+    ] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="Folder that holds the named dataset.")] = None,
+    test: Annotated[
+        str | None, typer.Option(help="Test sample, never used for any choice: adds the hold-out bound.")
+    ] = None,
+    holdout: Annotated[
+        float | None,
+        typer.Option(help="Keep this fraction of --data away from the sample and use it like --test."),
+    ] = None,
+    method: Annotated[str, typer.Option(help="auto, or one method: prune.")] = "auto",
+    effort: Annotated[
+        str, typer.Option(help="quick (no training), standard (minutes) or max (longer, tighter).")
+    ] = "standard",
+    delta: Annotated[float, typer.Option(help="Failure probability over the draw of the sample.")] = 0.05,
+    unlabelled: Annotated[
+        str | None,
+        typer.Option(
+            help="Fresh inputs, written like --data: certifies f itself (C-12b).", rich_help_panel=_F
+        ),
+    ] = None,
+    input_range: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            help="Smallest and largest stored input value that can occur: certifies f itself (C-12a).",
+            rich_help_panel=_F,
+        ),
+    ] = None,
+    prior_fraction: Annotated[
+        float | None,
+        typer.Option(
+            help="0.1, 0.2, ... 0.9: train a base on that part of the sample, count on the rest (C-10).",
+            rich_help_panel=_F,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search; costs nothing.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; must be new (default: runs/certify-NUMBER).")
+    ] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+) -> None:
+    """Compress a network into a short message; its length bounds the error on new data.
+
+    Example: codebound certify --model linear --weights runs/w/model.safetensors --data digits --holdout 0.2
+    """
+    from codebound.certificate import certify as run
+    from codebound.data import load_dataset
+    from codebound.nets import ZOO, load_model
+
+    sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
+    folder = new_folder(out)
+    network = load_model(model, input_shape=sample.input_shape, classes=sample.classes, weights=weights)
+    is_zoo = model.partition(":")[0] in ZOO
+    fresh = None if unlabelled is None else load_dataset(unlabelled, role="unlabelled", folder=data_folder)
+    with progress_bar("certify", quiet=quiet) as progress:
+        found = run(
+            network,
+            sample,
+            method=method,
+            effort=effort,  # type: ignore[arg-type]  # checked by certify
+            delta=delta,
+            test_set=test_set,
+            unlabelled=fresh,
+            input_range=input_range,
+            prior_tenths=None if prior_fraction is None else _tenths(prior_fraction),
+            factory="" if is_zoo else model,
+            seed=seed,
+            progress=progress,
+        )
+    place = save_results(
+        found,
+        folder,
+        sample=sample,
+        data=data,
+        is_part=holdout is not None,
+        settings={
+            "model": model,
+            "weights": None if weights is None else str(weights),
+            "data": data,
+            "test": test,
+            "holdout": holdout,
+            "method": method,
+            "effort": effort,
+            "delta": delta,
+            "unlabelled": unlabelled,
+            "input_range": input_range,
+            "prior_fraction": prior_fraction,
+            "seed": seed,
+        },
+        extra_arguments=_verifier_arguments(model if not is_zoo else None, unlabelled),
+    )
+    print_result(place, output, quiet=quiet)
+
+
+def load_samples(
+    data: str, folder: Path | None, *, test: str | None, holdout: float | None
+) -> tuple[Dataset, Dataset | None]:
+    """The sample, and the test sample if one was asked for."""
+    from codebound.data import load_dataset, split
+
+    if test is not None and holdout is not None:
+        raise UsageError("give --test or --holdout, not both.")
+    sample = load_dataset(data, folder=folder)
+    if holdout is not None:
+        if not 0.0 < holdout < 1.0:
+            raise UsageError(f"--holdout is a fraction between 0 and 1. Got {holdout}.")
+        parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
+        return parts["train"], parts["test"]
+    return sample, None if test is None else load_dataset(test, role="test", folder=folder)
+
+
+def _tenths(fraction: float) -> int:
+    tenths = round(10 * fraction)
+    if abs(tenths - 10 * fraction) > 1e-9 or not 1 <= tenths <= 9:
+        raise UsageError(
+            f"--prior-fraction is 0.1, 0.2, ... or 0.9: that grid is in the code. Got {fraction}."
+        )
+    return tenths
+
+
+def new_folder(out: Path | None) -> Path:
+    """A folder that did not exist before."""
+    numbered = (Path("runs") / f"certify-{number}" for number in range(1, 10_000))
+    for folder in [out] if out is not None else numbered:
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+        return folder
+    raise UsageError(f"{out} exists already; results are never overwritten. Choose another --out.")
+
+
+def _verifier_arguments(factory: str | None, unlabelled: str | None) -> list[str]:
+    arguments = [] if factory is None else ["--model", factory]
+    return arguments if unlabelled is None else [*arguments, "--unlabelled", unlabelled]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was written, and the result as printed."""
+
+    folder: Path
+    result: dict[str, Any]
+    command: str
+    sentence: str
+
+
+def save_results(
+    found: Certification,
+    folder: Path,
+    *,
+    sample: Dataset,
+    data: str,
+    is_part: bool,
+    settings: dict[str, Any],
+    extra_arguments: list[str],
+) -> Saved:
+    """Writes certificate, decoded network, settings, result and report into the folder."""
+    import numpy as np
+    from safetensors.numpy import save_file as save_arrays
+    from safetensors.torch import save_file
+
+    from codebound.report.html import certificate_page, number_rows
+
+    certificate = found.certificate
+    path = certificate.save(folder / "certificate.cbound")
+    save_file(
+        {name: t.contiguous() for name, t in found.network.state_dict().items()}, folder / "g.safetensors"
+    )
+    arguments = [*extra_arguments]
+    if found.base is not None:
+        save_arrays(found.base, folder / "base.safetensors")
+        arguments += ["--base", str(folder / "base.safetensors")]
+    if found.original is not None:
+        save_arrays(found.original, folder / "f.safetensors")
+        arguments += ["--subject-weights", str(folder / "f.safetensors")]
+    source = data
+    if is_part:
+        source = str(folder / "sample.npz")
+        np.savez_compressed(source, x=sample.x, y=sample.y)
+    command = shlex.join(["codebound-verify", str(path), "--data", source, *arguments])
+    claim, facts = certificate.claim, certificate.facts
+    result = {
+        "bound": claim.bound,
+        "train_errors": facts.errors,
+        "n": facts.n,
+        "code_bits": facts.code_bits,
+        "delta": claim.delta,
+        "vacuous": claim.vacuous,
+        "verdict": "ACCEPT",
+        "certificate": str(path),
+        "statement": claim.statement,
+        "subject": claim.subject,
+        "kl": claim.kl,
+        "hoeffding": claim.hoeffding,
+        "original_train_errors": found.original_errors,
+        "messages_tried": found.tried,
+        "seconds": round(found.seconds, 3),
+        "verify": command,
+    }
+    if found.holdout is not None:
+        result["holdout"] = found.holdout.value
+        result["test_errors"] = found.test_errors
+    numbers = number_rows(
+        certificate,
+        original_errors=found.original_errors,
+        holdout=None if found.holdout is None else found.holdout.value,
+    )
+    page = certificate_page(
+        certificate,
+        title=f"Certificate for {settings['model']} on {data}",
+        subtitle=f"{facts.n:,} examples, {facts.classes} classes; made by codebound "
+        f"{certificate.made_by['codebound']} on {certificate.made_by['date']}",
+        numbers=numbers,
+        verdict="ACCEPT",
+        command=command,
+    )
+    for name, text in (
+        ("config.json", json.dumps(settings, indent=2) + "\n"),
+        ("result.json", json.dumps(result, indent=2) + "\n"),
+        ("report.html", page),
+    ):
+        temporary = folder / f".{name}"
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, folder / name)  # noqa: PTH105
+    return Saved(folder, result, command, certificate.sentence)
+
+
+def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
+    """Prints the result; the sentence and the way to check it go to stderr."""
+    from codebound.bounds.certified import percent
+
+    result = saved.result
+    if output is Format.json:
+        print_json(result)
+        return
+    if output is Format.csv:
+        print_csv([result])
+        return
+    rows = [
+        {
+            "what": "certified error",
+            "value": percent(result["bound"]),
+            "note": f"{result['statement']}, for {result['subject']}",
+        },
+        {
+            "what": "training errors",
+            "value": f"{result['train_errors']} of {result['n']}",
+            "note": f"of the decoded network; {result['original_train_errors']} before compression",
+        },
+        {
+            "what": "message",
+            "value": f"{result['code_bits']} bits",
+            "note": "everything the decoder needs to be told",
+        },
+        {"what": "verifier", "value": result["verdict"], "note": "the independent program agrees"},
+    ]
+    if "holdout" in result:
+        rows.insert(
+            1,
+            {
+                "what": "hold-out bound",
+                "value": percent(result["holdout"]),
+                "note": f"C-11, {result['test_errors']} errors on the held-out examples, for comparison",
+            },
+        )
+    print_table(rows)
+    if not quiet:
+        note(saved.sentence)
+        note(f"Check it: {saved.command}")
+        note(f"Report: {saved.folder / 'report.html'}")

@@ -1,0 +1,61 @@
+"""``codebound demo``: the whole way, from data to a verified certificate, in about a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codebound.cli.certify import load_samples, new_folder, print_result, save_results
+from codebound.cli.console import Format, note, progress_bar
+from codebound.errors import UsageError
+
+_MODELS = {"digits": "linear:bias=false", "mnist": "mlp:widths=64x32", "fashion-mnist": "mlp:widths=64x32"}
+
+
+def demo(
+    data: Annotated[str, typer.Option(help="digits (embedded), mnist or fashion-mnist.")] = "digits",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; must be new (default: runs/certify-NUMBER).")
+    ] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+) -> None:
+    """Train a small network, compress it, certify it, verify the certificate, write a report."""
+    if data not in _MODELS:
+        raise UsageError(
+            f"the demo knows {', '.join(_MODELS)}. Got {data!r}; for other data use `codebound certify`."
+        )
+    from codebound.certificate import certify
+    from codebound.data import fetch
+    from codebound.nets import load_model
+    from codebound.train import TrainConfig, fit
+
+    if data == "digits":
+        sample, test_set = load_samples(data, None, test=None, holdout=0.2)
+    else:
+        with progress_bar(f"fetch {data}", quiet=quiet) as progress:
+            fetch(data, progress=progress)
+        sample, test_set = load_samples(data, None, test=data, holdout=None)
+    folder = new_folder(out)
+    model = _MODELS[data]
+    network = load_model(model, input_shape=sample.input_shape, classes=sample.classes)
+    if not quiet:
+        held_out = test_set.n if test_set else 0
+        note(f"Training {model} on {sample.n} examples of {data}; {held_out} are held out.")
+    with progress_bar("train", quiet=quiet) as progress:
+        config = TrainConfig(epochs=30 if data == "digits" else 3, learning_rate=0.003)
+        trained = fit(network, sample, config, progress=progress)
+    with progress_bar("certify", quiet=quiet) as progress:
+        found = certify(trained.model, sample, test_set=test_set, progress=progress)
+    saved = save_results(
+        found,
+        folder,
+        sample=sample,
+        data=data,
+        is_part=data == "digits",
+        settings={"model": model, "data": data, "effort": "standard", "method": "auto", "seed": 0},
+        extra_arguments=[],
+    )
+    print_result(saved, output, quiet=quiet)

@@ -1,0 +1,1 @@
+"""Compressors: from a trained network to few bits."""

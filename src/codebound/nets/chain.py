@@ -1,0 +1,312 @@
+"""Chains: the networks that a message can describe by itself (docs/format.md, section 5.1)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import OrderedDict
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from codebound.errors import ModelError, UnsupportedLayerError
+from codebound.nets.fold import fold_batch_norms
+from codebound.nets.stages import stages
+from codebound.nets.walk import wrap
+from codebound.nets.zoo import ResidualBlock, Shortcut
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Linear layer on the flattened input; a ReLU follows unless it is the last operation."""
+
+    out: int
+    bias: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Conv:
+    """Square convolution with zero padding, followed by a ReLU."""
+
+    out: int
+    kernel: int
+    stride: int
+    padding: int
+    bias: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPool:
+    """Maximum over windows that do not overlap."""
+
+    kernel: int
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePool:
+    """Mean over windows that do not overlap."""
+
+    kernel: int
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalAveragePool:
+    """Mean over all pixels of a channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """Two 3x3 convolutions and an identity or option-A shortcut, followed by a ReLU."""
+
+    out: int
+    bias: bool
+
+
+Operation = Linear | Conv | MaxPool | AveragePool | GlobalAveragePool | Residual
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """An architecture without tensors: operations one after the other, the last one linear."""
+
+    input_shape: tuple[int, ...]
+    operations: tuple[Operation, ...]
+
+    def __post_init__(self) -> None:
+        if not self.operations or not isinstance(self.operations[-1], Linear):
+            raise ModelError("a chain ends with a linear operation.")
+        self.input_shapes()
+
+    @property
+    def classes(self) -> int:
+        """Number of outputs."""
+        return cast("Linear", self.operations[-1]).out
+
+    def input_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shape of the input of each operation, without the batch."""
+        shapes, shape = [], self.input_shape
+        for position, operation in enumerate(self.operations):
+            shapes.append(shape)
+            shape = _output_shape(operation, shape, position)
+        return tuple(shapes)
+
+    def tensor_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of all tensors, in message order."""
+        found: dict[str, tuple[int, ...]] = {}
+        layers: dict[str, tuple[int, ...]]
+        for position, (operation, shape) in enumerate(zip(self.operations, self.input_shapes(), strict=True)):
+            if isinstance(operation, Linear):
+                layers = {"": (operation.out, math.prod(shape))}
+            elif isinstance(operation, Conv):
+                layers = {"": (operation.out, shape[0], operation.kernel, operation.kernel)}
+            elif isinstance(operation, Residual):
+                layers = {".a": (operation.out, shape[0], 3, 3), ".b": (operation.out, operation.out, 3, 3)}
+            else:
+                continue
+            for part, size in layers.items():
+                found[f"{position}{part}.weight"] = size
+                if operation.bias:
+                    found[f"{position}{part}.bias"] = size[:1]
+        return found
+
+    def described(self) -> list[list[object]]:
+        """The operations as plain lists, for a file."""
+        names = {
+            Linear: "linear",
+            Conv: "conv",
+            MaxPool: "max pool",
+            AveragePool: "average pool",
+            GlobalAveragePool: "global average pool",
+            Residual: "residual",
+        }
+        return [[names[type(operation)], *astuple(operation)] for operation in self.operations]
+
+    def build(self, tensors: Mapping[str, Tensor]) -> nn.Sequential:
+        """The network with these tensors, in evaluation mode; its state has the names of the message."""
+        modules: OrderedDict[str, nn.Module] = OrderedDict()
+        last = len(self.operations) - 1
+        with torch.device("meta"):
+            for position, (operation, shape) in enumerate(
+                zip(self.operations, self.input_shapes(), strict=True)
+            ):
+                if isinstance(operation, Linear) and len(shape) > 1:
+                    modules[f"{position}_flatten"] = nn.Flatten()
+                modules[str(position)] = _module(operation, shape)
+                if isinstance(operation, Linear | Conv) and position < last:
+                    modules[f"{position}_relu"] = nn.ReLU()
+            network = nn.Sequential(modules)
+        network.load_state_dict(dict(tensors), strict=True, assign=True)
+        return network.eval()
+
+
+def _output_shape(operation: Operation, shape: tuple[int, ...], position: int) -> tuple[int, ...]:
+    if isinstance(operation, Linear):
+        return (operation.out,)
+    if len(shape) != 3:
+        raise ModelError(f"operation {position} ({operation}) needs an image. Got an input of shape {shape}.")
+    channels, *sides = shape
+    if isinstance(operation, GlobalAveragePool):
+        return (channels, 1, 1)
+    if isinstance(operation, Residual):
+        if (operation.out - channels) % 2 or operation.out < channels:
+            raise ModelError(f"operation {position} ({operation}) cannot follow {channels} channels.")
+        shrinks = operation.out != channels
+        return (operation.out, *((side + 1) // 2 if shrinks else side for side in sides))
+    if isinstance(operation, Conv):
+        sides = [(side + 2 * operation.padding - operation.kernel) // operation.stride + 1 for side in sides]
+        channels = operation.out
+    else:
+        sides = [side // operation.kernel for side in sides]
+    if min(sides) < 1:
+        raise ModelError(f"operation {position} ({operation}) does not fit an input of shape {shape}.")
+    return (channels, *sides)
+
+
+def _module(operation: Operation, shape: tuple[int, ...]) -> nn.Module:
+    if isinstance(operation, Linear):
+        return nn.Linear(math.prod(shape), operation.out, bias=operation.bias)
+    if isinstance(operation, Conv):
+        return nn.Conv2d(
+            shape[0],
+            operation.out,
+            operation.kernel,
+            stride=operation.stride,
+            padding=operation.padding,
+            bias=operation.bias,
+        )
+    if isinstance(operation, MaxPool):
+        return nn.MaxPool2d(operation.kernel)
+    if isinstance(operation, AveragePool):
+        return nn.AvgPool2d(operation.kernel)
+    if isinstance(operation, GlobalAveragePool):
+        return nn.AdaptiveAvgPool2d(1)
+    return _FoldedBlock(shape[0], operation.out, bias=operation.bias)
+
+
+class _FoldedBlock(nn.Module):
+    """A residual block whose batch norms are part of its convolutions."""
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool) -> None:
+        super().__init__()
+        shrinks = inputs != outputs
+        self.a = nn.Conv2d(inputs, outputs, 3, stride=2 if shrinks else 1, padding=1, bias=bias)
+        self.b = nn.Conv2d(outputs, outputs, 3, padding=1, bias=bias)
+        self.shortcut = Shortcut(outputs - inputs) if shrinks else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.relu(self.b(functional.relu(self.a(x))) + self.shortcut(x))
+
+
+def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dict[str, Tensor]]:
+    """The chain that computes the same function, and its tensors; batch norms are folded first.
+
+    Raises:
+        UnsupportedLayerError: The network is no chain; the message names the first step that does not fit.
+
+    Example:
+        >>> from codebound.nets.zoo import build
+        >>> chain, tensors = chain_of(build("mlp:widths=5", input_shape=(1, 8, 8), classes=3), (1, 8, 8))
+        >>> chain.operations
+        (Linear(out=5, bias=True), Linear(out=3, bias=True))
+        >>> list(tensors)
+        ['0.weight', '0.bias', '1.weight', '1.bias']
+    """
+    folded = fold_batch_norms(model).model
+    operations: list[Operation] = []
+    tensors: dict[str, Tensor] = {}
+    open_layer, is_rectified = "", False  # a layer whose ReLU has not come yet; whether values are >= 0
+    for name, module in _steps(folded):
+        if isinstance(module, nn.Dropout | nn.Identity) or _is_plain_flatten(module):
+            continue
+        if isinstance(module, nn.ReLU):
+            if not open_layer and not is_rectified:
+                raise UnsupportedLayerError(
+                    f"{name}: a ReLU in front of the first layer is no part of a chain."
+                )
+            open_layer, is_rectified = "", True
+            continue
+        if open_layer:
+            raise UnsupportedLayerError(
+                f"{open_layer}: a layer of a chain is followed by a ReLU, not by {name}."
+            )
+        operation = _operation(name, module)
+        for part, value in module.state_dict().items():
+            renamed = part.replace("conv1.", "a.").replace("conv2.", "b.")
+            tensors[f"{len(operations)}.{renamed}"] = value.detach().clone()
+        operations.append(operation)
+        if isinstance(operation, Linear | Conv):
+            open_layer, is_rectified = name, False
+        elif isinstance(operation, Residual):
+            is_rectified = True
+    if not open_layer:
+        raise UnsupportedLayerError("a chain ends with a linear layer and no ReLU behind it.")
+    chain = Chain(tuple(input_shape), tuple(operations))
+    return chain, {name: tensors[name] for name in chain.tensor_shapes()}
+
+
+def _is_plain_flatten(module: nn.Module) -> bool:
+    return isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1)
+
+
+def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The modules of a network in forward order, residual blocks of the zoo kept whole."""
+    if isinstance(model, nn.Sequential):
+        return [
+            (f"{name}.{inner}".rstrip("."), step)
+            for name, child in model.named_children()
+            for inner, step in (_steps(child) if isinstance(child, nn.Sequential) else [("", child)])
+        ]
+    steps = stages(wrap(model))
+    if not steps.is_chain:
+        raise UnsupportedLayerError(
+            f"{type(model).__name__} is no chain of layers, so a message cannot describe its architecture."
+        )
+    found: list[tuple[str, nn.Module]] = []
+    for stage in steps.stages:
+        if stage.kind.name in ("input", "shape", "flatten"):
+            continue
+        try:
+            found.append((stage.name, model.get_submodule(stage.name)))
+        except AttributeError as error:
+            if re.fullmatch(r"relu(_\d+)?", stage.name):
+                found.append((stage.name, nn.ReLU()))
+                continue
+            raise UnsupportedLayerError(f"{stage.name}: a chain has no such operation.") from error
+    return found
+
+
+def _operation(name: str, module: nn.Module) -> Operation:
+    if isinstance(module, nn.Linear):
+        return Linear(module.out_features, module.bias is not None)
+    if isinstance(module, ResidualBlock):
+        return Residual(module.conv1.out_channels, module.conv1.bias is not None)
+    if isinstance(module, nn.AdaptiveAvgPool2d) and module.output_size in (1, (1, 1)):
+        return GlobalAveragePool()
+    if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
+        kernel, stride = _square(module.kernel_size), _square(module.stride)
+        plain = not _square(module.padding) and not module.ceil_mode
+        if kernel and kernel == stride and plain and getattr(module, "dilation", 1) == 1:
+            return MaxPool(kernel) if isinstance(module, nn.MaxPool2d) else AveragePool(kernel)
+    if isinstance(module, nn.Conv2d):
+        kernel, stride = _square(module.kernel_size), _square(module.stride)
+        padding = None if isinstance(module.padding, str) else _square(module.padding)
+        plain = module.groups == 1 and module.dilation == (1, 1) and module.padding_mode == "zeros"
+        if kernel and stride and padding is not None and plain:
+            return Conv(module.out_channels, kernel, stride, padding, module.bias is not None)
+    raise UnsupportedLayerError(
+        f"{name} ({module}): a chain has linear layers, square convolutions without groups or dilation, "
+        "pools without overlap, and residual blocks. Give the network as package.module:factory instead."
+    )
+
+
+def _square(size: int | tuple[int, ...]) -> int | None:
+    """The side of a square window, or None if it is not square."""
+    if isinstance(size, int):
+        return size
+    return size[0] if len(set(size)) == 1 else None

@@ -1,0 +1,80 @@
+"""One self-contained page about a certificate: verdict, numbers, where the bits went, how to check it."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from codebound.bounds.certified import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codebound.certificate import Certificate
+
+
+def certificate_page(
+    certificate: Certificate,
+    *,
+    title: str,
+    subtitle: str,
+    numbers: Sequence[tuple[str, str, str]],
+    verdict: str,
+    command: str,
+) -> str:
+    """The page.
+
+    Args:
+        certificate: What the page is about.
+        title: Heading.
+        subtitle: One line under it.
+        numbers: Rows of name, value and a sentence that says what the value means.
+        verdict: What the verifier answered.
+        command: The command that runs the verifier again.
+    """
+    import jinja2
+
+    text = resources.files("codebound.report").joinpath("certificate.html.j2").read_text("utf-8")
+    largest = max((bits for _, bits in certificate.ledger), default=1) or 1
+    template = jinja2.Environment(autoescape=True).from_string(text)
+    return template.render(
+        title=title,
+        subtitle=subtitle,
+        sentence=certificate.sentence,
+        vacuous=certificate.claim.vacuous,
+        numbers=numbers,
+        code_bits=f"{certificate.facts.code_bits:,}",
+        ledger=[(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in certificate.ledger],
+        verdict=verdict,
+        command=command,
+        declarations=certificate.declarations,
+    )
+
+
+def number_rows(
+    certificate: Certificate, *, original_errors: int, holdout: float | None
+) -> list[tuple[str, str, str]]:
+    """The rows that every certificate has, with a sentence for each."""
+    claim, facts = certificate.claim, certificate.facts
+    rows = [
+        ("certified error", percent(claim.bound), f"{claim.statement}, exact binomial tail: the guarantee"),
+        ("the same, kl form", percent(claim.kl), "a little looser, easier to compute"),
+        ("the same, Hoeffding form", percent(claim.hoeffding), "the form that papers print"),
+        (
+            "training errors of g",
+            f"{facts.errors:,} of {facts.n:,}",
+            "counted on the decoded network; ambiguous predictions count as errors",
+        ),
+        ("training errors of f", f"{original_errors:,}", "the network before compression"),
+        ("message", f"{facts.code_bits:,} bits", f"{facts.code_bits / facts.n:.3f} bits per example"),
+        ("delta", repr(claim.delta), "probability that the draw of the sample was misleading"),
+    ]
+    if holdout is not None:
+        rows.append(
+            (
+                "hold-out bound of g",
+                percent(holdout),
+                "C-11: what a test set that was never used says, for comparison",
+            )
+        )
+    return rows
