@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
+# one thread a worker: more would fight over the cores
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 DATA   ?= digits
 
@@ -25,10 +27,10 @@ check: $(READY)         ## format, lint, types, import contracts, fast tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -m "not slow" -n 2 --doctest-modules
+	$(PYTEST) -m "not slow" --doctest-modules
 
 slow: $(READY)          ## validity simulations at full size (minutes)
-	$(BIN)/pytest -m slow -n 2
+	$(PYTEST) -m slow
 
 bench: $(READY)         ## timings beside the peers; never asserted
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

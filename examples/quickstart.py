@@ -6,6 +6,7 @@ Run: python examples/quickstart.py
 from __future__ import annotations
 
 import codebound as cb
+from codebound.bounds.certified import percent
 
 
 def main() -> None:
@@ -25,7 +26,7 @@ def main() -> None:
         facts = cb.OccamFacts(
             errors=result.train_errors, n=result.n, code_bits=code_bits, delta=0.05, classes=10
         )
-        print(f"{code_bits:6d} bits: {cb.occam_binomial(facts).value:.3f}")
+        print(f"{code_bits:6d} bits: {percent(cb.occam_binomial(facts).value)}")
 
 
 if __name__ == "__main__":

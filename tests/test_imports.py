@@ -1,7 +1,9 @@
 """Importing is silent, fast and lazy."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import codebound
 
@@ -52,6 +54,18 @@ def test_every_public_name_resolves():
     for name in codebound.__all__:
         assert getattr(codebound, name) is not None
     assert dir(codebound) == sorted(codebound.__all__)
+
+
+def test_type_checkers_see_every_public_name():
+    tree = ast.parse(Path(codebound.__file__).read_text())
+    seen = {
+        name.asname: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if name.asname
+    }
+    assert seen == codebound._HOME
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -4,6 +4,29 @@ The public names below are resolved on first use, so that ``import codebound`` s
 """
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the names below
+    from codebound.bounds.certified import RiskBound as RiskBound
+    from codebound.bounds.certified import holdout as holdout
+    from codebound.bounds.certified import occam_binomial as occam_binomial
+    from codebound.bounds.certified import occam_hoeffding as occam_hoeffding
+    from codebound.bounds.certified import occam_kl as occam_kl
+    from codebound.certificate import Certificate as Certificate
+    from codebound.certificate import certify as certify
+    from codebound.certificate import decode as decode
+    from codebound.certificate import verify as verify
+    from codebound.data import Dataset as Dataset
+    from codebound.data import load_dataset as load_dataset
+    from codebound.data import split as split
+    from codebound.errors import CodeboundError as CodeboundError
+    from codebound.facts import HoldoutFacts as HoldoutFacts
+    from codebound.facts import OccamFacts as OccamFacts
+    from codebound.nets import load_model as load_model
+    from codebound.nets import with_weights as with_weights
+    from codebound.nets import wrap as wrap
+    from codebound.train import TrainConfig as TrainConfig
+    from codebound.train import fit as fit
 
 __version__ = "0.1.0"
 
@@ -25,6 +48,11 @@ _HOME = {
     "with_weights": "codebound.nets",
     "fit": "codebound.train",
     "TrainConfig": "codebound.train",
+    # certificates
+    "Certificate": "codebound.certificate",
+    "certify": "codebound.certificate",
+    "decode": "codebound.certificate",
+    "verify": "codebound.certificate",
     # errors
     "CodeboundError": "codebound.errors",
 }

@@ -1,8 +1,9 @@
 """What a theorem may be told: frozen records of counts, bits and probabilities, with their ranges checked."""
 
 import math
+import operator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from codebound.errors import UsageError
 from codebound.numerics import round_up
@@ -12,6 +13,27 @@ Subject = Literal["g", "f"]
 
 MAX_N = 10**12
 MAX_CODE_BITS = 10**12
+
+
+def error_rate_up(errors: int, n: int) -> float:
+    """``errors / n``, rounded up, and never above 1."""
+    return min(1.0, round_up(errors / n)) if errors else 0.0
+
+
+def _make_plain(record: object, *, whole: tuple[str, ...] = (), real: tuple[str, ...] = ()) -> None:
+    """Turns numbers of numpy or torch into Python's own, which neither overflow nor carry fewer digits."""
+    for name in (*whole, *real):
+        value = getattr(record, name)
+        if value is None:
+            continue
+        try:
+            plain: float = operator.index(value)
+        except TypeError:
+            if name in whole or isinstance(value, str):
+                kind = "whole number" if name in whole else "number"
+                raise UsageError(f"`{name}` is a {kind}. Got {value!r}.") from None
+            plain = float(value)
+        object.__setattr__(record, name, plain)
 
 
 def check_counts(errors: int, n: int) -> None:
@@ -54,6 +76,7 @@ class OccamFacts:
     classes: int | None = None
 
     def __post_init__(self) -> None:
+        _make_plain(self, whole=("errors", "n", "classes"), real=("code_bits", "delta"))
         check_counts(self.errors, self.n)
         check_delta(self.delta)
         if not 0.0 <= self.code_bits <= MAX_CODE_BITS:
@@ -65,7 +88,7 @@ class OccamFacts:
     @property
     def error_rate(self) -> float:
         """Training error of the decoded network, rounded up."""
-        return min(1.0, round_up(self.errors / self.n)) if self.errors else 0.0
+        return error_rate_up(self.errors, self.n)
 
     @property
     def nats(self) -> float:
@@ -94,11 +117,14 @@ class HoldoutFacts:
     subject: Subject = "g"
 
     def __post_init__(self) -> None:
+        _make_plain(self, whole=("errors", "n", "networks", "classes"), real=("delta",))
         check_counts(self.errors, self.n)
         check_delta(self.delta)
         check_classes(self.classes)
-        if self.networks < 1:
+        if not 1 <= self.networks <= MAX_N:
             raise UsageError(f"`networks` counts the networks tested, at least 1. Got {self.networks}.")
+        if self.subject not in get_args(Subject):
+            raise UsageError(f"`subject` is 'g', the decoded network, or 'f'. Got {self.subject!r}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +143,7 @@ class MarginFacts:
     theta: float
 
     def __post_init__(self) -> None:
+        _make_plain(self, whole=("outliers",), real=("theta",))
         if not 0 <= self.outliers <= self.counted.errors:
             raise UsageError(
                 f"outliers are among the counted examples: between 0 and {self.counted.errors}. "
@@ -145,6 +172,7 @@ class SplitFacts:
     n_prior: int
 
     def __post_init__(self) -> None:
+        _make_plain(self, whole=("n_prior",))
         check_counts(0, self.n_prior)
 
     @property
@@ -167,6 +195,7 @@ class DomainFacts:
     theta_index: int
 
     def __post_init__(self) -> None:
+        _make_plain(self, whole=("theta_index",))
         if abs(self.theta_index) > 8000:
             raise UsageError(f"`theta_index` must lie in [-8000, 8000]. Got {self.theta_index}.")
 

@@ -198,7 +198,9 @@ def _log_pmf_exponent(k: int, n: int, p: float, q: float) -> tuple[float, float]
     difference = float(exact)
     deviance = _deviance(k, n * p, difference) + _deviance(n - k, n * q, -difference)
     correction = _log_choose_correction(n, k)
-    return correction - deviance, deviance + abs(correction)
+    # away from the mean a deviance is a difference of terms as large as its argument
+    terms = sum(x for x, mean in ((k, n * p), (n - k, n * q)) if abs(difference) > 0.1 * mean)
+    return correction - deviance, deviance + terms + abs(correction)
 
 
 def _log_choose_correction(n: int, k: int) -> float:

@@ -1,6 +1,7 @@
 """The numerics against 60-digit arithmetic by another route, on both sides of every inverse."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -8,7 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from codebound import numerics
+from codebound.bounds.certified import occam_fast_rate, occam_hoeffding, occam_zero_errors
+from codebound.facts import OccamFacts
 from codebound.numerics import (
+    _log_tail,
     bernoulli_kl,
     binomial_inverse_upper,
     kl_inverse_upper,
@@ -107,6 +112,54 @@ def test_log_cdf_is_accurate(counts, p):
         expected = exact_log_cdf(k, n, p)
         # an absolute error in the log is a relative error of the probability; the tail near 1 cancels
         assert abs(log_binomial_cdf(k, n, p) - expected) <= 1e-11 * abs(expected) + 1e-12
+
+
+@given(st.integers(10**3, 10**9), st.floats(1e-4, 0.6), st.floats(0.7, 0.999))
+@example(2_402_602, 0.44310335, 0.894196)  # a deviance here is a small difference of large terms
+@settings(max_examples=60)
+def test_the_stated_error_of_a_tail_covers_its_rounding(n, rate, ratio):
+    k = int(rate * n)
+    p = max(k, 1) / n / ratio
+    tail = _log_tail(k, n, p, 1.0 - p)
+    with mpmath.workdps(60):
+        assert abs(exact_log_cdf(k, n, p) - tail.log_value) <= tail.error
+
+
+@pytest.mark.parametrize(("k", "n", "log_delta"), [(300, 60_000, -3468.7), (5, 100, -3.0), (5, 100, -0.1)])
+def test_the_inverse_steps_outward_by_the_stated_error(k, n, log_delta, monkeypatch):
+    """With an error of 1e-6 claimed for every tail, the value must leave room for as much."""
+    monkeypatch.setattr(numerics, "_log_tail", lambda *args: replace(_log_tail(*args), error=1e-6))
+    value = binomial_inverse_upper(k, n, log_delta)
+    with mpmath.workdps(60):
+        exact = exact_log_cdf(k, n, value)
+        if log_delta < -math.log(2.0):
+            assert exact <= log_delta - 0.99e-6
+        else:  # there the upper tail is solved, and the error is one of its logarithm
+            assert mpmath.log1p(-mpmath.exp(exact)) >= mpmath.log1p(-mpmath.exp(log_delta)) + 0.99e-6
+
+
+@given(
+    st.integers(1, 10**9),
+    st.floats(0.0, 1.0),
+    st.one_of(st.floats(0.0, 1e4), st.integers(0, 10**7)),
+    st.floats(1e-300, 1.0, exclude_max=True),
+)
+def test_closed_forms_round_up_and_by_less_than_1e_12(n, rate, code_bits, delta):
+    facts = OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=delta)
+    with mpmath.workdps(60):
+        q = mpmath.mpf(facts.errors) / n
+        nats = mpmath.mpf(code_bits) * mpmath.log(2) - mpmath.log(mpmath.mpf(delta))
+        exact = {
+            occam_hoeffding: q + mpmath.sqrt(nats / (2 * n)),
+            occam_fast_rate: q + mpmath.sqrt(2 * q * nats / n) + 2 * nats / n,
+        }
+        assert nats <= facts.nats <= nats * (1 + mpmath.mpf(10) ** -12)
+        assert q <= facts.error_rate <= q * (1 + mpmath.mpf(10) ** -12)
+        for form, value in exact.items():
+            assert min(1, value) <= form(facts).value <= value * (1 + mpmath.mpf(10) ** -12)
+        none = replace(facts, errors=0)
+        closed = -mpmath.expm1(-nats / n)
+        assert closed <= occam_zero_errors(none).value <= closed * (1 + mpmath.mpf(10) ** -12)
 
 
 def test_log_cdf_does_not_underflow_where_scipy_does():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import beta
 
 from codebound.bounds.certified import (
     LayerBounds,
@@ -103,7 +104,8 @@ def test_the_special_routes_reduce_to_the_direct_one(facts, extra, theta, index)
     assert occam_margin(MarginFacts(counted=facts, outliers=0, theta=theta)).value == direct.value
     assert occam_split(SplitFacts(certify=facts, n_prior=extra + 1)).value == direct.value
     domain = occam_domain(DomainFacts(at_theta=facts, theta_index=index))
-    assert domain.value >= direct.value
+    theta_bits = 2 * math.floor(math.log2(2 * abs(index) + (index >= 0))) + 1  # gamma of the zigzag index + 1
+    assert domain.value == occam_binomial(replace(facts, code_bits=facts.code_bits + theta_bits)).value
     assert domain.subject == "f"
 
 
@@ -113,7 +115,9 @@ def test_disagreement_adds_up(facts, disagreements, delta):
     bound = occam_disagreement(DisagreementFacts(risk=replace(facts, delta=0.01), disagreement=apart))
     assert bound.subject == "f"
     assert bound.delta == pytest.approx(0.01 + delta)
-    assert bound.value >= min(1.0, occam_binomial(replace(facts, delta=0.01)).value + disagreements / 1000)
+    limit = beta.isf(delta, disagreements + 1, 1000 - disagreements)
+    risk = occam_binomial(replace(facts, delta=0.01)).value
+    assert bound.value == pytest.approx(min(1.0, risk + limit), rel=1e-9)
 
 
 @given(st.integers(2, 6), st.integers(0, 2**32 - 1))

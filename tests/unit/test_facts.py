@@ -1,6 +1,11 @@
 import math
+from dataclasses import replace
+from fractions import Fraction
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codebound.bounds.certified import (
     LayerBounds,
@@ -13,9 +18,14 @@ from codebound.bounds.certified import (
     margin_for_deviation,
     mixture_bits,
     occam_binomial,
+    occam_disagreement,
+    occam_domain,
+    occam_margin,
+    occam_split,
     occam_zero_errors,
     output_deviation,
     parameter_bits,
+    percent,
     raw_weight_bits,
     theta_on_grid,
     weighted_choice_bits,
@@ -41,6 +51,9 @@ FRESH = HoldoutFacts(errors=3, n=10, delta=0.05)
         ({"delta": 1.0}, "delta"),
         ({"delta": math.nan}, "delta"),
         ({"classes": 1}, "classes"),
+        ({"errors": 2.5}, "errors"),
+        ({"errors": "3"}, "errors"),
+        ({"delta": "0.05"}, "delta"),
     ],
 )
 def test_occam_facts_refuse_what_no_sample_can_have(change, word):
@@ -54,6 +67,7 @@ def test_occam_facts_refuse_what_no_sample_can_have(change, word):
     [
         lambda: HoldoutFacts(errors=11, n=10, delta=0.05),
         lambda: HoldoutFacts(errors=1, n=10, delta=0.05, networks=0),
+        lambda: HoldoutFacts(errors=1, n=10, delta=0.05, subject="h"),
         lambda: MarginFacts(counted=GOOD, outliers=4, theta=1.0),
         lambda: MarginFacts(counted=GOOD, outliers=-1, theta=1.0),
         lambda: MarginFacts(counted=GOOD, outliers=1, theta=math.inf),
@@ -91,6 +105,20 @@ def test_facts_cannot_be_changed_afterwards():
         GOOD.errors = 0  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("whole", [np.int32, np.int64, np.uint32])
+def test_numbers_of_numpy_give_the_same_bound(whole):
+    """In 32 bits errors * (n - errors) overflows, and float32 has too few digits for a bound."""
+    plain = OccamFacts(errors=40_000, n=100_000, code_bits=1000, delta=0.0625)
+    fixed = OccamFacts(
+        errors=whole(40_000), n=whole(100_000), code_bits=np.float32(1000), delta=np.float32(0.0625)
+    )
+    assert fixed == plain
+    assert occam_binomial(fixed) == occam_binomial(plain)
+    assert all(
+        type(number) in (int, float) for number in (fixed.errors, fixed.n, fixed.code_bits, fixed.delta)
+    )
+
+
 def test_several_networks_share_the_level():
     alone = holdout(HoldoutFacts(errors=3, n=100, delta=0.01)).value
     shared = holdout(HoldoutFacts(errors=3, n=100, delta=0.05, networks=5)).value
@@ -98,8 +126,21 @@ def test_several_networks_share_the_level():
 
 
 def test_a_code_without_a_word_contributes_nothing():
-    assert mixture_bits([math.inf, 7.0], [0.5, 0.5]) == 8.0
+    assert mixture_bits([math.inf, 7.0], [0.5, 0.5]) == pytest.approx(8.0)
     assert mixture_bits([math.inf], [1.0]) == math.inf
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 1.0, 2.0]), st.sampled_from([2, 4]))
+def test_a_printed_bound_is_never_below_the_bound(millionths, towards, digits):
+    bound = min(1.0, math.nextafter(millionths / 10**6, towards))
+    printed = Fraction(percent(bound, digits).removesuffix(" %")) / 100
+    assert Fraction(bound) <= printed < Fraction(bound) + Fraction(1, 10 ** (digits + 2))
+
+
+def test_a_weight_just_below_a_power_of_two_costs_more_than_its_logarithm():
+    below = math.nextafter(0.25, 0.0)
+    assert math.log2(below) == -2.0
+    assert weighted_choice_bits(0.25) == 2.0 < weighted_choice_bits(below) < 2.0 + 1e-14
 
 
 def test_raw_weights_cost_32_bits_each():
@@ -115,6 +156,41 @@ def test_vacuous_means_no_better_than_guessing(value, classes, vacuous):
     bound = RiskBound(ref="C-2", value=value, delta=0.05, subject="g", facts=facts, assumptions=())
     assert bound.vacuous is vacuous
     assert ("VACUOUS" in bound.sentence) is vacuous
+
+
+@pytest.mark.parametrize(
+    ("bound", "ref", "subject", "delta", "word"),
+    [
+        (
+            lambda: occam_margin(MarginFacts(counted=GOOD, outliers=1, theta=1.0)),
+            "C-7",
+            "g",
+            0.05,
+            "fixed before",
+        ),
+        (lambda: occam_split(SplitFacts(certify=GOOD, n_prior=5)), "C-10", "g", 0.05, "helper never saw"),
+        (lambda: holdout(replace(FRESH, subject="f")), "C-11", "f", 0.05, "used for no choice"),
+        (
+            lambda: occam_domain(DomainFacts(at_theta=GOOD, theta_index=3)),
+            "C-12a",
+            "f",
+            0.05,
+            "declared range",
+        ),
+        (lambda: occam_domain(DomainFacts(at_theta=GOOD, theta_index=3)), "C-12a", "f", 0.05, "upper bounds"),
+        (
+            lambda: occam_disagreement(DisagreementFacts(risk=GOOD, disagreement=FRESH)),
+            "C-12b",
+            "f",
+            0.1,
+            "unlabelled inputs are a fresh",
+        ),
+    ],
+)
+def test_every_route_states_its_subject_its_level_and_its_own_assumption(bound, ref, subject, delta, word):
+    stated = bound()
+    assert (stated.ref, stated.subject, stated.delta) == (ref, subject, delta)
+    assert any(word in line for line in stated.assumptions)
 
 
 def test_a_bound_says_what_it_is_about():

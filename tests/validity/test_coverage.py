@@ -13,15 +13,17 @@ import pytest
 from scipy.stats import binom
 
 from codebound.bounds.certified import (
+    grid_theta,
     holdout,
     occam_binomial,
     occam_disagreement,
+    occam_domain,
     occam_hoeffding,
     occam_kl,
     occam_margin,
     occam_split,
 )
-from codebound.facts import DisagreementFacts, HoldoutFacts, MarginFacts, OccamFacts, SplitFacts
+from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, MarginFacts, OccamFacts, SplitFacts
 
 N, RISK, DELTA, CLASS_BITS, REPS = 200, 0.3, 0.05, 8, 4000
 
@@ -128,6 +130,27 @@ def test_the_margin_route_holds_with_twice_the_deviation():
 
 def test_the_margin_route_with_the_slack_of_the_papers_is_caught():
     assert exceeds(margin_misses(theta=1.0))
+
+
+def domain_misses(*, counted_below: float) -> int:
+    """f has the margins of g less 1 everywhere: the most that a deviation of 1 / sqrt(2) allows."""
+    g = np.random.default_rng(5).normal(1.5, 1.0, size=(REPS, N))
+    risk = normal_cdf(-0.5)  # the margin of f is normal with mean 0.5
+    assert grid_theta(0).value == 1.0
+
+    def value(errors: int) -> float:
+        at_theta = OccamFacts(errors=errors, n=N, code_bits=0, delta=DELTA)
+        return occam_domain(DomainFacts(at_theta=at_theta, theta_index=0)).value
+
+    return misses(value, (g <= counted_below).sum(axis=1), risk)
+
+
+def test_the_domain_bound_holds_for_the_original_network():
+    assert not exceeds(domain_misses(counted_below=1.0))
+
+
+def test_counting_the_plain_errors_of_the_decoded_network_is_caught():
+    assert exceeds(domain_misses(counted_below=0.0))
 
 
 def split_misses(*, count_everything: bool) -> int:

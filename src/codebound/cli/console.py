@@ -53,6 +53,16 @@ def print_table(rows: Sequence[Mapping[str, object]], *, title: str = "") -> Non
     Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
 
 
+def print_rows(rows: Sequence[Mapping[str, object]], output: Format) -> None:
+    """Prints rows in the format that was asked for."""
+    if output is Format.json:
+        print_json(rows)
+    elif output is Format.csv:
+        print_csv(rows)
+    else:
+        print_table(rows)
+
+
 def note(text: str) -> None:
     """Prints a line for people on stderr."""
     sys.stderr.write(text.rstrip("\n") + "\n")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.console import Format, note, print_csv, print_json, print_rows, print_table, progress_bar
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -57,12 +57,8 @@ def list_datasets(folder: _Folder = None, output: _Output = Format.table) -> Non
             rows.append({**row, "where": entry.found or f"not here: {entry.remedy}"})
         else:
             rows.append({**row, "found": entry.found, "remedy": entry.remedy})
-    if output is Format.json:
-        print_json(rows)
-    elif output is Format.csv:
-        print_csv(rows)
-    else:
-        print_table(rows)
+    print_rows(rows, output)
+    if output is Format.table:
         note("Also taken: an .npz file (x, y), a folder of images by class, package.module:factory.")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from codebound.cli.console import Format, note, print_csv, print_json, print_table
+from codebound.cli.console import Format, note, print_rows
 from codebound.errors import UsageError
 
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
@@ -40,13 +40,7 @@ def doctor(
         return
     if weights is not None or input_shape is not None or strict:
         raise UsageError("--weights, --input-shape and --strict check a network: give --model too.")
-    rows = [*_versions(), *_devices(), *_data(), *_extras()]
-    if output is Format.json:
-        print_json(rows)
-    elif output is Format.csv:
-        print_csv(rows)
-    else:
-        print_table(rows)
+    print_rows([*_versions(), *_devices(), *_data(), *_extras()], output)
 
 
 def _versions() -> list[dict[str, str]]:
@@ -103,6 +97,8 @@ def _extras() -> list[dict[str, str]]:
 def _check_model(
     model: str, weights: Path | None, input_shape: str | None, classes: int, strict: bool, output: Format
 ) -> None:
+    import torch
+
     from codebound.nets import ZOO, load_model, wrap
 
     if input_shape is not None:
@@ -110,15 +106,11 @@ def _check_model(
     else:
         name = model.partition(":")[0]
         shape = ZOO[name].input_shape if name in ZOO else (3, 32, 32)
-    network = wrap(load_model(model, input_shape=shape, classes=classes, weights=weights), strict=strict)
-    rows = network.coverage.rows()
-    if output is Format.json:
-        print_json(rows)
-    elif output is Format.csv:
-        print_csv(rows)
-    else:
-        print_table(rows)
-        note(network.coverage.sentence)
+    loaded = load_model(model, input_shape=shape, classes=classes, weights=weights)
+    coverage = wrap(loaded, example=torch.zeros((2, *shape)), strict=strict).coverage
+    print_rows(coverage.rows(), output)
+    if output is Format.table:
+        note(coverage.sentence)
 
 
 def _parse_shape(text: str) -> tuple[int, ...]:

@@ -192,12 +192,16 @@ def _slug(text: str) -> str:
 
 
 def _start_line(arch: str, sample: Dataset, config: TrainConfig, *, place: str, done: int) -> str:
-    task = f"{arch} on {sample.name}, {sample.n} examples, {config.epochs} epochs, {place}"
+    task = f"{arch} on {sample.name}, {sample.n} examples, {_epochs(config.epochs)}, {place}"
     if done == 0:
         return f"Training {task}."
     if done < config.epochs:
         return f"Training {task}: continuing after epoch {done}."
     return f"Training {task}: finished before, reading its result."
+
+
+def _epochs(count: int) -> str:
+    return "1 epoch" if count == 1 else f"{count} epochs"
 
 
 def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
@@ -207,8 +211,7 @@ def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
         test_part = (
             f" and {result.test_errors} of {result.test_n} {test_name} examples ({result.test_error:.2%})"
         )
-    passes = "1 epoch" if result.epochs == 1 else f"{result.epochs} epochs"
-    return f"After {passes}, {arch} is wrong on {train_part}{test_part}."
+    return f"After {_epochs(result.epochs)}, {arch} is wrong on {train_part}{test_part}."
 
 
 def _show(record: dict[str, object], result: TrainResult, output: Format) -> None:

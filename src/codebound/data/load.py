@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
-from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +17,7 @@ from codebound.data.images import read_image_folder
 from codebound.data.layouts import Found, find, md5_of, places, read, remedy
 from codebound.data.splits import ROLES
 from codebound.errors import CodeboundError, DataError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from codebound.user_code import current_directory_importable
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -166,7 +161,7 @@ def _is_told_apart(found: Found) -> bool:
 def _call_factory(spec: str, role: str, classes: int | None) -> Dataset:
     module, _, attribute = spec.partition(":")
     try:
-        with _current_directory_importable():
+        with current_directory_importable():
             made = getattr(importlib.import_module(module), attribute)()
     except CodeboundError:
         raise
@@ -181,17 +176,6 @@ def _call_factory(spec: str, role: str, classes: int | None) -> Dataset:
     if isinstance(made, tuple) and len(made) == 2:
         return from_arrays(*made, name=spec, role=role, classes=classes, source=f"factory {spec}")
     raise DataError(f"{spec} must return a Dataset or a pair (x, y). Got {type(made).__name__}.")
-
-
-@contextmanager
-def _current_directory_importable() -> Iterator[None]:
-    here = str(Path.cwd())
-    importlib.invalidate_caches()
-    sys.path.insert(0, here)
-    try:
-        yield
-    finally:
-        sys.path.remove(here)
 
 
 def _with_role(dataset: Dataset, role: str) -> Dataset:

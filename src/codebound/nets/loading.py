@@ -6,9 +6,7 @@ import importlib
 import inspect
 import pickle
 import re
-import sys
 import zipfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +16,10 @@ from torch import Tensor, nn
 
 from codebound.errors import ModelError, UsageError
 from codebound.nets.zoo import ZOO, build, seeded
+from codebound.user_code import current_directory_importable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 MAX_BYTES = 8 << 30  # of a weights file and of the tensors in it, checked before they are read
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
@@ -156,7 +155,7 @@ def install(model: nn.Module, checkpoint: Checkpoint) -> None:
 def _call_factory(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
     module_name, _, attribute = spec.partition(":")
     try:
-        with _current_directory_importable():
+        with current_directory_importable():
             with seeded(seed):  # apart from the call: a module draws numbers only when it is first imported
                 factory: object = importlib.import_module(module_name)
             for part in attribute.split("."):
@@ -174,17 +173,6 @@ def _call_factory(spec: str, *, input_shape: tuple[int, ...], classes: int, seed
     if not isinstance(model, nn.Module):
         raise ModelError(f"model {spec}: must return a torch.nn.Module. Got {type(model).__name__}.")
     return model
-
-
-@contextmanager
-def _current_directory_importable() -> Iterator[None]:
-    here = str(Path.cwd())
-    importlib.invalidate_caches()
-    sys.path.insert(0, here)
-    try:
-        yield
-    finally:
-        sys.path.remove(here)
 
 
 def _read_safetensors(path: Path) -> dict[str, object]:

@@ -19,6 +19,9 @@ from codebound.errors import ModelError, UsageError
 Option = int | float | bool | tuple[int, ...]
 Factory = Callable[..., nn.Module]
 
+MAX_PARAMETERS = 2**31
+"""Largest network that is built by name: 8 GiB of float32."""
+
 _LARGEST = 65_536
 _FORMS: Mapping[object, str] = {
     int: f"an integer from 1 to {_LARGEST}",
@@ -98,6 +101,14 @@ def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 
     if not input_shape or min(input_shape) < 1:
         raise ModelError(f"{spec}: the sizes of an input must be positive. Got {tuple(input_shape)}.")
     try:
+        with torch.device("meta"):  # counted first: a system may kill a process that asks for too much memory
+            planned = architecture.factory(input_shape=tuple(input_shape), classes=classes, **options)
+        parameters = sum(tensor.numel() for tensor in planned.parameters())
+        if parameters > MAX_PARAMETERS:
+            raise ModelError(
+                f"{spec} would have {parameters:,} parameters; {MAX_PARAMETERS:,} are allowed. "
+                "Choose smaller sizes."
+            )
         with seeded(seed):
             return architecture.factory(input_shape=tuple(input_shape), classes=classes, **options)
     except RuntimeError as cause:  # torch's way to say that the memory does not suffice
@@ -155,6 +166,8 @@ def seeded(seed: int) -> Iterator[None]:
     that is the CPU here. ``torch.manual_seed`` would also reset the generators of all accelerators, so
     only the CPU generator is seeded.
     """
+    if not 0 <= seed < 2**63:
+        raise UsageError(f"a seed lies in [0, 2^63). Got {seed}.")
     with torch.random.fork_rng(devices=()), torch.device("cpu"):
         torch.default_generator.manual_seed(seed)
         yield
@@ -332,7 +345,7 @@ def vgg19(
 
 
 class Shortcut(nn.Module):
-    """Option A of He et al. 2016: every second pixel, and zero channels, half of them on each side."""
+    """Option A of He et al. 2016: every second pixel, and as many zero channels before as behind."""
 
     def __init__(self, added_channels: int) -> None:
         super().__init__()
@@ -341,7 +354,7 @@ class Shortcut(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """``(batch, c, h, w)`` to ``(batch, c + added, ceil(h / 2), ceil(w / 2))``."""
         half = self.added_channels // 2
-        return functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, half, half))
+        return functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, half, self.added_channels - half))
 
 
 class ResidualBlock(nn.Module):

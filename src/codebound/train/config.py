@@ -28,7 +28,7 @@ class TrainConfig:
         batch_size: Examples a step, >= 1.
         label_shuffle: Fraction of the training labels that is redrawn uniformly; see ``shuffle_labels``.
         augment: ``"crop"`` shifts each image by up to 4 pixels, ``"flip-crop"`` also mirrors half of them.
-        seed: Seed of the batch order, dropout, augmentation and label shuffling.
+        seed: Seed of the batch order, dropout, augmentation and label shuffling; in [0, 2^63).
         eval_every: Full passes over training and test set every so many epochs; 0: only at the end.
         checkpoint_every: Epochs between two checkpoints, where there is a run folder, >= 1.
     """
@@ -60,6 +60,7 @@ class TrainConfig:
         require(self.batch_size >= 1, "batch_size", "at least 1")
         require(0.0 <= self.label_shuffle <= 1.0, "label_shuffle", "a fraction in [0, 1]")
         require(self.augment in get_args(Augment), "augment", f"one of {', '.join(get_args(Augment))}")
+        require(0 <= self.seed < 2**63, "seed", "in [0, 2^63)")
         require(self.eval_every >= 0, "eval_every", "at least 0 (0: only at the end)")
         require(self.checkpoint_every >= 1, "checkpoint_every", "at least 1")
         if self.nesterov and (self.optimizer != "sgd" or self.momentum == 0.0):

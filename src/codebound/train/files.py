@@ -24,7 +24,12 @@ _ADVICE = "Remove the run folder to train from the start."
 _MOST_JSON_BYTES = 64 * 2**20
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: object = None) -> None:
+def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Writes tensors and nothing else into a safetensors file: equal tensors give equal bytes."""
+    write_atomically(path, _safetensors().torch.save(dict(tensors), metadata={"format": "pt"}))
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], record: object) -> None:
     """Writes tensors and a JSON value into one safetensors file, with a checksum over both."""
     safetensors = _safetensors()
     text = json.dumps(record, allow_nan=False)

@@ -18,6 +18,7 @@ from codebound.train.files import (
     peek_record,
     read_json,
     save_tensors,
+    save_weights,
     state_tensors,
     tensors_sha256,
     write_atomically,
@@ -135,7 +136,7 @@ def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
 def save_result(folder: Path, result: TrainResult) -> None:
     """Writes history, weights and result, and drops the checkpoint."""
     _write_history(folder, result.history)
-    save_tensors(folder / WEIGHTS, state_tensors(result.model))
+    save_weights(folder / WEIGHTS, state_tensors(result.model))
     write_json(folder / RESULT, result.record())
     (folder / CHECKPOINT).unlink(missing_ok=True)
 

@@ -83,6 +83,14 @@ def test_refuses_one_class_and_networks_beyond_memory():
         build("mlp", input_shape=(4,), classes=1)
     with pytest.raises(ModelError, match="allocated"):
         build("linear", input_shape=(65536, 65536, 65536), classes=65536)
+    with pytest.raises(ModelError, match="12,890,013,706 parameters"):
+        build("mlp:depth=5,width=65536", input_shape=(64,), classes=10)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_refuses_a_seed_that_no_generator_takes(seed):
+    with pytest.raises(UsageError, match="seed"):
+        build("linear", input_shape=(4,), classes=2, seed=seed)
 
 
 @pytest.mark.parametrize(

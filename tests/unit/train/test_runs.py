@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 from codebound.data import Dataset, Scaling
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.train import Step, TrainConfig, fit
+from codebound.train.files import write_atomically
 from codebound.train.runs import epochs_on_disk
 
 SGD = TrainConfig(
@@ -116,6 +118,13 @@ def test_a_run_folder_changes_nothing_and_holds_what_it_should(tmp_path):
     assert all(torch.equal(saved[name], value) for name, value in result.model.state_dict().items())
 
 
+def test_the_same_run_writes_the_same_weights_file(tmp_path):
+    for name in ("one", "two"):
+        fit(net(), sample(), SGD, out=tmp_path / name)
+    one, two = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+
+
 def test_a_finished_run_is_read_and_not_trained_again(tmp_path):
     first = fit(net(), sample(), ADAM, out=tmp_path, test_set=sample(1))
     again = fit(net(), sample(), ADAM, out=tmp_path, test_set=sample(1), on_epoch=cut_after(1))
@@ -192,6 +201,21 @@ def test_the_rest_of_a_write_that_was_killed_is_cleared_away(tmp_path):
     (tmp_path / ".config.json.0123.partial").write_text("{")
     fit(net(), sample(), ADAM, out=tmp_path)
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_write_that_is_killed_leaves_the_old_file_whole(tmp_path, monkeypatch):
+    path = tmp_path / "result.json"
+    write_atomically(path, b"old content")
+    whole = Path.write_bytes
+
+    def half(self, content):
+        whole(self, content[: len(content) // 2])
+        raise PowerCutError
+
+    monkeypatch.setattr(Path, "write_bytes", half)
+    with pytest.raises(PowerCutError):
+        write_atomically(path, b"new content")
+    assert path.read_bytes() == b"old content"
 
 
 def test_without_safetensors_a_run_folder_is_refused_and_training_is_not(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import math
 
 from codebound.bounds.certified.risk import RiskBound, occam_assumptions
 from codebound.errors import UsageError
-from codebound.facts import OccamFacts, check_counts
+from codebound.facts import OccamFacts, check_counts, error_rate_up
 from codebound.numerics import bernoulli_kl, binomial_inverse_upper, kl_inverse_upper, round_up
 from codebound.refs import implements
 
@@ -34,9 +34,10 @@ def chernoff_tail(errors: int, n: int, *, risk: float) -> float:
     check_counts(errors, n)
     if not 0.0 <= risk <= 1.0:
         raise UsageError(f"`risk` is a probability. Got risk={risk}.")
-    if errors / n >= risk:
+    rate = error_rate_up(errors, n)
+    if rate >= risk:
         return 1.0
-    exponent = n * bernoulli_kl(errors / n, risk) * (1.0 - 1e-13)
+    exponent = n * bernoulli_kl(rate, risk) * (1.0 - 1e-13)
     return min(1.0, round_up(math.exp(-exponent)) * (1.0 + 1e-15))
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from codebound.facts import Facts, Subject
 from codebound.refs import implements
@@ -17,7 +18,7 @@ DISJOINT_BASE = "Any pre-trained start was neither trained nor selected on the s
 FRESH = (
     "The hold-out examples were used for no choice: not for training, not for selection, not for stopping."
 )
-DUPLICATES = "Examples that occur both in the sample and in the test data were looked for and reported."
+DUPLICATES = "Test data shown beside the bound share no examples with the sample, or the copies are reported."
 PRIOR_SPLIT = "The split ignores the data values; errors were counted on the part that the helper never saw."
 UNLABELLED_FRESH = "The unlabelled inputs are a fresh independent draw, used for no choice."
 BOUNDED_DOMAIN = (
@@ -33,8 +34,8 @@ def percent(bound: float, digits: int = 2) -> str:
         >>> percent(0.0737163)
         '7.38 %'
     """
-    scale = 10**digits
-    return f"{math.ceil(bound * 100 * scale) / scale:.{digits}f} %"
+    scale = 10**digits  # a product of floats could round down what has to be rounded up
+    return f"{math.ceil(Fraction(bound) * 100 * scale) / scale:.{digits}f} %"
 
 
 @implements("C-14", kind="certificate")

@@ -1,0 +1,76 @@
+"""``codebound bound``: the published keys, the published numbers, and refusals."""
+
+import csv
+import io
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from codebound.cli.main import app
+from codebound.errors import UsageError
+
+GOLDEN = ("--errors", "300", "--n", "60000", "--bits", "5000", "--delta", "0.05")
+
+
+@pytest.fixture
+def bound(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    return lambda *arguments: CliRunner().invoke(app, ("bound", *arguments))
+
+
+def test_json_has_the_three_forms_and_whether_they_say_anything(bound):
+    record = json.loads(bound(*GOLDEN, "--format", "json").stdout)
+    assert list(record) == ["binomial", "kl", "hoeffding", "vacuous"]
+    assert [round(record[form], 4) for form in ("binomial", "kl", "hoeffding")] == [0.0737, 0.0738, 0.1750]
+    assert record["vacuous"] is False
+
+
+def test_csv_holds_the_same_digits_as_json(bound):
+    record = json.loads(bound(*GOLDEN, "--format", "json").stdout)
+    (row,) = csv.DictReader(io.StringIO(bound(*GOLDEN, "--format", "csv").stdout))
+    assert {form: float(row[form]) for form in ("binomial", "kl", "hoeffding")} == {
+        form: record[form] for form in ("binomial", "kl", "hoeffding")
+    }
+
+
+def test_the_table_rounds_up_and_the_claim_goes_to_stderr(bound):
+    result = bound(*GOLDEN)
+    exact = json.loads(bound(*GOLDEN, "--format", "json").stdout)["binomial"]
+    printed = next(line for line in result.stdout.splitlines() if "C-2" in line).split()[2]
+    assert float(printed) / 100 >= exact
+    assert "errs on at most" in result.stderr
+    assert "errs on at most" not in result.stdout
+
+
+def test_holdout_is_the_clopper_pearson_limit(bound):
+    fresh = bound("--errors", "215", "--n", "10000", "--holdout", "--format", "json")
+    assert json.loads(fresh.stdout)["holdout"] == pytest.approx(0.024041827678, abs=1e-12)
+
+
+@pytest.mark.parametrize(("classes", "vacuous"), [("2", True), ("10", False)])
+def test_the_number_of_classes_decides_what_is_vacuous(bound, classes, vacuous):
+    coin = ("--errors", "0", "--n", "60000", "--bits", "60000", "--classes", classes)
+    assert json.loads(bound(*coin, "--format", "json").stdout)["vacuous"] is vacuous
+    assert ("VACUOUS" in bound(*coin).stderr) is vacuous
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--errors", "11", "--n", "10", "--bits", "1"), "errors"),
+        (("--errors", "-1", "--n", "10", "--bits", "1"), "errors"),
+        (("--errors", "1", "--n", "0", "--bits", "1"), "`n`"),
+        (("--errors", "1", "--n", "10", "--bits", "nan"), "code_bits"),
+        (("--errors", "1", "--n", "10", "--bits", "1", "--delta", "0"), "delta"),
+        (("--errors", "1", "--n", "10", "--bits", "1", "--delta", "1"), "delta"),
+        (("--errors", "1", "--n", "10", "--bits", "1", "--classes", "1"), "classes"),
+        (("--errors", "1", "--n", "10"), "--bits is missing"),
+        (("--errors", "1", "--n", "10", "--bits", "5", "--holdout"), "leave out --bits"),
+    ],
+)
+def test_numbers_that_no_sample_can_have_are_refused(bound, arguments, word):
+    result = bound(*arguments)
+    assert isinstance(result.exception, UsageError)
+    assert word in str(result.exception)
+    assert result.stdout == ""

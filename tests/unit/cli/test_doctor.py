@@ -1,0 +1,80 @@
+"""``codebound doctor``: what is installed, and every tensor of a model."""
+
+import csv
+import io
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from codebound.cli.main import app
+from codebound.errors import ModelError, UnsupportedLayerError, UsageError
+
+NETWORKS = """
+import torch
+from torch import nn
+
+class Branching(nn.Module):  # torch.fx cannot trace a decision on values
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+    def forward(self, x):
+        return self.layer(x) if x.sum() >= 0 else -self.layer(x)
+
+class Bare(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3, 4))
+    def forward(self, x):
+        return x @ self.weight.T
+"""
+
+
+@pytest.fixture
+def doctor(tmp_path, monkeypatch):
+    (tmp_path / "doctored_nets.py").write_text(NETWORKS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "160")
+    yield lambda *arguments: CliRunner().invoke(app, ("doctor", *arguments))
+    sys.modules.pop("doctored_nets", None)
+
+
+def test_reports_versions_device_data_and_extras(doctor):
+    rows = {row["what"]: row for row in json.loads(doctor("--format", "json").stdout)}
+    assert {"codebound", "python", "torch", "cpu", "cuda", "data digits", "extra [vision]"} <= set(rows)
+    assert rows["data digits"]["found"]
+    assert rows["data mnist"] == {
+        "what": "data mnist",
+        "found": "not here",
+        "note": "codebound data get mnist",
+    }
+
+
+def test_lists_every_tensor_of_a_model(doctor):
+    (weight, bias) = csv.DictReader(io.StringIO(doctor("--model", "linear", "--format", "csv").stdout))
+    assert (weight["name"], weight["shape"], weight["status"]) == ("linear1.weight", "10x784", "seen")
+    assert (bias["name"], bias["elements"]) == ("linear1.bias", "10")
+    assert "0 unsupported" in doctor("--model", "linear").stderr
+
+
+def test_a_model_that_cannot_be_traced_is_run_once(doctor):
+    branching = ("--model", "doctored_nets:Branching", "--input-shape", "4", "--strict")
+    assert "15 seen" in doctor(*branching).stderr
+    assert isinstance(doctor(*branching[:2]).exception, ModelError)
+
+
+def test_strict_refuses_what_has_no_view(doctor):
+    bare = ("--model", "doctored_nets:Bare", "--input-shape", "4")
+    assert doctor(*bare).exit_code == 0
+    refused = doctor(*bare, "--strict").exception
+    assert isinstance(refused, UnsupportedLayerError)
+    assert "weight (Bare, 12 entries)" in str(refused)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--strict",), ("--model", "nosuch"), ("--model", "mlp", "--input-shape", "8by8")]
+)
+def test_wrong_usage_is_refused(doctor, arguments):
+    assert isinstance(doctor(*arguments).exception, UsageError)
