@@ -5,9 +5,10 @@ READY  := .venv/.ready
 # one thread a worker: more would fight over the cores
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
-DATA   ?= digits
+DATA    ?= digits
+SECONDS ?= 600
 
-.PHONY: install demo test check slow bench clean
+.PHONY: install demo test check slow fuzz bench clean
 
 install: $(READY)
 
@@ -31,6 +32,9 @@ check: $(READY)         ## format, lint, types, import contracts, fast tests
 
 slow: $(READY)          ## validity simulations at full size (minutes)
 	$(PYTEST) -m slow
+
+fuzz: $(READY)          ## mutated certificates against both decoders; make fuzz SECONDS=60
+	$(BIN)/python tests/attack/fuzz_certificates.py --seconds $(SECONDS) --out failing
 
 bench: $(READY)         ## timings beside the peers; never asserted
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

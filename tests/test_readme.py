@@ -28,11 +28,16 @@ def test_python_snippets_run(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("command", OFFLINE)
-def test_commands_run(command, tmp_path):
-    words = [sys.executable, "-c", "from codebound.cli.main import main; main()", *shlex.split(command)[1:]]
-    result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+def test_commands_run_one_after_the_other(tmp_path):
+    for command in OFFLINE:
+        words = [
+            sys.executable,
+            "-c",
+            "from codebound.cli.main import main; main()",
+            *shlex.split(command)[1:],
+        ]
+        result = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, f"{command}\n{result.stderr}"
 
 
 def test_every_file_the_readme_names_exists():

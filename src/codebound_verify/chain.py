@@ -18,8 +18,10 @@ Layout: TypeAlias = tuple[tuple[str, Shape], ...]  # names and shapes of tensors
 
 LENGTH_LIMIT = 256
 SIZE_LIMIT = 1 << 16
-RESULT_LIMIT = 1 << 24  # numbers in an intermediate result of one example
-PATCH_LIMIT = 1 << 27  # numbers in the patches that a convolution multiplies, for one example
+RESULT_LIMIT = 1 << 22  # numbers in an intermediate result of one example
+PATCH_LIMIT = 1 << 25  # numbers in the patches that a convolution multiplies, for one example
+WORK_LIMIT = 1 << 30  # multiplications for one example: about a second
+POOL_WORK = 16  # what a number that a pool reads counts as
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,13 @@ class Chain:
             (f"{position}.{name}", shape)
             for position, (operation, seen) in enumerate(zip(self.operations, self.inputs, strict=True))
             for name, shape in _tensors(operation, seen)
+        )
+
+    def widest(self) -> int:
+        """The most numbers that one example takes up in any operation, patches of convolutions included."""
+        return max(
+            max(math.prod(seen), operation.out, _patches(operation, seen))
+            for operation, seen in zip(self.operations, self.inputs, strict=True)
         )
 
 
@@ -116,7 +125,10 @@ def fit(operations: Sequence[Operation], input_shape: Shape, classes: int) -> Ch
         if isinstance(output, str):
             raise Refused(f"Chain: operation {position} ({operation.kind}) {output}.")
         inputs.append(output)
-    return Chain(tuple(operations), tuple(inputs[:-1]))
+    chain = Chain(tuple(operations), tuple(inputs[:-1]))
+    if (work := sum(map(_work, operations, inputs[:-1]))) > WORK_LIMIT:
+        raise Refused(f"Chain: one example takes {work} multiplications; at most {WORK_LIMIT} are allowed.")
+    return chain
 
 
 def _operation(kind: str, sizes: dict[str, int]) -> Operation:
@@ -150,13 +162,38 @@ def _output(operation: Operation, seen: Shape) -> Shape | str:
     if min(sides) + 2 * padding < kernel:
         return f"has a window of {kernel}, larger than its image {seen}"
     height, width = ((side + 2 * padding - kernel) // stride + 1 for side in sides)
-    if out * height * width > RESULT_LIMIT:
+    padded = channels * math.prod(side + 2 * padding for side in sides)
+    if max(padded if operation.kind == "conv" else 0, out * height * width) > RESULT_LIMIT:
         return f"makes more than {RESULT_LIMIT} numbers out of one example"
-    if operation.kind in ("conv", "residual"):
-        widest = max(channels, out) if operation.kind == "residual" else channels
-        if widest * kernel * kernel * height * width > PATCH_LIMIT:
-            return f"multiplies more than {PATCH_LIMIT} numbers in patches of one example"
+    if _patches(operation, seen) > PATCH_LIMIT:
+        return f"multiplies more than {PATCH_LIMIT} numbers in patches of one example"
     return (out, height, width)
+
+
+def _window(operation: Operation, seen: Shape) -> tuple[int, int]:
+    """Elements of the filter of one output channel, and pixels of the output; (0, 0) without filters."""
+    if operation.kind == "conv":
+        reach = 2 * operation.padding - operation.kernel
+        pixels = math.prod((side + reach) // operation.stride + 1 for side in seen[1:])
+        return seen[0] * operation.kernel**2, pixels
+    if operation.kind == "residual":
+        stride = 1 if operation.out == seen[0] else 2
+        return max(seen[0], operation.out) * 9, math.prod((side - 1) // stride + 1 for side in seen[1:])
+    return 0, 0
+
+
+def _patches(operation: Operation, seen: Shape) -> int:
+    return math.prod(_window(operation, seen))
+
+
+def _work(operation: Operation, seen: Shape) -> int:
+    """Multiplications for one example; what a pool reads counts too."""
+    if operation.kind == "linear":
+        return operation.out * math.prod(seen)
+    if operation.kind in ("conv", "residual"):
+        convolutions = 2 if operation.kind == "residual" else 1
+        return convolutions * operation.out * _patches(operation, seen)
+    return POOL_WORK * math.prod(seen)
 
 
 def _tensors(operation: Operation, seen: Shape) -> Iterator[tuple[str, Shape]]:

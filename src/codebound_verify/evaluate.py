@@ -70,17 +70,14 @@ def chain_evaluator(
     weights: list[dict[str, Tensor]] = [{} for _ in chain.operations]
     for name, values in tensors.items():
         position, own = name.split(".", 1)
-        weights[int(position)][own] = torch.from_numpy(values.astype(np.float64))
+        weights[int(position)][own] = torch.from_numpy(values)
     return Evaluator(
-        lambda x: forward(chain, weights, x),
-        header=header,
-        widest=max(map(math.prod, (*chain.inputs, (header.classes,)))),
-        progress=progress,
+        lambda x: forward(chain, weights, x), header=header, widest=chain.widest(), progress=progress
     )
 
 
 def forward(chain: Chain, weights: Sequence[Mapping[str, Tensor]], x: Tensor) -> Tensor:
-    """The logits of a batch (5.1), from the tensors of each operation."""
+    """The logits of a batch (5.1), from the tensors of each operation; only those in use become float64."""
     for operation, own in zip(chain.operations[:-1], weights[:-1], strict=True):
         x = _apply(operation, own, x)
         if operation.kind in ("linear", "conv"):
@@ -89,7 +86,7 @@ def forward(chain: Chain, weights: Sequence[Mapping[str, Tensor]], x: Tensor) ->
 
 
 def _apply(operation: Operation, own: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    kernel = operation.kernel
+    kernel, own = operation.kernel, {name: tensor.double() for name, tensor in own.items()}
     if operation.kind == "linear":
         return functional.linear(x.flatten(1), own["weight"], own.get("bias"))
     if operation.kind == "conv":

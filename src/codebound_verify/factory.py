@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,15 @@ if TYPE_CHECKING:
     from .tensors import Floats
 
 
-def build(factory: Callable[[], nn.Module]) -> nn.Module:
-    """The module of a factory in evaluation mode, if every tensor it has is one that a message can name."""
+def build(factory: Callable[..., nn.Module], *, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The module of a factory in evaluation mode, if every tensor it has is one that a message can name.
+
+    The factory is called with those of the keywords ``input_shape`` and ``classes`` that it takes.
+    """
+    offered = {"input_shape": input_shape, "classes": classes}
     try:
-        module = factory()
+        taken = inspect.signature(factory).parameters
+        module = factory(**{key: value for key, value in offered.items() if key in taken})
     except Exception as error:  # the user's code may fail in any way
         raise Refused(f"Factory: calling it failed: {_brief(error)}") from error
     if not isinstance(module, nn.Module):
@@ -38,7 +44,7 @@ def build(factory: Callable[[], nn.Module]) -> nn.Module:
     for name, _ in (*module.named_parameters(), *module.named_buffers()):
         if name not in state:
             raise Refused(f"Factory: tensor {name} is not in the state dict, so no message can carry it.")
-    for name, tensor in state.items():
+    for name, tensor in message_state(module).items():
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or not tensor.numel():
             raise Refused(f"Factory: {name} in the state dict is no floating-point tensor with elements.")
     return module
@@ -55,16 +61,27 @@ def graph_sha256(module: nn.Module) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
+def message_state(module: nn.Module) -> dict[str, Tensor]:
+    """The state dict without the batch counters of batch normalisations, which evaluation does not read."""
+    counters = {
+        f"{name}.num_batches_tracked".lstrip(".")
+        for name, part in module.named_modules()
+        if isinstance(part, _BatchNorm)
+    }
+    return {name: tensor for name, tensor in module.state_dict().items() if name not in counters}
+
+
 def state_layout(module: nn.Module) -> Layout:
-    """Names and shapes of the state dict, in its order."""
-    return tuple((name, tuple(tensor.shape)) for name, tensor in module.state_dict().items())
+    """Names and shapes of the tensors of a message, in the order of the state dict."""
+    return tuple((name, tuple(tensor.shape)) for name, tensor in message_state(module).items())
 
 
 def loaded(module: nn.Module, tensors: Mapping[str, Floats]) -> Callable[[Tensor], Tensor]:
     """The module in float64 with the decoded tensors, which must still be there after loading."""
     module = module.double().cpu()
-    module.load_state_dict({name: torch.from_numpy(values) for name, values in tensors.items()})
-    for name, tensor in module.state_dict().items():
+    values = {name: torch.from_numpy(array) for name, array in tensors.items()}
+    module.load_state_dict({**module.state_dict(), **values})
+    for name, tensor in message_state(module).items():
         if not np.array_equal(tensor.numpy(), tensors[name]):
             raise Refused(f"Factory: tensor {name} shares memory with another one of different values.")
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from .read import Certificate
 
-ELEMENTS_LIMIT = 1 << 28
+ELEMENTS_LIMIT = 1 << 26
+TENSOR_LIMIT = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ def decode(
     starts = _starts(layout, base) if has_base and base is not None else {}
     if (total := sum(math.prod(shape) for _, shape in layout)) > ELEMENTS_LIMIT:
         raise Refused(f"Message: the network has {total} elements; at most {ELEMENTS_LIMIT} are allowed.")
+    if (largest := max((math.prod(shape) for _, shape in layout), default=0)) > TENSOR_LIMIT:
+        raise Refused(f"Message: a tensor has {largest} elements; at most {TENSOR_LIMIT} are allowed.")
 
     tensors: dict[str, Floats] = {}
     later: list[tuple[str, Static]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,7 +13,7 @@ from .arithmetic import Context, Decoder, Flags
 from .refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Integers: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float32]
@@ -89,13 +90,8 @@ def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:
     step = _step(decoder)
     limit = decoder.size("the largest element L", 1 << 12)
     rows_flagged, columns_flagged = decoder.bit(), decoder.bit()
-    live_rows, live_columns = list(range(rows)), list(range(columns))
-    if rows_flagged:
-        flags = Flags()
-        live_rows = [row for row in live_rows if flags.read(decoder)]
-    if columns_flagged:
-        flags = Flags()
-        live_columns = [column for column in live_columns if flags.read(decoder)]
+    live_rows = _live(decoder, rows) if rows_flagged else range(rows)
+    live_columns = _live(decoder, columns) if columns_flagged else range(columns)
     kind = decoder.uniform(4)
     stride = decoder.gamma() if kind == 3 else 0
 
@@ -130,6 +126,12 @@ def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:
     return Content(result.ravel(), step)
 
 
+def _live(decoder: Decoder, count: int) -> Sequence[int]:
+    """The rows or columns whose flag is 1."""
+    flags = Flags()
+    return array("q", (place for place in range(count) if flags.read(decoder)))
+
+
 def _dense(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 3."""
     step = _step(decoder)
@@ -155,7 +157,7 @@ def _codebook(decoder: Decoder, rows: int, columns: int) -> Content:
     book = np.array([decoder.float32() for _ in range(size)], np.float32)
     where = _mask(decoder, rows * columns)
     result = np.zeros(rows * columns, np.float32)
-    result[where] = book[[decoder.uniform(size) for _ in range(where.size)]]
+    result[where] = book[np.fromiter((decoder.uniform(size) for _ in range(where.size)), int, where.size)]
     return Content(result, 1.0)
 
 
@@ -168,18 +170,15 @@ def _raw(decoder: Decoder, rows: int, columns: int) -> Content:
 def _mask(decoder: Decoder, count: int) -> NDArray[np.int64]:
     """The places of the non-zeros (4.5)."""
     left = decoder.uniform(count + 1)
-    where: list[int] = []
+    where = array("q")  # eight bytes each: the count may be a stranger's
     for place in range(count):
-        if left == 0:
-            break
         to_go = count - place
-        if left == to_go:
-            where.extend(range(place, count))
+        if left in (0, to_go):
             break
         if decoder.choose(to_go - left, to_go):
             where.append(place)
             left -= 1
-    return np.array(where, np.int64)
+    return np.concatenate([np.array(where, np.int64), np.arange(count - left, count)])
 
 
 MODES: dict[int, Callable[[Decoder, int, int], Content]] = {

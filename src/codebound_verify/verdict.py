@@ -70,7 +70,7 @@ def verify(
     x: Inputs,
     y: Inputs,
     *,
-    factory: Callable[[], nn.Module] | None = None,
+    factory: Callable[..., nn.Module] | None = None,
     base: Mapping[str, Floats] | None = None,
     unlabelled: Inputs | None = None,
     subject_weights: Mapping[str, Floats] | None = None,
@@ -82,7 +82,7 @@ def verify(
         source: The file, or its bytes.
         x: All inputs of the sample, as stored.
         y: Their labels.
-        factory: Makes the module, if the header names an architecture.
+        factory: Makes the module, if the header names an architecture; takes input_shape and classes, or not.
         base: The tensors of the base, if the header names one.
         unlabelled: Unlabelled inputs, for the statement C-12b.
         subject_weights: The tensors of the original network f, for C-12a and C-12b.
@@ -154,7 +154,7 @@ def verify(
 def decode_network(
     source: Source,
     *,
-    factory: Callable[[], nn.Module] | None = None,
+    factory: Callable[..., nn.Module] | None = None,
     base: Mapping[str, Floats] | None = None,
 ) -> tuple[Chain | None, Mapping[str, Floats]]:
     """The network g of a certificate: its chain (None with a factory) and its tensors.
@@ -167,7 +167,7 @@ def decode_network(
 
 
 def _decoded(
-    certificate: Certificate, factory: Callable[[], nn.Module] | None, base: Mapping[str, Floats] | None
+    certificate: Certificate, factory: Callable[..., nn.Module] | None, base: Mapping[str, Floats] | None
 ) -> tuple[Network, nn.Module | None]:
     """The network of the message, and the module of the factory; helpers must be those of the header."""
     header = certificate.header
@@ -175,7 +175,7 @@ def _decoded(
         same_tensors(base, header.base.sha256, "Base")
     module = layout = None
     if header.architecture is not None and factory is not None:
-        module = build(factory)
+        module = build(factory, input_shape=header.input_shape, classes=header.classes)
         layout = state_layout(module)
         if (found := graph_sha256(module)) != header.architecture.sha256:
             raise Refused(

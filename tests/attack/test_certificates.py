@@ -315,7 +315,7 @@ MESSAGES = {
     "a layer of 2^16 + 1": (chain([["linear", 2**16 + 1, False], ["linear", 3, False]]), "out is 65537"),
     "2^32 weights": (
         chain([["linear", 2**16, False], ["linear", 2**16, False], ["linear", 3, False]]),
-        "at most 268435456",
+        "at most 1073741824",
     ),
     "an image of 10^9 pixels": (
         chain([["conv", 1, 1, 1, 2**15, False], ["linear", 3, False]]),
@@ -328,9 +328,9 @@ MESSAGES = {
         "differences to a base",
     ),
     "a factory that the header does not name": (chain(None), "a factory"),
-    "2^27 dense weights in no bits": (
+    "2^24 dense weights and some in no bits": (
         chain(
-            [["linear", 2**13, False], ["linear", 2**14, False], ["linear", 3, False]],
+            [["linear", 2**13, False], ["linear", 2**11 + 1, False], ["linear", 3, False]],
             {
                 "0.weight": writer.zero(1),
                 "1.weight": coded(lambda coder: [coder.gamma(k) for k in (3, 1, 1)]),

@@ -22,17 +22,16 @@ from codebound.bounds.certified import (
     occam_kl,
     occam_split,
 )
+from codebound.certificate.deliver import decoded_module, verify
 from codebound.certificate.domain import covering_theta
 from codebound.certificate.evaluate import Count, count_disagreements, count_errors
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
-from codebound.certificate.message import Message, Options, decode
+from codebound.certificate.message import Message, Options
 from codebound.certificate.tensors import tensors_sha256
 from codebound.coding import Stream
 from codebound.errors import CertificateError, UsageError
 from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, SplitFacts
-from codebound.nets.rebuild import with_weights
 from codebound.progress import Progress, silent
-from codebound_verify import verify
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from codebound.coding import Bits
     from codebound.data.dataset import Dataset
     from codebound.nets.chain import Chain
-    from codebound_verify import Verdict
 
 Tensors = dict[str, "NDArray[np.float32]"]
 
@@ -212,17 +210,31 @@ def _bound(facts: OccamFacts, message: Message, setting: Setting) -> RiskBound:
     return occam_binomial(facts)
 
 
+_GUESS_EXAMPLES = 2000
+
+
+def guess(message: Message, setting: Setting) -> float:
+    """What the bound would be if the first examples were typical: for choosing among messages, no bound."""
+    bits, _ = message.encode()
+    counted = setting.counted
+    part = counted.select(range(min(counted.n, _GUESS_EXAMPLES)), role=counted.role)
+    errors = count_errors(decoded_network(bits, setting), part.on("cpu")).errors
+    facts = OccamFacts(
+        errors=errors * counted.n // part.n, n=counted.n, code_bits=bits.length, delta=setting.delta
+    )
+    value = occam_kl(facts).value
+    return value + 1e-9 * errors if value < 1.0 else 1.0 + errors / part.n + bits.length / counted.n
+
+
 def decoded_network(bits: Bits, setting: Setting) -> nn.Module:
     """The network g that the bits decode to, in evaluation mode."""
-    sample, module = setting.sample, setting.module
-    shapes = None if module is None else {name: tuple(t.shape) for name, t in module.state_dict().items()}
-    decoded = decode(bits, input_shape=sample.input_shape, classes=sample.classes, factory=shapes)
-    weights = decoded.weights(None if setting.base is None else setting.base[1])
-    tensors = {name: torch.from_numpy(value) for name, value in weights.items()}
-    if decoded.chain is not None:
-        return decoded.chain.build(tensors)
-    assert module is not None  # decode refuses a factory without its shapes
-    return with_weights(module, tensors)
+    return decoded_module(
+        bits,
+        input_shape=setting.sample.input_shape,
+        classes=setting.sample.classes,
+        module=setting.module,
+        base=None if setting.base is None else setting.base[1],
+    )
 
 
 def issue(assessed: Assessed, setting: Setting) -> Certificate:
@@ -258,29 +270,21 @@ def issue(assessed: Assessed, setting: Setting) -> Certificate:
         made_by={"codebound": __version__, "date": datetime.date.today().isoformat()},
         message=bits,
     )
-    verdict = verified(certificate, setting)
+    statement = setting.statement
+    verdict = verify(
+        certificate,
+        setting.sample,
+        module=setting.module,
+        base=None if setting.base is None else setting.base[1],
+        unlabelled=statement.unlabelled if isinstance(statement, ByDisagreement) else None,
+        original=statement.original.tensors if isinstance(statement, OnDomain | ByDisagreement) else None,
+    )
     if not verdict.is_accepted:
         raise CertificateError(
             "the independent verifier refuses this certificate, so it was not issued:\n  "
             + "\n  ".join(verdict.reasons)
         )
     return certificate
-
-
-def verified(certificate: Certificate, setting: Setting) -> Verdict:
-    """The verdict of the independent verifier, run on the bytes of the certificate."""
-    statement, module = setting.statement, setting.module
-    original = statement.original.tensors if isinstance(statement, OnDomain | ByDisagreement) else None
-    unlabelled = statement.unlabelled.x if isinstance(statement, ByDisagreement) else None
-    return verify(
-        certificate.to_bytes(),
-        setting.sample.x,
-        setting.sample.y,
-        factory=None if module is None else lambda: with_weights(module, module.state_dict()),
-        base=None if setting.base is None else setting.base[1],
-        unlabelled=unlabelled,
-        subject_weights=original,
-    )
 
 
 def _extra(assessed: Assessed, setting: Setting) -> dict[str, object]:

@@ -24,10 +24,12 @@ from codebound.certificate.build import (
     issue,
     prior_and_rest,
 )
+from codebound.certificate.deliver import message_state
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate, Factory
 from codebound.certificate.search import METHODS, Effort, Search, Subject, run
-from codebound.errors import CertificateError, ModelError, UnsupportedLayerError, UsageError
+from codebound.data import cross_duplicates
+from codebound.errors import CertificateError, DataError, ModelError, UnsupportedLayerError, UsageError
 from codebound.facts import HoldoutFacts, check_delta
 from codebound.nets.chain import Chain, chain_of
 from codebound.nets.rebuild import with_weights
@@ -35,8 +37,11 @@ from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
 from codebound.train import Cosine, TrainConfig, fit
+from codebound.train.device import resolve_device
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
@@ -58,6 +63,7 @@ class Certification:
         original_errors: Training errors of f, counted in the same way.
         base: Tensors of the base that a split trained; the verifier needs them.
         original: Tensors of f, where the certificate is about f; the verifier needs them.
+        copies: Test inputs that also occur in the sample, where a test sample was given.
         tried: Messages that were assessed.
         seconds: Time the search took.
     """
@@ -69,8 +75,16 @@ class Certification:
     original_errors: int
     base: dict[str, NDArray[np.float32]] | None
     original: dict[str, NDArray[np.float32]] | None
+    copies: int | None
     tried: int
     seconds: float
+
+    def __str__(self) -> str:
+        return str(self.certificate)
+
+    def save(self, path: Path | str) -> Path:
+        """Writes the certificate."""
+        return self.certificate.save(path)
 
 
 def certify(
@@ -86,6 +100,7 @@ def certify(
     prior_tenths: int | None = None,
     factory: str = "",
     seed: int = 0,
+    device: str = "cpu",
     progress: Progress = silent,
 ) -> Certification:
     """Compresses a network and bounds its error on new data by the length of the message.
@@ -104,6 +119,7 @@ def certify(
         prior_tenths: Tenths of the sample that a base is trained on; errors count on the rest (C-10).
         factory: ``package.module:factory`` of the model, needed where it is no chain of known layers.
         seed: Seed of the search; free, because no decoder needs it.
+        device: Where pruned networks are trained; errors are always counted on the CPU, in float64.
         progress: Told how far the search is.
 
     Raises:
@@ -124,6 +140,16 @@ def certify(
         raise UsageError(f"unknown effort {effort!r}. Known: {', '.join(EFFORTS)}.")
     if sum(option is not None for option in (unlabelled, input_range, prior_tenths)) > 1:
         raise UsageError("choose one of --unlabelled, --input-range and --prior-fraction.")
+    for name, other in (("test", test_set), ("unlabelled", unlabelled)):
+        if other is not None and other.input_shape != sample.input_shape:
+            raise DataError(
+                f"the {name} inputs have the shape {other.input_shape}; "
+                f"those of the sample have {sample.input_shape}."
+            )
+    if test_set is not None and test_set.y.max() >= sample.classes:
+        raise DataError(
+            f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
+        )
     start = time.perf_counter()
     module = model.model if isinstance(model, Network) else model
     wrap(module, strict=True)
@@ -144,7 +170,7 @@ def certify(
         module=None if architecture is None else module,
         base=None if base is None else ("trained on the prior part of the sample", base),
     )
-    search = Search(setting, subject, effort, seed=seed, progress=progress)
+    search = Search(setting, subject, effort, seed=seed, device=resolve_device(device), progress=progress)
     best = run(search, method)
     certificate = issue(best, setting)
     test_errors, fresh = None, None
@@ -161,6 +187,7 @@ def certify(
         original_errors=original_errors,
         base=base,
         original=_arrays(subject.tensors) if certificate.claim.subject == "f" else None,
+        copies=None if test_set is None else cross_duplicates(sample, test_set).count,
         tried=search.tried,
         seconds=time.perf_counter() - start,
     )
@@ -177,19 +204,8 @@ def _subject(module: nn.Module, sample: Dataset, factory: str) -> tuple[Subject,
                 "  Give the network as package.module:factory: the architecture is then a helper, named by "
                 "its hash."
             ) from error
-        return Subject(None, _state(module)), Factory(factory, graph_sha256(module))
+        return Subject(None, message_state(module)), Factory(factory, graph_sha256(module))
     return Subject(chain, tensors), None
-
-
-def _state(module: nn.Module) -> dict[str, Tensor]:
-    state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-    integers = [name for name, tensor in state.items() if not tensor.is_floating_point()]
-    if integers:
-        raise CertificateError(
-            f"these tensors are not floating point and have no code: {', '.join(integers[:8])}. "
-            "Fold batch norms, or leave such buffers out of the state."
-        )
-    return state
 
 
 def _twin(module: nn.Module, subject: Subject) -> nn.Module:

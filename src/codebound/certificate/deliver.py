@@ -1,16 +1,18 @@
-"""Delivery: the guarantee is about g, so g is handed over."""
+"""Delivery: the guarantee is about g, so g is handed over, and anybody can have it checked."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from codebound.certificate.file import Certificate
 from codebound.certificate.message import decode as decode_message
 from codebound.certificate.tensors import tensors_sha256
 from codebound.errors import CertificateError
 from codebound.nets.rebuild import with_weights
+from codebound_verify import verify as independent_verify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-    from torch import nn
+    from torch import Tensor, nn
+
+    from codebound.coding import Bits
+    from codebound.data.dataset import Dataset
+    from codebound_verify import Verdict
 
 
 def decode(
@@ -43,15 +49,76 @@ def decode(
             raise CertificateError(f"the message codes differences: give --base, {helper.base.name}.")
         if tensors_sha256(base) != helper.base.sha256:
             raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
-    shapes = None if module is None else {name: tuple(t.shape) for name, t in module.state_dict().items()}
-    message = decode_message(
+    return decoded_module(
         certificate.message,
         input_shape=helper.input_shape,
         classes=certificate.facts.classes,
-        factory=shapes,
+        module=module,
+        base=base,
     )
+
+
+def verify(
+    source: Certificate | Path | str,
+    sample: Dataset,
+    *,
+    module: nn.Module | None = None,
+    base: Mapping[str, NDArray[np.float32]] | None = None,
+    unlabelled: Dataset | None = None,
+    original: Mapping[str, NDArray[np.float32]] | None = None,
+) -> Verdict:
+    """What the independent verifier says of a certificate; it shares no code with this package.
+
+    Args:
+        source: A certificate or its file.
+        sample: The sample it was made with.
+        module: What the factory returns, where the architecture is a helper.
+        base: The tensors of the base, where the message codes differences.
+        unlabelled: The unlabelled inputs of a C-12b certificate.
+        original: The tensors of f, for C-12a and C-12b.
+    """
+    return independent_verify(
+        source.to_bytes() if isinstance(source, Certificate) else source,
+        sample.x,
+        sample.y,
+        factory=None if module is None else lambda: with_weights(module, module.state_dict()),
+        base=base,
+        unlabelled=None if unlabelled is None else unlabelled.x,
+        subject_weights=original,
+    )
+
+
+def decoded_module(
+    bits: Bits,
+    *,
+    input_shape: tuple[int, ...],
+    classes: int,
+    module: nn.Module | None,
+    base: Mapping[str, NDArray[np.float32]] | None,
+) -> nn.Module:
+    """The network that a message decodes to, given what the decoder knows beforehand."""
+    state = None if module is None else message_state(module)
+    shapes = None if state is None else {name: tuple(tensor.shape) for name, tensor in state.items()}
+    message = decode_message(bits, input_shape=input_shape, classes=classes, factory=shapes)
     tensors = {name: torch.from_numpy(value) for name, value in message.weights(base).items()}
     if message.chain is not None:
         return message.chain.build(tensors)
-    assert module is not None
-    return with_weights(module, tensors)
+    assert module is not None  # decode_message refuses a factory without its shapes
+    return with_weights(module, {**module.state_dict(), **tensors})
+
+
+def message_state(module: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a factory's module that a message carries (docs/format.md, section 5.2)."""
+    counters = {
+        f"{name}.num_batches_tracked".lstrip(".")
+        for name, part in module.named_modules()
+        if isinstance(part, _BatchNorm)
+    }
+    state = {name: tensor for name, tensor in module.state_dict().items() if name not in counters}
+    integers = [name for name, tensor in state.items() if not tensor.is_floating_point()]
+    if integers:
+        raise CertificateError(
+            f"these tensors are not floating point and have no code: {', '.join(integers[:8])}. "
+            "Leave such buffers out of the state."
+        )
+    return state

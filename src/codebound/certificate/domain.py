@@ -85,6 +85,10 @@ def _norm(operation: Linear | Conv, weight: NDArray[np.float64], shape: tuple[in
     tensor = torch.from_numpy(weight)
     if isinstance(operation, Linear):
         return float(torch.linalg.matrix_norm(tensor, ord=2)) * _ABOVE
-    sides = [side + 2 * operation.padding for side in shape[1:]]
-    symbol = torch.fft.fft2(tensor, s=sides).permute(2, 3, 0, 1).flatten(0, 1)
-    return float(torch.linalg.matrix_norm(symbol, ord=2).max()) * _ABOVE
+    height, width = (side + 2 * operation.padding for side in shape[1:])
+    rows = torch.fft.fft(tensor, n=height, dim=2).permute(2, 0, 1, 3)
+    largest = 0.0
+    for row in rows[: height // 2 + 1]:  # a real filter has equal norms at (u, v) and (-u, -v)
+        symbols = torch.fft.fft(row, n=width, dim=2).permute(2, 0, 1)
+        largest = max(largest, float(torch.linalg.matrix_norm(symbols, ord=2).max()))
+    return largest * _ABOVE

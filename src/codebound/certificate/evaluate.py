@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-4
 """Share of the largest absolute logit that a margin must exceed; the verifier uses half of it."""
 _COMPARED_EXAMPLES = 4096
+_LARGEST_CHUNK = 2048
+_CHUNK_NUMBERS = 1 << 18  # in the inputs of a chunk: convolutions hold some hundred times as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,19 @@ def count_errors(
     sample: DeviceData,
     *,
     theta: float = 0.0,
-    chunk_size: int = 2048,
+    chunk_size: int = 0,
     progress: Progress = silent,
 ) -> Count:
-    """Counts the examples whose float64 margin is at most ``theta`` plus the tolerance."""
+    """Counts the examples whose float64 margin is at most ``theta`` plus the tolerance.
+
+    Args:
+        network: Evaluated in float64 and, on the first examples, in float32; float32 when this returns.
+        sample: The examples, on the device of the network.
+        theta: Margin to exceed.
+        chunk_size: Examples at a time; 0 for as many as fit into a few hundred megabytes.
+        progress: Told the examples done.
+    """
+    chunk_size = chunk_size or _chunk_size(sample)
     double = network.double()
     errors, done = 0, 0
     for x, y in sample.chunks(chunk_size, torch.float64):
@@ -53,6 +65,10 @@ def count_errors(
         progress(done, sample.n)
     deviation = _float32_deviation(network, sample, chunk_size)
     return Count(errors, deviation)
+
+
+def _chunk_size(sample: DeviceData) -> int:
+    return max(1, min(_LARGEST_CHUNK, _CHUNK_NUMBERS * sample.n // sample.x.numel()))
 
 
 def _is_error(logits: Tensor, labels: Tensor, theta: float) -> Tensor:
@@ -67,7 +83,8 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
     ):
         exact = network.double()(wide)
         difference = (network.float()(narrow).double() - exact).abs().amax(dim=1)
-        worst = max(worst, float((difference / exact.abs().amax(dim=1).clamp(min=1e-300)).max()))
+        share = difference / exact.abs().amax(dim=1).clamp(min=1e-300)
+        worst = max(worst, float(share.nan_to_num(nan=math.inf, posinf=math.inf).max()))
         done += len(exact)
         if done >= _COMPARED_EXAMPLES:
             break
@@ -76,11 +93,11 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
 
 @torch.no_grad()
 def count_disagreements(
-    first: nn.Module, second: nn.Module, sample: DeviceData, *, chunk_size: int = 2048
+    first: nn.Module, second: nn.Module, sample: DeviceData, *, chunk_size: int = 0
 ) -> int:
     """Inputs on which two networks predict differently, or either of them is ambiguous."""
     total = 0
-    for x, _ in sample.chunks(chunk_size, torch.float64):
+    for x, _ in sample.chunks(chunk_size or _chunk_size(sample), torch.float64):
         (a, is_sound_a), (b, is_sound_b) = (_prediction(network.double()(x)) for network in (first, second))
         total += int((~(is_sound_a & is_sound_b & (a == b))).sum())
     return total

@@ -6,19 +6,20 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from codebound.bounds.certified import percent
 from codebound.coding import Bits
-from codebound.data.dataset import Scaling
+from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.errors import CodeboundError, FormatError
 
 MAGIC = b"CBOUND\x00\x01"
 MAX_HEADER = 1 << 16
 MAX_CODE_BITS = 1 << 32
 _HASH_BYTES = 32
+_SUBJECTS = {"g": "the decoded network g", "f": "the original network f"}
 
 T = TypeVar("T")
 
@@ -90,7 +91,7 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """The claim as a sentence."""
-        who = {"g": "the decoded network g", "f": "the original network f"}[self.claim.subject]
+        who = _SUBJECTS[self.claim.subject]
         claim = (
             f"With probability at least 1 - {self.claim.delta!r} over the draw of the sample, "
             f"{who} errs on at most {percent(self.claim.bound)} of new data."
@@ -169,29 +170,36 @@ def _parse(content: bytes) -> Certificate:
     record = json.loads(header.decode("ascii"))
     if _canonical(record) != header:
         raise FormatError("its header is not in canonical form.")
-    facts = _record(CertificateFacts, record["facts"])
-    message = Bits(content[start + size : -_HASH_BYTES], facts.code_bits)
-    helper = _record(Helper, record["helper"])
-    scaling = _record(Scaling, helper.scaling)
-    return Certificate(
-        claim=_record(Claim, record["claim"]),
-        facts=facts,
-        helper=Helper(
-            input_shape=tuple(int(size) for size in helper.input_shape),
-            scaling=Scaling(scaling.divisor, tuple(scaling.mean), tuple(scaling.std)),
-            architecture=helper.architecture and _record(Factory, helper.architecture),
-            base=helper.base and _record(Base, helper.base),
-        ),
-        ledger=tuple((str(part), int(bits)) for part, bits in record["ledger"]),
-        declarations=tuple(str(line) for line in record["declarations"]),
-        made_by={str(key): str(value) for key, value in record["made_by"].items()},
-        message=message,
-    )
+    message = Bits(content[start + size : -_HASH_BYTES], record["facts"]["code_bits"])
+    certificate = _record(Certificate, {**record, "message": message})
+    if certificate.claim.subject not in _SUBJECTS:
+        raise FormatError(f"its subject is {certificate.claim.subject!r}.")
+    if min(certificate.helper.input_shape, default=0) < 1:
+        raise FormatError(f"its inputs have the shape {certificate.helper.input_shape}.")
+    return certificate
 
 
-def _record(kind: type[T], value: Any) -> T:
-    """A record from an object that has exactly its fields."""
-    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    if not isinstance(value, dict) or set(value) != names:
-        raise FormatError(f"its {kind.__name__} must have the fields {', '.join(sorted(names))}.")
-    return kind(**value)
+def _record(kind: type[T], value: object) -> T:
+    """A record from an object that has exactly its fields, each of its type."""
+    hints = get_type_hints(kind)
+    if not isinstance(value, dict) or set(value) != set(hints):
+        raise FormatError(f"its {kind.__name__} must have the fields {', '.join(sorted(hints))}.")
+    return kind(**{name: _typed(value[name], hint, name) for name, hint in hints.items()})
+
+
+def _typed(value: Any, hint: Any, name: str) -> Any:
+    """A value of a header as what its field expects; JSON has no tuples and no records."""
+    expected = get_args(hint)
+    if is_dataclass(hint) and isinstance(hint, type) and not isinstance(value, hint):
+        return _record(hint, value)
+    if type(None) in expected:
+        return None if value is None else _typed(value, expected[0], name)
+    if get_origin(hint) is tuple and isinstance(value, list):
+        each = expected[:1] * len(value) if expected[-1] is ... else expected
+        if len(each) == len(value):
+            return tuple(map(_typed, value, each, [name] * len(value)))
+    elif get_origin(hint) is dict and isinstance(value, dict):
+        return {key: _typed(item, expected[1], name) for key, item in value.items()}
+    elif hint is Any or type(value) is hint or (hint is float and type(value) is int):
+        return value
+    raise FormatError(f"its {name} has the wrong type: {value!r:.60}.")

@@ -5,6 +5,7 @@ One description serves both directions: a writer codes what it is given, a reade
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ from codebound.nets.chain import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -45,6 +46,11 @@ METHOD = 1
 MAX_OPERATIONS = 256
 MAX_SIZE = 1 << 16
 MAX_THETA_INDEX = 8000
+MAX_ELEMENTS = 1 << 26
+MAX_RESULT = 1 << 22
+MAX_PATCHES = 1 << 25
+MAX_WORK = 1 << 30
+_POOL_WORK = 16
 
 Ledger = tuple[tuple[str, int], ...]
 Shapes = dict[str, tuple[int, ...]]
@@ -99,7 +105,9 @@ class Message:
         else:
             gamma(writer, 1)
             _code_chain(writer, self.chain.operations, classes=self.chain.classes)
+            _require_modest(writer, self.chain)
         enter("architecture")
+        _require_few(writer, (code.shape for code in self.codes.values()))
         for name, code in self.codes.items():
             write_tensor(writer, code)
             enter(name)
@@ -141,6 +149,7 @@ def decode(
             chain = Chain(input_shape, _code_chain(reader, (), classes=classes))
         except ModelError as error:
             raise FormatError(f"the message describes no network: {error}") from error
+        _require_modest(reader, chain)
         shapes = chain.tensor_shapes()
     elif kind == 2 and factory is not None:
         chain, shapes = None, factory
@@ -150,6 +159,7 @@ def decode(
             if kind == 2
             else f"architecture {kind} is unknown."
         )
+    _require_few(reader, shapes.values())
     codes = [read_tensor(reader, shape) for shape in shapes.values()]
     complete, end = read_blocks(bits, reader.finish(), codes)
     if end != bits.length:
@@ -179,6 +189,41 @@ def _code_chain(
         _code_operation(coder, operation, last_out=classes if position == count - 1 else 0)
         for position, operation in enumerate(given)
     )
+
+
+def _require_few(coder: AbstractCoder, shapes: Iterable[tuple[int, ...]]) -> None:
+    elements = sum(map(math.prod, shapes))
+    coder.require(
+        elements <= MAX_ELEMENTS, f"a network has at most {MAX_ELEMENTS:,} elements. Got {elements:,}."
+    )
+
+
+def _require_modest(coder: AbstractCoder, chain: Chain) -> None:
+    """A tiny file must not ask for huge work: the limits of docs/format.md, section 5.1."""
+    shapes = (*chain.input_shapes(), (chain.classes,))
+    largest, patches, work = 0, 0, 0
+    for operation, seen, made in zip(chain.operations, shapes[:-1], shapes[1:], strict=True):
+        if isinstance(operation, Linear):
+            work += operation.out * math.prod(seen)
+            continue
+        largest = max(largest, math.prod(made))
+        if isinstance(operation, Conv):
+            times, taps = 1, seen[0] * operation.kernel**2
+            padded = seen[0] * math.prod(side + 2 * operation.padding for side in seen[1:])
+            largest = max(largest, padded)
+        elif isinstance(operation, Residual):
+            times, taps = 2, 9 * max(seen[0], operation.out)
+        else:
+            work += _POOL_WORK * math.prod(seen)
+            continue
+        size = taps * math.prod(made[1:])
+        patches, work = max(patches, size), work + times * operation.out * size
+    for what, found, most in (
+        ("numbers in a result", largest, MAX_RESULT),
+        ("numbers in the patches of a convolution", patches, MAX_PATCHES),
+        ("multiplications", work, MAX_WORK),
+    ):
+        coder.require(found <= most, f"one example takes {found:,} {what}; at most {most:,} are allowed.")
 
 
 _IDS: dict[type[Operation], int] = {

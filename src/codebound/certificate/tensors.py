@@ -18,11 +18,10 @@ def tensors_sha256(tensors: Mapping[str, NDArray[np.float32]]) -> str:
 
     Example:
         >>> tensors_sha256({"a": np.zeros((2, 3), np.float32)})[:8]
-        '79b44c6e'
+        '205d4964'
     """
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        value = np.ascontiguousarray(tensors[name], dtype="<f4")
-        digest.update(f"{name}|{','.join(map(str, value.shape))}|".encode())
-        digest.update(value.tobytes())
+        digest.update(f"{name}|{','.join(map(str, tensors[name].shape))}|".encode())
+        digest.update(np.ascontiguousarray(tensors[name], dtype="<f4").tobytes())
     return digest.hexdigest()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,11 +82,10 @@ def certify(
     from codebound.nets import ZOO, load_model
 
     sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
-    folder = new_folder(out)
     network = load_model(model, input_shape=sample.input_shape, classes=sample.classes, weights=weights)
     is_zoo = model.partition(":")[0] in ZOO
     fresh = None if unlabelled is None else load_dataset(unlabelled, role="unlabelled", folder=data_folder)
-    with progress_bar("certify", quiet=quiet) as progress:
+    with new_folder(out) as folder, progress_bar("certify", quiet=quiet) as progress:
         found = run(
             network,
             sample,
@@ -119,7 +120,9 @@ def certify(
             "prior_fraction": prior_fraction,
             "seed": seed,
         },
-        extra_arguments=_verifier_arguments(model if not is_zoo else None, unlabelled),
+        extra_arguments=_verifier_arguments(
+            folder, factory=None if is_zoo else model, unlabelled=fresh, data_folder=data_folder
+        ),
     )
     print_result(place, output, quiet=quiet)
 
@@ -150,8 +153,18 @@ def _tenths(fraction: float) -> int:
     return tenths
 
 
-def new_folder(out: Path | None) -> Path:
-    """A folder that did not exist before."""
+@contextmanager
+def new_folder(out: Path | None) -> Iterator[Path]:
+    """A folder that did not exist before, and does not if what follows fails."""
+    folder = _made(out)
+    try:
+        yield folder
+    except BaseException:
+        folder.rmdir()
+        raise
+
+
+def _made(out: Path | None) -> Path:
     numbered = (Path("runs") / f"certify-{number}" for number in range(1, 10_000))
     for folder in [out] if out is not None else numbered:
         try:
@@ -164,9 +177,26 @@ def new_folder(out: Path | None) -> Path:
     raise UsageError(f"{out} exists already; results are never overwritten. Choose another --out.")
 
 
-def _verifier_arguments(factory: str | None, unlabelled: str | None) -> list[str]:
-    arguments = [] if factory is None else ["--model", factory]
-    return arguments if unlabelled is None else [*arguments, "--unlabelled", unlabelled]
+def _verifier_arguments(
+    folder: Path, *, factory: str | None, unlabelled: Dataset | None, data_folder: Path | None
+) -> list[str]:
+    """What the verifier has to be given beside the sample."""
+    import numpy as np
+
+    arguments = [] if data_folder is None else ["--data-folder", str(data_folder)]
+    if factory is not None:
+        arguments += ["--model", factory]
+    if unlabelled is not None:
+        np.savez_compressed(folder / "unlabelled.npz", x=unlabelled.x)
+        arguments += ["--unlabelled", str(folder / "unlabelled.npz")]
+    return arguments
+
+
+def _is_known_to_verifier(data: str) -> bool:
+    """Whether the verifier finds the sample by itself; image folders and factories it does not read."""
+    from codebound_verify.data import NAMES
+
+    return data in NAMES or data.endswith(".npz")
 
 
 @dataclass(frozen=True)
@@ -209,7 +239,7 @@ def save_results(
         save_arrays(found.original, folder / "f.safetensors")
         arguments += ["--subject-weights", str(folder / "f.safetensors")]
     source = data
-    if is_part:
+    if is_part or not _is_known_to_verifier(data):
         source = str(folder / "sample.npz")
         np.savez_compressed(source, x=sample.x, y=sample.y)
     command = shlex.join(["codebound-verify", str(path), "--data", source, *arguments])
@@ -235,6 +265,7 @@ def save_results(
     if found.holdout is not None:
         result["holdout"] = found.holdout.value
         result["test_errors"] = found.test_errors
+        result["test_copies_in_sample"] = found.copies
     numbers = number_rows(
         certificate,
         original_errors=found.original_errors,
@@ -295,7 +326,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
             {
                 "what": "hold-out bound",
                 "value": percent(result["holdout"]),
-                "note": f"C-11, {result['test_errors']} errors on the held-out examples, for comparison",
+                "note": f"C-11, {result['test_errors']} errors on the held-out examples "
+                f"({result['test_copies_in_sample']} of them copies), for comparison",
             },
         )
     print_table(rows)

@@ -34,6 +34,8 @@ def decode(
 
     if out.exists():
         raise UsageError(f"{out} exists already. Choose another --out.")
+    if not out.parent.is_dir():
+        raise UsageError(f"the folder {out.parent} does not exist. Choose another --out.")
     certificate = Certificate.load(file)
     shape, classes = certificate.helper.input_shape, certificate.facts.classes
     module = None if model is None else load_model(model, input_shape=shape, classes=classes)

@@ -38,17 +38,17 @@ def demo(
         with progress_bar(f"fetch {data}", quiet=quiet) as progress:
             fetch(data, progress=progress)
         sample, test_set = load_samples(data, None, test=data, holdout=None)
-    folder = new_folder(out)
     model = _MODELS[data]
     network = load_model(model, input_shape=sample.input_shape, classes=sample.classes)
     if not quiet:
         held_out = test_set.n if test_set else 0
         note(f"Training {model} on {sample.n} examples of {data}; {held_out} are held out.")
-    with progress_bar("train", quiet=quiet) as progress:
-        config = TrainConfig(epochs=30 if data == "digits" else 3, learning_rate=0.003)
-        trained = fit(network, sample, config, progress=progress)
-    with progress_bar("certify", quiet=quiet) as progress:
-        found = certify(trained.model, sample, test_set=test_set, progress=progress)
+    with new_folder(out) as folder:
+        with progress_bar("train", quiet=quiet) as progress:
+            config = TrainConfig(epochs=100 if data == "digits" else 3, learning_rate=0.003)
+            trained = fit(network, sample, config, progress=progress)
+        with progress_bar("certify", quiet=quiet) as progress:
+            found = certify(trained.model, sample, test_set=test_set, progress=progress)
     saved = save_results(
         found,
         folder,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codebound.coding.arithmetic import AbstractCoder
     from codebound.coding.tensors import Shape
 
-MAX_SIZE = 1 << 28
+MAX_SIZE = 1 << 25
 
 
 def write_tensor(writer: Writer, code: AbstractTensorCode) -> None:
@@ -83,5 +83,5 @@ def _check_shape(coder: AbstractCoder, shape: Shape) -> None:
     elements = math.prod(shape)
     coder.require(
         min(shape, default=1) >= 1 and elements <= MAX_SIZE,
-        f"a tensor has 1 to 2^28 elements. Got shape {shape}.",
+        f"a tensor has 1 to 2^25 elements. Got shape {shape}.",
     )

@@ -1,1 +1,14 @@
-"""Compressors: from a trained network to few bits."""
+"""Compressors: from a trained network to few, small integers."""
+
+from codebound.compress.prune import PrunedTensor, PrunePlan, prune
+from codebound.compress.units import narrowed, rescaled, without_biases, without_dead_units
+
+__all__ = [
+    "PrunePlan",
+    "PrunedTensor",
+    "narrowed",
+    "prune",
+    "rescaled",
+    "without_biases",
+    "without_dead_units",
+]

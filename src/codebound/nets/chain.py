@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections import OrderedDict
@@ -154,7 +155,7 @@ def _output_shape(operation: Operation, shape: tuple[int, ...], position: int) -
     if isinstance(operation, GlobalAveragePool):
         return (channels, 1, 1)
     if isinstance(operation, Residual):
-        if (operation.out - channels) % 2 or operation.out < channels:
+        if operation.out < channels:
             raise ModelError(f"operation {position} ({operation}) cannot follow {channels} channels.")
         shrinks = operation.out != channels
         return (operation.out, *((side + 1) // 2 if shrinks else side for side in sides))
@@ -247,7 +248,28 @@ def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dic
     if not open_layer:
         raise UnsupportedLayerError("a chain ends with a linear layer and no ReLU behind it.")
     chain = Chain(tuple(input_shape), tuple(operations))
-    return chain, {name: tensors[name] for name in chain.tensor_shapes()}
+    for name, shape in chain.tensor_shapes().items():
+        if tuple(tensors[name].shape) != shape:
+            raise ModelError(
+                f"tensor {name} of the chain has shape {tuple(tensors[name].shape)}; on inputs of shape "
+                f"{tuple(input_shape)} it needs {shape}. A linear layer of a chain reads the flattened input."
+            )
+    ordered = {name: tensors[name] for name in chain.tensor_shapes()}
+    _check_same_function(folded, chain, ordered)
+    return chain, ordered
+
+
+@torch.no_grad()
+def _check_same_function(model: nn.Module, chain: Chain, tensors: Mapping[str, Tensor]) -> None:
+    """Subclasses, hooks and unread options can make a layer compute something else: two inputs tell."""
+    inputs = torch.randn(2, *chain.input_shape, generator=torch.Generator().manual_seed(0))
+    ours = chain.build({name: tensor.cpu().double() for name, tensor in tensors.items()})(inputs.double())
+    theirs = copy.deepcopy(model).cpu().double()(inputs.double())
+    if theirs.shape != ours.shape or not torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9, equal_nan=True):
+        raise UnsupportedLayerError(
+            f"{type(model).__name__} computes something else than the chain of its layers "
+            f"({', '.join(str(row[0]) for row in chain.described())}), so a message cannot describe it."
+        )
 
 
 def _is_plain_flatten(module: nn.Module) -> bool:
@@ -259,7 +281,8 @@ def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
     if isinstance(model, nn.Sequential):
         return [
             (f"{name}.{inner}".rstrip("."), step)
-            for name, child in model.named_children()
+            for name, child in model._modules.items()  # named_children would skip what occurs twice
+            if child is not None
             for inner, step in (_steps(child) if isinstance(child, nn.Sequential) else [("", child)])
         ]
     steps = stages(wrap(model))
@@ -268,16 +291,15 @@ def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
             f"{type(model).__name__} is no chain of layers, so a message cannot describe its architecture."
         )
     found: list[tuple[str, nn.Module]] = []
-    for stage in steps.stages:
+    for stage, node in zip(steps.stages, steps.nodes, strict=True):
         if stage.kind.name in ("input", "shape", "flatten"):
             continue
-        try:
+        if node.op == "call_module":
             found.append((stage.name, model.get_submodule(stage.name)))
-        except AttributeError as error:
-            if re.fullmatch(r"relu(_\d+)?", stage.name):
-                found.append((stage.name, nn.ReLU()))
-                continue
-            raise UnsupportedLayerError(f"{stage.name}: a chain has no such operation.") from error
+        elif re.fullmatch(r"relu(_\d+)?", stage.name):
+            found.append((stage.name, nn.ReLU()))
+        else:
+            raise UnsupportedLayerError(f"{stage.name}: a chain has no such operation.")
     return found
 
 
@@ -290,7 +312,7 @@ def _operation(name: str, module: nn.Module) -> Operation:
         return GlobalAveragePool()
     if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
         kernel, stride = _square(module.kernel_size), _square(module.stride)
-        plain = not _square(module.padding) and not module.ceil_mode
+        plain = _square(module.padding) == 0 and not module.ceil_mode
         if kernel and kernel == stride and plain and getattr(module, "dilation", 1) == 1:
             return MaxPool(kernel) if isinstance(module, nn.MaxPool2d) else AveragePool(kernel)
     if isinstance(module, nn.Conv2d):

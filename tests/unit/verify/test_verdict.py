@@ -318,6 +318,14 @@ class Tied(nn.Module):
         return self.one(x.flatten(1))
 
 
+class Counting(nn.Linear):
+    """Has a buffer that no message can carry."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 3)
+        self.register_buffer("calls", torch.zeros(1, dtype=torch.int64))
+
+
 class Hidden(nn.Linear):
     def __init__(self):
         super().__init__(4, 3)
@@ -380,7 +388,7 @@ class TestFactory:
             (lambda: 7, "returned int"),
             (lambda: Stubborn(4, 3), "training mode"),
             (Hidden, "secret is not in the state dict"),
-            (lambda: nn.BatchNorm1d(4), "num_batches_tracked"),
+            (Counting, "calls in the state dict is no floating-point tensor"),
             (lambda: nn.BatchNorm1d(4, track_running_stats=False), "statistics of the batch"),
         ],
     )

@@ -1,0 +1,301 @@
+"""Mutation fuzzing of real certificates against the verifier and against codebound's own reader.
+
+    python tests/attack/fuzz_certificates.py --seconds 600 --seed 0 --out failing
+
+Hashes, lengths and the ledger's sum are repaired after a mutation, so that it reaches the decoder. A case
+fails if anything but a refusal is raised, if it takes longer or more memory than the limits, or if the two
+decoders disagree. Failing inputs are kept in ``--out``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import cbound_writer as writer
+import numpy as np
+
+LIMIT_MB = 1024
+CASE_SECONDS = 60
+N = 12  # examples: evaluating is not what is fuzzed
+
+
+def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
+    """True certificates of every mode and operation, with their samples."""
+    from codebound.certificate.build import Setting, assess, issue
+    from codebound.certificate.message import Message, Options
+    from codebound.coding import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
+    from codebound.coding.static import frequency_table
+    from codebound.data import Scaling, from_arrays
+    from codebound.nets.chain import AveragePool, Chain, Conv, GlobalAveragePool, Linear, MaxPool, Residual
+
+    stream = np.random.default_rng(0)
+
+    def levels(shape, limit=2):
+        return stream.integers(-limit, limit + 1, shape).astype(np.int32)
+
+    def code(shape, turn):
+        q = levels(shape)
+        table = frequency_table(np.bincount(q.ravel() + 2, minlength=5))
+        return (
+            Adaptive(q, -5, 2, row_flags=turn % 2, column_flags=turn // 2 % 2, kind=turn % 4, stride=2),
+            Zero(shape),
+            Dense(q, -3, 2),
+            Enumerative(q, 1, 2),
+            Codebook(np.abs(q), np.array([0.5, -0.25], np.float32)),
+            Raw(stream.normal(size=shape).astype(np.float32)),
+            Static(q, -8, 2, table=table, lanes_log2=turn % 3),
+        )[turn % 7]
+
+    chains = [
+        Chain((5,), (Linear(3, True),)),
+        Chain((5,), (Linear(4, False), Linear(4, True), Linear(3, False))),
+        Chain((2, 6, 5), (Conv(3, 3, 1, 1, True), MaxPool(2), Linear(4, True), Linear(3, True))),
+        Chain((1, 7, 7), (Conv(4, 3, 2, 0, False), Residual(4, True), GlobalAveragePool(), Linear(3, True))),
+        Chain((2, 5, 5), (Residual(5, False), Linear(3, True))),
+        Chain((3, 4, 4), (AveragePool(2), Conv(2, 1, 1, 1, True), Linear(3, False))),
+    ]
+    found = []
+    for chain in chains:
+        x = stream.integers(0, 256, (N, *chain.input_shape)).astype(np.uint8)
+        y = stream.integers(0, 3, N)
+        sample = from_arrays(x, y, name="noise", classes=3, scaling=Scaling(255.0))
+        setting = Setting(sample=sample, delta=0.05)
+        for start in range(7):
+            codes = {
+                name: code(shape, start + i) for i, (name, shape) in enumerate(chain.tensor_shapes().items())
+            }
+            certificate = issue(assess(Message(Options(), chain, codes), setting), setting)
+            found.append((certificate.to_bytes(), sample.x, sample.y))
+    return found
+
+
+def parts(data: bytes) -> tuple[dict, str]:
+    """Header and message bits of a true certificate."""
+    end = 12 + int.from_bytes(data[8:12], "little")
+    fields = json.loads(data[12:end])
+    bits = "".join(f"{byte:08b}" for byte in data[end:-32])[: fields["facts"]["code_bits"]]
+    return fields, bits
+
+
+def sealed(fields: dict, bits: str) -> bytes:
+    """A file with right hashes, a right length and a ledger with a right sum, where the fields allow that."""
+    message = writer.pack_bits(bits)
+    if isinstance(fields.get("facts"), dict):
+        fields["facts"]["message_sha256"] = hashlib.sha256(message).hexdigest()
+        fields["facts"]["code_bits"] = len(bits)
+        ledger = fields.get("ledger")
+        if isinstance(ledger, list) and ledger and isinstance(ledger[0], list) and len(ledger[0]) == 2:
+            rest = [entry[1] for entry in ledger[1:] if isinstance(entry, list) and len(entry) == 2]
+            if all(isinstance(each, int) for each in rest):
+                ledger[0][1] = max(0, len(bits) - sum(rest))
+    return writer.seal(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode(), message)
+
+
+INTERESTING = (0, 1, -1, 2, 3, 255, 256, 2**16, 2**16 + 1, 2**24, 2**31, 2**32, 2**53, 10**40, 0.0, -0.0, 1.0,
+               0.5, 1e-300, 1e300, 1.5, True, False, None, "", "g", "f", "C-2", "C-10", "C-12a", "C-12b",
+               "x" * 500, "0" * 64, [], {}, [1], [[]], [1, 2, 3], {"a": 1})  # fmt: skip
+
+
+def mutated_header(fields: dict, choice: random.Random) -> None:
+    """One field, anywhere, becomes something else."""
+    node = fields
+    while True:
+        key = choice.choice(sorted(node)) if isinstance(node, dict) else choice.randrange(len(node))
+        child = node[key]
+        if isinstance(child, dict | list) and child and choice.random() < 0.8:
+            node = child
+            continue
+        kind = choice.random()
+        if kind < 0.15 and isinstance(node, dict):
+            del node[key]
+        elif kind < 0.25 and isinstance(node, dict):
+            node[choice.choice(("n", "errors", "extra", "x", "base"))] = choice.choice(INTERESTING)
+        elif kind < 0.5 and isinstance(child, int | float) and not isinstance(child, bool):
+            node[key] = child + choice.choice((1, -1, 0.5, 1e-9, -1e-9, child, -child))
+        else:
+            node[key] = choice.choice(INTERESTING)
+        return
+
+
+def mutated_bits(bits: str, others: list[str], choice: random.Random) -> str:
+    """Flips, insertions, deletions, splices with another message, random tails."""
+    for _ in range(choice.choice((1, 1, 1, 2, 4))):
+        at = choice.randrange(len(bits) + 1)
+        kind = choice.random()
+        if kind < 0.45 and at < len(bits):
+            bits = bits[:at] + str(1 - int(bits[at])) + bits[at + 1 :]
+        elif kind < 0.6:
+            bits = bits[:at] + "".join(choice.choices("01", k=choice.choice((1, 2, 8, 40)))) + bits[at:]
+        elif kind < 0.75:
+            bits = bits[:at] + bits[at + choice.choice((1, 2, 8, 40)) :]
+        elif kind < 0.9:
+            other = choice.choice(others)
+            bits = bits[:at] + other[choice.randrange(len(other) + 1) :]
+        else:
+            bits = bits[:at] + "".join(choice.choices("01", k=choice.randrange(400)))
+    return bits
+
+
+def random_message(choice: random.Random) -> str:
+    """A message that is well-formed as long as chance allows, with sizes up to their limits."""
+    coder = writer.Coder()
+    coder.gamma(1)
+    for _ in range(3):
+        coder.bit(choice.random() < 0.02)
+    coder.gamma(1)
+    count = choice.choice((1, 2, 3, 4, 8, 60, 255, 256))
+    coder.gamma(count)
+    for position in range(count):
+        kind = choice.choice((1, 1, 2, 2, 3, 4, 5, 6)) if position < count - 1 else 1
+        coder.gamma(kind)
+        size = choice.choice((1, 1, 2, 3, 7, 64, 500, 2**12, 2**15, 2**16))
+        if kind == 1 and position < count - 1:
+            coder.gamma(size)
+        elif kind == 2:
+            for each in (
+                size,
+                choice.choice((1, 2, 3, 9)),
+                choice.choice((1, 2)),
+                choice.choice((1, 2, 900)),
+            ):
+                coder.gamma(each)
+        elif kind in (3, 4):
+            coder.gamma(choice.choice((1, 1, 2, 3)))
+        elif kind == 6:
+            coder.gamma(size)
+        if kind in (1, 2, 6):
+            coder.bit(choice.random() < 0.3)
+    for _ in range(count):
+        coder.gamma(choice.choice((2, 2, 2, 2, 1, 3, 4, 5, 7)))
+    return coder.end() + "".join(choice.choices("01", k=choice.randrange(300)))
+
+
+def mutant(seeds: list, choice: random.Random) -> tuple[bytes, np.ndarray, np.ndarray]:
+    data, x, y = choice.choice(seeds)
+    fields, bits = parts(data)
+    kind = choice.random()
+    if kind < 0.05:
+        raw = bytearray(data)
+        for _ in range(choice.choice((1, 2, 8))):
+            raw[choice.randrange(len(raw))] = choice.randrange(256)
+        if choice.random() < 0.5:
+            raw[-32:] = hashlib.sha256(bytes(raw[:-32])).digest()
+        return bytes(raw), x, y
+    if kind < 0.25:
+        for _ in range(choice.choice((1, 1, 2))):
+            mutated_header(fields, choice)
+        if not isinstance(fields, dict):
+            fields = {}
+        return sealed(fields, bits), x, y
+    if kind < 0.85:
+        others = [parts(other[0])[1] for other in choice.sample(seeds, 3)]
+        return sealed(fields, mutated_bits(bits, others, choice)), x, y
+    return sealed(fields, random_message(choice)), x, y
+
+
+class Hang(BaseException):
+    """A case took too long."""
+
+
+def on_alarm(signum, frame) -> None:
+    raise Hang
+
+
+def judged(data: bytes, x: np.ndarray, y: np.ndarray) -> str:
+    """What became of a case: a word if all is well, a sentence with a space if not."""
+    from codebound.certificate import Certificate, decode
+    from codebound.errors import CodeboundError
+    from codebound_verify import Refused, decode_network, verify
+
+    verdict = verify(data, x, y)
+    theirs = ours = None
+    try:
+        _, theirs = decode_network(data)
+    except Refused as refused:
+        reason = str(refused)
+    with contextlib.suppress(CodeboundError):
+        ours = decode(Certificate.from_bytes(data)).state_dict()
+    if theirs is not None and ours is None:
+        return "only the verifier decodes it"
+    if theirs is None and ours is not None and reason.startswith(("Chain:", "Message:")):
+        return "" if "right exactly when" in reason else f"only codebound decodes it: {reason}"
+    if theirs is not None and any(theirs[name].tobytes() != ours[name].numpy().tobytes() for name in theirs):
+        return "the decoders give different weights"
+    if verdict.is_accepted:
+        return "accepted"
+    return "decoded" if theirs is not None else "refused"
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def fuzz(seconds: float, seed: int, out: Path) -> dict:
+    """Runs cases for some time; returns counts and what failed."""
+    import torch
+
+    torch.set_num_threads(1)
+    seeds = corpus()
+    for data, x, y in seeds:
+        assert judged(data, x, y) == "accepted"
+    virtual = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (virtual + (LIMIT_MB << 20),) * 2)
+    signal.signal(signal.SIGALRM, on_alarm)
+    choice, start = random.Random(seed), time.monotonic()
+    found = {"cases": 0, "accepted": 0, "decoded": 0, "refused": 0, "failures": [], "slowest_s": 0.0}
+    found["baseline_mb"] = round(peak_mb())
+    while time.monotonic() - start < seconds:
+        data, x, y = mutant(seeds, choice)
+        found["cases"] += 1
+        begin = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, CASE_SECONDS)
+        try:
+            outcome = judged(data, x, y)
+        except Hang:
+            outcome = f"took more than {CASE_SECONDS} seconds"
+        except BaseException as error:
+            outcome = f"raised {type(error).__name__}: {error}"
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        found["slowest_s"] = max(found["slowest_s"], round(time.monotonic() - begin, 2))
+        if peak_mb() > LIMIT_MB and not found.get("above_limit"):
+            outcome, found["above_limit"] = f"took {peak_mb():.0f} MB", True
+        if outcome in found:
+            found[outcome] += 1
+        elif outcome:
+            out.mkdir(parents=True, exist_ok=True)
+            name = hashlib.sha256(data).hexdigest()[:16]
+            (out / f"{name}.cbound").write_bytes(data)
+            np.savez(out / f"{name}.npz", x=x, y=y)
+            found["failures"].append([name, outcome])
+        if found["cases"] % 5000 == 0:
+            print(json.dumps({**found, "failures": len(found["failures"])}), file=sys.stderr, flush=True)
+    found["peak_mb"] = round(peak_mb())
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("failing"))
+    options = parser.parse_args()
+    found = fuzz(options.seconds, options.seed, options.out)
+    print(json.dumps(found, indent=2))
+    return 1 if found["failures"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

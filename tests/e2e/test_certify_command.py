@@ -1,0 +1,418 @@
+"""The command line from data to a verified certificate, and what it says when something is wrong."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from codebound.cli.main import main
+from codebound_verify.__main__ import main as verify_main
+
+KEYS = ("bound", "train_errors", "n", "code_bits", "delta", "vacuous", "verdict", "certificate")
+MODULE = """
+import torch
+from torch import nn
+import numpy as np
+
+class Skip(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.a, self.norm = nn.Linear(features, 4), nn.BatchNorm1d(4)
+        self.b, self.c = nn.Linear(4, classes), nn.Linear(features, classes)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.norm(self.a(x)))) + self.c(x)
+
+def skip():
+    return Skip(5, 3)
+
+def shaped(input_shape, classes):
+    return Skip(input_shape[0], classes)
+
+def narrow():
+    return nn.Sequential(nn.Linear(5, 2))
+
+def narrow_skip():
+    return Skip(5, 2)
+
+def broken():
+    raise RuntimeError("no network today")
+
+def data():
+    with np.load("sample.npz") as file:
+        return file["x"], file["y"]
+"""
+
+
+def clusters(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    stream = np.random.default_rng(seed)
+    y = stream.integers(3, size=n)
+    x = 2.0 * np.eye(5)[y] + 0.5 * stream.normal(size=(n, 5))
+    return x.clip(-2.0, 4.0).astype(np.float32), y
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A folder with data, a module of factories, and a trained linear classifier."""
+    folder = tmp_path_factory.mktemp("trained")
+    for name, n, seed in (("sample", 400, 0), ("test", 100, 1), ("fresh", 200, 2)):
+        x, y = clusters(n, seed)
+        np.savez(folder / f"{name}.npz", x=x, y=y)
+    np.savez(folder / "nolabels.npz", x=clusters(200, 3)[0])
+    np.savez(folder / "other.npz", x=np.zeros((3, 4), np.float32), y=np.array([0, 1, 2]))
+    np.savez(folder / "more.npz", x=clusters(8, 4)[0], y=np.arange(8))
+    (folder / "some_nets.py").write_text(MODULE)
+    command = [
+        "train",
+        "linear",
+        "--data",
+        "sample.npz",
+        "--epochs",
+        "20",
+        "--lr",
+        "0.05",
+        "--out",
+        "w",
+        "-q",
+    ]
+    start = "from codebound.cli.main import main; main()"
+    subprocess.run([sys.executable, "-c", start, *command, "--device", "cpu"], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def workspace(trained, monkeypatch, tmp_path):
+    """Commands run in the shared folder; what they write goes to a folder of the test."""
+    monkeypatch.chdir(trained)
+    yield tmp_path
+    sys.modules.pop("some_nets", None)
+
+
+@pytest.fixture
+def codebound(monkeypatch, capsys):
+    """Runs the command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["codebound", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capsys.readouterr()
+        return end.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def certified(workspace, codebound):
+    """Certifies the trained classifier; the folder and the printed record."""
+
+    def run(*arguments, model=("linear", "--weights", "w/model.safetensors"), effort="quick"):
+        out = workspace / "run"
+        code, text, err = codebound(
+            "certify", "--data", "sample.npz", "--model", *model, "--effort", effort, "--out", out,
+            "--format", "json", *arguments,
+        )  # fmt: skip
+        assert code == 0, err
+        return out, json.loads(text)
+
+    return run
+
+
+def verdict(capsys, *arguments) -> tuple[int, dict]:
+    code = verify_main([*map(str, arguments), "--format", "json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def printed_command(record: dict) -> list[str]:
+    program, *arguments = shlex.split(record["verify"])
+    assert program == "codebound-verify"
+    return arguments
+
+
+def test_certify_verify_decode_show(certified, codebound, capsys):
+    out, record = certified()
+    assert tuple(record)[: len(KEYS)] == KEYS
+    assert "holdout" not in record
+    assert record["verdict"] == "ACCEPT"
+    assert record["n"] == 400
+    assert record["delta"] == 0.05
+    assert record["vacuous"] is False
+    assert record["train_errors"] / 400 <= record["bound"] < 0.4
+    assert record["certificate"] == str(out / "certificate.cbound")
+    assert json.loads((out / "result.json").read_text()) == record
+    assert json.loads((out / "config.json").read_text())["effort"] == "quick"
+
+    code, found = verdict(capsys, *printed_command(record))
+    assert (code, found["verdict"], found["bound"], found["reasons"]) == (0, "ACCEPT", record["bound"], [])
+    assert codebound("verify", record["certificate"], "--data", "sample.npz")[0] == 0
+
+    code, text, err = codebound("decode", record["certificate"], "--out", out / "again.safetensors")
+    assert (code, text) == (0, "")
+    assert "errs on at most" in err
+    g, again = load_file(out / "g.safetensors"), load_file(out / "again.safetensors")
+    assert g.keys() == again.keys()
+    assert all(torch.equal(g[name], again[name]) for name in g)
+
+    code, text, err = codebound("show", record["certificate"])
+    assert code == 0
+    assert f"{record['code_bits']} bits" in text
+    assert "0.weight" in text
+    assert "scaled as" in err
+    code, text, _ = codebound("show", record["certificate"], "--format", "json")
+    shown = json.loads(text)
+    assert sum(bits for _, bits in shown["ledger"]) == record["code_bits"]
+    assert shown["claim"]["bound"] == record["bound"]
+    code, text, _ = codebound("show", record["certificate"], "--format", "csv")
+    assert text.splitlines()[0] == "part,bits"
+
+
+def test_the_decoded_network_is_the_certified_one(certified):
+    """The errors in the certificate are those of the file that is handed over."""
+    out, record = certified()
+    g = load_file(out / "g.safetensors")
+    with np.load("sample.npz") as file:
+        logits = file["x"].astype(float) @ g["0.weight"].numpy().astype(float).T
+        if "0.bias" in g:
+            logits += g["0.bias"].numpy().astype(float)
+        assert int((logits.argmax(1) != file["y"]).sum()) == record["train_errors"]
+
+
+STATEMENTS = {
+    "test": (("--test", "test.npz"), "C-2", "g"),
+    "holdout": (("--holdout", "0.2"), "C-2", "g"),
+    "unlabelled": (("--unlabelled", "fresh.npz"), "C-12b", "f"),
+    "unlabelled without labels": (("--unlabelled", "nolabels.npz"), "C-12b", "f"),
+    "input range": (("--input-range", "-2", "4"), "C-12a", "f"),
+    "prior fraction": (("--prior-fraction", "0.3"), "C-10", "g"),
+    "a sample from a factory": (("--data", "some_nets:data"), "C-2", "g"),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_every_statement_is_accepted_by_the_printed_command(name, certified, capsys, monkeypatch):
+    if name == "prior fraction":  # ten seconds of training otherwise
+        monkeypatch.setattr("codebound.certificate.certification._PRIOR_STEPS", 1500)
+    arguments, statement, subject = STATEMENTS[name]
+    _, record = certified(*arguments)
+    assert (record["statement"], record["subject"]) == (statement, subject)
+    code, found = verdict(capsys, *printed_command(record))
+    assert (code, found["reasons"]) == (0, [])
+    assert found["bound"] == record["bound"] < 0.6
+    if name in ("test", "holdout"):
+        n = 100 if name == "test" else 80
+        assert 0.0 < record["holdout"] < record["bound"]
+        assert record["test_errors"] <= n // 10
+        assert record["n"] == (400 if name == "test" else 320)
+
+
+@pytest.mark.parametrize("factory", ["some_nets:skip", "some_nets:shaped"])
+def test_a_network_that_is_no_chain_is_certified_through_its_factory(factory, certified, codebound, capsys):
+    out, record = certified(model=(factory,))
+    assert f"--model {factory}" in record["verify"]
+    assert verdict(capsys, *printed_command(record))[0] == 0
+    code, found = verdict(capsys, record["certificate"], "--data", "sample.npz")
+    assert code == 1
+    assert any("--model" in reason for reason in found["reasons"])
+    decode = ("decode", record["certificate"], "--out", out / "again.safetensors")
+    code, _, err = codebound(*decode)
+    assert code == 1
+    assert "--model" in err
+    assert codebound(*decode, "--model", factory)[0] == 0
+    again = load_file(out / "again.safetensors")
+    assert all(torch.equal(again[name], value) for name, value in load_file(out / "g.safetensors").items())
+
+
+def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
+    """Everything that the standard effort does, with a tenth of its epochs."""
+    from codebound.certificate import search
+
+    whole = search.prune
+
+    def shorter(module, names, sample, plan, progress):
+        return whole(module, names, sample, replace(plan, epochs=max(1, plan.epochs // 10)), progress)
+
+    monkeypatch.setattr(search, "prune", shorter)
+    _, record = certified(effort="standard")
+    assert record["bound"] < 0.13
+    assert record["messages_tried"] >= 3
+
+
+def test_tables_and_csv(workspace, codebound):
+    command = ("certify", "--model", "linear", "--data", "sample.npz", "--effort", "quick", "--out")
+    code, out, err = codebound(*command, workspace / "a")
+    assert code == 0
+    assert "certified error" in out
+    assert "codebound-verify" in err
+    code, out, err = codebound(*command, workspace / "b", "--format", "csv", "-q")
+    assert (code, err) == (0, "")
+    header, row = out.splitlines()
+    assert header.startswith("bound,train_errors,n,code_bits")
+    assert len(row.split(",")) >= len(KEYS)
+
+
+def test_results_are_never_overwritten(workspace, codebound):
+    taken = workspace / "taken"
+    taken.mkdir()
+    code, out, err = codebound("certify", "--model", "linear", "--data", "sample.npz", "--out", taken)
+    assert (code, out) == (2, "")
+    assert "exists already" in err
+    assert not any(taken.iterdir())
+
+
+BAD = {
+    "an unknown model": (("--model", "lenet7"), 2, "unknown model"),
+    "a model for images": (("--model", "lenet5"), 1, "needs images"),
+    "a factory that fails": (("--model", "some_nets:broken"), 1, "no network today"),
+    "a factory that is not there": (("--model", "some_nets:absent"), 1, "absent"),
+    "too few outputs": (("--model", "some_nets:narrow"), 1, "2 outputs"),
+    "too few outputs, no chain": (("--model", "some_nets:narrow_skip"), 2, "2 outputs"),
+    "absent weights": (("--weights", "absent.safetensors"), 1, "absent.safetensors"),
+    "weights of another network": (("--model", "mlp", "--weights", "w/model.safetensors"), 1, "not those of"),
+    "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
+    "data that are no array": (("--data", "some_nets.py"), 1, "some_nets.py"),
+    "an unknown method": (("--method", "magic"), 2, "unknown method"),
+    "an unknown effort": (("--effort", "heroic"), 2, "unknown effort"),
+    "delta of zero": (("--delta", "0"), 2, "delta"),
+    "delta as a word": (("--delta", "small"), 2, "delta"),
+    "delta above one": (("--delta", "1.5"), 2, "delta"),
+    "a fraction off the grid": (("--prior-fraction", "0.35"), 2, "--prior-fraction"),
+    "a range upside down": (("--input-range", "4", "-2"), 2, "low < high"),
+    "a range that the data leave": (("--input-range", "0", "1"), 1, "0.0 to 1.0"),
+    "a range of no numbers": (("--input-range", "nan", "1"), 2, "low < high"),
+    "two statements at once": (("--input-range", "0", "1", "--unlabelled", "fresh.npz"), 2, "choose one"),
+    "test inputs of another shape": (("--test", "other.npz"), 1, "shape"),
+    "test labels of other classes": (("--test", "more.npz"), 1, "classes"),
+    "unlabelled inputs of another shape": (("--unlabelled", "other.npz"), 1, "shape"),
+    "a test set and a hold-out": (("--test", "test.npz", "--holdout", "0.2"), 2, "not both"),
+    "a hold-out of everything": (("--holdout", "1"), 2, "--holdout"),
+    "an unknown format": (("--format", "yaml"), 2, "yaml"),
+    "an unknown option": (("--speed", "9"), 2, "--speed"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_message_and_an_exit_code(name, workspace, codebound):
+    arguments, code, message = BAD[name]
+    out = workspace / "out"
+    defaults = ("--model", "linear", "--data", "sample.npz", "--effort", "quick", "--out", out)
+    found, text, err = codebound("certify", *defaults, *arguments)
+    assert (found, text) == (code, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert not out.exists()
+
+
+BAD_FILES = {
+    "show: absent": (("show", "absent.cbound"), 1, "cannot be read"),
+    "show: no certificate": (("show", "sample.npz"), 1, "no certificate"),
+    "decode: absent": (("decode", "absent.cbound", "--out", "g.safetensors"), 1, "cannot be read"),
+    "decode: a folder": (("decode", ".", "--out", "g.safetensors"), 1, "cannot be read"),
+    "decode: no folder for it": (("decode", "CERT", "--out", "nowhere/g.safetensors"), 2, "nowhere"),
+    "decode: exists": (("decode", "CERT", "--out", "sample.npz"), 2, "exists already"),
+    "demo: unknown data": (("demo", "--data", "imagenet"), 2, "the demo knows"),
+    "verify: absent": (("verify", "absent.cbound", "--data", "sample.npz"), 2, "absent.cbound"),
+    "verify: no data": (("verify", "CERT"), 2, "--data"),
+    "verify: unknown data": (("verify", "CERT", "--data", "nowhere"), 2, "is unknown"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_files_that_cannot_be_used(name, certified, codebound):
+    _, record = certified()
+    arguments, code, message = BAD_FILES[name]
+    filled = [record["certificate"] if each == "CERT" else each for each in arguments]
+    found, _, err = codebound(*filled)
+    assert found == code
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_a_damaged_certificate_is_one_message(certified, codebound):
+    out, record = certified()
+    content = bytearray(Path(record["certificate"]).read_bytes())
+    content[60] ^= 1
+    (out / "damaged.cbound").write_bytes(content)
+    for command in (("show",), ("decode", "--out", out / "damaged.safetensors")):
+        code, text, err = codebound(*command, out / "damaged.cbound")
+        assert (code, text) == (1, "")
+        assert "damaged or was changed" in err
+    code, text, _ = codebound("verify", out / "damaged.cbound", "--data", "sample.npz")
+    assert code == 1
+    assert text.startswith("REFUSE")
+
+
+class Page(HTMLParser):
+    """What a browser would fetch, and the text it would show."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags, self.links, self.text = [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for key, value in attrs if key in ("src", "href", "srcset", "action", "data")]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_report_shows_verdict_ledger_and_command_and_needs_nothing_else(certified):
+    out, record = certified("--test", "test.npz")
+    source = (out / "report.html").read_text()
+    page = Page(source)
+    assert "ACCEPT" in page.text
+    assert record["verify"] in page.text
+    for part in ("method", "options", "architecture", "0.weight", "end"):
+        assert part in page.text
+    assert f"{record['code_bits']} bits" in page.text
+    assert "errs on at most" in page.text
+    assert "hold-out bound" in page.text
+    assert "scaled as" in page.text
+    assert page.links == []
+    assert not {"script", "link", "iframe", "img"} & set(page.tags)
+    assert not re.search(r"https?://|@import|url\(", source)
+
+
+def test_the_report_escapes_what_a_user_named(certified):
+    hostile = Path("<script>alert(1)</script>&.npz")
+    folder = hostile.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    hostile.write_bytes(Path("sample.npz").read_bytes())
+    out, _ = certified("--data", hostile)
+    source = (out / "report.html").read_text()
+    assert "<script>" not in source
+    assert "&lt;script&gt;" in source
+    assert "script" not in Page(source).tags
+
+
+def test_show_and_verify_load_torch_only_when_needed():
+    check = (
+        "import sys; from typer.testing import CliRunner; from codebound.cli.main import app; "
+        "result = CliRunner().invoke(app, ['certify', '--help']); "
+        "assert result.exit_code == 0 and '--prior-fraction' in result.output, result.output; "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.mark.slow
+def test_the_demo_is_not_vacuous(workspace, codebound, capsys):
+    code, text, _ = codebound("demo", "--out", workspace / "demo", "--format", "json", "-q")
+    record = json.loads(text)
+    assert code == 0
+    assert tuple(record)[: len(KEYS)] == KEYS
+    assert record["n"] == 1437
+    assert not record["vacuous"]
+    assert record["holdout"] < record["bound"] < 0.5
+    assert verdict(capsys, *printed_command(record))[0] == 0
+    assert "ACCEPT" in (workspace / "demo" / "report.html").read_text()

@@ -1,0 +1,159 @@
+"""Counting: the tolerance, ties, what is not finite, theta; and names of tensors and graphs."""
+
+import hashlib
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import codebound_verify.factory
+import codebound_verify.weights
+from codebound.certificate.certification import graph_sha256
+from codebound.certificate.evaluate import count_disagreements, count_errors
+from codebound.certificate.tensors import tensors_sha256
+from codebound.data import Scaling, from_arrays
+from codebound.nets.zoo import build
+
+
+class Given(nn.Module):
+    """Logits are the inputs themselves."""
+
+    def forward(self, x):
+        return x
+
+
+def sample(rows, labels, scaling=None):
+    x = np.array(rows, dtype=np.float64)
+    return from_arrays(x, np.array(labels), name="rows", classes=x.shape[1], scaling=scaling).on("cpu")
+
+
+MARGINS = {
+    "clearly right": ([1.0, 0.0, 0.0], 0, False),
+    "clearly wrong": ([0.0, 1.0, 0.0], 0, True),
+    "a tie": ([1.0, 1.0, 0.0], 0, True),
+    "all zero": ([0.0, 0.0, 0.0], 0, True),
+    "right by less than the tolerance": ([1.0, 1.0 - 0.9e-4, 0.0], 0, True),
+    "right by the tolerance exactly": ([2.0**14, 2.0**14 - 1e-4 * 2.0**14, 0.0], 0, True),
+    "right by more than the tolerance": ([1.0, 1.0 - 1.1e-4, 0.0], 0, False),
+    "a large negative logit counts": ([0.5, 0.0, -1e4], 0, True),
+    "and not a larger one": ([0.5, 0.0, -4e3], 0, False),
+}
+
+
+@pytest.mark.parametrize("name", MARGINS)
+def test_the_tolerance_is_a_share_of_the_largest_logit(name):
+    logits, label, is_error = MARGINS[name]
+    assert count_errors(Given(), sample([logits], [label])).errors == int(is_error)
+
+
+class Broken(nn.Module):
+    """Logits in which one number is replaced."""
+
+    def __init__(self, value: float, column: int):
+        super().__init__()
+        self.value, self.column = value, column
+
+    def forward(self, x):
+        x = x.clone()
+        x[:, self.column] = self.value
+        return x
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_what_is_not_finite_is_an_error(value, column):
+    data = sample([[5.0, 0.0, 0.0]], [0])
+    assert count_errors(Given(), data).errors == 0
+    assert count_errors(Broken(value, column), data).errors == 1
+    assert count_disagreements(Given(), Broken(value, column), data) == 1
+    assert count_disagreements(Broken(value, column), Given(), data) == 1
+
+
+def test_errors_at_a_margin():
+    data = sample([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [0, 0, 0])
+    assert [count_errors(Given(), data, theta=theta).errors for theta in (0.0, 1.0, 1.9, 2.0, 10.0)] == [
+        0,
+        1,
+        1,
+        2,
+        3,
+    ]
+
+
+def test_inputs_are_scaled_in_float64_chunk_by_chunk():
+    scaling = Scaling(divisor=2.0, mean=(0.5,), std=(4.0,))
+    rows = [[3.0, 2.0], [2.0, 3.0], [1.0, 1.0]]
+    seen = []
+
+    class Recorder(nn.Module):
+        def forward(self, x):
+            seen.append(x)
+            return x
+
+    done = []
+    found = count_errors(
+        Recorder(), sample(rows, [0, 0, 0], scaling), chunk_size=2, progress=lambda *at: done.append(at)
+    )
+    assert found.errors == 2
+    assert done == [(2, 3), (3, 3)]
+    assert seen[0].dtype == torch.float64
+    assert torch.equal(seen[0], torch.tensor([[0.25, 0.125], [0.125, 0.25]], dtype=torch.float64))
+
+
+class Rounding(nn.Module):
+    """Exact in float64; in float32 one logit is off by a tenth of the largest."""
+
+    def __init__(self, value: float = 0.1):
+        super().__init__()
+        self.value = value
+
+    def forward(self, x):
+        return x if x.dtype == torch.float64 else x + torch.tensor([0.0, 10.0 * self.value])
+
+
+def test_the_deviation_of_float32_is_relative_to_the_largest_logit():
+    data = sample([[10.0, 0.0], [100.0, 0.0]], [0, 0])
+    assert count_errors(Given(), data).float32_deviation == 0.0
+    assert count_errors(Rounding(), data).float32_deviation == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_float32_network_that_breaks_down_is_not_called_exact(value):
+    assert count_errors(Rounding(value), sample([[10.0, 0.0]], [0])).float32_deviation == math.inf
+
+
+def test_disagreements_count_ambiguous_predictions():
+    rows = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0 - 0.5e-4], [1.0, 1.0 - 2e-4]]
+    data = sample(rows, [0] * 5)
+    assert count_disagreements(Given(), Given(), data) == 2
+    swapped = nn.Linear(2, 2, bias=False)
+    swapped.weight.data = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    assert count_disagreements(Given(), swapped, data) == 5
+
+
+def test_the_network_is_the_same_after_counting():
+    network = build("mlp:widths=3", input_shape=(4,), classes=2)
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    count_errors(network, from_arrays(np.ones((3, 4)), np.array([0, 1, 0]), name="ones").on("cpu"))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+
+
+def test_names_of_tensors_are_those_of_the_verifier_and_of_the_page():
+    tensors = {"b": np.arange(6, dtype=np.float32).reshape(2, 3), "a": np.array(1.5, np.float32)}
+    text = b"a||" + np.float32(1.5).tobytes() + b"b|2,3|" + np.arange(6, dtype="<f4").tobytes()
+    assert tensors_sha256(tensors) == hashlib.sha256(text).hexdigest()
+    strided = {**tensors, "b": np.asfortranarray(tensors["b"])}
+    assert tensors_sha256(strided) == tensors_sha256(tensors)
+    assert codebound_verify.weights.tensors_sha256(tensors) == tensors_sha256(tensors)
+    assert tensors_sha256({**tensors, "c": tensors["a"]}) != tensors_sha256(tensors)
+
+
+@pytest.mark.parametrize("spec", ["linear", "mlp:widths=3", "lenet5", "resnet20"])
+def test_names_of_graphs_are_those_of_the_verifier(spec):
+    network = build(spec, input_shape=(1, 8, 8), classes=3)
+    name = graph_sha256(network)
+    assert name == codebound_verify.factory.graph_sha256(network)
+    assert name == graph_sha256(build(spec, input_shape=(1, 8, 8), classes=3, seed=5))
+    assert name != graph_sha256(build(spec, input_shape=(1, 8, 8), classes=4))

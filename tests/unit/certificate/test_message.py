@@ -1,0 +1,272 @@
+"""Messages: exact inverse, the ledger of both programs, and the bits of a second, literal writer."""
+
+import cbound_writer as reference
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import codebound_verify.header
+import codebound_verify.message
+import codebound_verify.read
+from codebound.certificate.message import Message, Options, decode
+from codebound.coding import (
+    Adaptive,
+    Bits,
+    Codebook,
+    Dense,
+    Enumerative,
+    Raw,
+    Static,
+    Zero,
+)
+from codebound.coding.static import frequency_table
+from codebound.errors import CodeboundError, FormatError, UsageError
+from codebound.nets.chain import (
+    AveragePool,
+    Chain,
+    Conv,
+    GlobalAveragePool,
+    Linear,
+    MaxPool,
+    Residual,
+)
+
+
+@st.composite
+def chains(draw) -> Chain:
+    shape = draw(st.sampled_from([(1,), (5,), (1, 1, 1), (2, 4, 5), (3, 6, 6)]))
+    small = st.integers(1, 4)
+    image = st.one_of(
+        st.builds(Conv, small, st.integers(1, 3), st.integers(1, 2), st.integers(0, 2), st.booleans()),
+        st.builds(MaxPool, st.integers(1, 2)),
+        st.builds(AveragePool, st.integers(1, 3)),
+        st.just(GlobalAveragePool()),
+        st.builds(Residual, small, st.booleans()),
+    )
+    operations = draw(st.lists(image, max_size=3)) if len(shape) == 3 else []
+    operations += draw(st.lists(st.builds(Linear, small, st.booleans()), max_size=2))
+    try:
+        return Chain(shape, (*operations, Linear(draw(st.integers(2, 4)), draw(st.booleans()))))
+    except CodeboundError:
+        assume(False)
+
+
+OPTIONS = st.builds(
+    Options,
+    tenths=st.none() | st.integers(1, 9),
+    theta_index=st.none() | st.integers(-8000, 8000),
+    has_base=st.booleans(),
+)
+MODES = ("adaptive", "zero", "dense", "enumerative", "codebook", "raw", "static")
+
+
+@st.composite
+def tensor_codes(draw, shape):
+    """A tensor in a random mode, as codebound and as the literal writer describe it."""
+    mode, stream = draw(st.sampled_from(MODES)), np.random.default_rng(draw(st.integers(0, 2**32)))
+    limit, step = draw(st.integers(1, 5)), draw(st.integers(-1000, 900))
+    present = stream.random(shape) < draw(st.sampled_from([0.0, 0.3, 1.0]))
+    levels = (stream.integers(-limit, limit + 1, shape) * present).astype(np.int32)
+    if mode == "zero":
+        return Zero(shape), reference.zero(shape)
+    if mode == "raw":
+        values = stream.normal(size=shape).astype(np.float32)
+        return Raw(values), reference.raw(values)
+    if mode == "codebook":
+        table = stream.normal(size=draw(st.integers(1, 4))).astype(np.float32)
+        indices = (stream.integers(0, len(table) + 1, shape) * present).astype(np.int32)
+        return Codebook(indices, table), reference.codebook(table, indices - 1)
+    if mode == "dense":
+        return Dense(levels, step, limit), reference.dense(levels, step, limit=limit)
+    if mode == "enumerative":
+        return Enumerative(levels, step, limit), reference.enumerative(levels, step, limit=limit)
+    if mode == "adaptive":
+        rows, columns, kind = draw(st.booleans()), draw(st.booleans()), draw(st.integers(0, 3))
+        stride = draw(st.integers(1, 3)) if kind == 3 else 1
+        ours = Adaptive(
+            levels, step, limit, row_flags=int(rows), column_flags=int(columns), kind=kind, stride=stride
+        )
+        theirs = reference.adaptive(
+            levels, step, limit=limit, rows=rows, columns=columns, kind=kind, stride=stride
+        )
+        return ours, theirs
+    table = frequency_table(np.bincount(levels.ravel() + limit, minlength=2 * limit + 1))
+    lanes = draw(st.integers(0, 3))
+    ours = Static(levels, step, limit, table=table, lanes_log2=lanes)
+    return ours, reference.static(levels, step, limit=limit, lanes_log=lanes, table=table.tolist())
+
+
+@st.composite
+def messages(draw):
+    """A message by codebound and by the literal writer."""
+    chain, options = draw(chains()), draw(OPTIONS)
+    pairs = {name: draw(tensor_codes(shape)) for name, shape in chain.tensor_shapes().items()}
+    ours = Message(options, chain, {name: pair[0] for name, pair in pairs.items()})
+    theirs = reference.Message(
+        chain.described(),
+        {name: pair[1] for name, pair in pairs.items()},
+        split=options.tenths,
+        theta=options.theta_index,
+        has_base=options.has_base,
+    )
+    return ours, theirs
+
+
+def verifier_network(bits: Bits, ours: Message):
+    """What the verifier decodes from the bits: a header is made up around them."""
+    options, chain = ours.options, ours.chain
+    named = codebound_verify.header.Named("base", "0" * 64) if options.has_base else None
+    statement = "C-10" if options.tenths else "C-2" if options.theta_index is None else "C-12a"
+    fields = {
+        "statement": statement,
+        "base": named,
+        "architecture": None,
+        "code_bits": bits.length,
+        "input_shape": chain.input_shape,
+        "classes": chain.classes,
+    }
+    everything = codebound_verify.header.Header.__dataclass_fields__
+    header = codebound_verify.header.Header(**{name: fields.get(name) for name in everything})
+    certificate = codebound_verify.read.Certificate(header, bits.data)
+    base = {name: np.zeros(shape, np.float32) for name, shape in chain.tensor_shapes().items()}
+    return codebound_verify.message.decode(certificate, base=base if options.has_base else None)
+
+
+@given(messages())
+@settings(max_examples=120)
+def test_three_programs_agree_on_every_bit(pair):
+    """codebound writes what the literal writer writes; it and the verifier read what both wrote."""
+    ours, theirs = pair
+    assume(ours.options.tenths is None or ours.options.theta_index is None)  # no statement has both
+    bits, ledger = ours.encode()
+    assert str(bits) == theirs.bits
+    assert [list(entry) for entry in ledger] == theirs.ledger
+    assert sum(spent for _, spent in ledger) == bits.length
+
+    again = decode(bits, input_shape=ours.chain.input_shape, classes=ours.chain.classes)
+    assert again.options == ours.options
+    assert again.chain == ours.chain
+    network = verifier_network(bits, ours)
+    assert network.ledger == ledger
+    for name, weights in ours.weights().items():
+        assert again.weights()[name].tobytes() == weights.tobytes()
+        assert network.tensors[name].tobytes() == weights.tobytes()
+        expected = theirs.tensors[name].values.astype(np.float32).reshape(weights.shape)
+        np.testing.assert_array_equal(weights, expected)
+
+
+@given(messages(), st.data())
+@settings(max_examples=60)
+def test_a_changed_length_is_never_the_same_message(pair, data):
+    ours, _ = pair
+    bits, _ = ours.encode()
+    known = {"input_shape": ours.chain.input_shape, "classes": ours.chain.classes}
+    more = str(bits) + data.draw(st.text("01", min_size=1, max_size=20))
+    fewer = str(bits)[: data.draw(st.integers(0, bits.length - 1))]
+    for text in (more, fewer):
+        with pytest.raises(FormatError):
+            decode(Bits(reference.pack_bits(text), len(text)), **known)
+
+
+def test_the_architecture_of_a_factory_is_not_in_the_message():
+    codes = {"a": Zero((2, 3)), "b": Raw(np.array([1.5, -2.0], np.float32))}
+    bits, ledger = Message(Options(), None, codes).encode()
+    expected = reference.Message(None, {"a": reference.zero((2, 3)), "b": reference.raw([1.5, -2.0])})
+    assert str(bits) == expected.bits
+    assert dict(ledger)["architecture"] == 3
+    shapes = {"a": (2, 3), "b": (2,)}
+    found = decode(bits, input_shape=(3,), classes=2, factory=shapes)
+    assert found.chain is None
+    assert found.weights()["b"].tolist() == [1.5, -2.0]
+    with pytest.raises(FormatError, match="--model"):
+        decode(bits, input_shape=(3,), classes=2)
+
+
+def test_a_base_is_added_in_float64_and_rounded_once():
+    base = {"0.weight": np.array([[1.0, 1e8]], np.float32).repeat(2, 0)}
+    code = Dense(np.array([[1, 1], [0, -1]], np.int32), -8 * 30, 1)  # 2^-30 vanishes beside 1 in float32
+    message = Message(Options(has_base=True), Chain((2,), (Linear(2, False),)), {"0.weight": code})
+    assert (message.weights(base)["0.weight"] == base["0.weight"]).all()
+    assert message.weights()["0.weight"][0, 0] == np.float32(2.0**-30)
+
+
+def header_bits(*numbers: int, options: str = "000") -> str:
+    """The beginning of a message: method, options, then gamma codes."""
+    coder = reference.Coder()
+    coder.gamma(1)
+    for bit in options:
+        coder.bit(int(bit))
+    for number in numbers:
+        coder.gamma(number)
+    return coder.end()
+
+
+REFUSED = {
+    "method 2": ("010", "method 2"),
+    "architecture 3": (header_bits(3), "architecture 3"),
+    "257 operations": (header_bits(1, 257), "at most 256"),
+    "operation 7": (header_bits(1, 2, 7), "operation 7"),
+    "a width of 2^16 + 1": (header_bits(1, 2, 1, 2**16 + 1), "at most 65536"),
+    "a last operation that is not linear": (header_bits(1, 1, 3, 1), "last operation"),
+    "a pool without an image": (header_bits(1, 2, 3, 1, 1, 1), "describes no network"),
+    "a number without end": ("1000" + "0" * 60, "gamma code"),
+    "theta beyond the grid": ("101" + "0" * 14 + "1" + "0" * 40, "theta"),
+    "nothing": ("", "gamma code"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_describes_no_network_is_refused(name):
+    text, because = REFUSED[name]
+    text += "0" * 8 * bool(text)
+    with pytest.raises(FormatError, match=because):
+        decode(Bits(reference.pack_bits(text), len(text)), input_shape=(4,), classes=2)
+
+
+HUGE = {
+    "a result": (
+        (1, 8, 9),
+        (Conv(2**16, 1, 1, 0, False), MaxPool(8), Linear(2, False)),
+        "numbers in a result",
+    ),
+    "padding": ((1, 8, 8), (Conv(1, 1, 2**12, 2**10, False), Linear(2, False)), "numbers in a result"),
+    "patches": ((1, 8, 8), (Conv(1, 99, 1, 400, False), Linear(2, False)), "in the patches"),
+    "multiplications": (
+        (32, 64, 64),
+        (Conv(64, 3, 1, 1, False), Conv(512, 3, 1, 1, False), Linear(2, False)),
+        "multiplications",
+    ),
+    "pools": ((1, 900, 900), (*[MaxPool(1)] * 100, Linear(2, False)), "multiplications"),
+    "elements": (
+        (2**12,),
+        (Linear(2**13, False), Linear(2**12, False), Linear(2**3, False), Linear(2, False)),
+        "at most 67,108,864 elements",
+    ),
+    "a tensor": ((2**12,), (Linear(2**13 + 1, False), Linear(2, False)), "2\\^25 elements"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_a_chain_beyond_the_limits_is_neither_written_nor_read(name):
+    """docs/format.md, section 5.1; the verifier has the same limits."""
+    shape, operations, because = HUGE[name]
+    chain = Chain(shape, operations)
+    zeros = {each: Zero(size) for each, size in chain.tensor_shapes().items()}
+    with pytest.raises(UsageError, match=because):
+        Message(Options(), chain, zeros).encode()
+    described = reference.Message(chain.described(), {each: reference.zero(0) for each in zeros})
+    bits = Bits(described.packed(), len(described.bits))
+    with pytest.raises(FormatError, match=because):
+        decode(bits, input_shape=chain.input_shape, classes=2)
+    with pytest.raises(codebound_verify.Refused, match=r"numbers|multiplications|elements"):
+        verifier_network(bits, Message(Options(), chain, {}))
+
+
+def test_a_chain_at_the_limits_is_written_and_read():
+    """The refusals above have teeth on the other side too: 2^22 numbers in a result are allowed."""
+    chain = Chain((1, 8, 8), (Conv(2**16, 1, 1, 0, False), MaxPool(8), Linear(2, False)))
+    zeros = {each: Zero(size) for each, size in chain.tensor_shapes().items()}
+    bits, _ = Message(Options(), chain, zeros).encode()
+    assert decode(bits, input_shape=(1, 8, 8), classes=2).chain == chain
+    assert verifier_network(bits, Message(Options(), chain, {})).chain.widest() == 2**22

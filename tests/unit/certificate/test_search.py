@@ -1,0 +1,93 @@
+"""The search: the best message is kept, an interrupt keeps it too, and nothing is chosen that is not paid."""
+
+import cbound_writer as reference
+import numpy as np
+import pytest
+
+from codebound.certificate.build import ByDisagreement, Original, Setting
+from codebound.certificate.message import Message, Options
+from codebound.certificate.search import METHODS, Search, Subject, method, run
+from codebound.coding import Dense
+from codebound.data import Scaling, from_arrays
+from codebound.errors import CertificateError
+from codebound.nets.chain import Chain, Linear
+
+CHAIN = Chain((1, 2, 2), (Linear(3, False),))
+GOOD, POOR = reference.WEIGHT, -reference.WEIGHT
+
+
+def clusters(n: int = 400, role: str = "train"):
+    x, y = reference.clusters(n)
+    labels = None if role == "unlabelled" else y
+    return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
+
+
+def message(weight: np.ndarray) -> Message:
+    return Message(Options(), CHAIN, {"0.weight": Dense(weight.astype(np.int32), -3, 2)})
+
+
+def search(**changes) -> Search:
+    setting = Setting(sample=clusters(), delta=0.05, **changes)
+    return Search(setting, Subject(CHAIN, {}), "quick")
+
+
+def test_the_better_message_is_kept_whatever_the_order():
+    for order in ((GOOD, POOR), (POOR, GOOD)):
+        found = search()
+        bounds = [found.propose(message(weight)) for weight in order]
+        assert found.best.bound.value == min(bounds)
+        assert found.tried == 2
+        assert (found.best.message.codes["0.weight"].levels == GOOD).all()
+
+
+def test_an_interrupted_search_keeps_its_best_message(monkeypatch):
+    def interrupted(each: Search) -> None:
+        each.propose(message(GOOD))
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "prune", interrupted)
+    assert run(search(), "prune").facts.errors < 100
+
+    def at_once(each: Search) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "prune", at_once)
+    with pytest.raises(KeyboardInterrupt):
+        run(search(), "prune")
+
+
+def test_auto_runs_every_method_and_none_at_all_is_an_error(monkeypatch):
+    monkeypatch.setattr("codebound.certificate.search.METHODS", {})
+
+    @method("good")
+    def good(each: Search) -> None:
+        each.propose(message(GOOD))
+
+    @method("poor")
+    def poor(each: Search) -> None:
+        each.propose(message(POOR))
+
+    found = search()
+    assert run(found, "auto").facts.errors < 100
+    assert found.tried == 2
+    monkeypatch.setattr("codebound.certificate.search.METHODS", {"none": lambda each: None})
+    with pytest.raises(CertificateError, match="no message"):
+        run(search(), "auto")
+
+
+@pytest.mark.parametrize("agreeing", [GOOD, POOR], ids=["f is like the good one", "f is like the poor one"])
+def test_the_choice_never_looks_at_the_unlabelled_inputs(agreeing):
+    """C-12b counts disagreements of a fixed pair: a g chosen by them would have to pay for the choice.
+
+    Of two networks with nearly the same errors the one that f agrees with would win, if they were used.
+    """
+    near = GOOD.copy()
+    near[0, 1] -= 1
+    original = Original(CHAIN, {"0.weight": agreeing.astype(np.float32)})
+    found = search(statement=ByDisagreement(original, clusters(300, "unlabelled")))
+    for weight in (POOR, near, GOOD):
+        found.propose(message(weight))
+    alone = search()
+    for weight in (POOR, near, GOOD):
+        alone.propose(message(weight))
+    assert found.best.bits == alone.best.bits
