@@ -286,7 +286,7 @@ BAD = {
     "delta above one": (("--delta", "1.5"), 2, "delta"),
     "a fraction off the grid": (("--prior-fraction", "0.35"), 2, "--prior-fraction"),
     "a range upside down": (("--input-range", "4", "-2"), 2, "low < high"),
-    "a range that the data leave": (("--input-range", "0", "1"), 1, "0.0 to 1.0"),
+    "a range that the data leave": (("--input-range", "0", "1"), 2, "contains every stored value"),
     "a range of no numbers": (("--input-range", "nan", "1"), 2, "low < high"),
     "two statements at once": (("--input-range", "0", "1", "--unlabelled", "fresh.npz"), 2, "choose one"),
     "test inputs of another shape": (("--test", "other.npz"), 1, "shape"),

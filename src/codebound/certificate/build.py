@@ -32,6 +32,7 @@ from codebound.coding import Stream
 from codebound.errors import CertificateError, UsageError
 from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, SplitFacts
 from codebound.progress import Progress, silent
+from codebound.refs import implements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,6 +136,7 @@ class Setting:
         return prior_and_rest(self.sample, self.statement.tenths)[1]
 
 
+@implements("I-06", kind="algorithm")
 def prior_and_rest(sample: Dataset, tenths: int) -> tuple[Dataset, Dataset]:
     """The two parts of C-10, by a permutation that never looks at the data."""
     if not 1 <= tenths <= 9:
@@ -237,6 +239,7 @@ def decoded_network(bits: Bits, setting: Setting) -> nn.Module:
     )
 
 
+@implements("I-05", kind="certificate")
 def issue(assessed: Assessed, setting: Setting) -> Certificate:
     """The certificate of an assessed message, checked by the independent verifier before it is returned.
 

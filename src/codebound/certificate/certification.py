@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ from codebound.certificate.build import (
     issue,
     prior_and_rest,
 )
-from codebound.certificate.deliver import message_state
+from codebound.certificate.deliver import graph_sha256, message_state
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate, Factory
 from codebound.certificate.search import METHODS, Effort, Search, Subject, run
@@ -152,7 +150,7 @@ def certify(
         )
     start = time.perf_counter()
     module = model.model if isinstance(model, Network) else model
-    wrap(module, strict=True)
+    wrap(module, example=_example(module, sample), strict=True)
     subject, architecture = _subject(module, sample, factory)
     if subject.chain is not None and subject.chain.classes != sample.classes:
         raise ModelError(
@@ -165,7 +163,7 @@ def certify(
     setting = Setting(
         sample=sample,
         delta=delta,
-        statement=_statement(subject, unlabelled, input_range, prior_tenths),
+        statement=_statement(subject, sample, unlabelled, input_range, prior_tenths),
         architecture=architecture,
         module=None if architecture is None else module,
         base=None if base is None else ("trained on the prior part of the sample", base),
@@ -214,19 +212,15 @@ def _twin(module: nn.Module, subject: Subject) -> nn.Module:
     return subject.chain.build({name: tensor.clone() for name, tensor in subject.tensors.items()})
 
 
-def graph_sha256(module: nn.Module) -> str:
-    """SHA-256 of an architecture without its tensors (docs/format.md, section 5.2)."""
-    modules = [
-        [name, f"{type(part).__module__}.{type(part).__qualname__}", part.extra_repr()]
-        for name, part in module.named_modules()
-    ]
-    tensors = [[name, str(value.dtype), list(value.shape)] for name, value in module.state_dict().items()]
-    text = json.dumps([*modules, *tensors], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+def _example(module: nn.Module, sample: Dataset) -> Tensor:
+    """Two inputs that run a network which cannot be traced."""
+    first = next(module.parameters(), torch.zeros(()))
+    return torch.zeros(2, *sample.input_shape, dtype=first.dtype, device=first.device)
 
 
 def _statement(
     subject: Subject,
+    sample: Dataset,
     unlabelled: Dataset | None,
     input_range: tuple[float, float] | None,
     prior_tenths: int | None,
@@ -242,8 +236,12 @@ def _statement(
         return ByDisagreement(original, unlabelled)
     assert input_range is not None
     low, high = input_range
-    if not low < high:
-        raise UsageError(f"an input range needs low < high. Got {low} and {high}.")
+    found = float(sample.x.min()), float(sample.x.max())
+    if not low < high or not low <= found[0] <= found[1] <= high:
+        raise UsageError(
+            f"an input range needs low < high and contains every stored value; the sample has values from "
+            f"{found[0]:g} to {found[1]:g}. Got {low:g} and {high:g}."
+        )
     return OnDomain(original, float(low), float(high))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING
 
 import torch
@@ -44,6 +46,13 @@ def decode(
     helper = certificate.helper
     if helper.architecture is not None and module is None:
         raise CertificateError(f"the architecture is a helper: give --model {helper.architecture.name}.")
+    if helper.architecture is not None and module is not None:
+        found = graph_sha256(module)
+        if found != helper.architecture.graph_sha256:
+            raise CertificateError(
+                f"this factory is not the one the certificate names: its graph has SHA-256 {found}, not "
+                f"{helper.architecture.graph_sha256}."
+            )
     if helper.base is not None:
         if base is None:
             raise CertificateError(f"the message codes differences: give --base, {helper.base.name}.")
@@ -105,6 +114,17 @@ def decoded_module(
         return message.chain.build(tensors)
     assert module is not None  # decode_message refuses a factory without its shapes
     return with_weights(module, {**module.state_dict(), **tensors})
+
+
+def graph_sha256(module: nn.Module) -> str:
+    """SHA-256 of an architecture without its tensors (docs/format.md, section 5.2)."""
+    modules = [
+        [name, f"{type(part).__module__}.{type(part).__qualname__}", part.extra_repr()]
+        for name, part in module.named_modules()
+    ]
+    tensors = [[name, str(value.dtype), list(value.shape)] for name, value in module.state_dict().items()]
+    text = json.dumps([*modules, *tensors], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def message_state(module: nn.Module) -> dict[str, Tensor]:

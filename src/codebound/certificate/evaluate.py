@@ -10,6 +10,7 @@ import torch
 
 from codebound.measure.margins import margins
 from codebound.progress import Progress, silent
+from codebound.refs import implements
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -91,6 +92,7 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
     return worst
 
 
+@implements("I-07", kind="algorithm")
 @torch.no_grad()
 def count_disagreements(
     first: nn.Module, second: nn.Module, sample: DeviceData, *, chunk_size: int = 0

@@ -8,18 +8,18 @@ import os
 import tempfile
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from codebound.bounds.certified import percent
+from codebound.bounds.certified import claim_sentence
 from codebound.coding import Bits
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.errors import CodeboundError, FormatError
+from codebound.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 
 MAGIC = b"CBOUND\x00\x01"
 MAX_HEADER = 1 << 16
 MAX_CODE_BITS = 1 << 32
 _HASH_BYTES = 32
-_SUBJECTS = {"g": "the decoded network g", "f": "the original network f"}
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class Claim:
     """What the certificate guarantees."""
 
     statement: str
-    subject: str
+    subject: Subject
     delta: float
     bound: float
     kl: float
@@ -91,12 +91,8 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """The claim as a sentence."""
-        who = _SUBJECTS[self.claim.subject]
-        claim = (
-            f"With probability at least 1 - {self.claim.delta!r} over the draw of the sample, "
-            f"{who} errs on at most {percent(self.claim.bound)} of new data."
-        )
-        return claim + (" VACUOUS: guessing does as well." if self.claim.vacuous else "")
+        claim = self.claim
+        return claim_sentence(claim.subject, claim.bound, delta=claim.delta, vacuous=claim.vacuous)
 
     def __str__(self) -> str:
         facts = self.facts
@@ -172,8 +168,6 @@ def _parse(content: bytes) -> Certificate:
         raise FormatError("its header is not in canonical form.")
     message = Bits(content[start + size : -_HASH_BYTES], record["facts"]["code_bits"])
     certificate = _record(Certificate, {**record, "message": message})
-    if certificate.claim.subject not in _SUBJECTS:
-        raise FormatError(f"its subject is {certificate.claim.subject!r}.")
     if min(certificate.helper.input_shape, default=0) < 1:
         raise FormatError(f"its inputs have the shape {certificate.helper.input_shape}.")
     return certificate
@@ -200,6 +194,8 @@ def _typed(value: Any, hint: Any, name: str) -> Any:
             return tuple(map(_typed, value, each, [name] * len(value)))
     elif get_origin(hint) is dict and isinstance(value, dict):
         return {key: _typed(item, expected[1], name) for key, item in value.items()}
-    elif hint is Any or type(value) is hint or (hint is float and type(value) is int):
+    elif (get_origin(hint) is Literal and value in expected) or (
+        hint is Any or type(value) is hint or (hint is float and type(value) is int)
+    ):
         return value
     raise FormatError(f"its {name} has the wrong type: {value!r:.60}.")

@@ -33,6 +33,7 @@ from codebound.nets.chain import (
     Operation,
     Residual,
 )
+from codebound.refs import implements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,6 +86,7 @@ class Message:
     chain: Chain | None
     codes: Mapping[str, AbstractTensorCode]
 
+    @implements("I-33", kind="algorithm")
     def encode(self) -> tuple[Bits, Ledger]:
         """The bits, and how many of them each part takes."""
         writer = Writer()

@@ -18,6 +18,7 @@ from codebound.certificate.message import Message
 from codebound.coding import Raw, Zero, best_tensor_code, quantize, step_for_levels
 from codebound.compress import PrunePlan, narrowed, prune, rescaled, without_biases, without_dead_units
 from codebound.errors import CertificateError
+from codebound.nets.chain import Residual
 from codebound.nets.rebuild import with_weights
 from codebound.progress import Progress, silent
 
@@ -258,12 +259,20 @@ def _pruned_message(search: Search, sample: DeviceData, plan: PrunePlan, progres
         return Message(options, None, codes)
     narrow, tensors = narrowed(subject.chain, subject.tensors, max(16, 2 * math.isqrt(plan.keep)))
     chain = without_biases(narrow)
-    weights = {name: rescaled(tensors[name]) for name in chain.tensor_shapes()}
+    # without biases a ReLU chain classifies alike at every scale of its layers, unless branches are added
+    is_scale_free = not any(isinstance(operation, Residual) for operation in chain.operations)
+    weights = {
+        name: rescaled(tensors[name]) if is_scale_free else tensors[name].clone()
+        for name in chain.tensor_shapes()
+    }
     found = prune(chain.build(weights), list(weights), sample, plan, progress)
-    # without biases a ReLU chain classifies alike at every scale of its layers: all steps are 1
+    steps = {name: 0 if is_scale_free else each.step for name, each in found.items()}
     chain, integers = without_dead_units(chain, {name: each.integers for name, each in found.items()})
     return Message(
         options,
         chain,
-        {name: best_tensor_code(value.numpy(), step=0, strides=strides) for name, value in integers.items()},
+        {
+            name: best_tensor_code(value.numpy(), step=steps[name], strides=strides)
+            for name, value in integers.items()
+        },
     )

@@ -27,13 +27,14 @@ from codebound.bounds.certified.original import (
     output_deviation,
     theta_on_grid,
 )
-from codebound.bounds.certified.risk import RiskBound, occam_assumptions, percent
+from codebound.bounds.certified.risk import RiskBound, claim_sentence, occam_assumptions, percent
 
 __all__ = [
     "LayerBounds",
     "RiskBound",
     "chernoff_tail",
     "choice_bits",
+    "claim_sentence",
     "class_bits",
     "elias_gamma_bits",
     "grid_theta",

@@ -38,6 +38,21 @@ def percent(bound: float, digits: int = 2) -> str:
     return f"{math.ceil(Fraction(bound) * 100 * scale) / scale:.{digits}f} %"
 
 
+def claim_sentence(subject: Subject, bound: float, *, delta: float, vacuous: bool) -> str:
+    """A guarantee in words.
+
+    Example:
+        >>> claim_sentence("g", 0.0737163, delta=0.05, vacuous=False)[-57:]
+        'the decoded network g errs on at most 7.38 % of new data.'
+    """
+    who = {"g": "the decoded network g", "f": "the original network f"}[subject]
+    claim = (
+        f"With probability at least 1 - {delta!r} over the draw of the sample, "
+        f"{who} errs on at most {percent(bound)} of new data."
+    )
+    return claim + (" VACUOUS: guessing does as well." if vacuous else "")
+
+
 @implements("C-14", kind="certificate")
 def occam_assumptions() -> tuple[str, ...]:
     """The assumptions that every Occam certificate prints.
@@ -78,9 +93,4 @@ class RiskBound:
     @property
     def sentence(self) -> str:
         """The claim as a sentence."""
-        who = {"g": "the decoded network g", "f": "the original network f"}[self.subject]
-        claim = (
-            f"With probability at least 1 - {self.delta!r} over the draw of the sample, "
-            f"{who} errs on at most {percent(self.value)} of new data."
-        )
-        return claim + (" VACUOUS: guessing does as well." if self.vacuous else "")
+        return claim_sentence(self.subject, self.value, delta=self.delta, vacuous=self.vacuous)
