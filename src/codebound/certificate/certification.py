@@ -63,6 +63,7 @@ class Certification:
         original: Tensors of f, where the certificate is about f; the verifier needs them.
         copies: Test inputs that also occur in the sample, where a test sample was given.
         tried: Messages that were assessed.
+        is_interrupted: Whether the search was interrupted; the best message until then was certified.
         seconds: Time the search took.
     """
 
@@ -75,6 +76,7 @@ class Certification:
     original: dict[str, NDArray[np.float32]] | None
     copies: int | None
     tried: int
+    is_interrupted: bool
     seconds: float
 
     def __str__(self) -> str:
@@ -187,6 +189,7 @@ def certify(
         original=_arrays(subject.tensors) if certificate.claim.subject == "f" else None,
         copies=None if test_set is None else cross_duplicates(sample, test_set).count,
         tried=search.tried,
+        is_interrupted=search.is_interrupted,
         seconds=time.perf_counter() - start,
     )
 

@@ -54,6 +54,7 @@ class Search:
     progress: Progress = silent
     best: Assessed | None = field(default=None, init=False)
     tried: int = field(default=0, init=False)
+    is_interrupted: bool = field(default=False, init=False)
 
     def propose(self, message: Message) -> float:
         """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
@@ -100,6 +101,7 @@ def run(search: Search, name: str) -> Assessed:
     except KeyboardInterrupt:
         if search.best is None:
             raise
+        search.is_interrupted = True
     if search.best is None:
         raise CertificateError("no message could be made of this network.")
     return search.best

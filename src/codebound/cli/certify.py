@@ -259,6 +259,7 @@ def save_results(
         "hoeffding": claim.hoeffding,
         "original_train_errors": found.original_errors,
         "messages_tried": found.tried,
+        "interrupted": found.is_interrupted,
         "seconds": round(found.seconds, 3),
         "verify": command,
     }
@@ -332,6 +333,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         )
     print_table(rows)
     if not quiet:
+        if result["interrupted"]:
+            note("The search was interrupted; this is the best message found until then.")
         note(saved.sentence)
         note(f"Check it: {saved.command}")
         note(f"Report: {saved.folder / 'report.html'}")
