@@ -24,7 +24,12 @@ from codebound.bounds.certified import (
 )
 from codebound.certificate.deliver import decoded_module, verify
 from codebound.certificate.domain import covering_theta
-from codebound.certificate.evaluate import Count, count_disagreements, count_errors
+from codebound.certificate.evaluate import (
+    Count,
+    count_disagreements,
+    count_errors,
+    estimated_error_rate,
+)
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
 from codebound.certificate.message import Message, Options
 from codebound.certificate.tensors import tensors_sha256
@@ -212,7 +217,7 @@ def _bound(facts: OccamFacts, message: Message, setting: Setting) -> RiskBound:
     return occam_binomial(facts)
 
 
-_GUESS_EXAMPLES = 2000
+_GUESS_EXAMPLES = 500
 
 
 def guess(message: Message, setting: Setting) -> float:
@@ -220,12 +225,10 @@ def guess(message: Message, setting: Setting) -> float:
     bits, _ = message.encode()
     counted = setting.counted
     part = counted.select(range(min(counted.n, _GUESS_EXAMPLES)), role=counted.role)
-    errors = count_errors(decoded_network(bits, setting), part.on("cpu")).errors
-    facts = OccamFacts(
-        errors=errors * counted.n // part.n, n=counted.n, code_bits=bits.length, delta=setting.delta
-    )
+    rate = estimated_error_rate(decoded_network(bits, setting), part.on("cpu"))
+    facts = OccamFacts(errors=int(rate * counted.n), n=counted.n, code_bits=bits.length, delta=setting.delta)
     value = occam_kl(facts).value
-    return value + 1e-9 * errors if value < 1.0 else 1.0 + errors / part.n + bits.length / counted.n
+    return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + bits.length / counted.n
 
 
 def decoded_network(bits: Bits, setting: Setting) -> nn.Module:

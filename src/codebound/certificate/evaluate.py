@@ -68,6 +68,14 @@ def count_errors(
     return Count(errors, deviation)
 
 
+@torch.no_grad()
+def estimated_error_rate(network: nn.Module, sample: DeviceData) -> float:
+    """Share of the examples that are errors in float32: fast, for choosing among networks, for no claim."""
+    narrow = network.float()
+    chunks = sample.chunks(_chunk_size(sample), torch.float32)
+    return sum(int(_is_error(narrow(x), y, 0.0).sum()) for x, y in chunks) / sample.n
+
+
 def _chunk_size(sample: DeviceData) -> int:
     return max(1, min(_LARGEST_CHUNK, _CHUNK_NUMBERS * sample.n // sample.x.numel()))
 

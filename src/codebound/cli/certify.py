@@ -307,7 +307,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         {
             "what": "certified error",
             "value": percent(result["bound"]),
-            "note": f"{result['statement']}, for {result['subject']}",
+            "note": f"{result['statement']}, for {result['subject']}"
+            + (", VACUOUS: guessing does as well" if result["vacuous"] else ""),
         },
         {
             "what": "training errors",
