@@ -199,3 +199,13 @@ def test_a_bound_says_what_it_is_about():
     assert bound.delta == 0.05
     assert any("independent draw" in line for line in bound.assumptions)
     assert "decoded network g" in bound.sentence
+
+
+def test_a_split_does_not_claim_that_its_helper_saw_no_data():
+    """C-10 certificates must not repeat assumptions that are false for them."""
+    split = occam_split(SplitFacts(certify=GOOD, n_prior=5)).assumptions
+    assert not any("helper and its seed were fixed before" in line for line in split)
+    assert not any("nor selected on the sample" in line for line in split)
+    assert any("never saw" in line for line in split)
+    direct = occam_binomial(GOOD).assumptions
+    assert any("helper and its seed were fixed before" in line for line in direct)

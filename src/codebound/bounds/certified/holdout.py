@@ -3,7 +3,15 @@
 from dataclasses import replace
 
 from codebound.bounds.certified.occam import occam_binomial
-from codebound.bounds.certified.risk import DUPLICATES, FRESH, IID, PRIOR_SPLIT, RiskBound
+from codebound.bounds.certified.risk import (
+    CODE_FIRST,
+    DISJOINT_BASE,
+    DUPLICATES,
+    FRESH,
+    IID,
+    PRIOR_SPLIT,
+    RiskBound,
+)
 from codebound.facts import HoldoutFacts, OccamFacts, SplitFacts
 from codebound.refs import implements
 
@@ -51,4 +59,6 @@ def occam_split(facts: SplitFacts) -> RiskBound:
         True
     """
     tail = occam_binomial(facts.certify)
-    return replace(tail, ref="C-10", facts=facts, assumptions=(*tail.assumptions, PRIOR_SPLIT))
+    # the helper has seen a part of the sample: what is assumed elsewhere would be false here
+    kept = [line for line in tail.assumptions if line not in (CODE_FIRST, DISJOINT_BASE)]
+    return replace(tail, ref="C-10", facts=facts, assumptions=(*kept, PRIOR_SPLIT))

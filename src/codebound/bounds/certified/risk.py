@@ -14,12 +14,18 @@ CODE_FIRST = (
 )
 DETERMINISTIC = "The decoder is deterministic, and errors were counted on the network that it returns."
 PREPROCESSING = "Preprocessing uses literal constants, none of them estimated from the sample."
-DISJOINT_BASE = "Any pre-trained start was neither trained nor selected on the sample."
+DISJOINT_BASE = (
+    "Weights that the decoder knows beforehand, if any, were neither trained nor selected on the sample."
+)
 FRESH = (
     "The hold-out examples were used for no choice: not for training, not for selection, not for stopping."
 )
 DUPLICATES = "Test data shown beside the bound share no examples with the sample, or the copies are reported."
-PRIOR_SPLIT = "The split ignores the data values; errors were counted on the part that the helper never saw."
+PRIOR_SPLIT = (
+    "The code was fixed before the sample was seen, and the helper comes from the first part alone, by a "
+    "split that ignores the data values; errors were counted on the part that the helper never saw, and "
+    "every other choice is inside the message and paid for in bits."
+)
 UNLABELLED_FRESH = "The unlabelled inputs are a fresh independent draw, used for no choice."
 BOUNDED_DOMAIN = (
     "Every input on which f will be used lies in the declared range, which is a fact, not an estimate."
