@@ -10,7 +10,20 @@ from .refusal import Refused
 FULL = 48  # bits of the first interval
 HALF = 1 << 47  # a range below this is doubled
 COUNT_LIMIT = 1 << 20  # counts of a context are halved when their sum gets here
-ELEMENTS_LIMIT = 1 << 24  # elements of all tensors inside one code word (3.3)
+
+
+class Budget:
+    """What the tensors of one message may ask for together; a demand is noted before it is met."""
+
+    def __init__(self, limit: int, what: str) -> None:
+        self._left = self._limit = limit
+        self._what = what
+
+    def spend(self, amount: int) -> None:
+        """Note a demand; refuse it if too little is left."""
+        self._left -= amount
+        if self._left < 0:
+            raise Refused(f"Message: {self._what} are more than {self._limit}.")
 
 
 class Decoder:
@@ -25,14 +38,10 @@ class Decoder:
         self._code_bits = code_bits
         self._range = 1 << FULL
         self._offset = int.from_bytes(self._data[: FULL // 8], "big")
-        self._elements = 0
         self.shifts = 0
-
-    def admit(self, elements: int) -> None:
-        """Count the elements of a tensor that is about to be read, before anything is allocated for it."""
-        self._elements += elements
-        if self._elements > ELEMENTS_LIMIT:
-            raise Refused(f"Message: more than {ELEMENTS_LIMIT} elements are coded inside its code word.")
+        self.coded = Budget(1 << 24, "the elements that are coded inside its code word")  # 3.3
+        self.inner = Budget(1 << 26, "the elements of inner tensors")  # 4.12
+        self.work = Budget(1 << 36, "the multiplications that make its tensors")  # 4.12
 
     def slot(self, total: int) -> int:
         """Where the target lies among ``total`` equal parts of the interval (3.3)."""

@@ -43,7 +43,9 @@ KINDS: dict[str, tuple[str, ...]] = {  # the sizes of each kind, in the order of
     "average pool": ("kernel",),
     "global average pool": (),
     "residual": ("out", "bias"),
+    "local conv": ("out", "kernel", "stride", "padding", "bias"),
 }
+CONVOLUTIONS = ("conv", "local conv")  # with filters of their own for every pixel, or not
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def _output(operation: Operation, seen: Shape) -> Shape | str:
     if operation.kind == "global average pool":
         return (channels, 1, 1)
     out, kernel, stride, padding = channels, operation.kernel, operation.kernel, 0
-    if operation.kind == "conv":
+    if operation.kind in CONVOLUTIONS:
         out, stride, padding = operation.out, operation.stride, operation.padding
     elif operation.kind == "residual":
         out, kernel, padding = operation.out, 3, 1
@@ -163,7 +165,7 @@ def _output(operation: Operation, seen: Shape) -> Shape | str:
         return f"has a window of {kernel}, larger than its image {seen}"
     height, width = ((side + 2 * padding - kernel) // stride + 1 for side in sides)
     padded = channels * math.prod(side + 2 * padding for side in sides)
-    if max(padded if operation.kind == "conv" else 0, out * height * width) > RESULT_LIMIT:
+    if max(padded if operation.kind in CONVOLUTIONS else 0, out * height * width) > RESULT_LIMIT:
         return f"makes more than {RESULT_LIMIT} numbers out of one example"
     if _patches(operation, seen) > PATCH_LIMIT:
         return f"multiplies more than {PATCH_LIMIT} numbers in patches of one example"
@@ -172,7 +174,7 @@ def _output(operation: Operation, seen: Shape) -> Shape | str:
 
 def _window(operation: Operation, seen: Shape) -> tuple[int, int]:
     """Elements of the filter of one output channel, and pixels of the output; (0, 0) without filters."""
-    if operation.kind == "conv":
+    if operation.kind in CONVOLUTIONS:
         reach = 2 * operation.padding - operation.kernel
         pixels = math.prod((side + reach) // operation.stride + 1 for side in seen[1:])
         return seen[0] * operation.kernel**2, pixels
@@ -190,7 +192,7 @@ def _work(operation: Operation, seen: Shape) -> int:
     """Multiplications for one example; what a pool reads counts too."""
     if operation.kind == "linear":
         return operation.out * math.prod(seen)
-    if operation.kind in ("conv", "residual"):
+    if operation.kind in (*CONVOLUTIONS, "residual"):
         convolutions = 2 if operation.kind == "residual" else 1
         return convolutions * operation.out * _patches(operation, seen)
     return POOL_WORK * math.prod(seen)
@@ -203,6 +205,9 @@ def _tensors(operation: Operation, seen: Shape) -> Iterator[tuple[str, Shape]]:
         weights: dict[str, Shape] = {"": (out, math.prod(seen))}
     elif operation.kind == "conv":
         weights = {"": (out, seen[0], operation.kernel, operation.kernel)}
+    elif operation.kind == "local conv":
+        _, pixels = _window(operation, seen)
+        weights = {"": (pixels, out, seen[0], operation.kernel, operation.kernel)}
     elif operation.kind == "residual":
         weights = {"a.": (out, seen[0], 3, 3), "b.": (out, out, 3, 3)}
     else:

@@ -28,8 +28,10 @@ def deviation(
     """An upper bound of the Euclidean distance of the outputs of f and g over all inputs of the domain."""
     e, m = 0.0, _input_norm(chain.inputs[0], scaling, domain)
     for position, (operation, seen) in enumerate(zip(chain.operations, chain.inputs, strict=True)):
-        if operation.kind == "residual":
-            raise Refused("C-12a: the chain has a residual operation, which this statement does not allow.")
+        if operation.kind in ("residual", "local conv"):
+            raise Refused(
+                f"C-12a: the chain has a {operation.kind} operation, which this statement does not allow."
+            )
         if operation.kind not in ("linear", "conv"):
             continue  # pools have norm at most 1
         weight = f"{position}.weight"

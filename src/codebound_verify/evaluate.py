@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TOLERANCE = 0.5e-4  # half of the writer's: rounding cannot make the verifier count more
 NUMBERS = 1 << 24  # numbers in the largest intermediate result of a batch: 128 MiB
 BATCH = 4096  # the largest batch
+AT_ONCE = 1 << 22  # numbers in the patches or filters of a local convolution that are multiplied at once
 
 Forward: TypeAlias = Callable[[Tensor], Tensor]
 Progress: TypeAlias = Callable[[int, int], None]
@@ -80,12 +81,14 @@ def forward(chain: Chain, weights: Sequence[Mapping[str, Tensor]], x: Tensor) ->
     """The logits of a batch (5.1), from the tensors of each operation; only those in use become float64."""
     for operation, own in zip(chain.operations[:-1], weights[:-1], strict=True):
         x = _apply(operation, own, x)
-        if operation.kind in ("linear", "conv"):
+        if operation.kind in ("linear", "conv", "local conv"):
             x = torch.relu(x)
     return _apply(chain.operations[-1], weights[-1], x)
 
 
 def _apply(operation: Operation, own: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    if operation.kind == "local conv":
+        return _local_conv(operation, own["weight"], own.get("bias"), x)
     kernel, own = operation.kernel, {name: tensor.double() for name, tensor in own.items()}
     if operation.kind == "linear":
         return functional.linear(x.flatten(1), own["weight"], own.get("bias"))
@@ -105,6 +108,26 @@ def _apply(operation: Operation, own: Mapping[str, Tensor], x: Tensor) -> Tensor
     shortcut = functional.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, extra // 2, extra - extra // 2))
     inner = torch.relu(functional.conv2d(x, own["a.weight"], own.get("a.bias"), stride=stride, padding=1))
     return torch.relu(functional.conv2d(inner, own["b.weight"], own.get("b.bias"), padding=1) + shortcut)
+
+
+def _local_conv(operation: Operation, weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
+    """A convolution with filters of its own for every pixel, some rows and columns of pixels at a time."""
+    kernel, stride, padding = operation.kernel, operation.stride, operation.padding
+    padded = functional.pad(x, (padding,) * 4)
+    patches = padded.unfold(2, kernel, stride).unfold(3, kernel, stride)  # (batch, in, rows, columns, k, k)
+    rows, columns = patches.shape[2:4]
+    filters = weight.reshape(rows, columns, *weight.shape[1:])
+    per_pixel = max(patches[:, :, 0, 0].numel(), filters[0, 0].numel())
+    width = max(1, min(columns, AT_ONCE // per_pixel))
+    height = max(1, AT_ONCE // per_pixel // width)
+    result = x.new_empty(len(x), operation.out, rows, columns)
+    for top in range(0, rows, height):
+        for left in range(0, columns, width):
+            r, s = slice(top, top + height), slice(left, left + width)
+            result[:, :, r, s] = torch.einsum(
+                "bcrsij,rsocij->bors", patches[:, :, r, s], filters[r, s].double()
+            )
+    return result if bias is None else result + bias.double()[:, None, None]
 
 
 def count_errors(network: Evaluator, x: Inputs, y: Labels, *, theta: float = 0.0) -> int:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from .arithmetic import Decoder
 from .chain import Chain, Layout, read_chain
+from .helpers import Recipe, read_tensor
 from .refusal import Refused
-from .tensors import Blocks, Content, Floats, Static, grid, read_tensor, to_float32
+from .tensors import TENSOR_LIMIT, Blocks, Floats, Static, grid, to_float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from .read import Certificate
 
 ELEMENTS_LIMIT = 1 << 26
-TENSOR_LIMIT = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -94,28 +94,31 @@ def decode(
     if (largest := max((math.prod(shape) for _, shape in layout), default=0)) > TENSOR_LIMIT:
         raise Refused(f"Message: a tensor has {largest} elements; at most {TENSOR_LIMIT} are allowed.")
 
-    tensors: dict[str, Floats] = {}
-    later: list[tuple[str, Static]] = []
+    recipes: list[Recipe] = []
     for name, shape in layout:
-        content = read_tensor(decoder, shape)
+        recipes.append(read_tensor(decoder, shape))
         close(name)
-        if isinstance(content, Static):
-            later.append((name, content))
-        else:
-            tensors[name] = _shaped(content, name, shape, starts)
 
     start = decoder.finish()
     ledger.append(("end", start - decoder.shifts))
-    shapes = dict(layout)
     blocks = Blocks(certificate.message, start, header.code_bits)
-    for name, table in later:
-        content, bits = blocks.read(table, math.prod(shapes[name]))
-        ledger.append((f"block {name}", bits))
-        tensors[name] = _shaped(content, name, shapes[name], starts)
+    tensors: dict[str, Floats] = {}
+    for name, shape in layout:
+        recipe = recipes.pop(0)
+        parts = []
+        for part in recipe.parts:
+            if isinstance(part, Static):
+                part, bits = blocks.read(part)
+                ledger.append((f"block {name}", bits))
+            parts.append(part)
+        try:
+            tensors[name] = to_float32(recipe.make(*parts), shape, starts.get(name))
+        except Refused as refused:
+            raise Refused(f"{refused} The tensor is {name}.") from None
 
     if (used := sum(bits for _, bits in ledger)) != header.code_bits:
         raise Refused(f"Message: decoding it takes {used} bits, but facts.code_bits is {header.code_bits}.")
-    return Network(chain, {name: tensors[name] for name, _ in layout}, split, theta, tuple(ledger))
+    return Network(chain, tensors, split, theta, tuple(ledger))
 
 
 def _agree(what: str, is_coded: bool, why: str, is_expected: bool) -> None:
@@ -134,11 +137,3 @@ def _starts(layout: Layout, base: Mapping[str, Floats]) -> Mapping[str, Floats]:
         if base[name].shape != shape:
             raise Refused(f"Base: tensor {name} has shape {base[name].shape}; the network needs {shape}.")
     return base
-
-
-def _shaped(content: Content, name: str, shape: tuple[int, ...], starts: Mapping[str, Floats]) -> Floats:
-    base = starts[name].ravel() if name in starts else None
-    try:
-        return to_float32(content, base).reshape(shape)
-    except Refused as refused:
-        raise Refused(f"{refused} The tensor is {name}.") from None

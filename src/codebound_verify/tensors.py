@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,34 +14,63 @@ from .arithmetic import Context, Decoder, Flags
 from .refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Integers: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float32]
+Doubles: TypeAlias = NDArray[np.float64]
 
 ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)  # 4.6
+EXPONENT_LIMIT = 1000  # of a step
 SLOTS = 1 << 16  # sum of the frequencies of a static table
 STATE_BYTES = 5  # of a lane at the start of a block
 LOWEST = 1 << 24  # a lane with a lower state takes a word
-CHUNK = 1 << 20  # elements converted at a time
+TENSOR_LIMIT = 1 << 25  # elements of a tensor, inner ones included
+TILE = 1 << 18  # elements computed at a time
+NARROWEST = 1 << 10  # columns of a tile, if there are that many
+
+
+@dataclass(frozen=True)
+class Values:
+    """The real numbers of a tensor as a matrix in C order, computed in float64 and part by part.
+
+    ``terms`` is the length of the sums that its elements are; ``tile(rows, columns)`` computes a part.
+    """
+
+    rows: int
+    columns: int
+    terms: int
+    tile: Callable[[slice, slice], Doubles]
 
 
 @dataclass(frozen=True)
 class Content:
-    """Elements in C order: each stands for the real number ``data * step``, exact in float64."""
+    """Coded elements in C order: each stands for ``data`` times a step, exact in float64.
+
+    ``limit`` is L, which no absolute value of an integer is above.
+    """
 
     data: Integers | Floats
-    step: float
+    exponent: int = 0
+    limit: int = 1
+
+    def values(self) -> Values:
+        """The numbers that the elements stand for."""
+        step = grid(self.exponent)
+        return Values(
+            1, self.data.size, 1, lambda _, columns: self.data[None, columns].astype(np.float64) * step
+        )
 
 
 @dataclass(frozen=True)
 class Static:
-    """A tensor whose elements are in a block behind the code word (4.7)."""
+    """A tensor whose ``count`` elements are in a block behind the code word (4.7)."""
 
+    count: int
     limit: int
     frequencies: NDArray[np.uint32]
     lanes: int
-    step: float
+    exponent: int
 
 
 def grid(j: int) -> float:
@@ -48,46 +78,63 @@ def grid(j: int) -> float:
     return float(np.ldexp(float(ROOTS[j % 8]), j // 8 - 23))
 
 
-def read_tensor(decoder: Decoder, shape: tuple[int, ...]) -> Content | Static:
-    """The next tensor (4.3)."""
-    mode = decoder.gamma()
-    count = int(np.prod(shape, dtype=np.int64))
-    if mode == 2:
-        return Content(np.zeros(count, np.float32), 1.0)
-    if mode == 7:
-        return _static(decoder)
-    if mode not in MODES:
-        raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to 7.")
-    decoder.admit(count)
+def as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """The rows and columns of a tensor (4.3)."""
     rows = shape[0] if len(shape) > 1 else 1
-    return MODES[mode](decoder, rows, count // rows)
+    return rows, math.prod(shape) // rows
 
 
-def to_float32(content: Content, base: Floats | None) -> Floats:
+def read_coded(decoder: Decoder, mode: int, shape: tuple[int, ...]) -> Content | Static:
+    """The rest of a tensor of mode 1 to 7 (4.3)."""
+    rows, columns = as_matrix(shape)
+    if mode == 2:
+        return Content(np.zeros(rows * columns, np.int32))
+    if mode == 7:
+        return _static(decoder, rows * columns)
+    decoder.coded.spend(rows * columns)
+    return MODES[mode](decoder, rows, columns)
+
+
+def to_float32(values: Values, shape: tuple[int, ...], base: Floats | None) -> Floats:
     """Values rounded once to float32, as differences to ``base`` where there is one (4.6, 5.3)."""
-    result = np.empty(content.data.size, np.float32)
-    for start in range(0, result.size, CHUNK):
-        part = slice(start, start + CHUNK)
-        values = content.data[part].astype(np.float64) * content.step
-        if base is not None:
-            values += base[part]
+    result = np.empty((values.rows, values.columns), np.float32)
+    start = None if base is None else base.reshape(result.shape)
+    for part in _tiles(values):
+        numbers = values.tile(*part)
+        if start is not None:
+            numbers += start[part]
         with np.errstate(over="ignore"):
-            result[part] = values
-    if not np.isfinite(result).all():
-        raise Refused("Message: an element is too large for float32.")
-    return result
+            result[part] = numbers
+        if not np.isfinite(result[part]).all():
+            raise Refused("Message: an element is too large for float32.")
+    return result.reshape(shape)
 
 
-def _step(decoder: Decoder) -> float:
-    j = decoder.signed()
-    if abs(j) > 1000:
+def _tiles(values: Values) -> Iterator[tuple[slice, slice]]:
+    """Parts of the matrix that are small, as are the rows of terms that make them.
+
+    They start at multiples of 64 columns: never inside an output of a random stream.
+    """
+    width = min(values.columns, max(NARROWEST, TILE // values.rows // 64 * 64))
+    height = max(1, TILE // max(width, values.terms))
+    for top in range(0, values.rows, height):
+        for left in range(0, values.columns, width):
+            yield (
+                slice(top, min(top + height, values.rows)),
+                slice(left, min(left + width, values.columns)),
+            )
+
+
+def read_exponent(decoder: Decoder) -> int:
+    """The index j of a step (4.6)."""
+    if abs(j := decoder.signed()) > EXPONENT_LIMIT:
         raise Refused(f"Message: the step has exponent {j}; -1000 to 1000 is allowed.")
-    return grid(j)
+    return j
 
 
 def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 1 (4.4)."""
-    step = _step(decoder)
+    exponent = read_exponent(decoder)
     limit = decoder.size("the largest element L", 1 << 12)
     rows_flagged, columns_flagged = decoder.bit(), decoder.bit()
     live_rows = _live(decoder, rows) if rows_flagged else range(rows)
@@ -123,7 +170,7 @@ def _adaptive(decoder: Decoder, rows: int, columns: int) -> Content:
                 current[column] = sign * (1 + (magnitude.read(decoder) if limit > 1 else 0))
         result[row] = current
         above, above_at = current, row
-    return Content(result.ravel(), step)
+    return Content(result.ravel(), exponent, limit)
 
 
 def _live(decoder: Decoder, count: int) -> Sequence[int]:
@@ -134,21 +181,21 @@ def _live(decoder: Decoder, count: int) -> Sequence[int]:
 
 def _dense(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 3."""
-    step = _step(decoder)
+    exponent = read_exponent(decoder)
     limit = decoder.size("the largest element L", 1 << 20)
     values = (decoder.uniform(2 * limit + 1) - limit for _ in range(rows * columns))
-    return Content(np.fromiter(values, np.int32, rows * columns), step)
+    return Content(np.fromiter(values, np.int32, rows * columns), exponent, limit)
 
 
 def _enumerative(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 4."""
-    step = _step(decoder)
+    exponent = read_exponent(decoder)
     limit = decoder.size("the largest element L", 1 << 20)
     where = _mask(decoder, rows * columns)
     result = np.zeros(rows * columns, np.int32)
     indices = np.fromiter((decoder.uniform(2 * limit) for _ in range(where.size)), np.int32, where.size)
     result[where] = np.where(indices < limit, indices - limit, indices - limit + 1)
-    return Content(result, step)
+    return Content(result, exponent, limit)
 
 
 def _codebook(decoder: Decoder, rows: int, columns: int) -> Content:
@@ -158,13 +205,13 @@ def _codebook(decoder: Decoder, rows: int, columns: int) -> Content:
     where = _mask(decoder, rows * columns)
     result = np.zeros(rows * columns, np.float32)
     result[where] = book[np.fromiter((decoder.uniform(size) for _ in range(where.size)), int, where.size)]
-    return Content(result, 1.0)
+    return Content(result)
 
 
 def _raw(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 6."""
     values = (decoder.float32() for _ in range(rows * columns))
-    return Content(np.fromiter(values, np.float32, rows * columns), 1.0)
+    return Content(np.fromiter(values, np.float32, rows * columns))
 
 
 def _mask(decoder: Decoder, count: int) -> NDArray[np.int64]:
@@ -190,14 +237,14 @@ MODES: dict[int, Callable[[Decoder, int, int], Content]] = {
 }
 
 
-def _static(decoder: Decoder) -> Static:
+def _static(decoder: Decoder, count: int) -> Static:
     """Mode 7: the table of 4.7."""
-    step = _step(decoder)
+    exponent = read_exponent(decoder)
     limit = decoder.size("the largest element L", 1 << 12)
     frequencies = [decoder.gamma() - 1 for _ in range(2 * limit + 1)]
     if sum(frequencies) != SLOTS:
         raise Refused(f"Message: the frequencies of a table add up to {sum(frequencies)} instead of {SLOTS}.")
-    return Static(limit, np.array(frequencies, np.uint32), 1 << decoder.uniform(13), step)
+    return Static(count, limit, np.array(frequencies, np.uint32), 1 << decoder.uniform(13), exponent)
 
 
 class Blocks:
@@ -211,8 +258,8 @@ class Blocks:
         self._bytes = span[: (code_bits - start) // 8]
         self._next = 0
 
-    def read(self, table: Static, count: int) -> tuple[Content, int]:
-        """The ``count`` elements of one block, and the bits that it has."""
+    def read(self, table: Static) -> tuple[Content, int]:
+        """The elements of one block, and the bits that it has."""
         values = np.arange(-table.limit, table.limit + 1, dtype=np.int32)
         below = np.cumsum(table.frequencies) - table.frequencies
         value_at = np.repeat(values, table.frequencies)
@@ -231,8 +278,8 @@ class Blocks:
         words = tail[: tail.size // 2 * 2].view(">u2")
         used = 0
 
-        result = np.empty(count, np.int32)
-        for first in range(0, count, table.lanes):
+        result = np.empty(table.count, np.int32)
+        for first in range(0, table.count, table.lanes):
             group = result[first : first + table.lanes]
             active = state[: group.size]
             slot = active & np.uint64(SLOTS - 1)
@@ -248,4 +295,4 @@ class Blocks:
             raise Refused("Message: a block does not end in the state 2^24.")
         size = head.size + 2 * used
         self._next += size
-        return Content(result, table.step), 8 * size
+        return Content(result, table.exponent, table.limit), 8 * size

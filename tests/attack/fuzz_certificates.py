@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import hashlib
 import json
+import math
 import os
 import random
 import resource
@@ -36,17 +37,40 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
     """True certificates of every mode and operation, with their samples."""
     from codebound.certificate.build import Setting, assess, issue
     from codebound.certificate.message import Message, Options
-    from codebound.coding import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
+    from codebound.coding import (
+        Adaptive,
+        Codebook,
+        Dense,
+        Enumerative,
+        Filled,
+        Filling,
+        LowRank,
+        Mixed,
+        Projected,
+        Raw,
+        Static,
+        Ticket,
+        Zero,
+    )
     from codebound.coding.static import frequency_table
     from codebound.data import Scaling, from_arrays
-    from codebound.nets.chain import AveragePool, Chain, Conv, GlobalAveragePool, Linear, MaxPool, Residual
+    from codebound.nets.chain import (
+        AveragePool,
+        Chain,
+        Conv,
+        GlobalAveragePool,
+        Linear,
+        LocalConv,
+        MaxPool,
+        Residual,
+    )
 
     stream = np.random.default_rng(0)
 
     def levels(shape, limit=2):
         return stream.integers(-limit, limit + 1, shape).astype(np.int32)
 
-    def code(shape, turn):
+    def integers(shape, turn):
         q = levels(shape)
         table = frequency_table(np.bincount(q.ravel() + 2, minlength=5))
         return (
@@ -54,10 +78,34 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
             Zero(shape),
             Dense(q, -3, 2),
             Enumerative(q, 1, 2),
-            Codebook(np.abs(q), np.array([0.5, -0.25], np.float32)),
-            Raw(stream.normal(size=shape).astype(np.float32)),
             Static(q, -8, 2, table=table, lanes_log2=turn % 3),
-        )[turn % 7]
+        )[turn % 5]
+
+    def code(shape, turn):
+        vectors = shape[0] if len(shape) > 1 else 1
+        inside, by_rows = turn // 3, bool(turn % 2)
+        filling = Filling(everywhere=by_rows, step=-9, mean=turn, seed=turn)
+        makers = [
+            *[lambda: integers(shape, turn)] * 2,
+            lambda: Codebook(np.abs(levels(shape)), np.array([0.5, -0.25], np.float32)),
+            lambda: Raw(stream.normal(size=shape).astype(np.float32)),
+            lambda: Projected(
+                shape,
+                integers((vectors if by_rows else 1, 5), inside),
+                by_rows=by_rows,
+                gaussian=turn % 3 == 0,
+                seed=turn,
+            ),
+            lambda: LowRank(
+                shape, integers((vectors, 1), inside), integers((1, math.prod(shape) // vectors), inside + 1)
+            ),
+            lambda: Filled(integers(shape, inside), filling if turn % 4 else None),
+            lambda: Ticket(integers(shape, inside), kind=turn % 3, seed=turn),
+            lambda: (
+                Mixed(shape, integers((4,), inside), mixes=3, seed=turn) if len(shape) > 1 else Zero(shape)
+            ),
+        ]
+        return makers[turn % 9]()
 
     chains = [
         Chain((5,), (Linear(3, True),)),
@@ -66,6 +114,7 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         Chain((1, 7, 7), (Conv(4, 3, 2, 0, False), Residual(4, True), GlobalAveragePool(), Linear(3, True))),
         Chain((2, 5, 5), (Residual(5, False), Linear(3, True))),
         Chain((3, 4, 4), (AveragePool(2), Conv(2, 1, 1, 1, True), Linear(3, False))),
+        Chain((2, 4, 5), (LocalConv(2, 3, 2, 1, True), LocalConv(2, 1, 1, 0, False), Linear(3, True))),
     ]
     found = []
     for chain in chains:
@@ -73,7 +122,7 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         y = stream.integers(0, 3, N)
         sample = from_arrays(x, y, name="noise", classes=3, scaling=Scaling(255.0))
         setting = Setting(sample=sample, delta=0.05)
-        for start in range(7):
+        for start in range(0, 45, 4):
             codes = {
                 name: code(shape, start + i) for i, (name, shape) in enumerate(chain.tensor_shapes().items())
             }
@@ -149,6 +198,30 @@ def mutated_bits(bits: str, others: list[str], choice: random.Random) -> str:
     return bits
 
 
+def random_tensor(coder: writer.Coder, choice: random.Random) -> None:
+    """The beginning of a tensor; those of modes 8 to 12 are complete, with zeros inside."""
+    coder.gamma(mode := choice.choice((2, 2, 2, 2, 2, 2, 1, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13)))
+    if mode == 8:
+        coder.bit(choice.random() < 0.5)
+        coder.bit(choice.random() < 0.2)
+        coder.gamma(choice.choice((1, 3, 50, 2**16 + 1)))
+    elif mode == 9:
+        coder.gamma(choice.choice((1, 3, 50, 2**12 + 1)))
+    elif mode == 11:
+        coder.uniform(choice.randrange(3), 3)
+    elif mode == 12:
+        coder.gamma(choice.choice((1, 3, 50, 2**12)))
+        coder.gamma(choice.choice((1, 3, 50, 2**12)))
+    if mode in (8, 11, 12):
+        coder.gamma(choice.choice((1, 2, 2**41 - 1)))
+    if mode >= 8:
+        coder.gamma(choice.choice((2, 2, 2, 2, 3, 7, 8)))
+    if mode == 9:
+        coder.gamma(2)
+    elif mode == 10:
+        coder.bit(0)
+
+
 def random_message(choice: random.Random) -> str:
     """A message that is well-formed as long as chance allows, with sizes up to their limits."""
     coder = writer.Coder()
@@ -159,12 +232,12 @@ def random_message(choice: random.Random) -> str:
     count = choice.choice((1, 2, 3, 4, 8, 60, 255, 256))
     coder.gamma(count)
     for position in range(count):
-        kind = choice.choice((1, 1, 2, 2, 3, 4, 5, 6)) if position < count - 1 else 1
+        kind = choice.choice((1, 1, 2, 2, 3, 4, 5, 6, 7)) if position < count - 1 else 1
         coder.gamma(kind)
         size = choice.choice((1, 1, 2, 3, 7, 64, 500, 2**12, 2**15, 2**16))
         if kind == 1 and position < count - 1:
             coder.gamma(size)
-        elif kind == 2:
+        elif kind in (2, 7):
             for each in (
                 size,
                 choice.choice((1, 2, 3, 9)),
@@ -176,10 +249,10 @@ def random_message(choice: random.Random) -> str:
             coder.gamma(choice.choice((1, 1, 2, 3)))
         elif kind == 6:
             coder.gamma(size)
-        if kind in (1, 2, 6):
+        if kind in (1, 2, 6, 7):
             coder.bit(choice.random() < 0.3)
     for _ in range(count):
-        coder.gamma(choice.choice((2, 2, 2, 2, 1, 3, 4, 5, 7)))
+        random_tensor(coder, choice)
     return coder.end() + "".join(choice.choices("01", k=choice.randrange(300)))
 
 

@@ -336,7 +336,7 @@ MESSAGES = {
                 "1.weight": coded(lambda coder: [coder.gamma(k) for k in (3, 1, 1)]),
             },
         ),
-        "elements are coded inside",
+        "coded inside its code word are more than",
     ),
 }
 
@@ -348,7 +348,7 @@ def test_a_crafted_message_is_refused(name):
 
 
 def test_an_unknown_method_and_an_unknown_architecture():
-    for numbers, because in (((2,), "method 2"), ((1, 3), "architecture 3"), ((1, 1, 1, 7), "operation 7")):
+    for numbers, because in (((2,), "method 2"), ((1, 3), "architecture 3"), ((1, 1, 1, 8), "operation 8")):
         coder = writer.Coder()
         for position, number in enumerate(numbers):
             if position == 1:

@@ -21,7 +21,7 @@ def zeros(operations: list[list]) -> bytes:
     x, y = writer.clusters(3)
     shape, names = list(x.shape[1:]), []
     for position, (kind, *sizes) in enumerate(operations):
-        if kind in ("linear", "conv"):
+        if kind in ("linear", "conv", "local conv"):
             names.append(f"{position}.weight")
             names += [f"{position}.bias"] * bool(sizes[-1])
         elif kind == "residual":
@@ -41,6 +41,7 @@ REFUSED = {
     "patches": [["conv", 1, 1, 1, 500, False], ["conv", 1, 11, 1, 5, False], LAST],
     "multiplications": [["conv", 64, 1, 1, 100, False], ["conv", 512, 1, 1, 0, False], ["max pool", 9], LAST],
     "multiplications of residuals": [["conv", 64, 1, 1, 50, False], *[["residual", 64, False]] * 3, LAST],
+    "local filters": [["local conv", 16, 5, 1, 180, False], ["max pool", 9], LAST],
     "254 pools of a large image": [["conv", 1, 1, 1, 700, False], *[["max pool", 1]] * 254, LAST],
 }
 
@@ -138,6 +139,8 @@ ALLOWED = {
     "2^30 multiplications": [["conv", 16, 1, 1, 127, False], *[["conv", 16, 3, 1, 1, False]] * 6, LAST],
     "deep chains": [*[["linear", 500, False]] * 255, LAST],
     "pools": [["conv", 1, 1, 1, 250, False], *[["max pool", 1]] * 200, LAST],
+    "local patches of 2^25 numbers": [["local conv", 1, 15, 1, 199, False], LAST],
+    "local filters of 2^25 numbers": [["local conv", 16, 4, 1, 180, False], ["max pool", 9], LAST],
 }
 
 
@@ -154,5 +157,43 @@ def test_what_is_just_allowed_takes_less_than_a_gigabyte(name, program, tmp_path
 @pytest.mark.parametrize("program", ["verify", "decode"])
 def test_2_to_24_adaptive_zeros_take_less_than_a_gigabyte(program, tmp_path):
     result, peak = measured(packed(nothing_but_zeros), tmp_path, program, seconds=240)
+    assert result in ([], "Sequential")
+    assert peak < LIMIT_MB
+
+
+def projection(coder: writer.Coder) -> None:
+    """2^24 sums of 2^12 signs each."""
+    coder.gamma(8)
+    coder.bit(0)
+    coder.bit(0)
+    coder.gamma(2**12)
+    coder.gamma(1)
+    writer.dense(np.ones((1, 2**12), int)).write(coder, "")
+
+
+def low_rank(coder: writer.Coder) -> None:
+    """2^24 sums of 4095 products of zeros each."""
+    coder.gamma(9)
+    coder.gamma(2**12 - 1)
+    coder.gamma(2)
+    coder.gamma(2)
+
+
+def mixture(coder: writer.Coder) -> None:
+    """2^24 sums of 2^11 terms each, with weights that are sums themselves."""
+    coder.gamma(12)
+    coder.gamma(2**11)
+    coder.gamma(2**10)
+    coder.gamma(1)
+    writer.dense(np.ones(2**11, int)).write(coder, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["verify", "decode"])
+@pytest.mark.parametrize("write", [projection, low_rank, mixture])
+def test_nearly_2_to_36_products_take_less_than_a_gigabyte(write, program, tmp_path):
+    data = packed(write)
+    assert len(data) < 2000
+    result, peak = measured(data, tmp_path, program, seconds=600)
     assert result in ([], "Sequential")
     assert peak < LIMIT_MB

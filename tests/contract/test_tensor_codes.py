@@ -16,9 +16,15 @@ from codebound.coding import (
     Codebook,
     Dense,
     Enumerative,
+    Filled,
+    Filling,
+    LowRank,
+    Mixed,
+    Projected,
     Raw,
     Reader,
     Static,
+    Ticket,
     Writer,
     Zero,
     assign_codebook,
@@ -31,6 +37,7 @@ from codebound.coding import (
     read_tensor,
 )
 from codebound.coding.static import frequency_table
+from codebound.coding.tensors import matrix_shape
 from codebound.errors import CodeboundError, FormatError
 
 STEPS = st.integers(-1000, 950)
@@ -54,6 +61,51 @@ def static_code(levels, step, limit, lanes_log2):
 
 LIMITS = st.sampled_from([1, 2, 7, 4096])
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+SEEDS = st.sampled_from([0, 1, 7, 2**41 - 2])
+
+
+@st.composite
+def inner(draw, shape):
+    """Integers of a shape in one of the modes that may be inside others."""
+    kind, limit, step = (
+        draw(st.integers(0, 4)),
+        draw(st.sampled_from([1, 3, 127])),
+        draw(st.integers(-500, 500)),
+    )
+    if kind == 0:
+        return Zero(shape)
+    levels = draw(hnp.arrays(np.int32, shape, elements=st.integers(-limit, limit)))
+    if kind == 1:
+        return static_code(levels, step, limit, draw(st.integers(0, 2)))
+    return (Dense, Enumerative, Adaptive)[kind - 2](levels, step, limit)
+
+
+@st.composite
+def projected(draw):
+    shape, by_rows, count = draw(SHAPES), draw(st.booleans()), draw(st.integers(1, 9))
+    z = draw(inner((matrix_shape(shape)[0] if by_rows else 1, count)))
+    return Projected(shape, z, by_rows=by_rows, gaussian=draw(st.booleans()), seed=draw(SEEDS))
+
+
+@st.composite
+def low_rank(draw):
+    shape = draw(SHAPES)
+    rows, columns = matrix_shape(shape)
+    rank = draw(st.integers(1, min(rows, columns)))
+    return LowRank(shape, draw(inner((rows, rank))), draw(inner((rank, columns))))
+
+
+@st.composite
+def mixed(draw):
+    shape = draw(hnp.array_shapes(min_dims=2, max_dims=4, max_side=5))
+    z = draw(inner((draw(st.integers(1, 6)),)))
+    return Mixed(shape, z, mixes=draw(st.integers(1, 4)), seed=draw(SEEDS))
+
+
+FILLINGS = st.builds(
+    Filling, everywhere=st.booleans(), step=STEPS, mean=st.integers(-(2**20), 2**20), seed=SEEDS
+)
 
 CODES = {
     "adaptive": LIMITS.flatmap(
@@ -84,6 +136,11 @@ CODES = {
     "static": LIMITS.flatmap(
         lambda L: st.builds(static_code, grid(L), STEPS, st.just(L), st.sampled_from([0, 1, 3, 12]))
     ),
+    "projected": projected(),
+    "low rank": low_rank(),
+    "filled": st.builds(Filled, SHAPES.flatmap(inner), st.none() | FILLINGS),
+    "ticket": st.builds(Ticket, SHAPES.flatmap(inner), st.integers(0, 2), SEEDS),
+    "mixed": mixed(),
 }
 ANY = st.one_of(*CODES.values())
 
@@ -114,8 +171,7 @@ def test_tensors_in_sequence(codes):
 @settings(max_examples=60)
 @given(ANY, st.text("01", max_size=120))
 def test_what_follows_the_code_word_changes_nothing(code, garbage):
-    if isinstance(code, Static):
-        garbage = str(code.block()) + garbage
+    garbage = "".join(map(str, code.blocks())) + garbage
     writer = Writer()
     gamma(writer, code.mode)
     code.code(writer)
@@ -124,9 +180,8 @@ def test_what_follows_the_code_word_changes_nothing(code, garbage):
     reader = Reader(longer)
     decoded = read_tensor(reader, code.shape)
     assert reader.finish() == word.length
-    if isinstance(code, Static):
-        decoded, end = decoded.with_block(longer, word.length)
-        assert end == word.length + code.block().length
+    decoded, end = decoded.with_blocks(longer, word.length)
+    assert end == word.length + sum(block.length for block in code.blocks())
     assert same(decoded, code)
 
 
@@ -143,7 +198,7 @@ def test_random_bits_decode_or_are_refused(data, shape):
 
 
 @settings(max_examples=60)
-@given(st.binary(max_size=60), st.integers(1, 7), SHAPES)
+@given(st.binary(max_size=60), st.integers(1, 12), SHAPES)
 def test_random_content_of_every_mode_decodes_or_is_refused(data, mode, shape):
     writer = Writer()
     gamma(writer, mode)
@@ -179,7 +234,7 @@ def test_the_code_word_holds_at_most_2_24_elements(mode):
         read_tensor(Reader(writer.finish()), (2**12, 2**12 + 1))
 
 
-@pytest.mark.parametrize("mode", [8, 9, 1000])
+@pytest.mark.parametrize("mode", [13, 14, 1000])
 def test_unknown_modes_are_refused(mode):
     writer = Writer()
     gamma(writer, mode)
@@ -272,6 +327,41 @@ def test_all_codes_together_are_prefix_free_and_satisfy_kraft():
     words = [w for name in names for w in all_words(name, (2, 2))]
     words += [w for name in ("dense", "enumerative") for w in all_words(name, (2, 2), 2)]
     words.append(str(encode_tensors([Zero((2, 2))])))
+    assert len(set(words)) == len(words)
+    assert not collisions(words)
+    assert sum(2.0 ** -len(word) for word in words) <= 1.0
+
+
+def inners(shape):
+    """All inner tensors of a shape with levels -1, 0, 1, in three modes."""
+    yield Zero(shape)
+    for code in words_of("dense", shape, 1):
+        yield code
+        yield Static(code.levels, 0, 1, table=np.array([5536, 50000, 10000]))
+
+
+def helped():
+    """Tiny instances of every code with a helper, for tensors of shape (2, 2)."""
+    shape, both = (2, 2), (False, True)
+    for by_rows, gaussian, seed, count in itertools.product(both, both, (0, 1), (1, 2)):
+        for z in inners((2 if by_rows else 1, count)):
+            yield Projected(shape, z, by_rows=by_rows, gaussian=gaussian, seed=seed)
+    for left, right in itertools.product(inners((2, 1)), inners((1, 2))):
+        yield LowRank(shape, left, right)
+    for left, right in itertools.product(itertools.islice(inners(shape), 50), repeat=2):
+        yield LowRank(shape, left, right)
+    fillings = [Filling(everywhere, j, m, 1 - j) for everywhere in both for j in (0, 1) for m in (-1, 0)]
+    for q in inners(shape):
+        yield from (Filled(q, filling) for filling in (None, *fillings))
+        yield from (Ticket(q, kind, seed) for kind in range(3) for seed in (0, 1))
+    for size, mixes, seed in itertools.product((1, 2), (1, 2), (0, 1)):
+        yield from (Mixed(shape, z, mixes, seed) for z in inners((size,)))
+
+
+def test_codes_with_helpers_are_prefix_free_and_satisfy_kraft():
+    words = [str(encode_tensors([code])) for code in helped()]
+    words += [str(encode_tensors([code])) for code in inners((2, 2))]
+    assert len(words) > 5000
     assert len(set(words)) == len(words)
     assert not collisions(words)
     assert sum(2.0 ** -len(word) for word in words) <= 1.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codebound.certificate.message import Message, Options, decode
-from codebound.coding import Adaptive, Bits, Dense, Static, Zero
+from codebound.coding import Adaptive, Bits, Dense, Filled, Projected, Static, Ticket, Zero
 from codebound.errors import FormatError
 from codebound.nets.chain import Chain, Linear
 
@@ -35,6 +35,11 @@ def codes(shape, *, is_rich: bool):
         if is_rich:
             yield Adaptive(q, 0, 1, row_flags=1, column_flags=1, kind=3, stride=2)
             yield Static(q, 0, 1, table=TABLE, lanes_log2=0)
+            yield Filled(Static(q, 0, 1, table=TABLE, lanes_log2=0), None)
+            yield Ticket(Dense(q, 0, 1), kind=1, seed=1)
+    if is_rich:
+        for z in levels((1, 3)):
+            yield Projected(shape, Dense(z, 0, 1), by_rows=False, gaussian=False, seed=0)
 
 
 def world():

@@ -109,6 +109,9 @@ class Tensor:
 
     write: Callable[[Coder, str], None]
     values: np.ndarray
+    q: np.ndarray | None = None  # the integers, their step index and their limit, for inner tensors
+    j: int = 0
+    limit: int = 1
 
 
 def adaptive(q, j=0, *, limit=None, rows=False, columns=False, kind=0, stride=1) -> Tensor:
@@ -149,11 +152,11 @@ def adaptive(q, j=0, *, limit=None, rows=False, columns=False, kind=0, stride=1)
                     if limit > 1:
                         size.code(coder, abs(int(matrix[r, c])) - 1)
 
-    return Tensor(write, q * step(j))
+    return Tensor(write, q * step(j), q, j, limit)
 
 
 def zero(shape) -> Tensor:
-    return Tensor(lambda coder, name: coder.gamma(2), np.zeros(shape))
+    return Tensor(lambda coder, name: coder.gamma(2), np.zeros(shape), np.zeros(shape, int))
 
 
 def dense(q, j=0, *, limit=None) -> Tensor:
@@ -167,7 +170,7 @@ def dense(q, j=0, *, limit=None) -> Tensor:
         for value in q.ravel().tolist():
             coder.uniform(value + limit, 2 * limit + 1)
 
-    return Tensor(write, q * step(j))
+    return Tensor(write, q * step(j), q, j, limit)
 
 
 def enumerative(q, j=0, *, limit=None) -> Tensor:
@@ -182,7 +185,7 @@ def enumerative(q, j=0, *, limit=None) -> Tensor:
         for value in q[q != 0].tolist():
             coder.uniform(value + limit if value < 0 else value + limit - 1, 2 * limit)
 
-    return Tensor(write, q * step(j))
+    return Tensor(write, q * step(j), q, j, limit)
 
 
 def codebook(book, index) -> Tensor:
@@ -250,7 +253,156 @@ def static(q, j=0, *, limit=None, lanes_log=2, table=None) -> Tensor:
         coder.uniform(lanes_log, 13)
         coder.blocks.append((name, static_bits(q.ravel().tolist(), table, limit, 2**lanes_log)))
 
-    return Tensor(write, q * step(j))
+    return Tensor(write, q * step(j), q, j, limit)
+
+
+def outputs(seed: int, name: str, count: int) -> list[int]:
+    """Section 8: Philox 4x64 of ten rounds, from its definition."""
+    digest = hashlib.sha256(f"codebound/{seed}/{name}".encode("ascii")).digest()
+    key = [int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")]
+    found: list[int] = []
+    for counter in range(1, 2 + count // 4):
+        x, k = [counter, 0, 0, 0], list(key)
+        for _ in range(10):
+            left, right = 0xD2E7470EE14C6C93 * x[0], 0xCA5A826395121157 * x[2]
+            x = [(right >> 64) ^ x[1] ^ k[0], right % 2**64, (left >> 64) ^ x[3] ^ k[1], left % 2**64]
+            k = [(k[0] + 0x9E3779B97F4A7C15) % 2**64, (k[1] + 0xBB67AE8584CAA73B) % 2**64]
+        found += x
+    return found[:count]
+
+
+def sign_rows(seed: int, name: str, count: int, n: int) -> list[list[int]]:
+    """Rows of n signs; every row starts with a new output."""
+    width = -(-n // 64)
+    words = outputs(seed, name, count * width)
+    return [[1 - 2 * (words[i * width + e // 64] >> e % 64 & 1) for e in range(n)] for i in range(count)]
+
+
+def popcounts(seed: int, name: str, count: int) -> list[int]:
+    """Popcounts less 32."""
+    return [bin(word).count("1") - 32 for word in outputs(seed, name, count)]
+
+
+def real(integers: list[int], shape, j: int) -> np.ndarray:
+    """Exact integers, as float64, times the step."""
+    return np.array([float(q) * step(j) for q in integers]).reshape(shape)
+
+
+def matrix_of(shape) -> tuple[int, int]:
+    return (shape[0], math.prod(shape[1:])) if len(shape) > 1 else (1, math.prod(shape))
+
+
+def projected(shape, z: Tensor, *, rows=False, gaussian=False, seed=0) -> Tensor:
+    """Section 4.8; ``z`` has the shape (V, k)."""
+    k = z.q.shape[1]
+    vectors, n = matrix_of(shape) if rows else (1, math.prod(shape))
+    assert z.q.shape[0] == vectors
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(8)
+        coder.bit(rows)
+        coder.bit(gaussian)
+        coder.gamma(k)
+        coder.gamma(seed + 1)
+        z.write(coder, name)
+
+    if gaussian:
+        drawn = popcounts(seed, "project", k * n)
+        helper = [drawn[i * n : i * n + n] for i in range(k)]
+    else:
+        helper = sign_rows(seed, "project", k, n)
+    weights = z.q.tolist()
+    sums = [sum(weights[v][i] * helper[i][e] for i in range(k)) for v in range(vectors) for e in range(n)]
+    return Tensor(write, real(sums, shape, z.j))
+
+
+def low_rank(shape, left: Tensor, right: Tensor) -> Tensor:
+    """Section 4.9."""
+    rows, columns = matrix_of(shape)
+    rank = left.q.shape[1]
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(9)
+        coder.gamma(rank)
+        left.write(coder, name)
+        right.write(coder, name)
+
+    u, v = left.q.tolist(), right.q.tolist()
+    sums = [sum(u[r][i] * v[i][c] for i in range(rank)) for r in range(rows) for c in range(columns)]
+    return Tensor(write, real(sums, shape, left.j + right.j))
+
+
+@dataclass(frozen=True)
+class Fill:
+    everywhere: bool
+    j: int
+    mean: int
+    seed: int
+
+
+def filled(q: Tensor, fill: Fill | None = None) -> Tensor:
+    """Section 4.10."""
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(10)
+        q.write(coder, name)
+        coder.bit(fill is not None)
+        if fill:
+            coder.bit(fill.everywhere)
+            coder.signed(fill.j)
+            coder.signed(fill.mean)
+            coder.gamma(fill.seed + 1)
+
+    values = q.values.ravel().tolist()
+    if fill:
+        for e, g in enumerate(popcounts(fill.seed, "fill", len(values))):
+            if fill.everywhere or q.q.flat[e] == 0:
+                values[e] += (16 * g + fill.mean) * step(fill.j)
+    return Tensor(write, np.array(values).reshape(q.values.shape))
+
+
+def ticket(q: Tensor, *, kind=0, seed=0) -> Tensor:
+    """Section 4.11."""
+    count = q.q.size
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(11)
+        coder.uniform(kind, 3)
+        coder.gamma(seed + 1)
+        q.write(coder, name)
+
+    if kind == 0:
+        (helper,) = sign_rows(seed, "ticket", 1, count)
+    elif kind == 1:
+        helper = popcounts(seed, "ticket", count)
+    else:
+        words = outputs(seed, "ticket", -(-count // 4))
+        helper = [2 * (words[e // 4] >> 16 * (e % 4) & 0xFFFF) - 65535 for e in range(count)]
+    products = [a * b for a, b in zip(q.q.ravel().tolist(), helper, strict=True)]
+    return Tensor(write, real(products, q.q.shape, q.j))
+
+
+def mixed(shape, z: Tensor, *, mixes: int, seed=0) -> Tensor:
+    """Section 4.12."""
+    (b,) = z.q.shape
+    locations, n = shape[0], math.prod(shape[1:])
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(12)
+        coder.gamma(b)
+        coder.gamma(mixes)
+        coder.gamma(seed + 1)
+        z.write(coder, name)
+
+    basis = sign_rows(seed, "basis", b, n)
+    drawn = popcounts(seed, "mix", locations * mixes * b)
+    weights, elements = z.q.tolist(), []
+    for t in range(locations):
+        rows = [drawn[start : start + b] for start in range(t * mixes * b, (t + 1) * mixes * b, b)]
+        projections = [sum(row[i] * weights[i] for i in range(b)) for row in rows]
+        w = [sum(row[i] * p for row, p in zip(rows, projections, strict=True)) for i in range(b)]
+        elements += [sum(w[i] * basis[i][e] for i in range(b)) for e in range(n)]
+    return Tensor(write, real(elements, shape, z.j))
 
 
 IDS = {
@@ -260,6 +412,7 @@ IDS = {
     "average pool": 4,
     "global average pool": 5,
     "residual": 6,
+    "local conv": 7,
 }
 
 
@@ -273,7 +426,7 @@ def write_chain(coder: Coder, operations: list[list]) -> None:
             if position < len(operations) - 1 or kind == "residual":
                 coder.gamma(sizes[0])
             coder.bit(sizes[1])
-        elif kind == "conv":
+        elif kind in ("conv", "local conv"):
             out, kernel, stride, padding, bias = sizes
             for size in (out, kernel, stride, padding + 1):
                 coder.gamma(size)

@@ -13,7 +13,6 @@ from codebound.coding import (
     Reader,
     Writer,
     bit,
-    blocks,
     gamma,
     join,
     read_blocks,
@@ -29,6 +28,7 @@ from codebound.nets.chain import (
     Conv,
     GlobalAveragePool,
     Linear,
+    LocalConv,
     MaxPool,
     Operation,
     Residual,
@@ -115,10 +115,9 @@ class Message:
             enter(name)
         word = writer.finish()
         ledger.append(("end", word.length - writer.shifts))
-        behind = blocks(self.codes.values())
-        static = [name for name, code in self.codes.items() if code.mode == 7]
-        ledger.extend((f"block {name}", block.length) for name, block in zip(static, behind, strict=True))
-        return join(word, *behind), tuple(ledger)
+        behind = [(name, block) for name, code in self.codes.items() for block in code.blocks()]
+        ledger.extend((f"block {name}", block.length) for name, block in behind)
+        return join(word, *(block for _, block in behind)), tuple(ledger)
 
     def weights(
         self, base: Mapping[str, NDArray[np.float32]] | None = None
@@ -209,7 +208,7 @@ def _require_modest(coder: AbstractCoder, chain: Chain) -> None:
             work += operation.out * math.prod(seen)
             continue
         largest = max(largest, math.prod(made))
-        if isinstance(operation, Conv):
+        if isinstance(operation, Conv | LocalConv):
             times, taps = 1, seen[0] * operation.kernel**2
             padded = seen[0] * math.prod(side + 2 * operation.padding for side in seen[1:])
             largest = max(largest, padded)
@@ -235,6 +234,7 @@ _IDS: dict[type[Operation], int] = {
     AveragePool: 4,
     GlobalAveragePool: 5,
     Residual: 6,
+    LocalConv: 7,
 }
 
 
@@ -253,8 +253,9 @@ def _code_operation(coder: AbstractCoder, operation: Operation | None, *, last_o
     if kind == _IDS[Linear]:
         return Linear(last_out or size("out"), flag())
     coder.require(not last_out, "the last operation of a chain is linear.")
-    if kind == _IDS[Conv]:
-        return Conv(size("out"), size("kernel"), size("stride"), size("padding", 1), flag())
+    if kind in (_IDS[Conv], _IDS[LocalConv]):
+        window = Conv if kind == _IDS[Conv] else LocalConv
+        return window(size("out"), size("kernel"), size("stride"), size("padding", 1), flag())
     if kind == _IDS[MaxPool]:
         return MaxPool(size("kernel"))
     if kind == _IDS[AveragePool]:

@@ -154,9 +154,9 @@ def _tenths(fraction: float) -> int:
 
 
 @contextmanager
-def new_folder(out: Path | None) -> Iterator[Path]:
+def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
     """A folder that did not exist before, and does not if what follows fails."""
-    folder = _made(out)
+    folder = _made(out, verb)
     try:
         yield folder
     except BaseException:
@@ -164,8 +164,8 @@ def new_folder(out: Path | None) -> Iterator[Path]:
         raise
 
 
-def _made(out: Path | None) -> Path:
-    numbered = (Path("runs") / f"certify-{number}" for number in range(1, 10_000))
+def _made(out: Path | None, verb: str) -> Path:
+    numbered = (Path("runs") / f"{verb}-{number}" for number in range(1, 10_000))
     for folder in [out] if out is not None else numbered:
         try:
             folder.mkdir(parents=True)

@@ -1,15 +1,16 @@
 """Exact code lengths: integers to bits and back, as docs/format.md says; never imports torch.
 
-A message is written with a ``Writer`` and read with a ``Reader``; tensors are one of seven codes, and
-``best_tensor_code`` finds the shortest. The length of the bits is the code length, nothing else is.
+A message is written with a ``Writer`` and read with a ``Reader``; a tensor has one of twelve codes, and
+``best_tensor_code`` finds the shortest for integer levels. The length of the bits is the code length,
+nothing else is.
 """
 
 from codebound.coding.arithmetic import AbstractCoder, Reader, Writer
 from codebound.coding.bits import Bits, join
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.codebook import assign_codebook, fit_codebook
+from codebound.coding.helpers import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound.coding.message import (
-    blocks,
     decode_tensors,
     encode_tensors,
     read_blocks,
@@ -17,6 +18,7 @@ from codebound.coding.message import (
     write_tensor,
 )
 from codebound.coding.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
+from codebound.coding.projection import combine, project_onto
 from codebound.coding.quantize import (
     RoundingError,
     dequantize,
@@ -47,19 +49,25 @@ __all__ = [
     "Codebook",
     "Dense",
     "Enumerative",
+    "Filled",
+    "Filling",
     "FlagContexts",
+    "LowRank",
+    "Mixed",
+    "Projected",
     "Raw",
     "Reader",
     "RoundingError",
     "Static",
     "Stream",
     "SymbolContext",
+    "Ticket",
     "Writer",
     "Zero",
     "assign_codebook",
     "best_tensor_code",
     "bit",
-    "blocks",
+    "combine",
     "decode_tensors",
     "dequantize",
     "encode_tensors",
@@ -68,6 +76,7 @@ __all__ = [
     "gamma",
     "join",
     "nearest_step",
+    "project_onto",
     "quantize",
     "read_blocks",
     "read_tensor",

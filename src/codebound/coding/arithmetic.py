@@ -16,6 +16,8 @@ from codebound.errors import CodeboundError, FormatError, UsageError
 PRECISION = 48
 MAX_TOTAL = 1 << 24
 MAX_ELEMENTS = 1 << 24
+MAX_INNER = 1 << 26
+MAX_WORK = 1 << 36
 _FULL = 1 << PRECISION
 _HALF = _FULL >> 1
 _CHUNK = 64
@@ -28,13 +30,15 @@ class AbstractCoder(ABC):
         shifts: Doublings of the interval so far: the bits of a part are the shifts made while coding it.
     """
 
-    __slots__ = ("_elements", "_range", "shifts")
+    __slots__ = ("_elements", "_inner", "_range", "_work", "shifts")
     _error: ClassVar[type[CodeboundError]]
 
     def __init__(self) -> None:
         self.shifts = 0
         self._range = _FULL
         self._elements = 0
+        self._inner = 0
+        self._work = 0
 
     @abstractmethod
     def split(self, value: int, zero: int, total: int) -> int:
@@ -60,6 +64,22 @@ class AbstractCoder(ABC):
             self._elements <= MAX_ELEMENTS,
             f"the tensors of a code word have at most {MAX_ELEMENTS:,} elements, not {self._elements:,}. "
             "Longer tensors need the static code.",
+        )
+
+    def charge_inner(self, elements: int) -> None:
+        """Announces a tensor inside another one, before anything is allocated for it."""
+        self._inner += elements
+        self.require(
+            self._inner <= MAX_INNER,
+            f"the inner tensors of a message have at most {MAX_INNER:,} elements, not {self._inner:,}.",
+        )
+
+    def charge_work(self, products: int) -> None:
+        """Announces what the decoder of a tensor has to compute, before it does."""
+        self._work += products
+        self.require(
+            self._work <= MAX_WORK,
+            f"the tensors of a message take at most {MAX_WORK:,} products to decode, not {self._work:,}.",
         )
 
 

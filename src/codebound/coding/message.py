@@ -2,42 +2,62 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bits import Bits, join
+from codebound.coding.helpers import Filled, LowRank, Mixed, Projected, Ticket
 from codebound.coding.numbers import gamma
-from codebound.coding.tensors import MODES, AbstractTensorCode, Static
+from codebound.coding.tensors import (
+    AbstractTensorCode,
+    Adaptive,
+    Codebook,
+    Dense,
+    Enumerative,
+    Raw,
+    Static,
+    Zero,
+    require_size,
+)
 from codebound.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from codebound.coding.arithmetic import AbstractCoder
     from codebound.coding.tensors import Shape
 
-MAX_SIZE = 1 << 25
+MODES: dict[int, type[AbstractTensorCode]] = {
+    code.mode: code
+    for code in (
+        Adaptive,
+        Zero,
+        Dense,
+        Enumerative,
+        Codebook,
+        Raw,
+        Static,
+        Projected,
+        LowRank,
+        Filled,
+        Ticket,
+        Mixed,
+    )
+}
 
 
 def write_tensor(writer: Writer, code: AbstractTensorCode) -> None:
     """The mode of a tensor and its content, except for a block."""
-    _check_shape(writer, code.shape)
+    require_size(writer, code.shape)
     gamma(writer, code.mode)
     code.code(writer)
 
 
 def read_tensor(reader: Reader, shape: Shape) -> AbstractTensorCode:
-    """The next tensor; a static one is blank until ``read_blocks`` has filled it."""
-    _check_shape(reader, shape)
+    """The next tensor; what stands in blocks is blank until ``read_blocks`` has filled it."""
+    require_size(reader, shape)
     mode = gamma(reader, 0)
     reader.require(mode in MODES, f"there is no tensor code of mode {mode}.")
     return MODES[mode].blank(shape).code(reader)
-
-
-def blocks(codes: Iterable[AbstractTensorCode]) -> list[Bits]:
-    """The blocks that follow the code word, one for each static tensor."""
-    return [code.block() for code in codes if isinstance(code, Static)]
 
 
 def read_blocks(
@@ -46,9 +66,8 @@ def read_blocks(
     """The tensors with their blocks, which begin at bit ``start``, and the bit where the last one ends."""
     complete: list[AbstractTensorCode] = []
     for code in codes:
-        if isinstance(code, Static):
-            code, start = code.with_block(bits, start)
-        complete.append(code)
+        filled, start = code.with_blocks(bits, start)
+        complete.append(filled)
     return complete, start
 
 
@@ -66,7 +85,7 @@ def encode_tensors(codes: Sequence[AbstractTensorCode]) -> Bits:
     writer = Writer()
     for code in codes:
         write_tensor(writer, code)
-    return join(writer.finish(), *blocks(codes))
+    return join(writer.finish(), *(block for code in codes for block in code.blocks()))
 
 
 def decode_tensors(bits: Bits, shapes: Sequence[Shape]) -> list[AbstractTensorCode]:
@@ -77,11 +96,3 @@ def decode_tensors(bits: Bits, shapes: Sequence[Shape]) -> list[AbstractTensorCo
     if end != bits.length:
         raise FormatError(f"the message has {bits.length} bits, its tensors end after {end}.")
     return complete
-
-
-def _check_shape(coder: AbstractCoder, shape: Shape) -> None:
-    elements = math.prod(shape)
-    coder.require(
-        min(shape, default=1) >= 1 and elements <= MAX_SIZE,
-        f"a tensor has 1 to 2^25 elements. Got shape {shape}.",
-    )

@@ -1,4 +1,4 @@
-"""The seven codes of a tensor: docs/format.md, sections 4.3 to 4.7.
+"""The codes of a tensor that say every element: docs/format.md, sections 4.3 to 4.7.
 
 Each code is a final class that holds the content of one tensor. Its ``code`` method lists the symbols once,
 for both directions: a writer codes the content; a reader starts from a blank one and returns what it read.
@@ -30,12 +30,21 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 Levels = NDArray[np.int32]
 
+MAX_SIZE = 1 << 25
 MAX_MODEL_LEVEL = 1 << 12  # of the codes that learn or transmit a frequency for every level
 
 
 def matrix_shape(shape: Shape) -> tuple[int, int]:
     """Rows and columns of a tensor: its first size and the rest; vectors and scalars have one row."""
     return (shape[0], math.prod(shape[1:])) if len(shape) > 1 else (1, math.prod(shape))
+
+
+def require_size(coder: AbstractCoder, shape: Shape) -> None:
+    """Refuses shapes without elements, or with too many, before anything is allocated."""
+    coder.require(
+        min(shape, default=1) >= 1 and math.prod(shape) <= MAX_SIZE,
+        f"a tensor has 1 to 2^25 elements. Got shape {shape}.",
+    )
 
 
 class AbstractTensorCode(ABC):
@@ -59,7 +68,15 @@ class AbstractTensorCode(ABC):
 
     @abstractmethod
     def values(self) -> NDArray[np.float64]:
-        """The real numbers that the code stands for, exactly."""
+        """The real numbers that the code stands for, before their rounding to float32."""
+
+    def blocks(self) -> list[Bits]:
+        """The bits behind the code word, if any."""
+        return []
+
+    def with_blocks(self, bits: Bits, start: int) -> tuple[AbstractTensorCode, int]:
+        """The tensor whose blocks begin at bit ``start``, and the bit where they end."""
+        return self, start
 
     def weights(self, *, base: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """The decoded tensor: the values, plus those of a base, rounded once to float32."""
@@ -68,14 +85,21 @@ class AbstractTensorCode(ABC):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zero(AbstractTensorCode):
-    """Mode 2: all elements are zero."""
+    """Mode 2: all elements are zero; as levels of a grid, those of step 0 and limit 1."""
 
     mode = 2
+    step: ClassVar[int] = 0
+    limit: ClassVar[int] = 1
     sizes: Shape
 
     @property
     def shape(self) -> Shape:  # noqa: D102
         return self.sizes
+
+    @property
+    def levels(self) -> Levels:
+        """All zero."""
+        return np.zeros(self.sizes, dtype=np.int32)
 
     @classmethod
     def blank(cls, shape: Shape) -> Zero:  # noqa: D102
@@ -208,7 +232,7 @@ class Dense(AbstractGridCode):
         return Dense(self._shaped(levels), step, limit)
 
 
-@implements("K-NV", kind="algorithm")
+@implements("K-NV", "K-V1", kind="algorithm")
 class Enumerative(AbstractGridCode):
     """Mode 4: the number of non-zeros, which subset they are, and log2(2 L) bits for each."""
 
@@ -315,21 +339,14 @@ class Static(AbstractGridCode):
         lanes_log2 = uniform(coder, self.lanes_log2, MAX_LANES_LOG2 + 1)
         return Static(self.levels, step, limit, table=table, lanes_log2=lanes_log2)
 
-    def block(self) -> Bits:
-        """The bits behind the code word."""
-        return encode_block(self.levels.ravel() + self.limit, self.table, self.lanes_log2)
+    def blocks(self) -> list[Bits]:  # noqa: D102
+        return [encode_block(self.levels.ravel() + self.limit, self.table, self.lanes_log2)]
 
-    def with_block(self, bits: Bits, start: int) -> tuple[Static, int]:
-        """The tensor whose block begins at bit ``start``, and the bit where it ends."""
+    def with_blocks(self, bits: Bits, start: int) -> tuple[Static, int]:  # noqa: D102
         symbols, end = decode_block(
             bits, start, table=self.table, lanes_log2=self.lanes_log2, count=self.levels.size
         )
         return replace(self, levels=(symbols - self.limit).astype(np.int32).reshape(self.shape)), end
-
-
-MODES: dict[int, type[AbstractTensorCode]] = {
-    code.mode: code for code in (Adaptive, Zero, Dense, Enumerative, Codebook, Raw, Static)
-}
 
 
 def _code_floats(coder: AbstractCoder, values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -19,6 +19,8 @@ from codebound.progress import Progress, silent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from codebound.coding import AbstractTensorCode
@@ -32,20 +34,22 @@ class CompressedLayer:
 
     Attributes:
         name: Qualified name of the layer.
-        code: The code of the weight tensor.
+        code: The code of the weight tensor, or of its difference to the base.
         predicted_error: What the paper's theorem predicts for the spectral norm of the change, if it does.
         predicted_by: The statement behind the prediction and the constants it was given.
+        base: What the decoder adds to the code: a weight that was fixed before the sample was seen.
     """
 
     name: str
     code: AbstractTensorCode = field(repr=False)
     predicted_error: float | None = None
     predicted_by: str = ""
+    base: NDArray[np.float32] | None = field(default=None, repr=False)
 
     @property
     def weight(self) -> Tensor:
         """The decoded weight, in the layer's shape."""
-        return torch.from_numpy(self.code.weights())
+        return torch.from_numpy(self.code.weights(base=self.base))
 
 
 class AbstractCompressor(ABC):

@@ -43,6 +43,17 @@ class Conv:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalConv:
+    """Convolution whose every output pixel has filters of its own, followed by a ReLU."""
+
+    out: int
+    kernel: int
+    stride: int
+    padding: int
+    bias: bool
+
+
+@dataclass(frozen=True, slots=True)
 class MaxPool:
     """Maximum over windows that do not overlap."""
 
@@ -69,7 +80,17 @@ class Residual:
     bias: bool
 
 
-Operation = Linear | Conv | MaxPool | AveragePool | GlobalAveragePool | Residual
+Operation = Linear | Conv | MaxPool | AveragePool | GlobalAveragePool | Residual | LocalConv
+_NAMES: dict[type[Operation], str] = {
+    Linear: "linear",
+    Conv: "conv",
+    MaxPool: "max pool",
+    AveragePool: "average pool",
+    GlobalAveragePool: "global average pool",
+    Residual: "residual",
+    LocalConv: "local conv",
+}
+_PATCHES = 1 << 24  # numbers in the patches that a local convolution multiplies at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +122,16 @@ class Chain:
         """Names and shapes of all tensors, in message order."""
         found: dict[str, tuple[int, ...]] = {}
         layers: dict[str, tuple[int, ...]]
-        for position, (operation, shape) in enumerate(zip(self.operations, self.input_shapes(), strict=True)):
+        seen = self.input_shapes()
+        made = (*seen[1:], (self.classes,))
+        for position, (operation, shape) in enumerate(zip(self.operations, seen, strict=True)):
             if isinstance(operation, Linear):
                 layers = {"": (operation.out, math.prod(shape))}
             elif isinstance(operation, Conv):
                 layers = {"": (operation.out, shape[0], operation.kernel, operation.kernel)}
+            elif isinstance(operation, LocalConv):
+                pixels = math.prod(made[position][1:])
+                layers = {"": (pixels, operation.out, shape[0], operation.kernel, operation.kernel)}
             elif isinstance(operation, Residual):
                 layers = {".a": (operation.out, shape[0], 3, 3), ".b": (operation.out, operation.out, 3, 3)}
             else:
@@ -113,20 +139,12 @@ class Chain:
             for part, size in layers.items():
                 found[f"{position}{part}.weight"] = size
                 if operation.bias:
-                    found[f"{position}{part}.bias"] = size[:1]
+                    found[f"{position}{part}.bias"] = (operation.out,)
         return found
 
     def described(self) -> list[list[object]]:
         """The operations as plain lists, for a file."""
-        names = {
-            Linear: "linear",
-            Conv: "conv",
-            MaxPool: "max pool",
-            AveragePool: "average pool",
-            GlobalAveragePool: "global average pool",
-            Residual: "residual",
-        }
-        return [[names[type(operation)], *astuple(operation)] for operation in self.operations]
+        return [[_NAMES[type(operation)], *astuple(operation)] for operation in self.operations]
 
     def build(self, tensors: Mapping[str, Tensor]) -> nn.Sequential:
         """The network with these tensors, in evaluation mode; its state has the names of the message."""
@@ -139,7 +157,7 @@ class Chain:
                 if isinstance(operation, Linear) and len(shape) > 1:
                     modules[f"{position}_flatten"] = nn.Flatten()
                 modules[str(position)] = _module(operation, shape)
-                if isinstance(operation, Linear | Conv) and position < last:
+                if isinstance(operation, Linear | Conv | LocalConv) and position < last:
                     modules[f"{position}_relu"] = nn.ReLU()
             network = nn.Sequential(modules)
         network.load_state_dict(dict(tensors), strict=True, assign=True)
@@ -159,7 +177,7 @@ def _output_shape(operation: Operation, shape: tuple[int, ...], position: int) -
             raise ModelError(f"operation {position} ({operation}) cannot follow {channels} channels.")
         shrinks = operation.out != channels
         return (operation.out, *((side + 1) // 2 if shrinks else side for side in sides))
-    if isinstance(operation, Conv):
+    if isinstance(operation, Conv | LocalConv):
         sides = [(side + 2 * operation.padding - operation.kernel) // operation.stride + 1 for side in sides]
         channels = operation.out
     else:
@@ -181,6 +199,8 @@ def _module(operation: Operation, shape: tuple[int, ...]) -> nn.Module:
             padding=operation.padding,
             bias=operation.bias,
         )
+    if isinstance(operation, LocalConv):
+        return _LocalConv2d(operation, shape)
     if isinstance(operation, MaxPool):
         return nn.MaxPool2d(operation.kernel)
     if isinstance(operation, AveragePool):
@@ -188,6 +208,28 @@ def _module(operation: Operation, shape: tuple[int, ...]) -> nn.Module:
     if isinstance(operation, GlobalAveragePool):
         return nn.AdaptiveAvgPool2d(1)
     return _FoldedBlock(shape[0], operation.out, bias=operation.bias)
+
+
+class _LocalConv2d(nn.Module):
+    """A convolution with filters of its own for every output pixel."""
+
+    def __init__(self, operation: LocalConv, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        out, kernel = operation.out, operation.kernel
+        _, *self.sides = _output_shape(operation, shape, 0)
+        self.window = {"kernel_size": kernel, "stride": operation.stride, "padding": operation.padding}
+        self.weight = nn.Parameter(torch.empty(math.prod(self.sides), out, shape[0], kernel, kernel))
+        self.bias = nn.Parameter(torch.empty(out)) if operation.bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        pixels, out, *taps = self.weight.shape
+        filters = self.weight.flatten(2).transpose(1, 2)
+        results = []
+        for part in torch.split(x, max(_PATCHES // (pixels * math.prod(taps)), 1)):
+            patches = functional.unfold(part, **self.window).permute(2, 0, 1)
+            results.append((patches @ filters).permute(1, 2, 0).reshape(len(part), out, *self.sides))
+        result = torch.cat(results)
+        return result if self.bias is None else result + self.bias[:, None, None]
 
 
 class _FoldedBlock(nn.Module):
@@ -257,6 +299,22 @@ def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dic
     ordered = {name: tensors[name] for name in chain.tensor_shapes()}
     _check_same_function(folded, chain, ordered)
     return chain, ordered
+
+
+def localised(chain: Chain, position: int) -> Chain:
+    """The chain with the convolution at ``position`` turned into a local one, of the same window.
+
+    Example:
+        >>> chain = Chain((1, 4, 4), (Conv(2, 3, 1, 0, bias=False), Linear(3, bias=False)))
+        >>> localised(chain, 0).tensor_shapes()["0.weight"]
+        (4, 2, 1, 3, 3)
+    """
+    operation = chain.operations[position]
+    if not isinstance(operation, Conv):
+        raise ModelError(f"operation {position} of the chain is a {_NAMES[type(operation)]}, not a conv.")
+    operations = list(chain.operations)
+    operations[position] = LocalConv(*astuple(operation))
+    return Chain(chain.input_shape, tuple(operations))
 
 
 @torch.no_grad()

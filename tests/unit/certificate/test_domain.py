@@ -18,7 +18,16 @@ from codebound.certificate.message import Message, Options
 from codebound.coding import Dense, Raw
 from codebound.data import Scaling, from_arrays
 from codebound.errors import CertificateError
-from codebound.nets.chain import AveragePool, Chain, Conv, GlobalAveragePool, Linear, MaxPool, Residual
+from codebound.nets.chain import (
+    AveragePool,
+    Chain,
+    Conv,
+    GlobalAveragePool,
+    Linear,
+    LocalConv,
+    MaxPool,
+    Residual,
+)
 
 
 @st.composite
@@ -118,12 +127,13 @@ def test_an_unchanged_network_has_the_smallest_margin():
     assert covering_theta(message_of(chain, f), f, sample_of(chain, Scaling()), 0.0, 1.0) == -8000
 
 
-def test_residuals_factories_and_other_shapes_are_refused():
-    chain = Chain((2, 4, 4), (Residual(2, False), Linear(2, False)))
-    f = {name: np.zeros(shape, np.float32) for name, shape in chain.tensor_shapes().items()}
-    data = sample_of(chain, Scaling())
-    with pytest.raises(CertificateError, match="chain of linear"):
-        covering_theta(message_of(chain, f), f, data, 0.0, 1.0)
+def test_residuals_local_convolutions_factories_and_other_shapes_are_refused():
+    for operation in (Residual(2, False), LocalConv(2, 3, 1, 1, False)):
+        chain = Chain((2, 4, 4), (operation, Linear(2, False)))
+        f = {name: np.zeros(shape, np.float32) for name, shape in chain.tensor_shapes().items()}
+        data = sample_of(chain, Scaling())
+        with pytest.raises(CertificateError, match="chain of linear"):
+            covering_theta(message_of(chain, f), f, data, 0.0, 1.0)
     with pytest.raises(CertificateError, match="chain of linear"):
         covering_theta(Message(Options(), None, {}), {}, data, 0.0, 1.0)
     small = Chain((2, 4, 4), (Linear(2, False),))

@@ -16,11 +16,18 @@ from codebound.coding import (
     Codebook,
     Dense,
     Enumerative,
+    Filled,
+    Filling,
+    LowRank,
+    Mixed,
+    Projected,
     Raw,
     Static,
+    Ticket,
     Zero,
 )
 from codebound.coding.static import frequency_table
+from codebound.coding.tensors import matrix_shape
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.nets.chain import (
     AveragePool,
@@ -28,6 +35,7 @@ from codebound.nets.chain import (
     Conv,
     GlobalAveragePool,
     Linear,
+    LocalConv,
     MaxPool,
     Residual,
 )
@@ -39,6 +47,7 @@ def chains(draw) -> Chain:
     small = st.integers(1, 4)
     image = st.one_of(
         st.builds(Conv, small, st.integers(1, 3), st.integers(1, 2), st.integers(0, 2), st.booleans()),
+        st.builds(LocalConv, small, st.integers(1, 3), st.integers(1, 2), st.integers(0, 1), st.booleans()),
         st.builds(MaxPool, st.integers(1, 2)),
         st.builds(AveragePool, st.integers(1, 3)),
         st.just(GlobalAveragePool()),
@@ -58,14 +67,57 @@ OPTIONS = st.builds(
     theta_index=st.none() | st.integers(-8000, 8000),
     has_base=st.booleans(),
 )
-MODES = ("adaptive", "zero", "dense", "enumerative", "codebook", "raw", "static")
+INNER = ("adaptive", "zero", "dense", "enumerative", "static")
+HELPED = ("projected", "low rank", "filled", "ticket", "mixed")
 
 
 @st.composite
 def tensor_codes(draw, shape):
     """A tensor in a random mode, as codebound and as the literal writer describe it."""
-    mode, stream = draw(st.sampled_from(MODES)), np.random.default_rng(draw(st.integers(0, 2**32)))
-    limit, step = draw(st.integers(1, 5)), draw(st.integers(-1000, 900))
+    mode = draw(st.sampled_from((*INNER, "codebook", "raw", *HELPED)))
+    if mode == "mixed" and len(shape) < 2:
+        mode = "ticket"
+    return draw(helped_codes(shape, mode) if mode in HELPED else plain_codes(shape, mode))
+
+
+def inner(shape):
+    """Integers in a mode that may be inside others."""
+    return st.sampled_from(INNER).flatmap(lambda mode: plain_codes(shape, mode, reach=400))
+
+
+@st.composite
+def helped_codes(draw, shape, mode):
+    seed = draw(st.integers(0, 9))
+    rows, columns = matrix_shape(shape)
+    if mode == "projected":
+        by_rows, gaussian = draw(st.booleans()), draw(st.booleans())
+        ours, theirs = draw(inner((rows if by_rows else 1, draw(st.integers(1, 4)))))
+        return (
+            Projected(shape, ours, by_rows=by_rows, gaussian=gaussian, seed=seed),
+            reference.projected(shape, theirs, rows=by_rows, gaussian=gaussian, seed=seed),
+        )
+    if mode == "low rank":
+        rank = draw(st.integers(1, min(rows, columns, 3)))
+        left, right = draw(inner((rows, rank))), draw(inner((rank, columns)))
+        return LowRank(shape, left[0], right[0]), reference.low_rank(shape, left[1], right[1])
+    if mode == "mixed":
+        mixes = draw(st.integers(1, 3))
+        ours, theirs = draw(inner((draw(st.integers(1, 4)),)))
+        return Mixed(shape, ours, mixes, seed), reference.mixed(shape, theirs, mixes=mixes, seed=seed)
+    ours, theirs = draw(inner(shape))
+    if mode == "ticket":
+        kind = draw(st.integers(0, 2))
+        return Ticket(ours, kind, seed), reference.ticket(theirs, kind=kind, seed=seed)
+    if draw(st.booleans()):
+        return Filled(ours, None), reference.filled(theirs)
+    fill = draw(st.booleans()), draw(st.integers(-400, 400)), draw(st.integers(-(2**20), 2**20)), seed
+    return Filled(ours, Filling(*fill)), reference.filled(theirs, reference.Fill(*fill))
+
+
+@st.composite
+def plain_codes(draw, shape, mode, *, reach=1000):
+    stream = np.random.default_rng(draw(st.integers(0, 2**32)))
+    limit, step = draw(st.integers(1, 5)), draw(st.integers(-reach, min(reach, 900)))
     present = stream.random(shape) < draw(st.sampled_from([0.0, 0.3, 1.0]))
     levels = (stream.integers(-limit, limit + 1, shape) * present).astype(np.int32)
     if mode == "zero":
@@ -206,7 +258,7 @@ REFUSED = {
     "method 2": ("010", "method 2"),
     "architecture 3": (header_bits(3), "architecture 3"),
     "257 operations": (header_bits(1, 257), "at most 256"),
-    "operation 7": (header_bits(1, 2, 7), "operation 7"),
+    "operation 8": (header_bits(1, 2, 8), "operation 8"),
     "a width of 2^16 + 1": (header_bits(1, 2, 1, 2**16 + 1), "at most 65536"),
     "a last operation that is not linear": (header_bits(1, 1, 3, 1), "last operation"),
     "a pool without an image": (header_bits(1, 2, 3, 1, 1, 1), "describes no network"),
@@ -232,6 +284,17 @@ HUGE = {
     ),
     "padding": ((1, 8, 8), (Conv(1, 1, 2**12, 2**10, False), Linear(2, False)), "numbers in a result"),
     "patches": ((1, 8, 8), (Conv(1, 99, 1, 400, False), Linear(2, False)), "in the patches"),
+    "local padding": (
+        (1, 8, 8),
+        (LocalConv(1, 1, 2**12, 2**10, False), Linear(2, False)),
+        "numbers in a result",
+    ),
+    "local patches": ((1, 8, 8), (LocalConv(1, 99, 1, 400, False), Linear(2, False)), "in the patches"),
+    "local filters": (
+        (1, 64, 64),
+        (LocalConv(1024, 3, 1, 1, False), MaxPool(64), Linear(2, False)),
+        "2\\^25 elements",
+    ),
     "multiplications": (
         (32, 64, 64),
         (Conv(64, 3, 1, 1, False), Conv(512, 3, 1, 1, False), Linear(2, False)),

@@ -14,9 +14,11 @@ from codebound.nets.chain import (
     Conv,
     GlobalAveragePool,
     Linear,
+    LocalConv,
     MaxPool,
     Residual,
     chain_of,
+    localised,
 )
 from codebound.nets.zoo import ZOO, build
 
@@ -346,3 +348,50 @@ def test_build_refuses_missing_and_unknown_tensors():
 def test_operations_that_do_not_fit(shape, operations, because):
     with pytest.raises(ModelError, match=because):
         Chain(shape, operations)
+
+
+def test_a_local_convolution_has_its_own_filters_at_every_pixel():
+    """Against loops over pixels, windows and channels."""
+    operation = LocalConv(2, 3, 2, 1, bias=True)
+    chain = Chain((3, 5, 4), (operation, Linear(2, bias=False)))
+    shapes = chain.tensor_shapes()
+    assert shapes["0.weight"] == (6, 2, 3, 3, 3)
+    assert shapes["0.bias"] == (2,)
+    stream = torch.Generator().manual_seed(0)
+    tensors = {
+        name: torch.randn(*shape, generator=stream, dtype=torch.float64) for name, shape in shapes.items()
+    }
+    x = torch.randn(2, 3, 5, 4, generator=stream, dtype=torch.float64)
+    padded = functional.pad(x, (1, 1, 1, 1))
+    expected = torch.empty(2, 2, 3, 2, dtype=torch.float64)
+    for row in range(3):
+        for column in range(2):
+            window = padded[:, :, 2 * row : 2 * row + 3, 2 * column : 2 * column + 3]
+            filters = tensors["0.weight"][2 * row + column]
+            products = (window[:, None] * filters[None]).sum(dim=(2, 3, 4))
+            expected[:, :, row, column] = products + tensors["0.bias"]
+    with torch.no_grad():
+        found = chain.build(tensors)(x)
+    torch.testing.assert_close(found, expected.relu().flatten(1) @ tensors["1.weight"].T)
+    assert chain.described()[0] == ["local conv", 2, 3, 2, 1, True]
+
+
+@pytest.mark.parametrize("patches", [1, 100, 1 << 24])
+def test_a_localised_convolution_with_equal_filters_is_the_convolution(monkeypatch, patches):
+    chain, tensors = chain_of(build("lenet5", input_shape=(1, 28, 28), classes=10), (1, 28, 28))
+    position = next(i for i, operation in enumerate(chain.operations) if isinstance(operation, Conv))
+    local = localised(chain, position)
+    name = f"{position}.weight"
+    pixels = local.tensor_shapes()[name][0]
+    repeated = {**tensors, name: tensors[name].expand(pixels, *tensors[name].shape)}
+    monkeypatch.setattr("codebound.nets.chain._PATCHES", patches)
+    x = torch.randn(3, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(local.build(repeated)(x), chain.build(tensors)(x), rtol=1e-5, atol=1e-6)
+        assert local.build(repeated)(x[:0]).shape == (0, 10)
+
+
+def test_only_a_convolution_becomes_local():
+    chain = Chain((1, 4, 4), (MaxPool(2), Linear(2, bias=False)))
+    with pytest.raises(ModelError, match="max pool"):
+        localised(chain, 0)

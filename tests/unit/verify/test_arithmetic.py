@@ -136,6 +136,7 @@ def test_reading_stops_soon_after_the_end():
 
 def test_too_many_elements_are_refused_before_they_are_read():
     decoder = Decoder(b"", 0)
-    decoder.admit(2**24)
-    with pytest.raises(Refused, match="elements"):
-        decoder.admit(1)
+    for budget, limit in ((decoder.coded, 2**24), (decoder.inner, 2**26), (decoder.work, 2**36)):
+        budget.spend(limit)
+        with pytest.raises(Refused, match=f"more than {limit}"):
+            budget.spend(1)

@@ -89,8 +89,9 @@ def test_no_input_of_the_domain_is_further_apart(seed):
     assert deviation(chain, f, f, scaling=PLAIN, domain=UNIT) == 0
 
 
-def test_a_residual_network_is_refused():
-    chain = described_chain([["residual", 2, True], ["linear", 2, True]], (2, 4, 4), 2)
+@pytest.mark.parametrize("entry", [["residual", 2, True], ["local conv", 2, 3, 1, 0, True]])
+def test_what_the_recursion_does_not_cover_is_refused(entry):
+    chain = described_chain([entry, ["linear", 2, True]], (2, 4, 4), 2)
     f = random_weights(chain, 0)
-    with pytest.raises(Refused, match="residual"):
+    with pytest.raises(Refused, match=entry[0]):
         deviation(chain, f, f, scaling=PLAIN, domain=UNIT)

@@ -1,5 +1,7 @@
 """Chains against torch.nn modules, and counting against plain NumPy."""
 
+import math
+
 import cbound_writer as writer
 import numpy as np
 import pytest
@@ -40,6 +42,26 @@ class Residual(nn.Module):
         return torch.relu(y + shortcut)
 
 
+class LocalConv(nn.Module):
+    """Filters of their own for every output pixel, one pixel at a time."""
+
+    def __init__(self, sizes: tuple[int, int, int, int], pixels: tuple[int, int], stride, padding, bias):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(math.prod(pixels), *sizes))
+        self.bias = nn.Parameter(torch.randn(sizes[0])) if bias else None
+        self.pixels, self.stride, self.padding = pixels, stride, padding
+
+    def forward(self, x):
+        x, (_, out, _, kernel, _) = nn.functional.pad(x, (self.padding,) * 4), self.weight.shape
+        y = x.new_zeros(len(x), out, *self.pixels)
+        for t in range(len(self.weight)):
+            row, column = divmod(t, self.pixels[1])
+            top, left = row * self.stride, column * self.stride
+            patch = x[:, :, top : top + kernel, left : left + kernel]
+            y[:, :, row, column] = (patch[:, None] * self.weight[t]).sum(dim=(2, 3, 4))
+        return y if self.bias is None else y + self.bias[:, None, None]
+
+
 NETWORKS = {
     "linear": ((5,), [["linear", 4, True]], [nn.Linear(5, 4)]),
     "mlp on images": (
@@ -65,6 +87,18 @@ NETWORKS = {
             nn.AvgPool2d(2),
             nn.Flatten(),
             nn.Linear(6, 4),
+        ],
+    ),
+    "local convolution": (
+        (2, 7, 6),
+        [["local conv", 5, 3, 2, 1, True], ["local conv", 3, 2, 1, 0, False], ["linear", 4, True]],
+        [
+            LocalConv((5, 2, 3, 3), (4, 3), 2, 1, True),
+            nn.ReLU(),
+            LocalConv((3, 5, 2, 2), (3, 2), 1, 0, False),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(18, 4),
         ],
     ),
     "residual": (
@@ -106,6 +140,12 @@ def test_a_chain_computes_what_torch_modules_compute(name):
         torch.testing.assert_close(forward(chain, weights, x), module(x), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("at_once", [1, 100, 200, 500])
+def test_local_convolutions_are_computed_in_parts(at_once, monkeypatch):
+    monkeypatch.setattr("codebound_verify.evaluate.AT_ONCE", at_once)
+    test_a_chain_computes_what_torch_modules_compute("local convolution")
+
+
 @pytest.mark.parametrize(
     ("entries", "reason"),
     [
@@ -121,6 +161,17 @@ def test_a_chain_computes_what_torch_modules_compute(name):
         ([["conv", 1, 1, 1, 3000, True], ["linear", 4, True]], "more than 4194304 numbers"),
         ([["conv", 1, 99, 1, 400, True], ["linear", 4, True]], "in patches"),
         ([["conv", 64, 1, 1, 99, True], ["conv", 64, 3, 1, 0, True], ["linear", 4, True]], "multiplications"),
+        ([["local conv", 2, 7, 1, 1, True], ["linear", 4, True]], "window of 7"),
+        ([["local conv", 1, 1, 1, 3000, True], ["linear", 4, True]], "more than 4194304 numbers"),
+        ([["local conv", 1, 1, 2000, 2000, True], ["linear", 4, True]], "more than 4194304 numbers"),
+        ([["local conv", 1, 99, 1, 400, True], ["linear", 4, True]], "in patches"),
+        ([["linear", 5, True], ["local conv", 2, 1, 1, 0, True], ["linear", 4, True]], "needs an image"),
+        (
+            [["local conv", 64, 1, 1, 99, True], ["local conv", 64, 3, 1, 0, True], ["linear", 4, True]],
+            "multiplications",
+        ),
+        ([["local conv", 2, 1, 1, True], ["linear", 4, True]], "is no operation"),
+        ([["local conv", 2, 1, 1, 0, 1], ["linear", 4, True]], "bias"),
         ([["pool", 2], ["linear", 4, True]], "is no operation"),
         ([["linear", 4]], "is no operation"),
         ([["linear", 4, 1]], "bias"),

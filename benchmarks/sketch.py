@@ -1,0 +1,180 @@
+"""Times sketch recovery beside general solvers: python benchmarks/sketch.py [--quick] [--device cuda]
+
+One run, the same instances for all, each method in a process of its own with one thread: CPU seconds (wall
+on a GPU), growth of the peak memory, and whether X came back (largest error below 1e-5 of the largest entry).
+The general solvers get the Kronecker product as a sparse matrix, spgl1 a LinearOperator on sparse factors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import multiprocessing
+import os
+import resource
+import time
+from typing import TYPE_CHECKING, Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+
+from codebound.coding import Stream
+from codebound.rng import numpy_stream
+from codebound.sketch import (
+    Bipartite,
+    column_ensemble,
+    peel,
+    recover,
+    recover_integers,
+    recover_l1,
+    sketch,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+
+Case = tuple[int, int, int, int]  # p, non-zeros per line, m, degree
+
+OURS = ("hybrid", "l1", "integers", "peel")
+PEERS = ("spgl1", "cvxpy Clarabel", "cvxpy SCS", "cvxpy HiGHS", "linprog HiGHS")
+SMALL: tuple[Case, ...] = ((40, 2, 30, 5), (100, 2, 48, 5))
+LARGE: tuple[Case, ...] = ((784, 8, 225, 5), (784, 8, 180, 3), (784, 78, 485, 4), (2000, 4, 279, 5))
+TIME_LIMIT_S = 300
+
+
+def instance(case: Case, *, integer: bool) -> tuple[torch.Tensor, Bipartite, Bipartite]:
+    """A union of permutations with Gaussian values, or with their nearest integers away from zero."""
+    p, j, m, degree = case
+    rng = numpy_stream(0, f"benchmark/{case}")
+    x = np.zeros((p, p))
+    for _ in range(j):
+        x[np.arange(p), rng.permutation(p)] = rng.standard_normal(p)
+    value = torch.from_numpy(x)
+    if integer:
+        value = (value.sign() * (3 * value).abs().ceil()).long()
+    a, b = (column_ensemble(Stream(0, side), m=m, p=p, degree=degree) for side in ("left", "right"))
+    return value, a, b
+
+
+def kronecker(a: Bipartite, b: Bipartite) -> Any:
+    """The constraint matrix of the general solvers."""
+    from scipy import sparse
+
+    return sparse.kron(sparse.csr_matrix(a.dense()), sparse.csr_matrix(b.dense()), format="csc").astype(float)
+
+
+def with_linprog(y: torch.Tensor, a: Bipartite, b: Bipartite) -> Any:
+    """The linear program in positive and negative parts."""
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    k = kronecker(a, b)
+    n = k.shape[1]
+    result = linprog(np.ones(2 * n), A_eq=sparse.hstack([k, -k]), b_eq=y.numpy().ravel(), method="highs")
+    return (result.x[:n] - result.x[n:]).reshape(a.p, b.p)
+
+
+def with_cvxpy(solver: str, y: torch.Tensor, a: Bipartite, b: Bipartite) -> Any:
+    """The same program, modelled."""
+    cvxpy: Any = importlib.import_module("cvxpy")
+    k = kronecker(a, b)
+    x = cvxpy.Variable(k.shape[1])
+    cvxpy.Problem(cvxpy.Minimize(cvxpy.norm1(x)), [k @ x == y.numpy().ravel()]).solve(solver=solver)
+    return np.asarray(x.value).reshape(a.p, b.p)
+
+
+def with_spgl1(y: torch.Tensor, a: Bipartite, b: Bipartite) -> Any:
+    """Basis pursuit with a matrix-free operator."""
+    from scipy import sparse
+    from scipy.sparse.linalg import LinearOperator
+
+    spgl1: Any = importlib.import_module("spgl1")
+    left, right = (sparse.csr_matrix(g.dense().astype(float)) for g in (a, b))
+    operator = LinearOperator(
+        (a.m * b.m, a.p * b.p),
+        matvec=lambda v: (right @ (left @ v.reshape(a.p, b.p)).T).T.ravel(),
+        rmatvec=lambda v: (right.T @ (left.T @ v.reshape(a.m, b.m)).T).T.ravel(),
+        dtype=float,
+    )
+    return spgl1.spg_bp(operator, y.numpy().ravel(), iter_lim=5000, verbosity=0)[0].reshape(a.p, b.p)
+
+
+def solver(method: str) -> Callable[[torch.Tensor, Bipartite, Bipartite], Any]:
+    """The function behind a name; its result is X, as an array or a tensor."""
+    if method.startswith("cvxpy"):
+        name = method.split()[1].upper()
+        return lambda y, a, b: with_cvxpy(name, y, a, b)
+    return {
+        "hybrid": lambda y, a, b: recover(y, a, b).value,
+        "l1": lambda y, a, b: recover_l1(y, a, b).value,
+        "integers": lambda y, a, b: recover_integers(y, a, b).value,
+        "peel": lambda y, a, b: peel(y.cpu().numpy(), a, b).value,
+        "spgl1": with_spgl1,
+        "linprog HiGHS": with_linprog,
+    }[method]
+
+
+def measure(method: str, case: Case, device: str, repeats: int, pipe: Connection) -> None:
+    """Runs in a process of its own: least seconds, megabytes, relative error."""
+    torch.set_num_threads(1)
+    solve, integer = solver(method), method == "integers"
+    warm, *ends = instance((20, 1, 16, 4), integer=integer)
+    solve(sketch(warm, *ends).to(device), *ends)
+    x, a, b = instance(case, integer=integer)
+    y = sketch(x, a, b).to(device)
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seconds, value = [], None
+    for _ in range(repeats):
+        fresh = [Bipartite(g.m, g.p, g.rows, g.starts) for g in (a, b)]  # nothing cached
+        start = clock()
+        value = solve(y, *fresh)
+        seconds.append(clock() - start)
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    found = value.cpu().double() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+    pipe.send((min(seconds), memory, float((found - x).abs().max() / x.abs().max())))
+
+
+def row(method: str, case: Case, device: str, repeats: int) -> tuple[float, float, float] | None:
+    """The measurement, or None when it took too long or failed."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=measure, args=(method, case, device, repeats, there))
+    process.start()
+    there.close()
+    try:
+        return here.recv() if here.poll(TIME_LIMIT_S) else None
+    except EOFError:
+        return None
+    finally:
+        process.kill()
+        process.join()
+
+
+def main() -> None:
+    """Prints one table per instance."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only the smallest instance")
+    parser.add_argument("--device", default="cpu", help="where our iterations run; the others use the CPU")
+    options = parser.parse_args()
+    for case in SMALL[:1] if options.quick else SMALL + LARGE:
+        p, j, m, degree = case
+        print(f"{p} x {p}, {j} per line, m = {m}, degree {degree}: ratios to hybrid and l1")
+        base: dict[str, float] = {}
+        for method in OURS + (PEERS if case in SMALL and options.device == "cpu" else ()):
+            result = row(method, case, options.device, 3 if method in OURS else 1)
+            if result is None:
+                print(f"  {method:15} no result: not installed, failed, or above {TIME_LIMIT_S} s")
+                continue
+            seconds, memory, error = result
+            base.setdefault(method, seconds)
+            ratios = " ".join(f"{seconds / base[name]:8.1f}x" for name in ("hybrid", "l1") if name in base)
+            verdict = "recovered" if error < 1e-5 else f"wrong by {error:.0e}"
+            print(f"  {method:15} {seconds:8.3f} s {memory:7.0f} MB {ratios:20} {verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

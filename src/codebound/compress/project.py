@@ -1,0 +1,232 @@
+"""Random projection of a weight matrix (Arora et al. 2018, algorithm 1): k numbers stand for the matrix.
+
+Matrix-Project keeps ``<A, M_i>`` for k random sign matrices and decodes ``(1/k) sum_i <A, M_i> M_i``. The
+sign matrices come from a seed, in blocks: never more than a few megabytes of them exist at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from codebound.coding import Projected, Stream, project_onto
+from codebound.coding.arithmetic import MAX_WORK
+from codebound.coding.helpers import MAX_PROJECTIONS
+from codebound.compress.base import (
+    AbstractCompressor,
+    CompressedLayer,
+    CompressedNetwork,
+    compress,
+    compressor,
+)
+from codebound.compress.rounding import rounded, weight_of
+from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.refs import implements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from codebound.nets.layers import AbstractLayerView
+    from codebound.nets.walk import Network
+
+_BLOCK_ENTRIES = 1 << 21  # of the sign matrices, held at a time
+
+
+@implements("A-Alg1:count", kind="published-form")
+def published_count(epsilon: float, eta: float) -> int:
+    """The number of sign matrices that algorithm 1 prints: ``log(1/eta) / epsilon^2``, too few by A-E4.
+
+    Example:
+        >>> published_count(0.1, 1e-6)
+        1382
+    """
+    _check_accuracy(epsilon, eta)
+    return max(1, math.ceil(math.log(1.0 / eta) / epsilon**2))
+
+
+@implements("A-E4", kind="algorithm")
+def sign_count(epsilon: float, eta: float) -> int:
+    r"""The number of sign matrices with which algorithm 1 keeps its promise.
+
+    Statement.  For fixed unit u, v and ``k = ceil(4 ln(4/eta) / (eps^2 - 2 eps^3/3))``,
+                :math:`P(|u^T (\hat A - A) v| \ge \epsilon \|A\|_F) \le \eta`.
+    Proof.      Polarise: ``<a,M><b,M> = (<a+b,M>^2 - <a-b,M>^2) / 4`` with
+                ``||a+b||^2 + ||a-b||^2 = 4`` for unit a and b, and bound either mean of squares by
+                Achlioptas' inequality for signs.
+    Differs.    The paper has ``log(1/eta) / eps^2``: neither the two sides nor the variance ``1 + rho^2``
+                of the product are in it.
+    Checked by. simulation (teeth: the published count fails up to four times too often).
+
+    Example:
+        >>> sign_count(0.1, 1e-6)
+        6516
+    """
+    _check_accuracy(epsilon, eta)
+    return math.ceil(4.0 * math.log(4.0 / eta) / (epsilon**2 - 2.0 * epsilon**3 / 3.0))
+
+
+@implements("A-E4:gaussian", kind="algorithm")
+def gaussian_count(epsilon: float, eta: float) -> int:
+    r"""The number of Gaussian matrices, or vectors, with which the same promise holds.
+
+    ``k = ceil(2 ln(2/eta) / (eps - ln(1 + eps)))``: the Cramer rate of a product of two Gaussians of
+    correlation rho is smallest at ``rho = 1``, where it is ``(eps - ln(1 + eps)) / 2``.
+
+    Example:
+        >>> gaussian_count(0.1, 1e-6)
+        6188
+    """
+    _check_accuracy(epsilon, eta)
+    return math.ceil(2.0 * math.log(2.0 / eta) / (epsilon - math.log1p(epsilon)))
+
+
+@implements("A-Lem2", kind="algorithm")
+def eta_for_pairs(delta: float, *, pairs: int, rows: int) -> float:
+    r"""The failure probability to ask of algorithm 1 for many directions at once: ``delta / (m n)``.
+
+    Statement.  With it, :math:`\|U (\hat A - A) x\| \le \epsilon \|A\|_F \|U\|_F \|x\|` holds with
+                probability ``1 - delta`` for all m pairs of a matrix U with n rows and a vector x, fixed
+                beforehand.
+    Differs.    The paper's last line prints the inequality the other way round (A-E5).
+
+    Example:
+        >>> eta_for_pairs(0.05, pairs=1000, rows=10)
+        5e-06
+    """
+    if not 0.0 < delta < 1.0 or min(pairs, rows) < 1:
+        raise UsageError(f"delta is in (0, 1), pairs and rows at least 1. Got {delta}, {pairs}, {rows}.")
+    return delta / (pairs * rows)
+
+
+@implements("A-Alg1", kind="algorithm")
+def project_matrix(matrix: Tensor, *, count: int, seed: int = 0) -> Tensor:
+    """Matrix-Project: ``(1/k) sum_i <A, M_i> M_i`` for ``count`` = k sign matrices, in float64.
+
+    Unbiased, and far from A as a whole: the mean of its squared Frobenius norm is
+    ``1 + (N - 1)/k`` times that of A, for N entries (A-E14). Only fixed directions come out right.
+
+    Args:
+        matrix: A; any shape.
+        count: k, for instance ``sign_count(epsilon, eta)``.
+        seed: Names the sign matrices; those of the code with the same seed.
+
+    Example:
+        >>> project_matrix(torch.tensor([[2.0]]), count=3)  # one entry: every sign gives it back
+        tensor([[2.]], dtype=torch.float64)
+    """
+    if count < 1:
+        raise UsageError(f"a projection has at least one number. Got {count}.")
+    entries = matrix.detach().cpu().double().flatten().numpy()
+    estimate = np.zeros_like(entries)
+    for signs in _sign_blocks(count, len(entries), seed):
+        estimate += (signs @ entries) @ signs
+    return torch.from_numpy(estimate / count).reshape(matrix.shape)
+
+
+@implements("I-20", kind="algorithm")
+@compressor("project")
+@dataclass(frozen=True, kw_only=True)
+class MatrixProject(AbstractCompressor):
+    """Matrix-Project with rounded numbers; a layer with no more weights than numbers is rounded itself.
+
+    Attributes:
+        count: Numbers per layer, k.
+        epsilon: Accuracy that gives k by ``sign_count``, in place of ``count``.
+        eta: Failure probability that goes with ``epsilon``.
+        levels: Values that a number can take: odd, at least 3.
+    """
+
+    count: int = 1024
+    epsilon: float | None = None
+    eta: float = 0.05
+    levels: int = 31
+
+    def __post_init__(self) -> None:
+        check_numbers(self.numbers, self.levels)
+
+    @property
+    def numbers(self) -> int:
+        """k, whichever way it was given."""
+        return self.count if self.epsilon is None else sign_count(self.epsilon, self.eta)
+
+    def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
+        weight, k = weight_of(layer), self.numbers
+        if k >= weight.numel():
+            return CompressedLayer(layer.name, rounded(weight, self.levels).code)
+        check_work(layer, k)
+        vector = weight.double().reshape(1, -1).numpy()
+        products = project_onto(vector, count=k, seed=seed, gaussian=False)
+        inner = rounded(torch.from_numpy(products / k), self.levels).code
+        code = Projected(tuple(weight.shape), inner, by_rows=False, gaussian=False, seed=seed)
+        return CompressedLayer(layer.name, code, predicted_by=_fixed_directions(k))
+
+
+def project(
+    network: Network,
+    *,
+    count: int = 1024,
+    epsilon: float | None = None,
+    eta: float = 0.05,
+    levels: int = 31,
+    seed: int = 0,
+) -> CompressedNetwork:
+    """Compresses every layer by Matrix-Project.
+
+    Args:
+        network: The wrapped network.
+        count: Numbers per layer.
+        epsilon: Accuracy that takes the place of ``count``.
+        eta: Failure probability that goes with ``epsilon``.
+        levels: Values that a number can take.
+        seed: First seed of the sign matrices; it is part of the code.
+
+    Example:
+        >>> from codebound.nets import wrap
+        >>> net = wrap(torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)))
+        >>> [isinstance(layer.code, Projected) for layer in project(net, count=500).layers]
+        [True, False]
+    """
+    return compress(network, MatrixProject(count=count, epsilon=epsilon, eta=eta, levels=levels), seed=seed)
+
+
+def check_numbers(count: int, levels: int) -> None:
+    """Refuses options that suit no layer."""
+    if count < 1 or levels < 3 or levels % 2 == 0:
+        raise UsageError(f"count is at least 1, and levels odd and at least 3. Got {count} and {levels}.")
+
+
+def check_work(layer: AbstractLayerView, count: int) -> None:
+    """Refuses a projection that no message may contain."""
+    if count > MAX_PROJECTIONS or count * layer.weight.numel() > MAX_WORK:
+        raise UnsupportedLayerError(
+            f"layer {layer.name}: {count:,} numbers for {layer.weight.numel():,} weights are too much for a "
+            f"message, which allows {MAX_PROJECTIONS:,} numbers and 2^36 products. Choose fewer numbers."
+        )
+
+
+def _fixed_directions(count: int) -> str:
+    return (
+        f"A-Alg1 with k = {count} predicts |u'(g - f)v| for fixed u and v, not the spectral norm, which "
+        "takes the largest over all u and v"
+    )
+
+
+def _sign_blocks(count: int, size: int, seed: int) -> Iterator[NDArray[np.float64]]:
+    """The rows of the helper of docs/format.md, 4.8, a block at a time."""
+    stream, padded = Stream(seed, "project"), 64 * -(-size // 64)
+    rows = max(1, _BLOCK_ENTRIES // padded)
+    for start in range(0, count, rows):
+        block = min(rows, count - start)
+        yield stream.signs(block * padded).reshape(block, padded)[:, :size].astype(np.float64)
+
+
+def _check_accuracy(epsilon: float, eta: float) -> None:
+    if not (0.0 < epsilon <= 1.0 and 0.0 < eta < 1.0):
+        raise UsageError(f"epsilon is in (0, 1] and eta in (0, 1). Got {epsilon} and {eta}.")

@@ -1,0 +1,268 @@
+"""Tensors that are made of coded integers and random numbers (docs/format.md, sections 4.8 to 4.12).
+
+All sums are sums of integers. They are computed by matrix products of floating-point numbers, in float32
+where no partial sum can reach 2^24, else in float64, where none can exceed 2^53: exact in any order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from .refusal import Refused
+from .stream import Stream, quarters, signs, uniforms
+from .tensors import (
+    EXPONENT_LIMIT,
+    MODES,
+    TENSOR_LIMIT,
+    Content,
+    Doubles,
+    Static,
+    Values,
+    as_matrix,
+    grid,
+    read_coded,
+    read_exponent,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from .arithmetic import Decoder
+
+INNER_MODES = (1, 2, 3, 4, 7)
+EXACT32 = 1 << 24  # integers below are exact in float32
+EXACT64 = 1 << 53  # integers up to here are exact in float64
+BLOCK = 1 << 20  # numbers of a factor that are expanded at a time
+GAUSSIAN_LIMIT = 32  # of the absolute value of a popcount less 32
+MEAN_LIMIT = 1 << 20  # of the absolute value of the mean of a filling
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What the code word says about a tensor: its coded parts, in message order, and what they become."""
+
+    parts: tuple[Content | Static, ...]
+    make: Callable[..., Values]
+
+
+def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
+    """The next tensor (4.3)."""
+    mode = decoder.gamma()
+    if mode in HELPED:
+        return HELPED[mode](decoder, shape)
+    if mode not in (2, 7, *MODES):
+        raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to {max(HELPED)}.")
+    return Recipe((read_coded(decoder, mode, shape),), Content.values)
+
+
+def _inner(decoder: Decoder, shape: Shape) -> Content | Static:
+    """An inner tensor (4.8)."""
+    if (count := math.prod(shape)) > TENSOR_LIMIT:
+        raise Refused(f"Message: an inner tensor has {count} elements; at most {TENSOR_LIMIT} are allowed.")
+    decoder.inner.spend(count)
+    if (mode := decoder.gamma()) not in INNER_MODES:
+        raise Refused(f"Message: an inner tensor has mode {mode}; it must be one of {INNER_MODES}.")
+    return read_coded(decoder, mode, shape)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """The right factor of a product: a matrix of integers, none above ``limit`` in absolute value.
+
+    ``block(first, stop, columns)`` computes some columns of the rows ``first`` .. ``stop - 1``.
+    """
+
+    limit: int
+    block: Callable[[int, int, slice], NDArray[Any]]
+
+
+def sign_rows(stream: Stream, width: int) -> Factor:
+    """Rows of ``width`` signs, each starting with a new output."""
+
+    def block(first: int, stop: int, columns: slice) -> NDArray[np.float32]:
+        part = slice(columns.start // 64, -(-columns.stop // 64))
+        words = stream.rows(first, stop, width=-(-width // 64), part=part)
+        return signs(words)[:, : columns.stop - columns.start]
+
+    return Factor(1, block)
+
+
+def gaussian_rows(stream: Stream, width: int) -> Factor:
+    """Rows of ``width`` popcounts less 32."""
+    return Factor(
+        GAUSSIAN_LIMIT,
+        lambda first, stop, columns: quarters(stream.rows(first, stop, width=width, part=columns)),
+    )
+
+
+def coded_rows(content: Content, width: int) -> Factor:
+    """Rows of ``width`` coded integers."""
+    matrix = content.data.reshape(-1, width)
+    return Factor(content.limit, lambda first, stop, columns: matrix[first:stop, columns])
+
+
+def product(left: NDArray[Any], right: Factor, columns: slice) -> Doubles:
+    """The exact product of two matrices of integers, for some columns of the right one.
+
+    Args:
+        left: Integers in any type; the absolute sum of a row times the limit of ``right`` is at most 2^53.
+        right: The other factor, with as many rows as ``left`` has columns.
+        columns: Which columns to compute.
+    """
+    width = columns.stop - columns.start
+    result = np.zeros((len(left), width))
+    step = max(1, BLOCK // max(len(left), width))
+    for first in range(0, left.shape[1], step):
+        some = left[:, first : first + step]
+        largest = right.limit * np.abs(some).sum(axis=1, dtype=np.float64).max()
+        kind = np.float32 if largest < EXACT32 else np.float64
+        block = right.block(first, first + some.shape[1], columns)
+        result += some.astype(kind) @ block.astype(kind, copy=False)
+    return result
+
+
+def _projected(decoder: Decoder, shape: Shape) -> Recipe:
+    """Mode 8 (4.8)."""
+    count = math.prod(shape)
+    vectors, width = as_matrix(shape) if decoder.bit() else (1, count)
+    random_rows = gaussian_rows if decoder.bit() else sign_rows
+    k = decoder.size("the number k of random vectors", 1 << 16)
+    decoder.work.spend(k * count)
+    helper = random_rows(Stream(_seed(decoder), "project"), width)
+
+    def make(z: Content) -> Values:
+        matrix, step = z.data.reshape(vectors, k), grid(z.exponent)
+        return Values(vectors, width, k, lambda rows, columns: product(matrix[rows], helper, columns) * step)
+
+    return Recipe((_inner(decoder, (vectors, k)),), make)
+
+
+def _low_rank(decoder: Decoder, shape: Shape) -> Recipe:
+    """Mode 9 (4.9)."""
+    height, width = as_matrix(shape)
+    r = decoder.size("the rank r", min(height, width, 1 << 12))
+    decoder.work.spend(r * height * width)
+    parts = _inner(decoder, (height, r)), _inner(decoder, (r, width))
+    exponent = parts[0].exponent + parts[1].exponent
+    if abs(exponent) > EXPONENT_LIMIT:
+        raise Refused(f"Message: a product has a step of exponent {exponent}; -1000 to 1000 is allowed.")
+
+    def make(u: Content, v: Content) -> Values:
+        left, right, step = u.data.reshape(height, r), coded_rows(v, width), grid(exponent)
+        return Values(height, width, r, lambda rows, columns: product(left[rows], right, columns) * step)
+
+    return Recipe(parts, make)
+
+
+def _filled(decoder: Decoder, shape: Shape) -> Recipe:
+    """Mode 10 (4.10)."""
+    decoder.work.spend(math.prod(shape))
+    inner = _inner(decoder, shape)
+    if not decoder.bit():
+        return Recipe((inner,), Content.values)
+    everywhere = decoder.bit()
+    step = grid(read_exponent(decoder))
+    if abs(mean := decoder.signed()) > MEAN_LIMIT:
+        raise Refused(f"Message: the mean of a filling is {mean}; at most {MEAN_LIMIT} is allowed.")
+    stream = Stream(_seed(decoder), "fill")
+
+    def make(q: Content) -> Values:
+        coded = q.values()
+
+        def tile(rows: slice, columns: slice) -> Doubles:
+            random = quarters(stream.words(columns.start, columns.stop - columns.start))
+            filling = (16 * random.astype(np.float64) + mean) * step
+            if not everywhere:
+                filling[q.data[columns] != 0] = 0.0
+            return coded.tile(rows, columns) + filling
+
+        return Values(1, q.data.size, 1, tile)
+
+    return Recipe((inner,), make)
+
+
+def _ticket(decoder: Decoder, shape: Shape) -> Recipe:
+    """Mode 11 (4.11)."""
+    decoder.work.spend(math.prod(shape))
+    expand, per_word = ((signs, 64), (quarters, 1), (uniforms, 4))[decoder.uniform(3)]
+    stream = Stream(_seed(decoder), "ticket")
+
+    def make(q: Content) -> Values:
+        step = grid(q.exponent)
+
+        def tile(rows: slice, columns: slice) -> Doubles:
+            first, stop = columns.start // per_word, -(-columns.stop // per_word)
+            random = expand(stream.words(first, stop - first))[: columns.stop - columns.start]
+            integers = q.data[None, columns].astype(np.int64) * random.astype(np.int64)
+            return integers.astype(np.float64) * step
+
+        return Values(1, q.data.size, 1, tile)
+
+    return Recipe((_inner(decoder, shape),), make)
+
+
+def _mixed(decoder: Decoder, shape: Shape) -> Recipe:
+    """Mode 12 (4.12)."""
+    if len(shape) < 2:
+        raise Refused(f"Message: a mixed tensor must have two sizes or more; its shape is {shape}.")
+    locations, width = as_matrix(shape)
+    b = decoder.size("the number b of basis rows", 1 << 12)
+    k = decoder.size("the number k of rows of C", 1 << 12)
+    decoder.work.spend(b * locations * width + 2 * k * b * locations)
+    seed = _seed(decoder)
+    inner = _inner(decoder, (b,))
+    if (largest := GAUSSIAN_LIMIT**2 * k * b**2 * inner.limit) > EXACT64:
+        raise Refused(f"Message: the sums of a mixed tensor can reach {largest}; at most 2^53 is allowed.")
+    basis, mix = sign_rows(Stream(seed, "basis"), width), Stream(seed, "mix")
+
+    def make(z: Content) -> Values:
+        step = grid(z.exponent)
+
+        @lru_cache(maxsize=1)  # tiles of the same rows follow each other
+        def mixtures(first: int, stop: int) -> Doubles:
+            return _mixtures(mix, z.data, k, slice(first, stop))
+
+        def tile(rows: slice, columns: slice) -> Doubles:
+            return product(mixtures(rows.start, rows.stop), basis, columns) * step
+
+        return Values(locations, width, b, tile)
+
+    return Recipe((inner,), make)
+
+
+def _mixtures(mix: Stream, z: NDArray[Any], k: int, locations: slice) -> Doubles:
+    """w = C^T (C z) for each location; C has ``k`` rows."""
+    b, z = z.size, z.astype(np.float64)
+    together = max(1, BLOCK // (k * b))  # whole locations, or else some rows of C of one location
+    step = k if together > 1 else max(1, min(k, BLOCK // b))
+    result = np.zeros((locations.stop - locations.start, b))
+    for t in range(locations.start, locations.stop, together):
+        w = result[t - locations.start :][:together]
+        for first in range(0, k, step):
+            size = min(step, k - first)
+            words = mix.words((t * k + first) * b, len(w) * size * b)
+            c = quarters(words).astype(np.float64).reshape(len(w), size, b)
+            w += np.einsum("tl,tli->ti", c @ z, c)
+    return result
+
+
+def _seed(decoder: Decoder) -> int:
+    return decoder.gamma() - 1
+
+
+HELPED: dict[int, Callable[[Decoder, Shape], Recipe]] = {
+    8: _projected,
+    9: _low_rank,
+    10: _filled,
+    11: _ticket,
+    12: _mixed,
+}

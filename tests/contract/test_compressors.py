@@ -1,0 +1,102 @@
+"""What every registered compressor promises, with its default options, on the architectures of the zoo."""
+
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from codebound.coding import decode_tensors, encode_tensors
+from codebound.compress import COMPRESSORS, compress
+from codebound.errors import UsageError
+from codebound.nets import wrap
+from codebound.nets.zoo import build
+
+NETWORKS = {
+    "linear": ("linear", (1, 8, 8)),
+    "perceptron": ("mlp:widths=20x10", (1, 8, 8)),
+    "convolutions": ("lenet5", (1, 8, 8)),
+    "residual": ("resnet20", (3, 32, 32)),
+    "alexnet": ("alexnet", (3, 32, 32)),
+    "vgg": ("vgg19", (3, 32, 32)),
+    "deep residual": ("resnet56", (3, 32, 32)),
+}
+SMALL = ["linear", "perceptron", "convolutions"]
+LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS if name not in (*SMALL, "residual")]
+
+each_compressor = pytest.mark.parametrize("method", sorted(COMPRESSORS))
+
+
+def network(name: str):
+    spec, shape = NETWORKS[name]
+    return wrap(build(spec, input_shape=shape, classes=10))
+
+
+@each_compressor
+@pytest.mark.parametrize("name", [*SMALL, "residual", *LARGE])
+def test_every_layer_is_compressed_or_carried_and_the_module_holds_what_the_codes_say(method, name):
+    net = network(name)
+    found = compress(net, COMPRESSORS[method]())
+    names = [layer.name for layer in found.layers]
+    assert sorted([*names, *found.carried]) == sorted(view.name for view in net.layers)
+    assert all(found.carried.values())
+    state, original = found.module().state_dict(), net.model.state_dict()
+    for layer in found.layers:
+        assert np.array_equal(state[f"{layer.name}.weight"].numpy(), layer.code.weights())
+        assert layer.predicted_error is None or layer.predicted_by
+    untouched = set(original) - {f"{layer}.weight" for layer in names}
+    assert all(torch.equal(state[each], original[each]) for each in untouched)
+
+
+@each_compressor
+@pytest.mark.parametrize("name", SMALL)
+def test_codes_decode_bit_for_bit(method, name):
+    found = compress(network(name), COMPRESSORS[method](), seed=3)
+    codes = [layer.code for layer in found.layers]
+    decoded = decode_tensors(encode_tensors(codes), [code.shape for code in codes])
+    for code, layer in zip(decoded, found.layers, strict=True):
+        assert code.weights().tobytes() == layer.weight.numpy().tobytes()
+
+
+@each_compressor
+def test_the_same_seed_gives_the_same_network_and_nothing_else_changes(method):
+    net = network("convolutions")
+    before, generator = copy.deepcopy(net.model.state_dict()), torch.get_rng_state()
+    first, again = (compress(net, COMPRESSORS[method](), seed=11) for _ in range(2))
+    for a, b in zip(first.layers, again.layers, strict=True):
+        assert torch.equal(a.weight, b.weight)
+    assert all(torch.equal(value, before[name]) for name, value in net.model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), generator)
+
+
+@each_compressor
+def test_a_compressor_is_frozen_and_works_by_default(method):
+    algorithm = COMPRESSORS[method]()
+    assert dataclasses.is_dataclass(algorithm)
+    for field in dataclasses.fields(algorithm):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(algorithm, field.name, None)
+
+
+@each_compressor
+def test_a_single_weight_a_zero_layer_and_groups_are_no_trouble(method):
+    tiny = nn.Sequential(nn.Linear(1, 1))
+    zero = nn.Sequential(nn.Linear(6, 4))
+    with torch.no_grad():
+        zero[0].weight.zero_()
+    grouped = nn.Sequential(nn.Conv2d(4, 8, 3, groups=2), nn.ReLU(), nn.Conv2d(8, 4, 1))
+    for model in (tiny, zero, grouped):
+        found = compress(wrap(model), COMPRESSORS[method]())
+        assert len(found.layers) + len(found.carried) == len(wrap(model).layers)
+        assert all(torch.isfinite(value).all() for value in found.module().state_dict().values())
+
+
+def test_only_the_named_layers_are_compressed():
+    net = network("convolutions")
+    found = compress(net, COMPRESSORS["mbp"](), layers=["conv2"])
+    assert [layer.name for layer in found.layers] == ["conv2"]
+    assert found.carried["linear1"] == "not asked for"
+    with pytest.raises(UsageError, match="conv9"):
+        compress(net, COMPRESSORS["mbp"](), layers=["conv9"])

@@ -1,0 +1,175 @@
+"""What codebound writes, codebound_verify reads: whole messages of any modes, to the same bits of float32."""
+
+import math
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from codebound.certificate.message import Message, Options
+from codebound.coding import (
+    Adaptive,
+    Codebook,
+    Dense,
+    Enumerative,
+    Filled,
+    Filling,
+    LowRank,
+    Mixed,
+    Projected,
+    Raw,
+    Static,
+    Ticket,
+    Zero,
+)
+from codebound.coding.static import frequency_table
+from codebound.errors import CodeboundError
+from codebound.nets.chain import AveragePool, Chain, Conv, Linear, LocalConv
+from codebound_verify import Refused
+from codebound_verify.chain import described_chain
+from codebound_verify.message import decode
+from codebound_verify.read import read
+
+SHAPES = arrays.array_shapes(min_dims=0, max_dims=5, max_side=4) | st.sampled_from([(3, 130), (2, 65, 2)])
+SEEDS = st.integers(0, 9) | st.integers(0, 2**41 - 2)
+STEPS = st.integers(-300, 300)
+X, Y = writer.clusters(3)
+
+
+@st.composite
+def integers(draw, shape):
+    """A code that may stand inside another."""
+    mode = draw(st.sampled_from([1, 2, 3, 4, 7]))
+    if mode == 2:
+        return Zero(shape)
+    limit = draw(st.sampled_from([1, 5, 300] if mode in (1, 7) else [1, 5, 2**20]))
+    q = draw(arrays.arrays(np.int32, shape, elements=st.integers(-limit, limit), fill=st.just(0)))
+    step = draw(STEPS)
+    if mode == 1:
+        flags = draw(st.tuples(*[st.integers(0, 1)] * 2))
+        kind = draw(st.integers(0, 3))
+        return Adaptive(q, step, limit, row_flags=flags[0], column_flags=flags[1], kind=kind, stride=2)
+    if mode == 7:
+        table = frequency_table(np.bincount(q.ravel() + limit, minlength=2 * limit + 1))
+        return Static(q, step, limit, table=table, lanes_log2=draw(st.integers(0, 3)))
+    return {3: Dense, 4: Enumerative}[mode](q, step, limit)
+
+
+@st.composite
+def codes(draw, shape):
+    """A code of any mode."""
+    rows = shape[0] if len(shape) > 1 else 1
+    columns = math.prod(shape) // rows
+    size, seed = draw(st.integers(1, 9)), draw(SEEDS)
+    mode = draw(st.sampled_from(["plain", "codebook", "raw", 8, 9, 10, 11, *[12] * (len(shape) > 1)]))
+    floats = st.floats(-100, 100, width=32)
+    if mode == "plain":
+        return draw(integers(shape))
+    if mode == "codebook":
+        index = draw(arrays.arrays(np.int32, shape, elements=st.integers(0, size)))
+        return Codebook(index, draw(arrays.arrays(np.float32, size, elements=floats)))
+    if mode == "raw":
+        return Raw(draw(arrays.arrays(np.float32, shape, elements=floats)))
+    if mode == 8:
+        by_rows, gaussian = draw(st.booleans()), draw(st.booleans())
+        z = draw(integers((rows if by_rows else 1, size)))
+        return Projected(shape, z, by_rows=by_rows, gaussian=gaussian, seed=seed)
+    if mode == 9:
+        rank = min(size, rows, columns)
+        return LowRank(shape, draw(integers((rows, rank))), draw(integers((rank, columns))))
+    if mode == 10:
+        means = st.integers(-(2**20), 2**20)
+        fillings = st.builds(Filling, everywhere=st.booleans(), step=STEPS, mean=means, seed=st.just(seed))
+        return Filled(draw(integers(shape)), draw(st.none() | fillings))
+    if mode == 11:
+        return Ticket(draw(integers(shape)), kind=draw(st.integers(0, 2)), seed=seed)
+    return Mixed(shape, draw(integers((size,))), mixes=draw(st.integers(1, 5)), seed=seed)
+
+
+def decoded(message: Message, layout, base):
+    """What the verifier makes of a message of codebound, in a file of the literal writer."""
+    bits, ledger = message.encode()
+    file = writer.Message(None, {})
+    file.bits, file.ledger = str(bits), [list(entry) for entry in ledger]
+    names = {"architecture": {"name": "a", "graph_sha256": "0" * 64}} if message.chain is None else {}
+    if base is not None:
+        names["base"] = {"name": "b", "sha256": "0" * 64}
+    certificate = read(writer.write(file, writer.header(file, X, Y, errors=3, classes=3, **names)))
+    network = decode(certificate, factory_layout=layout, base=base)
+    assert [list(entry) for entry in network.ledger] == file.ledger
+    return network
+
+
+@given(st.lists(SHAPES, min_size=1, max_size=4), st.booleans(), st.data())
+@settings(max_examples=300)
+def test_messages_of_any_modes(shapes, has_base, data):
+    layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
+    base = {
+        name: data.draw(arrays.arrays(np.float32, shape, elements=st.floats(-9, 9, width=32)))
+        for name, shape in layout
+    }
+    message = Message(
+        Options(has_base=has_base), None, {name: data.draw(codes(shape)) for name, shape in layout}
+    )
+    try:
+        expected = message.weights(base if has_base else None)
+    except CodeboundError:
+        expected = None  # float32 cannot hold it
+    if expected is None:
+        with pytest.raises(Refused, match="too large"):
+            decoded(message, layout, base if has_base else None)
+        return
+    found = decoded(message, layout, base if has_base else None).tensors
+    for name, _ in layout:
+        assert found[name].shape == expected[name].shape
+        assert found[name].tobytes() == expected[name].tobytes()
+
+
+def test_larger_tensors():
+    """Every mode across the borders of words, blocks and tiles."""
+    random = np.random.default_rng(0)
+    shape, long = (40, 3, 700), (3, 2**17 + 5)
+
+    def dense(*sizes):
+        return Dense(random.integers(-(2**20), 2**20, sizes).astype(np.int32), -200, 2**20)
+
+    q = random.integers(-1, 2, long).astype(np.int32)
+    static = Static(q, -8, 1, table=frequency_table(np.bincount(q.ravel() + 1)), lanes_log2=12)
+    found = {
+        "signs": Projected(shape, dense(1, 37), by_rows=False, gaussian=False, seed=3),
+        "sign rows": Projected(shape, dense(40, 37), by_rows=True, gaussian=False, seed=3),
+        "gaussians": Projected(shape, dense(1, 37), by_rows=False, gaussian=True, seed=3),
+        "gaussian rows": Projected(shape, dense(40, 37), by_rows=True, gaussian=True, seed=3),
+        "low rank": LowRank(shape, dense(40, 19), dense(19, 2100)),
+        "mixed": Mixed(shape, dense(50), mixes=60, seed=8),
+        **{f"ticket {kind}": Ticket(static, kind=kind, seed=kind) for kind in range(3)},
+        "filled": Filled(static, Filling(everywhere=False, step=-100, mean=-7, seed=11)),
+    }
+    message = Message(Options(), None, found)
+    expected = message.weights()
+    layout = tuple((name, values.shape) for name, values in expected.items())
+    for name, values in decoded(message, layout, None).tensors.items():
+        assert values.tobytes() == expected[name].tobytes(), name
+
+
+def test_chains_with_local_convolutions_have_the_same_tensors():
+    chain = Chain(
+        (1, 2, 2), (LocalConv(3, 2, 1, 1, True), AveragePool(2), Conv(2, 1, 1, 0, True), Linear(3, True))
+    )
+    entries = [
+        ["local conv", 3, 2, 1, 1, True],
+        ["average pool", 2],
+        ["conv", 2, 1, 1, 0, True],
+        ["linear", 3, True],
+    ]
+    assert dict(described_chain(entries, (1, 2, 2), 3).layout()) == chain.tensor_shapes()
+    weights = {name: Raw(np.ones(shape, np.float32)) for name, shape in chain.tensor_shapes().items()}
+    weights["0.weight"] = Mixed((9, 3, 1, 2, 2), Dense(np.int32([1, -2]), 0, 2), mixes=3, seed=1)
+    message = Message(Options(), chain, weights)
+    network = decoded(message, None, None)
+    assert network.chain.operations[0].kind == "local conv"
+    for name, values in message.weights().items():
+        assert network.tensors[name].tobytes() == values.tobytes()

@@ -1,0 +1,112 @@
+"""Deviation of a compressed network: actual <= recursion <= e-form, and refusals with reasons."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from codebound.bounds.certified import LayerBounds, output_deviation
+from codebound.compress import deviation, heavytail, mbp, naive
+from codebound.compress.deviation import exponential_deviation
+from codebound.data import from_arrays
+from codebound.errors import UsageError
+from codebound.nets import wrap
+from codebound.nets.zoo import build
+
+
+def sample(shape, n: int = 100, seed: int = 0):
+    stream = np.random.default_rng(seed)
+    x = stream.normal(size=(n, *shape)).astype(np.float32)
+    return from_arrays(x, np.zeros(n, dtype=np.int64), name="inputs").on("cpu")
+
+
+def perceptron(depth: int, *, width: int = 20, seed: int = 0, bias: bool = False):
+    spec = f"mlp:depth={depth},width={width},bias={str(bias).lower()}"
+    return wrap(build(spec, input_shape=(12,), classes=5, seed=seed))
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 5), st.floats(0.0, 0.3), st.integers(0, 1000))
+def test_actual_recursion_and_e_form_are_in_order(depth, strength, seed):
+    net = perceptron(depth, seed=seed)
+    found = deviation(mbp(net, strength=strength, levels=1001, seed=seed), sample((12,), seed=seed))
+    assert found.mean <= found.largest <= found.recursion
+    if found.e_form is None:
+        assert any(layer.change * depth > layer.weight for layer in found.layers)
+    else:
+        assert found.recursion <= found.e_form * (1 + 1e-9)
+
+
+def test_the_measured_deviation_is_that_of_the_two_modules():
+    net = perceptron(3, bias=True)
+    compressed, data = naive(net, density=0.5), sample((12,))
+    found = deviation(compressed, data, chunk_size=7)
+    with torch.no_grad():
+        x = data.x.double()
+        gap = (copy.deepcopy(net.model).double()(x) - compressed.module().double()(x)).norm(dim=1)
+    assert found.largest == pytest.approx(float(gap.max()))
+    assert found.mean == pytest.approx(float(gap.mean()))
+
+
+def test_norms_of_the_layers_are_spectral_norms():
+    net = perceptron(2)
+    compressed = mbp(net)
+    found = deviation(compressed, sample((12,)))
+    for layer, code, view in zip(found.layers, compressed.layers, net.layers, strict=True):
+        change = (code.weight.double() - view.weight.double()).numpy()
+        assert layer.change == pytest.approx(np.linalg.norm(change, 2), rel=1e-6)
+        assert layer.weight == pytest.approx(np.linalg.norm(view.weight.double().numpy(), 2), rel=1e-6)
+        assert layer.predicted == code.predicted_error
+    norm = np.linalg.norm(sample((12,)).x.numpy(), axis=1).max()
+    bounds = [LayerBounds(weight=layer.weight, weight_change=layer.change) for layer in found.layers]
+    assert found.recursion == pytest.approx(output_deviation(bounds, input_norm=float(norm)))
+
+
+def test_a_convolutional_chain_with_pooling_and_biases_is_covered():
+    net = wrap(build("lenet5", input_shape=(1, 8, 8), classes=5))
+    found = deviation(mbp(net, strength=0.2), sample((1, 8, 8)))
+    assert 0.0 < found.largest <= found.recursion
+    assert found.e_form is None
+    assert "layer 1 has a bias" in found.reason
+    assert all(layer.change > 0.0 for layer in found.layers)
+
+
+def test_carried_layers_do_not_change():
+    net = perceptron(2)
+    found = deviation(heavytail(net, threshold=0.0, levels=3), sample((12,)))
+    nothing = deviation(mbp(net, strength=0.0, levels=8191), sample((12,)))
+    assert nothing.largest < 0.01 * found.largest
+
+
+def test_networks_that_are_no_chain_have_a_measured_deviation_and_a_reason():
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.last = nn.Linear(12, 12), nn.Linear(12, 5)
+
+        def forward(self, x):
+            return self.last(x + self.inner(x).relu())
+
+    found = deviation(mbp(wrap(Residual())), sample((12,)))
+    assert found.largest > 0.0
+    assert found.recursion is None
+    assert found.e_form is None
+    assert "no chain" in found.reason
+    squashed = wrap(nn.Sequential(nn.Linear(12, 6), nn.Sigmoid(), nn.Linear(6, 5)))
+    found = deviation(mbp(squashed), sample((12,)))
+    assert found.recursion is None
+    assert "step 1 (activation)" in found.reason
+
+
+def test_the_e_form_names_the_layer_whose_change_is_too_large():
+    fine, changed = LayerBounds(weight=1.0, weight_change=0.1), LayerBounds(weight=1.0, weight_change=0.6)
+    with pytest.raises(UsageError, match=r"layer 2 changes by 0\.6"):
+        exponential_deviation([fine, changed], input_norm=1.0)
+    assert exponential_deviation([fine, fine], input_norm=3.0) == pytest.approx(math.e * 3.0 * 0.2)
+    with_lipschitz = LayerBounds(weight=1.0, weight_change=0.1, lipschitz=2.0)
+    assert exponential_deviation([fine, with_lipschitz], input_norm=3.0) == pytest.approx(math.e * 6.0 * 0.2)

@@ -1,0 +1,220 @@
+"""Randomised magnitude pruning: closed forms, statistics with teeth, and the code."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+from torch import nn
+
+from codebound.coding import decode_tensors, encode_tensors
+from codebound.compress import MagnitudePruning, common_variance, compress, mbp
+from codebound.compress.mbp import (
+    change_moments,
+    expected_change_norm,
+    expected_nonzeros,
+    kept_share,
+    least_kept_share,
+    prune_randomly,
+    strength_for,
+)
+from codebound.errors import UsageError
+from codebound.nets import wrap
+from codebound.rng import torch_stream
+
+CHI = {
+    0.1: 0.7817821097640076,
+    0.5: 0.5527864045000421,
+    1.0: 0.42264973081037427,
+    2.0: 0.2928932188134524,
+    10.0: 0.0871290708247231,
+    100.0: 0.009852457023325711,
+}
+STRENGTHS = {0.9: 0.0202020202, 0.5: 0.6666666667, 0.1: 8.5263157895, 0.01: 98.5025125628}
+
+
+@pytest.mark.parametrize(("strength", "kept"), CHI.items())
+def test_kept_share_has_its_golden_values(strength, kept):
+    assert kept_share(strength) == pytest.approx(kept, rel=1e-13)
+
+
+@pytest.mark.parametrize(("kept", "strength"), STRENGTHS.items())
+def test_strength_for_has_its_golden_values(kept, strength):
+    assert strength_for(kept) == pytest.approx(strength, rel=1e-9)
+
+
+@given(st.floats(1e-6, 1.0))
+def test_strength_and_share_are_inverse(kept):
+    assert kept_share(strength_for(kept)) == pytest.approx(kept, rel=1e-9)
+
+
+def test_change_moments_have_their_golden_values():
+    assert change_moments(1.0, 1.0) == pytest.approx((0.19245008972987523, 0.19245008972987523), rel=1e-13)
+    assert change_moments(2.0, 1.0) == pytest.approx((0.3535533905932738, 0.5303300858899107), rel=1e-13)
+    second, fourth = change_moments(2.0, 0.37)
+    assert second == pytest.approx(0.37 * 0.3535533905932738)
+    assert fourth == pytest.approx(0.37**2 * 0.5303300858899107)
+
+
+def gaussian(rows: int, columns: int, *, variance: float = 1.0, seed: int = 0) -> torch.Tensor:
+    return math.sqrt(variance) * torch.randn(rows, columns, generator=torch_stream(seed, "test"))
+
+
+def pruned(matrix, strength, *, variance=1.0, seed=1, keep_diagonal=True):
+    return prune_randomly(
+        matrix,
+        strength=strength,
+        variance=variance,
+        generator=torch_stream(seed, "mbp"),
+        keep_diagonal=keep_diagonal,
+    )
+
+
+def is_plausible(kept: int, *, trials: int, share: float) -> bool:
+    """The count is not in a tail of probability 1e-9."""
+    return min(binom.cdf(kept, trials, share), binom.sf(kept - 1, trials, share)) > 1e-9
+
+
+@pytest.mark.parametrize("strength", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("variance", [1.0, 1e-4])
+def test_as_many_entries_are_kept_as_predicted(strength, variance):
+    rows, columns = 400, 300
+    kept = pruned(gaussian(rows, columns, variance=variance), strength, variance=variance)
+    trials, share = rows * columns - columns, kept_share(strength)
+    count = int(kept.count_nonzero()) - columns
+    assert is_plausible(count, trials=trials, share=share)
+    # teeth: the published label (G-E3), a strength that is off by a tenth, a wrong variance
+    assert not is_plausible(count, trials=trials, share=1.0 - share)
+    assert not is_plausible(count, trials=trials, share=kept_share(1.1 * strength))
+    wrong = pruned(gaussian(rows, columns, variance=variance), strength, variance=1.2 * variance)
+    assert not is_plausible(int(wrong.count_nonzero()) - columns, trials=trials, share=share)
+
+
+@pytest.mark.parametrize("strength", [0.5, 2.0])
+def test_what_is_taken_away_has_the_predicted_moments(strength):
+    entries = gaussian(1000, 500, variance=0.3)
+    taken = (entries - pruned(entries, strength, variance=0.3, keep_diagonal=False)).double()
+    second, fourth = change_moments(strength, 0.3)
+    errors = [float((taken**power).std()) / math.sqrt(taken.numel()) for power in (1, 2, 4)]
+    for power, expected, error in zip((1, 2, 4), (0.0, second, fourth), errors, strict=True):
+        assert abs(float((taken**power).mean()) - expected) < 6.0 * error
+    # teeth: the exponents of the main text, without the square root, are many errors away
+    ratio = strength / (strength + 2.0)
+    assert abs(float((taken**2).mean()) - 0.3 * ratio) > 20.0 * errors[1]
+
+
+def test_each_entry_goes_with_its_own_probability():
+    values = torch.tensor([0.1, 0.5, 1.0, 2.0]).repeat_interleave(50_000).view(4, -1)
+    kept = pruned(values, 1.5, keep_diagonal=False).count_nonzero(dim=1)
+    for value, count in zip((0.1, 0.5, 1.0, 2.0), kept.tolist(), strict=True):
+        assert is_plausible(count, trials=50_000, share=1.0 - math.exp(-(value**2) / 1.5))
+
+
+def test_the_diagonal_is_kept_if_and_only_if_asked_for():
+    entries = gaussian(60, 40)
+    kept = pruned(entries, 50.0)
+    assert torch.equal(kept.diagonal(), entries.diagonal())
+    assert int(pruned(entries, 50.0, keep_diagonal=False).diagonal().count_nonzero()) < 10
+    off = kept.clone().fill_diagonal_(0.0)
+    assert torch.equal(off, pruned(entries, 50.0, keep_diagonal=False).fill_diagonal_(0.0))
+
+
+def test_kept_entries_are_unchanged_and_strength_zero_keeps_all():
+    entries = gaussian(30, 50)
+    kept = pruned(entries, 1.0)
+    assert torch.equal(kept[kept != 0], entries[kept != 0])
+    assert torch.equal(pruned(entries, 0.0), entries)
+    constant = torch.full((3, 4), 0.25)
+    assert torch.equal(pruned(constant, 1.0, variance=0.0), constant)
+
+
+def test_expected_nonzeros_counts_the_diagonal():
+    counts = [int(pruned(gaussian(200, 200), 100.0, seed=seed).count_nonzero()) for seed in range(20)]
+    expected = expected_nonzeros(200, 200, strength=100.0)
+    error = math.sqrt(20 * 200 * 199 * kept_share(100.0)) / 20
+    assert abs(np.mean(counts) - expected) < 6 * error
+    without = expected_nonzeros(200, 200, strength=100.0, keep_diagonal=False)
+    assert abs(np.mean(counts) - without) > 20 * error
+
+
+def test_expected_change_norm_covers_the_measured_one_with_constant_one():
+    entries = gaussian(300, 200, variance=0.04)
+    for strength in (0.1, 1.0):
+        change = torch.linalg.matrix_norm(entries - pruned(entries, strength, variance=0.04), ord=2)
+        predicted = expected_change_norm(300, 200, strength=strength, variance=0.04)
+        assert 1.5 < predicted / float(change) < 2.5
+    assert expected_change_norm(9, 4, strength=1.0, variance=1.0, constant=3.0) == pytest.approx(
+        3.0 * (math.sqrt(3**-1.5) * 5.0 + (36.0 * 3.0 * 3**-2.5) ** 0.25)
+    )
+
+
+def test_least_kept_share_grows_with_depth():
+    assert [round(least_kept_share(depth), 2) for depth in (1, 2, 3, 5, 10)] == [0.0, 0.37, 0.52, 0.66, 0.78]
+
+
+def network(bias: bool = True):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return wrap(nn.Sequential(nn.Linear(40, 30, bias=bias), nn.ReLU(), nn.Linear(30, 7)).eval())
+
+
+def test_the_compressor_rounds_what_the_algorithm_left():
+    net = network()
+    code = mbp(net, strength=1.0, levels=31, seed=5)
+    for position, (layer, view) in enumerate(zip(code.layers, net.layers, strict=True)):
+        kept = prune_randomly(
+            view.matrix,
+            strength=1.0,
+            variance=float(np.var(view.matrix.double().numpy())),
+            generator=torch_stream(5 + position, "mbp"),
+        )
+        assert not layer.weight[kept == 0].any()
+        step = float(layer.weight.abs().max()) / 15
+        assert float((layer.weight - kept).abs().max()) <= 0.5 * step * 1.1
+        assert layer.predicted_error > float(torch.linalg.matrix_norm(layer.weight - view.weight, ord=2))
+        assert "C = 1 (unknown)" in layer.predicted_by
+
+
+def test_one_variance_for_all_layers_or_each_its_own():
+    net = network()
+    everything = torch.cat([view.weight.flatten() for view in net.layers]).double().numpy()
+    assert common_variance(net) == pytest.approx(float(np.var(everything)))
+    own, common = mbp(net), mbp(net, variance=common_variance(net))
+    assert any(not torch.equal(a.weight, b.weight) for a, b in zip(own.layers, common.layers, strict=True))
+
+
+def test_the_seed_names_every_draw():
+    first, again, other = (mbp(network(), seed=seed) for seed in (3, 3, 4))
+    for a, b, c in zip(first.layers, again.layers, other.layers, strict=True):
+        assert torch.equal(a.weight, b.weight)
+        assert not torch.equal(a.weight, c.weight)
+
+
+@given(
+    shape=st.tuples(st.integers(1, 8), st.integers(1, 8)),
+    strength=st.floats(0.0, 50.0),
+    levels=st.integers(1, 20).map(lambda half: 2 * half + 1),
+    seed=st.integers(0, 2**32),
+)
+def test_every_code_decodes_to_the_weights_of_the_network(shape, strength, levels, seed):
+    layer = nn.Linear(shape[1], shape[0])
+    with torch.no_grad():
+        layer.weight.copy_(gaussian(*shape, seed=seed))
+    net = wrap(nn.Sequential(layer))
+    compressed = compress(net, MagnitudePruning(strength=strength, levels=levels), seed=seed)
+    (code,) = (each.code for each in compressed.layers)
+    (decoded,) = decode_tensors(encode_tensors([code]), [shape])
+    assert (torch.from_numpy(decoded.weights()) == compressed.module()[0].weight).all()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"strength": -1.0}, {"strength": math.inf}, {"variance": -1.0}, {"levels": 4}, {"levels": 1}]
+)
+def test_options_outside_their_range_are_refused(wrong):
+    with pytest.raises(UsageError):
+        compress(network(), MagnitudePruning(**wrong))
+    with pytest.raises(UsageError):
+        strength_for(0.0)

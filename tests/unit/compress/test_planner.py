@@ -1,0 +1,172 @@
+"""Plans are arithmetic on measured numbers; the induction is measured on the sample."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codebound.compress import (
+    LayerStability,
+    MatrixProject,
+    PlanSetting,
+    compress,
+    epsilon_for_margin,
+    induction,
+    plan_projection,
+    project,
+)
+from codebound.compress.planner import published_total
+from codebound.errors import UsageError
+from codebound.nets import wrap
+
+SETTING = PlanSetting(contraction=1.5, epsilon=0.5, delta=0.05, examples=1000, width=30)
+
+
+def stability(**changes) -> LayerStability:
+    return LayerStability(
+        **{"name": "fc", "weights": 900, "cushion": 0.5, "interlayer_cushion": 0.2, **changes}
+    )
+
+
+def mlp(*sizes: int, seed: int = 0) -> torch.nn.Sequential:
+    generator = torch.Generator().manual_seed(seed)
+    steps: list[torch.nn.Module] = []
+    for inputs, outputs in itertools.pairwise(sizes):
+        layer = torch.nn.Linear(inputs, outputs, bias=False)
+        with torch.no_grad():
+            layer.weight.copy_(torch.randn(outputs, inputs, generator=generator) / math.sqrt(inputs))
+        steps += [layer, torch.nn.ReLU()]
+    return torch.nn.Sequential(*steps[:-1])
+
+
+def test_accuracy_and_counts_of_a_plan_by_hand():
+    stack = [stability(name="a"), stability(name="b", cushion=0.3)]
+    plan = plan_projection(stack, SETTING)
+    eta = 0.05 / (2 * 4 * 30 * 1000)
+    assert plan.eta == pytest.approx(eta)
+    for layer, planned in zip(stack, plan.layers, strict=True):
+        epsilon = 0.5 * layer.cushion * 0.2 / (6 * 1.5 * 2)
+        assert planned.epsilon == pytest.approx(epsilon)
+        assert planned.count == math.ceil(4 * math.log(4 / eta) / (epsilon**2 * (1 - 2 * epsilon / 3)))
+    total = 72 * 1.5**2 * 2**2 * math.log(1000 * 2 * 30 / 0.05) / 0.5**2
+    inverse = 1 / (0.5 * 0.2) ** 2 + 1 / (0.3 * 0.2) ** 2
+    assert published_total(stack, SETTING) == pytest.approx(total * inverse)
+    assert sum(layer.published for layer in plan.layers) == pytest.approx(total * inverse)
+
+
+def test_a_convolution_has_a_published_count_and_no_proven_one():
+    conv = stability(patch=3)
+    (planned,) = plan_projection([conv], SETTING, spread=2.0, constant=5.0).layers
+    epsilon = 0.5 * 0.5 * 0.2 / (6 * 1.5 * 2.0)
+    assert planned.epsilon == pytest.approx(epsilon)
+    eta = 0.05 / (2 * 30 * 1000)
+    mixes = math.ceil(5.0 * 9 * math.log(1 / eta) ** 2 / epsilon**2)
+    assert planned.published == mixes * 2 * math.ceil(math.log2(1 / eta) / 2)
+    assert planned.count is None
+    assert not planned.is_compressed
+
+
+def test_a_huge_layer_is_compressed_and_the_verdict_says_so():
+    setting = PlanSetting(contraction=1.0, epsilon=1.0, delta=0.05, examples=100, width=1)
+    plan = plan_projection([stability(cushion=1.0, interlayer_cushion=1.0, weights=10**7)], setting)
+    assert plan.layers[0].is_compressed
+    assert plan.verdict == "The lemma compresses 1 of 1 layers: fc."
+
+
+@pytest.mark.parametrize(("smoothness", "expected"), [(None, None), (5.9, False), (6.0, True)])
+def test_smoothness_must_reach_three_times_the_depth(smoothness, expected):
+    assert plan_projection([stability(), stability()], SETTING, smoothness=smoothness).is_smooth is expected
+
+
+@given(st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.floats(1.0, 10.0))
+def test_more_noise_needs_more_numbers(cushion, interlayer, contraction):
+    def count(**changes) -> int:
+        setting = PlanSetting(contraction=contraction, epsilon=0.5, delta=0.05, examples=10, width=5)
+        measured = {"cushion": cushion, "interlayer_cushion": interlayer, **changes}
+        return plan_projection([stability(**measured)], setting).layers[0].count
+
+    assert count(cushion=cushion / 2) > count()
+    assert count(interlayer_cushion=interlayer / 2) > count()
+
+
+def test_lemma_10_uses_the_root_of_two():
+    assert epsilon_for_margin(1.0, largest_output=5.0) == pytest.approx(1 / (5 * math.sqrt(2)))
+    with pytest.raises(UsageError, match="smaller margin"):
+        epsilon_for_margin(10.0, largest_output=5.0)
+
+
+def test_induction_measures_the_largest_relative_deviation_of_all_later_layers():
+    model = mlp(8, 12, 10, 4)
+    inputs = torch.randn(20, 8, generator=torch.Generator().manual_seed(1))
+    compressed = project(wrap(model), count=60, seed=0)
+    originals = [model[0].weight, model[2].weight, model[4].weight]
+    replacements = [layer.weight for layer in compressed.layers]
+
+    def pre_activations(weights: list[torch.Tensor]) -> list[torch.Tensor]:
+        found, x = [], inputs
+        for weight in weights:
+            found.append(x @ weight.detach().T)
+            x = found[-1].relu()
+        return found
+
+    x = pre_activations(originals)
+    for i, step in enumerate(induction(compressed, inputs, epsilon=0.6, batch=7)):
+        moved = pre_activations(replacements[: i + 1] + originals[i + 1 :])
+        ratios = [float(((b - a).norm(dim=1) / a.norm(dim=1)).max()) for a, b in zip(x, moved, strict=True)]
+        assert step.deviation == pytest.approx(max(ratios[i:]), rel=1e-4)
+        assert step.worst == ("0", "2", "4")[i:][ratios[i:].index(max(ratios[i:]))]
+        assert step.allowed == pytest.approx(0.6 * (i + 1) / 3)
+        assert step.holds == (step.deviation <= step.allowed)
+
+
+def test_the_induction_holds_for_fine_rounding_and_fails_for_few_numbers():
+    """The second is the teeth of the first."""
+    network, inputs = wrap(mlp(8, 12, 10, 4)), torch.randn(30, 8, generator=torch.Generator().manual_seed(1))
+    fine = compress(network, MatrixProject(count=10**4, levels=4001))
+    assert all(step.holds for step in induction(fine, inputs, epsilon=0.1))
+    assert not any(step.holds for step in induction(project(network, count=5), inputs, epsilon=0.1))
+
+
+def test_layers_that_are_carried_change_nothing():
+    network, inputs = wrap(mlp(8, 12, 4)), torch.randn(5, 8, generator=torch.Generator().manual_seed(1))
+    compressed = compress(network, MatrixProject(count=20), layers=["2"])
+    first, second = induction(compressed, inputs, epsilon=0.1)
+    assert first.deviation == 0.0 < second.deviation
+    assert first.holds
+
+
+def test_a_dead_layer_that_wakes_up_is_infinitely_far_off():
+    model = mlp(4, 5, 3)
+    with torch.no_grad():
+        model[0].weight.copy_(-model[0].weight.abs())
+    compressed = project(wrap(model), count=2)
+    steps = induction(compressed, torch.rand(6, 4, generator=torch.Generator().manual_seed(0)), epsilon=1.0)
+    assert steps[0].deviation == math.inf
+    assert not steps[0].holds
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"contraction": 0.5}, {"epsilon": 0.0}, {"epsilon": 1.5}, {"delta": 0.0}, {"examples": 0}, {"width": 0}],
+)
+def test_settings_out_of_range_are_refused(changes):
+    with pytest.raises(UsageError, match="Got PlanSetting"):
+        PlanSetting(
+            **{"contraction": 1.5, "epsilon": 0.5, "delta": 0.05, "examples": 10, "width": 3, **changes}
+        )
+
+
+@pytest.mark.parametrize(
+    "changes", [{"cushion": 0.0}, {"interlayer_cushion": -1.0}, {"weights": 0}, {"patch": 0}]
+)
+def test_measures_out_of_range_are_refused(changes):
+    with pytest.raises(UsageError, match="cushions are positive"):
+        stability(**changes)
+
+
+def test_a_plan_needs_a_layer():
+    with pytest.raises(UsageError, match="at least one layer"):
+        plan_projection([], SETTING)

@@ -1,0 +1,725 @@
+"""Noise stability against brute force, the identities it must satisfy, and what it refuses."""
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from codebound.data import Dataset, Scaling
+from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
+from codebound.measure import (
+    Distribution,
+    Smoothness,
+    StabilityMeter,
+    StabilityPlan,
+    activation_contraction,
+    adversarial_smoothness,
+    best_examples,
+    gaussian_smoothness,
+    interlayer_cushion,
+    jacobian_spread,
+    layer_cushion,
+    linear_noise_sensitivity,
+    map_frobenius_norm,
+    noise_sensitivity,
+    smoothness_quantile,
+    stability,
+    stable_rank,
+    tensor_spread,
+)
+from codebound.measure.streaming import Examples, Key
+from codebound.nets import augmented_matrix, view_of, wrap
+from codebound.nets.zoo import build
+
+ALL = StabilityPlan(interlayer="all")
+
+
+def mlp(*sizes, bias, seed=0):
+    torch.manual_seed(seed)
+    layers = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs, bias=bias), nn.ReLU()]
+    return nn.Sequential(*layers[:-1]).double()
+
+
+def convnet(*, bias):
+    torch.manual_seed(1)
+    return nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1, bias=bias),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(3, 4, 3, padding=1, bias=bias),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(4 * 9, 5, bias=bias),
+    ).double()
+
+
+def inputs(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def chain(model, x):
+    """Pre-activations and layer inputs of an nn.Sequential, by hand."""
+    pre, fed = [], []
+    for module in model:
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            fed.append(x)
+            x = module(x)
+            pre.append(x.clone())
+        else:
+            x = module(x.clone())
+    return [p.detach() for p in pre], [f.detach() for f in fed]
+
+
+def tail_of(model, start, stop):
+    """The map from the output of layer ``start`` to that of layer ``stop``, by hand."""
+    places = [k for k, module in enumerate(model) if isinstance(module, nn.Linear | nn.Conv2d)]
+    modules = list(model)[places[start] + 1 : places[stop] + 1]
+
+    def function(x):
+        for module in modules:
+            x = module(x.clone())
+        return x
+
+    return function
+
+
+def jacobian(function, example):
+    found = torch.autograd.functional.jacobian(lambda v: function(v[None])[0], example)
+    return found.reshape(-1, example.numel())
+
+
+# A-Def3 and A-Prop3.1
+
+
+def test_the_noise_sensitivity_of_a_linear_map_is_the_simulated_one():
+    layer = nn.Conv2d(2, 3, 3, stride=2, padding=1, bias=False).double().requires_grad_(False)
+    x = inputs(3, 2, 5, 5)
+    mean, error = noise_sensitivity(layer, x, draws=4000, seed=1)
+    frobenius = map_frobenius_norm(view_of("conv", layer), (2, 5, 5))
+    exact = linear_noise_sensitivity(
+        x.flatten(1).norm(dim=1), layer(x).flatten(1).norm(dim=1), frobenius=frobenius
+    )
+    assert ((mean - exact).abs() < 5 * error).all()
+    wrong = linear_noise_sensitivity(
+        x.flatten(1).norm(dim=1),
+        layer(x).flatten(1).norm(dim=1),
+        frobenius=float(layer.weight.detach().norm()),
+    )
+    assert ((mean - wrong).abs() > 5 * error).all()  # the kernel's norm is not the map's
+
+
+@pytest.mark.parametrize("mode", ["zeros", "circular", "reflect", "replicate"])
+def test_the_frobenius_norm_of_a_map_is_that_of_its_matrix(mode):
+    layer = nn.Conv2d(2, 3, 3, stride=2, padding=1, dilation=1, padding_mode=mode).double()
+    view = view_of("conv", layer)
+    assert map_frobenius_norm(view, (2, 5, 4)) == pytest.approx(
+        float(view.operator((2, 5, 4)).dense().norm())
+    )
+
+
+def test_the_sensitivity_of_a_nonlinear_map_is_sampled():
+    x = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    mean, error = noise_sensitivity(torch.relu, x, draws=20000)
+    normal = torch.distributions.Normal(0.0, 1.0)  # E (max(1 + z, 0) - 1)^2 + E max(z, 0)^2, by hand
+    below = float(normal.cdf(torch.tensor(-1.0)))
+    density = math.exp(-0.5) / math.sqrt(2 * math.pi)
+    exact = (1 - below - density) + below + 0.5
+    assert abs(float(mean) - exact) < 5 * float(error)
+    with pytest.raises(UsageError, match="at least 2 draws"):
+        noise_sensitivity(torch.relu, x, draws=1)
+
+
+def test_the_reported_sensitivity_is_the_largest_and_never_below_the_stable_rank():
+    model, x = mlp(6, 15, 14, 3, bias=False), inputs(20, 6)
+    _, fed = chain(model, x)
+    for row, layer, into in zip(stability(model, x, ALL).layers, model[::2], fed, strict=True):
+        by_hand = (layer.weight.norm() * into.norm(dim=1) / layer(into).norm(dim=1)) ** 2
+        assert row.noise_sensitivity == pytest.approx(float(by_hand.max()))
+        assert row.noise_sensitivity >= stable_rank(layer.weight.detach()) * (1 - 1e-12)
+        assert 1 / row.cushion**2 >= stable_rank(layer.weight.detach()) * (1 - 1e-12)
+
+
+# A-Def4 to A-Def6, A-Def8, A-Def9: against brute force
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    ("make", "shape"), [(lambda bias: mlp(5, 6, 4, 3, bias=bias), (5,)), (convnet, (2, 6, 6))]
+)
+def test_published_definitions_against_brute_force(make, shape, bias):
+    model, x = make(bias=bias), inputs(7, *shape)
+    found = stability(model, x, StabilityPlan(interlayer="all", biases="separate"))
+    pre, fed = chain(model, x)
+    layers = [module for module in model if isinstance(module, nn.Linear | nn.Conv2d)]
+    for i, (row, layer, into) in enumerate(zip(found.layers, layers, fed, strict=True)):
+        bias_free = layer(into) - layer(torch.zeros_like(into))
+        by_hand = layer_cushion(
+            into.flatten(1).norm(dim=1),
+            bias_free.flatten(1).norm(dim=1),
+            frobenius=float(layer.weight.norm()),
+        )
+        values = found.distribution("cushion", row.layer).values
+        assert np.allclose(values, by_hand.sort().values.detach())
+        assert row.cushion == pytest.approx(float(by_hand.min()))
+        if i + 1 < len(layers):
+            before, after = pre[i].flatten(1).norm(dim=1), fed[i + 1].flatten(1).norm(dim=1)
+            assert row.contraction == pytest.approx(float(activation_contraction(before, after).max()))
+        width, positions = pre[i].shape[1], pre[i][0].numel() // pre[i].shape[1]
+        assert (row.width, row.positions) == (width, positions)
+        cushions, spreads = [], []
+        for j in range(i + 1, len(layers)):
+            jacobians = [jacobian(tail_of(model, i, j), example) for example in pre[i]]
+            images = torch.stack([J @ e.flatten() for J, e in zip(jacobians, pre[i], strict=True)]).norm(
+                dim=1
+            )
+            sizes = torch.stack([J.norm() for J in jacobians])
+            values = interlayer_cushion(
+                pre[i].flatten(1).norm(dim=1), images, jacobian_norm=sizes, positions=positions
+            )
+            target = found.layers[j].layer
+            assert np.allclose(
+                found.distribution("interlayer", row.layer, target=target).values, values.sort().values
+            )
+            cushions.append(float(values.min()))
+            if positions > 1:
+                pixels = torch.stack([J.square().sum(0).view(width, -1).sum(0) for J in jacobians])
+                spreads.append(float(jacobian_spread(pixels, pixels.mean(dim=1)).max()))
+        assert row.interlayer == (pytest.approx(min(cushions)) if cushions else None)
+        assert row.minimal_interlayer == pytest.approx(min([width**-0.5, *cushions]))
+        assert row.spread == (pytest.approx(max(spreads)) if spreads else None)
+
+
+def test_biases_become_part_of_the_matrices():
+    """The bias-free network of augmented matrices on [x; 1], built by hand, has the same stability."""
+    model, x = mlp(5, 6, 4, 3, bias=True), inputs(8, 5)
+    views = [view_of(str(k), model[k]) for k in (0, 2, 4)]
+    augmented = mlp(6, 7, 5, 3, bias=False)
+    with torch.no_grad():
+        for k, view in zip((0, 2, 4), views, strict=True):
+            augmented[k].weight.copy_(augmented_matrix(view, last=k == 4))
+    ones = torch.ones(8, 1, dtype=torch.float64)
+    expected = stability(augmented, torch.cat([x, ones], dim=1), ALL)
+    found = stability(model, x, ALL)
+    for key, values in expected.columns.items():
+        assert np.allclose(found.columns[key], values, rtol=1e-10), key
+    for mine, other in zip(found.layers, expected.layers, strict=True):
+        assert mine.minimal_interlayer == pytest.approx(other.minimal_interlayer)
+        assert mine.noise_sensitivity == pytest.approx(other.noise_sensitivity)
+    separate = stability(model, x, StabilityPlan(interlayer="all", biases="separate"))
+    assert separate.layers[1].interlayer != pytest.approx(found.layers[1].interlayer)
+
+
+def test_without_biases_the_map_is_its_jacobian_times_the_input():
+    """M(x) = J x: the shortcut that cushions of homogeneous networks take."""
+    model, x = convnet(bias=False), inputs(4, 2, 6, 6)
+    pre, _ = chain(model, x)
+    for example, out in zip(pre[0], pre[2], strict=True):
+        assert torch.allclose(jacobian(tail_of(model, 0, 2), example) @ example.flatten(), out)
+
+
+def test_a_jacobian_that_is_the_identity_has_cushion_one_over_root_width():
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Identity(), nn.Linear(4, 4, bias=False)).double()
+    nn.init.eye_(model[2].weight)
+    found = stability(model, inputs(5, 4))
+    assert found.layers[0].interlayer == pytest.approx(0.5)
+    assert found.sites[0].self_cushion == pytest.approx(0.5)
+
+
+def test_spread_of_a_tensor_and_of_sampled_pixels():
+    tensor = torch.zeros(2, 3, 3, 4)
+    tensor[:, 1, 1] = 1.0
+    assert tensor_spread(tensor) == pytest.approx(3.0)
+    with pytest.raises(UsageError, match="shape"):
+        tensor_spread(torch.zeros(2, 3))
+    model, x = convnet(bias=False), inputs(6, 2, 6, 6)
+    every, some = (stability(model, x, StabilityPlan(pixels=pixels)) for pixels in (36, 2))
+    assert every.spread == stability(model, x).spread
+    assert some.layers[0].spread < every.layers[0].spread
+
+
+# residual networks and batch norm
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(1, 3, 3, padding=1, bias=False), nn.BatchNorm2d(3)
+        self.a, self.b = (nn.Conv2d(3, 3, 3, padding=1, bias=False) for _ in range(2))
+        self.head = nn.Linear(3 * 16, 2)
+
+    def forward(self, x):
+        x = functional.relu(self.norm(self.stem(x)), inplace=True)
+        y = self.b(functional.relu(self.a(x)))
+        y += x
+        return self.head(functional.relu(y).flatten(1))
+
+
+def test_residual_networks_are_measured_between_their_sums_and_batch_norms_are_folded():
+    torch.manual_seed(0)
+    model = Residual().double()
+    model.norm.running_mean.normal_()
+    model.norm.running_var.uniform_(0.5, 2.0)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    x = inputs(5, 1, 4, 4)
+    found = stability(model, x, StabilityPlan(interlayer="all", biases="separate"))
+    assert model.training
+    assert all(tensor.requires_grad for tensor in model.parameters())
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert [row.layer for row in found.layers] == ["stem", "a", "b", "add", "head"]
+    rows = {row.layer: row for row in found.layers}
+    assert rows["a"].interlayer is None
+    assert rows["a"].cushion is not None
+    assert rows["add"].cushion is None
+    assert rows["b"].contraction is None  # a sum follows it, not an activation
+    model.eval()
+    stem = model.norm(model.stem(x)).detach()
+
+    def to_sum(v):
+        v = functional.relu(v)
+        return model.b(functional.relu(model.a(v))) + v
+
+    jacobians = [jacobian(to_sum, example) for example in stem]
+    by_hand = [
+        4.0 * (J @ v.flatten()).norm() / (J.norm() * v.norm()) for J, v in zip(jacobians, stem, strict=True)
+    ]
+    assert found.distribution("interlayer", "stem", target="add").minimum == pytest.approx(
+        float(min(by_hand))
+    )
+    assert rows["add"].contraction == pytest.approx(
+        float((to_sum(stem).flatten(1).norm(dim=1) / to_sum(stem).relu().flatten(1).norm(dim=1)).max())
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape"),
+    [
+        ("lenet5", (1, 8, 8)),
+        ("alexnet", (3, 32, 32)),
+        pytest.param("vgg19", (3, 32, 32), marks=pytest.mark.slow),
+    ],
+)
+def test_the_papers_networks_against_one_backward_pass_per_output(spec, shape):
+    model = build(spec, input_shape=shape, classes=10).double().eval()
+    x = inputs(2, *shape).abs()
+    found = stability(model, x, StabilityPlan(biases="separate"))
+    kept = {}
+    for name, module in model.named_children():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            module.register_forward_hook(lambda _m, _i, out, name=name: kept.setdefault(name, out))
+    output = model(x)
+    names = list(kept)[:-1]
+    grads = [
+        torch.autograd.grad(output[:, k].sum(), [kept[n] for n in names], retain_graph=True)
+        for k in range(10)
+    ]
+    for position, name in enumerate(names):
+        rows = torch.stack([grad[position] for grad in grads], dim=1)  # (examples, outputs, ...)
+        pre = kept[name]
+        images = torch.einsum("nki,ni->nk", rows.flatten(2), pre.flatten(1))
+        pixels = pre[0, 0].numel()
+        by_hand = (
+            pixels**0.5 * images.norm(dim=1) / (rows.flatten(1).norm(dim=1) * pre.flatten(1).norm(dim=1))
+        )
+        values = found.distribution("interlayer", name, target=list(kept)[-1]).values
+        assert np.allclose(values, by_hand.detach().sort().values)
+
+
+def test_a_residual_network_of_the_zoo_is_measured():
+    found = stability(build("resnet20", input_shape=(3, 8, 8), classes=10), torch.rand(2, 3, 8, 8))
+    assert sum(row.cushion is not None for row in found.layers) == 20
+    assert sum(row.interlayer is not None for row in found.layers) == 10  # the first layer and nine sums
+    assert found.left_out == 0
+
+
+# invariances
+
+
+@pytest.mark.parametrize("make", [lambda: mlp(6, 7, 5, 3, bias=False), lambda: convnet(bias=False)])
+def test_rescaled_layers_and_permuted_units_have_the_same_stability(make):
+    model, other = make(), make()
+    shape = (6,) if isinstance(model[0], nn.Linear) else (2, 6, 6)
+    layers = [module for module in other if isinstance(module, nn.Linear | nn.Conv2d)]
+    order = torch.randperm(len(layers[0].weight), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for factor, layer in zip((3.0, 0.01, 40.0), layers, strict=True):
+            layer.weight.mul_(factor)
+        layers[0].weight.copy_(layers[0].weight[order])
+        layers[1].weight.copy_(layers[1].weight[:, order])
+    x = inputs(9, *shape)
+    # pruning neither sees the scale of a layer nor the order of its units
+    pruned = Smoothness(lambda matrix, seed: matrix * (matrix.abs() > matrix.abs().median()), draws=1)
+    plan = StabilityPlan(interlayer="all", smoothness=pruned)
+    first, second = stability(model, x, plan), stability(other, x, plan)
+    for key, values in first.columns.items():
+        assert np.allclose(values, second.columns[key], rtol=1e-9, equal_nan=True), key
+
+
+# streaming
+
+
+def test_chunks_and_sources_of_data_do_not_matter():
+    model = convnet(bias=True)
+    pixels = np.random.default_rng(0).integers(0, 256, (11, 2, 6, 6), dtype=np.uint8)
+    data = Dataset("noise", "train", pixels, np.zeros(11, dtype=np.int64), 5, Scaling(divisor=255.0))
+    x = torch.from_numpy(pixels).double() / 255.0
+    plan = StabilityPlan(interlayer="all", probes=2, smoothness=Smoothness(0.3, draws=3), pixels=4)
+    seen = []
+    one = stability(model, x, plan, chunk_size=100, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(11, 11)]
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, torch.zeros(11)), batch_size=4)
+    for other in (
+        stability(model, x, plan, chunk_size=3),
+        stability(wrap(model), data, plan, chunk_size=2),
+        stability(model, data.on("cpu"), plan, chunk_size=7),
+        stability(model, loader, plan),
+        stability(model, [x[:5], x[5:]], plan, chunk_size=1),
+    ):
+        assert other.columns.keys() == one.columns.keys()
+        for key, values in one.columns.items():
+            assert np.allclose(values, other.columns[key], rtol=1e-9), key
+
+
+def test_columns_must_stay_the_same():
+    seen = Examples()
+    seen.update({Key("cushion", "a"): torch.ones(2)})
+    with pytest.raises(UsageError, match="same columns"):
+        seen.update({Key("cushion", "b"): torch.ones(2)})
+    with pytest.raises(UsageError, match="one row per example"):
+        Examples().update({Key("cushion", "a"): torch.ones(2), Key("cushion", "b"): torch.ones(3)})
+    other = Examples()
+    other.update({Key("cushion", "b"): torch.ones(2)})
+    with pytest.raises(UsageError, match="do not merge"):
+        seen.merge(other)
+
+
+def test_a_distribution_has_order_statistics():
+    found = Distribution(np.array([3.0, 1.0, np.inf, 2.0]))
+    assert (found.n, found.minimum, found.maximum, found.quantile(0.5)) == (4, 1.0, math.inf, 2.0)
+    counts, edges = found.histogram(bins=2)
+    assert (counts.tolist(), edges.tolist()) == ([1, 2], [1.0, 2.0, 3.0])
+    assert found.quantiles((0.0, 1.0)) == {0.0: 1.0, 1.0: math.inf}
+    for bad in ([], [1.0, math.nan]):
+        with pytest.raises(UsageError, match="NaN"):
+            Distribution(np.array(bad))
+    with pytest.raises(UsageError, match=r"\[0, 1\]"):
+        found.quantile(1.5)
+
+
+# outliers
+
+
+def dead_on_negative():
+    """The first layer copies its input, so an all-negative input kills everything after it."""
+    model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False)).double()
+    nn.init.eye_(model[0].weight)
+    nn.init.constant_(model[2].weight, 0.5)
+    return model
+
+
+def test_an_all_negative_activation_is_an_outlier_and_spoils_nothing():
+    x = torch.tensor([[1.0, 2.0, 3.0], [-1.0, -2.0, -3.0], [1.0, 1.0, -1.0]], dtype=torch.float64)
+    found = stability(dead_on_negative(), x)
+    assert (found.n, found.undefined, found.left_out) == (3, 1, 1)
+    assert found.kept.tolist() == [True, False, True]
+    assert found.contraction == pytest.approx(math.sqrt(3 / 2))
+    assert all(math.isfinite(row.cushion) and row.cushion > 0 for row in found.layers)
+    assert math.isnan(found.columns[Key("contraction", "0")][1])
+    alone = stability(dead_on_negative(), x[[0, 2]])
+    assert found.layers == alone.layers
+    with pytest.raises(ModelError, match=r"to blame for all of them: 0, 2"):
+        stability(dead_on_negative(), x[[1]])
+
+
+def test_with_biases_as_a_coordinate_nothing_is_undefined():
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 2)).double()
+    nn.init.eye_(model[0].weight)
+    nn.init.zeros_(model[0].bias)
+    found = stability(model, -torch.ones(1, 3, dtype=torch.float64))
+    assert found.undefined == 0
+    assert found.layers[0].contraction == pytest.approx(2.0)  # ||[-1 -1 -1; 1]|| / ||[0; 1]||
+
+
+def test_outliers_are_the_examples_of_largest_complexity_in_all_quantities_at_once():
+    model, x = mlp(6, 8, 7, 3, bias=False), inputs(40, 6)
+    plain = stability(model, x, ALL)
+    trimmed = stability(model, x, StabilityPlan(interlayer="all", outliers=0.25))
+    per_example = np.zeros(40)
+    for example in range(40):
+        total = 0.0
+        for site in plain.sites:
+            reach = [v[example] for k, v in plain.columns.items() if k[:2] == ("interlayer", site.name)]
+            cushion = plain.columns[Key("cushion", site.name)][example]
+            total += (cushion * min([site.width**-0.5, *reach])) ** -2
+        c = max(v[example] for k, v in plain.columns.items() if k.quantity == "contraction")
+        per_example[example] = c**2 * total
+    assert np.allclose(np.exp(plain.complexity), per_example)
+    kept = np.argsort(per_example)[:30]
+    assert trimmed.left_out == 10
+    assert set(np.flatnonzero(trimmed.kept)) == set(kept)
+    again = stability(model, x[np.sort(kept)], ALL)
+    for mine, other in zip(trimmed.layers, again.layers, strict=True):
+        assert mine.cushion == pytest.approx(other.cushion)
+        assert mine.contraction == (None if other.contraction is None else pytest.approx(other.contraction))
+    assert all(a.cushion >= b.cushion for a, b in zip(trimmed.layers, plain.layers, strict=True))
+
+
+def test_best_examples_never_keep_what_is_undefined():
+    values = np.array([np.nan, 1.0, np.inf, 2.0])
+    assert best_examples(values, 0.0).tolist() == [False, True, True, True]
+    assert best_examples(values, 0.5).tolist() == [False, True, False, True]
+    with pytest.raises(UsageError, match=r"\[0, 1\)"):
+        best_examples(values, 1.0)
+
+
+# distance from the initial weights
+
+
+def test_cushions_relative_to_the_distance_from_the_initial_weights():
+    model, initial = mlp(5, 4, 3, bias=False), mlp(5, 4, 3, bias=False, seed=9)
+    x = inputs(6, 5)
+    found = stability(model, x, initial=initial)
+    for row, layer, start in zip(found.layers, model[::2], initial[::2], strict=True):
+        ratio = float(layer.weight.norm() / (layer.weight - start.weight).norm())
+        assert row.distance_cushion == pytest.approx(row.cushion * ratio)
+    assert all(row.distance_cushion == math.inf for row in stability(model, x, initial=model).layers)
+    assert all(row.distance_cushion is None for row in stability(model, x).layers)
+    with pytest.raises(UsageError, match=r"layer 0 has shape \(4, 5\).*\(6, 5\)"):
+        stability(model, x, initial=mlp(5, 6, 3, bias=False))
+    biased = stability(mlp(5, 4, 3, bias=True), x, initial=mlp(5, 4, 3, bias=True, seed=9))
+    first, start = mlp(5, 4, 3, bias=True)[0], mlp(5, 4, 3, bias=True, seed=9)[0]
+    distance = math.hypot(
+        *(float((a - b).norm()) for a, b in zip(first.parameters(), start.parameters(), strict=True))
+    )
+    assert biased.sites[0].distance == pytest.approx(distance)
+
+
+# A-Def7, A-E8, A-E9
+
+
+def shake(matrix, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return matrix + 0.3 * torch.randn(matrix.shape, generator=generator, dtype=matrix.dtype)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_smoothness_against_brute_force(bias):
+    model, x = mlp(5, 6, 5, 3, bias=bias), inputs(6, 5)
+    calls = []
+
+    def recorded(matrix, seed):
+        noisy = shake(matrix, seed)
+        calls.append(noisy)
+        return noisy
+
+    settings = Smoothness(recorded, draws=9, delta=0.2)
+    found = stability(model, x, StabilityPlan(smoothness=settings, biases="separate"), chunk_size=4)
+    assert len(calls) == 9 * 3  # once per layer and draw, however many batches
+    pre, _ = chain(model, x)
+    minima = []
+    for draw in range(9):
+        noisy = mlp(5, 6, 5, 3, bias=bias)
+        noisy.load_state_dict(model.state_dict())
+        with torch.no_grad():
+            for layer, matrix in zip(noisy[::2], calls[3 * draw : 3 * draw + 3], strict=True):
+                layer.weight.copy_(matrix)
+        moved, _ = chain(noisy, x)
+        before = [pre[0], *(tail_of(model, i - 1, i)(moved[i - 1]).detach() for i in (1, 2))]
+        smallest = math.inf
+        for i in range(2):
+            for j in range(i + 1, 3):
+                for k in range(len(x)):
+                    J = jacobian(tail_of(model, i, j), pre[i][k])
+                    for other in (moved[i][k], before[i][k]):
+                        eta = other - pre[i][k]
+                        gap = tail_of(model, i, j)(other[None])[0] - pre[j][k] - J @ eta
+                        if eta.norm() > 0 and gap.norm() > 0:
+                            ratio = eta.norm() * pre[j][k].norm() / (pre[i][k].norm() * gap.norm())
+                            smallest = min(smallest, float(ratio))
+        minima.append(smallest)
+    assert found.smoothness == pytest.approx(sorted(minima)[1])  # one of nine draws may violate at 0.2
+    values = np.min([found.columns[Key("smoothness", name)] for name in ("0", "2")], axis=(0, 1))
+    assert np.allclose(values, minima)
+    assert found.layers[2].smoothness is None
+
+
+def test_gaussian_noise_has_the_stated_size_and_linear_maps_are_perfectly_smooth():
+    model = nn.Sequential(nn.Linear(4, 5), nn.Identity(), nn.Linear(5, 3)).double()
+    x = inputs(5, 4)
+    assert stability(model, x, StabilityPlan(smoothness=Smoothness(0.5, draws=2))).smoothness > 1e12
+    bent = mlp(4, 50, 3, bias=False)
+    large, small = (
+        stability(bent, x, StabilityPlan(smoothness=Smoothness(size, draws=5))).smoothness
+        for size in (2.0, 0.02)
+    )
+    assert large < small
+
+
+def test_the_quantile_takes_the_largest_admissible_number():
+    values = [4.0, 1.0, 3.0, 2.0, 5.0]
+    for delta in (0.0, 0.1, 0.2, 0.39, 0.4, 0.9):
+        rho = smoothness_quantile(values, delta)
+        assert sum(value < rho for value in values) <= delta * 5 + 1e-9
+        larger = [value for value in values if value > rho]
+        assert all(sum(v < candidate for v in values) > delta * 5 + 1e-9 for candidate in larger)
+
+
+def test_the_single_layer_estimate_holds_for_every_noise():
+    """A-E9: with the root of the stable rank it is a lower bound; the printed form without it is not."""
+    torch.manual_seed(0)
+    model, x = mlp(12, 10, 8, bias=False), inputs(1, 12)
+    found = stability(
+        model, x, StabilityPlan(smoothness=Smoothness(lambda m, s: shake(m, s), draws=200, delta=0.0))
+    )
+    rank = stable_rank(model[2].weight.detach())
+    row, after = found.layers
+    bound = adversarial_smoothness(cushion=after.cushion, stable_rank=rank, contraction=row.contraction)
+    assert row.smoothness >= bound
+    printed = after.cushion * rank / row.contraction
+    assert printed > bound
+    assert gaussian_smoothness(cushion=after.cushion, width=10, contraction=row.contraction) > bound
+
+
+# results
+
+
+def test_results_print_and_travel_as_json():
+    model, x = convnet(bias=True), inputs(5, 2, 6, 6)
+    found = stability(model, x, StabilityPlan(interlayer="all", smoothness=Smoothness(0.1, draws=2)))
+    rows = found.rows()
+    assert [row["layer"] for row in rows] == ["0", "3", "6"]
+    assert "distance_cushion" not in rows[0]
+    text = json.dumps(found.as_dict(), allow_nan=False)
+    layer = json.loads(text)["layers"][0]
+    assert sum(layer["distributions"]["cushion"]["histogram"]["counts"]) == 5
+    assert layer["distributions"]["cushion"]["quantiles"]["0.0"] == layer["cushion"]
+    with pytest.raises(UsageError, match="spread at layer '6' was not measured"):
+        found.distribution("spread", "6")
+    with pytest.raises(UsageError, match="'0' to 'nope'"):
+        found.distribution("interlayer", "0", target="nope")
+    assert found.interval() == (1.0, 1.0)
+    low, high = stability(model, x, StabilityPlan(probes=20)).interval(0.9)
+    assert 0 < low < 1 < high
+
+
+def test_only_the_named_layers_are_reported():
+    model, x = mlp(5, 6, 4, 3, bias=False), inputs(6, 5)
+    every, some = (
+        stability(model, x, ALL),
+        stability(model, x, StabilityPlan(layers=("2",), interlayer="all")),
+    )
+    assert some.layers == every.layers[1:2]
+    assert stability(model, x, StabilityPlan(interlayer="none")).layers[0].interlayer is None
+
+
+def test_half_precision_networks_are_measured_in_single_precision():
+    model, x = mlp(5, 6, 3, bias=False), inputs(4, 5).float()
+    found = stability(model.bfloat16(), x)
+    assert found.columns[Key("cushion", "0")].dtype == np.float32
+    assert next(model.parameters()).dtype == torch.bfloat16
+
+
+def test_a_layer_that_is_called_twice_has_a_row_per_call():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 3, bias=False)
+
+        def forward(self, x):
+            return self.fc(torch.relu(self.fc(x)))
+
+    torch.manual_seed(1)
+    assert [row.layer for row in stability(Twice(), torch.rand(4, 3)).layers] == [
+        "fc (call 1)",
+        "fc (call 2)",
+    ]
+
+
+# refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"interlayer": "some"}, "none, output or all"),
+        ({"biases": "ignored"}, "augmented or separate"),
+        ({"probes": 0}, "probes must be at least 1"),
+        ({"pixels": 0}, "pixels must be at least 1"),
+        ({"outliers": 1.0}, r"\[0, 1\)"),
+        ({"layers": ("fc9",)}, r"no layer 'fc9'.*0, 2"),
+        (
+            {"smoothness": Smoothness(lambda matrix, seed: matrix[:1])},
+            r"layer 0: the noise must return.*\(6, 5\)",
+        ),
+        ({"smoothness": Smoothness(lambda matrix, seed: None)}, "Got NoneType"),
+        ({"smoothness": Smoothness(lambda matrix, seed: matrix / 0)}, "layer 0: the noise made entries"),
+    ],
+)
+def test_plans_that_make_no_sense_are_refused(change, message):
+    with pytest.raises(UsageError, match=message):
+        stability(mlp(5, 6, 3, bias=False), inputs(2, 5), StabilityPlan(**change))
+
+
+@pytest.mark.parametrize("settings", [{"noise": 0.0}, {"noise": math.inf}, {"noise": 1.0, "draws": 0}])
+def test_smoothness_needs_noise_and_draws(settings):
+    with pytest.raises(UsageError, match=r"noise must be positive|at least 1 draw"):
+        Smoothness(**settings)
+
+
+@pytest.mark.parametrize(
+    ("net", "data", "error", "message"),
+    [
+        ("resnet", torch.ones(1, 5), UsageError, "nn.Module"),
+        (nn.Linear(5, 3), torch.ones(1, 5), ModelError, "nn.Sequential"),
+        (nn.Sequential(nn.ReLU(), nn.Flatten()), torch.ones(1, 5), ModelError, "no linear"),
+        (mlp(5, 3, bias=False), torch.ones(1, 4), ModelError, r"fails on inputs of shape \(1, 4\)"),
+        (mlp(5, 3, bias=False), torch.ones(2, 5, dtype=torch.int64), UsageError, "floating-point"),
+        (mlp(5, 3, bias=False), torch.ones(0, 5), CodeboundError, "Got"),
+        (mlp(5, 3, bias=False), [], DataError, "at least one example"),
+        (mlp(5, 3, bias=False), ["image.png"], UsageError, "batch of type str"),
+        (
+            nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 3)),
+            torch.ones(2, 5),
+            UnsupportedLayerError,
+            "follows",
+        ),
+        (
+            nn.Sequential(nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 2)),
+            torch.ones(2, 5),
+            UsageError,
+            "separate",
+        ),
+    ],
+)
+def test_networks_and_data_that_do_not_fit_are_refused(net, data, error, message):
+    with pytest.raises(error, match=message):
+        stability(net, data)
+
+
+def test_other_wrong_inputs_are_refused():
+    model = mlp(5, 4, 3, bias=False)
+    with pytest.raises(UsageError, match="chunk_size"):
+        stability(model, inputs(2, 5), chunk_size=0)
+    with pytest.raises(UsageError, match="device 'nowhere' cannot be used"):
+        stability(model, inputs(2, 5), device="nowhere")
+    conv = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 3)).double()
+    meter = StabilityMeter(conv)
+    meter.update(inputs(2, 1, 8, 8))
+    with pytest.raises(UsageError, match="one size at a time"):
+        meter.update(inputs(2, 1, 9, 9))
+    with pytest.raises(UsageError, match="do not merge"):
+        meter.merge(_measured(model))
+    with pytest.raises(UsageError, match="do not merge"):
+        meter.compute().merge(_measured(model).compute())
+
+
+def _measured(model):
+    meter = StabilityMeter(model)
+    meter.update(inputs(2, 5))
+    return meter
