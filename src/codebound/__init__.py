@@ -7,6 +7,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the names below
+    from codebound import compress as compress
+    from codebound import measure as measure
+    from codebound import sketch as sketch
     from codebound.bounds.certified import RiskBound as RiskBound
     from codebound.bounds.certified import holdout as holdout
     from codebound.bounds.certified import occam_binomial as occam_binomial
@@ -48,6 +51,10 @@ _HOME = {
     "with_weights": "codebound.nets",
     "fit": "codebound.train",
     "TrainConfig": "codebound.train",
+    # packages with names of their own
+    "measure": "codebound",
+    "compress": "codebound",
+    "sketch": "codebound",
     # certificates
     "Certificate": "codebound.certificate",
     "certify": "codebound.certificate",
@@ -61,6 +68,8 @@ __all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> object:
+    if _HOME.get(name) == __name__:
+        return importlib.import_module(f"{__name__}.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module 'codebound' has no attribute {name!r}")

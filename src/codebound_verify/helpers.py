@@ -134,9 +134,10 @@ def _projected(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 8 (4.8)."""
     count = math.prod(shape)
     vectors, width = as_matrix(shape) if decoder.bit() else (1, count)
-    random_rows = gaussian_rows if decoder.bit() else sign_rows
+    gaussian = decoder.bit()
+    random_rows = gaussian_rows if gaussian else sign_rows
     k = decoder.size("the number k of random vectors", 1 << 16)
-    decoder.work.spend(k * count)
+    decoder.work.spend(k * count + (16 * k * width if gaussian else 0))
     helper = random_rows(Stream(_seed(decoder), "project"), width)
 
     def make(z: Content) -> Values:
@@ -217,7 +218,7 @@ def _mixed(decoder: Decoder, shape: Shape) -> Recipe:
     locations, width = as_matrix(shape)
     b = decoder.size("the number b of basis rows", 1 << 12)
     k = decoder.size("the number k of rows of C", 1 << 12)
-    decoder.work.spend(b * locations * width + 2 * k * b * locations)
+    decoder.work.spend(b * locations * width + 16 * k * b * locations)
     seed = _seed(decoder)
     inner = _inner(decoder, (b,))
     if (largest := GAUSSIAN_LIMIT**2 * k * b**2 * inner.limit) > EXACT64:

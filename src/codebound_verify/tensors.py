@@ -244,7 +244,9 @@ def _static(decoder: Decoder, count: int) -> Static:
     frequencies = [decoder.gamma() - 1 for _ in range(2 * limit + 1)]
     if sum(frequencies) != SLOTS:
         raise Refused(f"Message: the frequencies of a table add up to {sum(frequencies)} instead of {SLOTS}.")
-    return Static(count, limit, np.array(frequencies, np.uint32), 1 << decoder.uniform(13), exponent)
+    lanes = 1 << decoder.uniform(13)
+    decoder.work.spend(-(-count // lanes) << 13)
+    return Static(count, limit, np.array(frequencies, np.uint32), lanes, exponent)
 
 
 class Blocks:

@@ -3,6 +3,7 @@
 from codebound.certificate.certification import EFFORTS, Certification, certify
 from codebound.certificate.deliver import decode, verify
 from codebound.certificate.file import Certificate
-from codebound.certificate.search import METHODS
+from codebound.certificate.methods import METHODS
+from codebound.certificate.search import Method
 
-__all__ = ["EFFORTS", "METHODS", "Certificate", "Certification", "certify", "decode", "verify"]
+__all__ = ["EFFORTS", "METHODS", "Certificate", "Certification", "Method", "certify", "decode", "verify"]

@@ -25,7 +25,8 @@ from codebound.certificate.build import (
 from codebound.certificate.deliver import graph_sha256, message_state
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate, Factory
-from codebound.certificate.search import METHODS, Effort, Search, Subject, run
+from codebound.certificate.methods import METHODS
+from codebound.certificate.search import Effort, Search, Subject, run
 from codebound.data import cross_duplicates
 from codebound.errors import CertificateError, DataError, ModelError, UnsupportedLayerError, UsageError
 from codebound.facts import HoldoutFacts, check_delta
@@ -62,6 +63,8 @@ class Certification:
         base: Tensors of the base that a split trained; the verifier needs them.
         original: Tensors of f, where the certificate is about f; the verifier needs them.
         copies: Test inputs that also occur in the sample, where a test sample was given.
+        method: The method that made the message.
+        skipped: Methods that did not suit, with the reason.
         tried: Messages that were assessed.
         is_interrupted: Whether the search was interrupted; the best message until then was certified.
         seconds: Time the search took.
@@ -75,6 +78,8 @@ class Certification:
     base: dict[str, NDArray[np.float32]] | None
     original: dict[str, NDArray[np.float32]] | None
     copies: int | None
+    method: str
+    skipped: dict[str, str]
     tried: int
     is_interrupted: bool
     seconds: float
@@ -188,6 +193,8 @@ def certify(
         base=base,
         original=_arrays(subject.tensors) if certificate.claim.subject == "f" else None,
         copies=None if test_set is None else cross_duplicates(sample, test_set).count,
+        method=search.method,
+        skipped=search.skipped,
         tried=search.tried,
         is_interrupted=search.is_interrupted,
         seconds=time.perf_counter() - start,

@@ -21,6 +21,18 @@ if TYPE_CHECKING:
     from codebound.data import Dataset
 
 _F = "Certificates for the original network, or with a learned helper"
+_METHODS = (
+    "auto for the best of all, or prune, naive, mbp, lowrank, vector-compress, vector-project, project, "
+    "heavytail, gaussian-fill, conv, lottery, imp; see --list."
+)
+
+
+def _show_methods(value: bool) -> None:
+    if value:
+        from codebound.certificate import METHODS
+
+        print_table([{"method": name, "what it does": each.sentence} for name, each in METHODS.items()])
+        raise typer.Exit
 
 
 def certify(
@@ -41,7 +53,7 @@ def certify(
         float | None,
         typer.Option(help="Keep this fraction of --data away from the sample and use it like --test."),
     ] = None,
-    method: Annotated[str, typer.Option(help="auto, or one method: prune.")] = "auto",
+    method: Annotated[str, typer.Option(help=_METHODS)] = "auto",
     effort: Annotated[
         str, typer.Option(help="quick (no training), standard (minutes) or max (longer, tighter).")
     ] = "standard",
@@ -72,6 +84,9 @@ def certify(
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+    list_methods: Annotated[
+        bool, typer.Option("--list", callback=_show_methods, is_eager=True, help="Print the methods.")
+    ] = False,
 ) -> None:
     """Compress a network into a short message; its length bounds the error on new data.
 
@@ -255,6 +270,8 @@ def save_results(
         "certificate": str(path),
         "statement": claim.statement,
         "subject": claim.subject,
+        "method": found.method,
+        "methods_skipped": found.skipped,
         "kl": claim.kl,
         "hoeffding": claim.hoeffding,
         "original_train_errors": found.original_errors,
@@ -318,7 +335,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         {
             "what": "message",
             "value": f"{result['code_bits']} bits",
-            "note": "everything the decoder needs to be told",
+            "note": f"by {result['method']}: everything the decoder needs to be told",
         },
         {"what": "verifier", "value": result["verdict"], "note": "the independent program agrees"},
     ]
@@ -336,6 +353,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     if not quiet:
         if result["interrupted"]:
             note("The search was interrupted; this is the best message found until then.")
+        for method, reason in result["methods_skipped"].items():
+            note(f"Skipped {method}: {reason}")
         note(saved.sentence)
         note(f"Check it: {saved.command}")
         note(f"Report: {saved.folder / 'report.html'}")

@@ -39,6 +39,7 @@ MAX_PROJECTIONS = 1 << 16
 MAX_RANK = 1 << 12
 MAX_MEAN = 1 << 20
 MAX_MIXED = 1 << 12
+GAUSSIAN_WORK = 16  # of drawing one coded Gaussian, in multiplications
 _EXACT = 1 << 53
 _GROUP = 1 << 20  # numbers of a group of locations that are mixed at a time
 
@@ -82,8 +83,8 @@ class Projected(AbstractHelperCode):
             count <= MAX_PROJECTIONS, f"a tensor has at most {MAX_PROJECTIONS:,} projections. Got {count:,}."
         )
         seed = code_seed(coder, self.seed)
-        coder.charge_work(count * math.prod(self.sizes))
-        vectors, _ = self._vectors(by_rows)
+        vectors, length = self._vectors(by_rows)
+        coder.charge_work(count * length * (vectors + GAUSSIAN_WORK * gaussian))
         inner = code_inner(coder, self.inner, (vectors, count))
         return Projected(self.sizes, inner, by_rows=by_rows, gaussian=gaussian, seed=seed)
 
@@ -302,7 +303,7 @@ class Mixed(AbstractHelperCode):
             f"a mixed tensor has at most {MAX_MIXED} vectors and mixtures. Got {basis} and {mixes}.",
         )
         seed = code_seed(coder, self.seed)
-        coder.charge_work(basis * math.prod(self.sizes) + 2 * mixes * basis * self.sizes[0])
+        coder.charge_work(basis * math.prod(self.sizes) + GAUSSIAN_WORK * mixes * basis * self.sizes[0])
         inner = code_inner(coder, self.inner, (basis,))
         coder.require(
             mixes * basis**2 * inner.limit << 10 <= _EXACT,

@@ -31,6 +31,7 @@ Shape = tuple[int, ...]
 Levels = NDArray[np.int32]
 
 MAX_SIZE = 1 << 25
+GROUP_WORK = 1 << 13  # of decoding one group of a block, in multiplications
 MAX_MODEL_LEVEL = 1 << 12  # of the codes that learn or transmit a frequency for every level
 
 
@@ -337,6 +338,7 @@ class Static(AbstractGridCode):
         table = np.array([gamma(coder, frequency + 1) - 1 for frequency in given], dtype=np.int64)
         coder.require(int(table.sum()) == SCALE, f"the frequencies of a static code add up to {SCALE}.")
         lanes_log2 = uniform(coder, self.lanes_log2, MAX_LANES_LOG2 + 1)
+        coder.charge_work(-(-self.levels.size >> lanes_log2) * GROUP_WORK)
         return Static(self.levels, step, limit, table=table, lanes_log2=lanes_log2)
 
     def blocks(self) -> list[Bits]:  # noqa: D102

@@ -70,9 +70,11 @@ from codebound.measure.spiked import published_spiked_second_moment, spiked_seco
 from codebound.measure.stability import StabilityMeter, StabilityPlan, stability
 from codebound.measure.stability_result import LayerStability, Site, Stability, best_examples
 from codebound.measure.streaming import Distribution
+from codebound.measure.summary import FAMILIES, Summary, SummaryPlan, Workload, summarise, workload
 from codebound.measure.tails import PowerLawFit, TailEstimate, estimate_tail, fit_power_law
 
 __all__ = [
+    "FAMILIES",
     "Comparison",
     "Distribution",
     "Kappa",
@@ -90,7 +92,10 @@ __all__ = [
     "StabilityMeter",
     "StabilityPlan",
     "Stable",
+    "Summary",
+    "SummaryPlan",
     "TailEstimate",
+    "Workload",
     "activation_contraction",
     "adversarial_smoothness",
     "ambiguous_errors",
@@ -139,7 +144,9 @@ __all__ = [
     "spiked_second_moment",
     "stability",
     "stable_rank",
+    "summarise",
     "tail_constant",
     "tail_values",
     "tensor_spread",
+    "workload",
 ]

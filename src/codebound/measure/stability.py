@@ -72,6 +72,10 @@ class StabilityPlan:
             raise UsageError(f"interlayer is none, output or all. Got {self.interlayer!r}.")
         if self.biases not in ("augmented", "separate"):
             raise UsageError(f"biases are augmented or separate. Got {self.biases!r}.")
+        if self.layers is not None and (isinstance(self.layers, str) or not self.layers):
+            raise UsageError(
+                f"layers are a tuple of at least one name, or None for all. Got {self.layers!r}."
+            )
         for name, count in (("probes", self.probes), ("pixels", self.pixels)):
             if count is not None and count < 1:
                 raise UsageError(f"{name} must be at least 1, or None for exact values. Got {count}.")

@@ -1,4 +1,4 @@
-"""One self-contained page about a certificate: verdict, numbers, where the bits went, how to check it."""
+"""Self-contained pages from templates; the page about a certificate."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING
 from codebound.bounds.certified import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from codebound.certificate import Certificate
+
+
+def rendered(template: str, values: Mapping[str, object]) -> str:
+    """A template of this folder, filled in; values are escaped unless the template says otherwise."""
+    import jinja2
+
+    folder = resources.files("codebound.report")
+    loader = jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8"))
+    return jinja2.Environment(autoescape=True, loader=loader).get_template(template).render(values)
 
 
 def certificate_page(
@@ -32,22 +41,23 @@ def certificate_page(
         verdict: What the verifier answered.
         command: The command that runs the verifier again.
     """
-    import jinja2
-
-    text = resources.files("codebound.report").joinpath("certificate.html.j2").read_text("utf-8")
     largest = max((bits for _, bits in certificate.ledger), default=1) or 1
-    template = jinja2.Environment(autoescape=True).from_string(text)
-    return template.render(
-        title=title,
-        subtitle=subtitle,
-        sentence=certificate.sentence,
-        vacuous=certificate.claim.vacuous,
-        numbers=numbers,
-        code_bits=f"{certificate.facts.code_bits:,}",
-        ledger=[(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in certificate.ledger],
-        verdict=verdict,
-        command=command,
-        declarations=certificate.declarations,
+    return rendered(
+        "certificate.html.j2",
+        {
+            "title": title,
+            "subtitle": subtitle,
+            "sentence": certificate.sentence,
+            "vacuous": certificate.claim.vacuous,
+            "numbers": numbers,
+            "code_bits": f"{certificate.facts.code_bits:,}",
+            "ledger": [
+                (part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in certificate.ledger
+            ],
+            "verdict": verdict,
+            "command": command,
+            "declarations": certificate.declarations,
+        },
     )
 
 

@@ -81,18 +81,17 @@ def _alone(
     group, sizes, values = _groups(rest, tolerance)
     too_large = len(a.rows) * len(b.rows) + 1
     group, sizes = np.append(group, len(sizes)), np.append(sizes, too_large)  # of the cell that is none
-    blocks = [
-        _covered(group[cells_of(entries[i : i + _BLOCK], a, b)], sizes)
-        for i in range(0, len(entries), _BLOCK)
-    ]
-    if not blocks:
-        return entries, values[:0]
-    entry = np.concatenate([e + i * _BLOCK for i, (e, _) in enumerate(blocks)])
-    covered = np.concatenate([g for _, g in blocks])
-    single = np.bincount(covered, minlength=len(sizes))[covered] == 1
-    entry, covered = entry[single], covered[single]
-    once = np.bincount(entry, minlength=len(entries))[entry] == 1
-    return entries[entry[once]], values[covered[once]]
+    # A group that one entry covers has that entry as the sum of the entries that cover it.
+    count, owner = np.zeros(len(sizes), dtype=np.int64), np.zeros(len(sizes))
+    for start in range(0, len(entries), _BLOCK):
+        block = entries[start : start + _BLOCK]
+        row, covered = _covered(group[cells_of(block, a, b)], sizes)
+        count += np.bincount(covered, minlength=len(sizes))
+        owner += np.bincount(covered, weights=block[row], minlength=len(sizes))
+    single = np.flatnonzero(count == 1)
+    found, times = np.unique(owner[single].astype(np.int64), return_counts=True)
+    once = np.isin(owner[single], found[times == 1])
+    return owner[single[once]].astype(np.int64), values[single[once]]
 
 
 def _covered(

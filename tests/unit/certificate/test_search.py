@@ -1,12 +1,14 @@
 """The search: the best message is kept, an interrupt keeps it too, and nothing is chosen that is not paid."""
 
+import math
+
 import cbound_writer as reference
 import numpy as np
 import pytest
 
 from codebound.certificate.build import ByDisagreement, Original, Setting
 from codebound.certificate.message import Message, Options
-from codebound.certificate.search import METHODS, Search, Subject, method, run
+from codebound.certificate.search import METHODS, Method, Search, Subject, UnsuitedError, method, run
 from codebound.coding import Dense
 from codebound.data import Scaling, from_arrays
 from codebound.errors import CertificateError
@@ -45,13 +47,13 @@ def test_an_interrupted_search_keeps_its_best_message(monkeypatch):
         each.propose(message(GOOD))
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(METHODS, "prune", interrupted)
+    monkeypatch.setitem(METHODS, "prune", Method("", interrupted))
     assert run(search(), "prune").facts.errors < 100
 
     def at_once(each: Search) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(METHODS, "prune", at_once)
+    monkeypatch.setitem(METHODS, "prune", Method("", at_once))
     with pytest.raises(KeyboardInterrupt):
         run(search(), "prune")
 
@@ -59,18 +61,19 @@ def test_an_interrupted_search_keeps_its_best_message(monkeypatch):
 def test_auto_runs_every_method_and_none_at_all_is_an_error(monkeypatch):
     monkeypatch.setattr("codebound.certificate.search.METHODS", {})
 
-    @method("good")
+    @method("good", "Good.")
     def good(each: Search) -> None:
         each.propose(message(GOOD))
 
-    @method("poor")
+    @method("poor", "Poor.")
     def poor(each: Search) -> None:
         each.propose(message(POOR))
 
     found = search()
     assert run(found, "auto").facts.errors < 100
-    assert found.tried == 2
-    monkeypatch.setattr("codebound.certificate.search.METHODS", {"none": lambda each: None})
+    assert (found.tried, found.method) == (2, "good")
+    nothing = Method("Nothing.", lambda each: None)
+    monkeypatch.setattr("codebound.certificate.search.METHODS", {"none": nothing})
     with pytest.raises(CertificateError, match="no message"):
         run(search(), "auto")
 
@@ -91,3 +94,41 @@ def test_the_choice_never_looks_at_the_unlabelled_inputs(agreeing):
     for weight in (POOR, near, GOOD):
         alone.propose(message(weight))
     assert found.best.bits == alone.best.bits
+
+
+def test_a_method_that_does_not_suit_is_skipped_by_auto_and_an_error_alone(monkeypatch):
+    monkeypatch.setattr("codebound.certificate.search.METHODS", {})
+
+    @method("picky", "Picky.")
+    def picky(each: Search) -> None:
+        raise UnsuitedError("not this network.")
+
+    @method("good", "Good.")
+    def good(each: Search) -> None:
+        each.propose(message(GOOD))
+
+    found = search()
+    run(found, "auto")
+    assert found.skipped == {"picky": "not this network."}
+    with pytest.raises(UnsuitedError, match="not this network"):
+        run(search(), "picky")
+
+
+def test_only_promising_messages_are_assessed():
+    found = search()
+    found.consider([lambda: message(POOR), lambda: None, lambda: message(GOOD)])
+    assert found.tried == 2  # with nothing to beat, both finalists
+    assert (found.best.message.codes["0.weight"].levels == GOOD).all()
+    found.consider([lambda: message(POOR)])
+    assert found.tried == 2
+
+
+def test_no_message_longer_than_the_limit_could_be_better():
+    found = search()
+    assert found.most_bits == math.inf
+    bound = found.propose(message(GOOD))
+    nats = lambda bits: (bits * math.log(2.0) - math.log(0.05)) / 400  # noqa: E731
+    assert 1.0 - math.exp(-nats(found.most_bits)) == pytest.approx(bound)  # C-4 without errors
+    found.best = None
+    found.propose(message(POOR))
+    assert 1.0 - math.exp(-nats(found.most_bits)) == pytest.approx(2.0 / 3.0)  # vacuous for three classes

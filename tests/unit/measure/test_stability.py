@@ -1,6 +1,5 @@
-"""Noise stability against brute force, the identities it must satisfy, and what it refuses."""
+"""Noise stability against brute force, and the identities that it must satisfy."""
 
-import json
 import math
 from itertools import pairwise
 
@@ -11,11 +10,9 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.data import Dataset, Scaling
-from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
+from codebound.errors import ModelError, UsageError
 from codebound.measure import (
-    Distribution,
     Smoothness,
-    StabilityMeter,
     StabilityPlan,
     activation_contraction,
     adversarial_smoothness,
@@ -24,15 +21,12 @@ from codebound.measure import (
     interlayer_cushion,
     jacobian_spread,
     layer_cushion,
-    linear_noise_sensitivity,
-    map_frobenius_norm,
-    noise_sensitivity,
     smoothness_quantile,
     stability,
     stable_rank,
     tensor_spread,
 )
-from codebound.measure.streaming import Examples, Key
+from codebound.measure.streaming import Key
 from codebound.nets import augmented_matrix, view_of, wrap
 from codebound.nets.zoo import build
 
@@ -95,52 +89,12 @@ def jacobian(function, example):
     return found.reshape(-1, example.numel())
 
 
-# A-Def3 and A-Prop3.1
-
-
-def test_the_noise_sensitivity_of_a_linear_map_is_the_simulated_one():
-    layer = nn.Conv2d(2, 3, 3, stride=2, padding=1, bias=False).double().requires_grad_(False)
-    x = inputs(3, 2, 5, 5)
-    mean, error = noise_sensitivity(layer, x, draws=4000, seed=1)
-    frobenius = map_frobenius_norm(view_of("conv", layer), (2, 5, 5))
-    exact = linear_noise_sensitivity(
-        x.flatten(1).norm(dim=1), layer(x).flatten(1).norm(dim=1), frobenius=frobenius
-    )
-    assert ((mean - exact).abs() < 5 * error).all()
-    wrong = linear_noise_sensitivity(
-        x.flatten(1).norm(dim=1),
-        layer(x).flatten(1).norm(dim=1),
-        frobenius=float(layer.weight.detach().norm()),
-    )
-    assert ((mean - wrong).abs() > 5 * error).all()  # the kernel's norm is not the map's
-
-
-@pytest.mark.parametrize("mode", ["zeros", "circular", "reflect", "replicate"])
-def test_the_frobenius_norm_of_a_map_is_that_of_its_matrix(mode):
-    layer = nn.Conv2d(2, 3, 3, stride=2, padding=1, dilation=1, padding_mode=mode).double()
-    view = view_of("conv", layer)
-    assert map_frobenius_norm(view, (2, 5, 4)) == pytest.approx(
-        float(view.operator((2, 5, 4)).dense().norm())
-    )
-
-
-def test_the_sensitivity_of_a_nonlinear_map_is_sampled():
-    x = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
-    mean, error = noise_sensitivity(torch.relu, x, draws=20000)
-    normal = torch.distributions.Normal(0.0, 1.0)  # E (max(1 + z, 0) - 1)^2 + E max(z, 0)^2, by hand
-    below = float(normal.cdf(torch.tensor(-1.0)))
-    density = math.exp(-0.5) / math.sqrt(2 * math.pi)
-    exact = (1 - below - density) + below + 0.5
-    assert abs(float(mean) - exact) < 5 * float(error)
-    with pytest.raises(UsageError, match="at least 2 draws"):
-        noise_sensitivity(torch.relu, x, draws=1)
-
-
 def test_the_reported_sensitivity_is_the_largest_and_never_below_the_stable_rank():
     model, x = mlp(6, 15, 14, 3, bias=False), inputs(20, 6)
     _, fed = chain(model, x)
     for row, layer, into in zip(stability(model, x, ALL).layers, model[::2], fed, strict=True):
-        by_hand = (layer.weight.norm() * into.norm(dim=1) / layer(into).norm(dim=1)) ** 2
+        weight = layer.weight.detach()
+        by_hand = (weight.norm() * into.norm(dim=1) / (into @ weight.T).norm(dim=1)) ** 2
         assert row.noise_sensitivity == pytest.approx(float(by_hand.max()))
         assert row.noise_sensitivity >= stable_rank(layer.weight.detach()) * (1 - 1e-12)
         assert 1 / row.cushion**2 >= stable_rank(layer.weight.detach()) * (1 - 1e-12)
@@ -386,32 +340,6 @@ def test_chunks_and_sources_of_data_do_not_matter():
             assert np.allclose(values, other.columns[key], rtol=1e-9), key
 
 
-def test_columns_must_stay_the_same():
-    seen = Examples()
-    seen.update({Key("cushion", "a"): torch.ones(2)})
-    with pytest.raises(UsageError, match="same columns"):
-        seen.update({Key("cushion", "b"): torch.ones(2)})
-    with pytest.raises(UsageError, match="one row per example"):
-        Examples().update({Key("cushion", "a"): torch.ones(2), Key("cushion", "b"): torch.ones(3)})
-    other = Examples()
-    other.update({Key("cushion", "b"): torch.ones(2)})
-    with pytest.raises(UsageError, match="do not merge"):
-        seen.merge(other)
-
-
-def test_a_distribution_has_order_statistics():
-    found = Distribution(np.array([3.0, 1.0, np.inf, 2.0]))
-    assert (found.n, found.minimum, found.maximum, found.quantile(0.5)) == (4, 1.0, math.inf, 2.0)
-    counts, edges = found.histogram(bins=2)
-    assert (counts.tolist(), edges.tolist()) == ([1, 2], [1.0, 2.0, 3.0])
-    assert found.quantiles((0.0, 1.0)) == {0.0: 1.0, 1.0: math.inf}
-    for bad in ([], [1.0, math.nan]):
-        with pytest.raises(UsageError, match="NaN"):
-            Distribution(np.array(bad))
-    with pytest.raises(UsageError, match=r"\[0, 1\]"):
-        found.quantile(1.5)
-
-
 # outliers
 
 
@@ -584,142 +512,3 @@ def test_the_single_layer_estimate_holds_for_every_noise():
     printed = after.cushion * rank / row.contraction
     assert printed > bound
     assert gaussian_smoothness(cushion=after.cushion, width=10, contraction=row.contraction) > bound
-
-
-# results
-
-
-def test_results_print_and_travel_as_json():
-    model, x = convnet(bias=True), inputs(5, 2, 6, 6)
-    found = stability(model, x, StabilityPlan(interlayer="all", smoothness=Smoothness(0.1, draws=2)))
-    rows = found.rows()
-    assert [row["layer"] for row in rows] == ["0", "3", "6"]
-    assert "distance_cushion" not in rows[0]
-    text = json.dumps(found.as_dict(), allow_nan=False)
-    layer = json.loads(text)["layers"][0]
-    assert sum(layer["distributions"]["cushion"]["histogram"]["counts"]) == 5
-    assert layer["distributions"]["cushion"]["quantiles"]["0.0"] == layer["cushion"]
-    with pytest.raises(UsageError, match="spread at layer '6' was not measured"):
-        found.distribution("spread", "6")
-    with pytest.raises(UsageError, match="'0' to 'nope'"):
-        found.distribution("interlayer", "0", target="nope")
-    assert found.interval() == (1.0, 1.0)
-    low, high = stability(model, x, StabilityPlan(probes=20)).interval(0.9)
-    assert 0 < low < 1 < high
-
-
-def test_only_the_named_layers_are_reported():
-    model, x = mlp(5, 6, 4, 3, bias=False), inputs(6, 5)
-    every, some = (
-        stability(model, x, ALL),
-        stability(model, x, StabilityPlan(layers=("2",), interlayer="all")),
-    )
-    assert some.layers == every.layers[1:2]
-    assert stability(model, x, StabilityPlan(interlayer="none")).layers[0].interlayer is None
-
-
-def test_half_precision_networks_are_measured_in_single_precision():
-    model, x = mlp(5, 6, 3, bias=False), inputs(4, 5).float()
-    found = stability(model.bfloat16(), x)
-    assert found.columns[Key("cushion", "0")].dtype == np.float32
-    assert next(model.parameters()).dtype == torch.bfloat16
-
-
-def test_a_layer_that_is_called_twice_has_a_row_per_call():
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.fc = nn.Linear(3, 3, bias=False)
-
-        def forward(self, x):
-            return self.fc(torch.relu(self.fc(x)))
-
-    torch.manual_seed(1)
-    assert [row.layer for row in stability(Twice(), torch.rand(4, 3)).layers] == [
-        "fc (call 1)",
-        "fc (call 2)",
-    ]
-
-
-# refusals
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"interlayer": "some"}, "none, output or all"),
-        ({"biases": "ignored"}, "augmented or separate"),
-        ({"probes": 0}, "probes must be at least 1"),
-        ({"pixels": 0}, "pixels must be at least 1"),
-        ({"outliers": 1.0}, r"\[0, 1\)"),
-        ({"layers": ("fc9",)}, r"no layer 'fc9'.*0, 2"),
-        (
-            {"smoothness": Smoothness(lambda matrix, seed: matrix[:1])},
-            r"layer 0: the noise must return.*\(6, 5\)",
-        ),
-        ({"smoothness": Smoothness(lambda matrix, seed: None)}, "Got NoneType"),
-        ({"smoothness": Smoothness(lambda matrix, seed: matrix / 0)}, "layer 0: the noise made entries"),
-    ],
-)
-def test_plans_that_make_no_sense_are_refused(change, message):
-    with pytest.raises(UsageError, match=message):
-        stability(mlp(5, 6, 3, bias=False), inputs(2, 5), StabilityPlan(**change))
-
-
-@pytest.mark.parametrize("settings", [{"noise": 0.0}, {"noise": math.inf}, {"noise": 1.0, "draws": 0}])
-def test_smoothness_needs_noise_and_draws(settings):
-    with pytest.raises(UsageError, match=r"noise must be positive|at least 1 draw"):
-        Smoothness(**settings)
-
-
-@pytest.mark.parametrize(
-    ("net", "data", "error", "message"),
-    [
-        ("resnet", torch.ones(1, 5), UsageError, "nn.Module"),
-        (nn.Linear(5, 3), torch.ones(1, 5), ModelError, "nn.Sequential"),
-        (nn.Sequential(nn.ReLU(), nn.Flatten()), torch.ones(1, 5), ModelError, "no linear"),
-        (mlp(5, 3, bias=False), torch.ones(1, 4), ModelError, r"fails on inputs of shape \(1, 4\)"),
-        (mlp(5, 3, bias=False), torch.ones(2, 5, dtype=torch.int64), UsageError, "floating-point"),
-        (mlp(5, 3, bias=False), torch.ones(0, 5), CodeboundError, "Got"),
-        (mlp(5, 3, bias=False), [], DataError, "at least one example"),
-        (mlp(5, 3, bias=False), ["image.png"], UsageError, "batch of type str"),
-        (
-            nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 3)),
-            torch.ones(2, 5),
-            UnsupportedLayerError,
-            "follows",
-        ),
-        (
-            nn.Sequential(nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 2)),
-            torch.ones(2, 5),
-            UsageError,
-            "separate",
-        ),
-    ],
-)
-def test_networks_and_data_that_do_not_fit_are_refused(net, data, error, message):
-    with pytest.raises(error, match=message):
-        stability(net, data)
-
-
-def test_other_wrong_inputs_are_refused():
-    model = mlp(5, 4, 3, bias=False)
-    with pytest.raises(UsageError, match="chunk_size"):
-        stability(model, inputs(2, 5), chunk_size=0)
-    with pytest.raises(UsageError, match="device 'nowhere' cannot be used"):
-        stability(model, inputs(2, 5), device="nowhere")
-    conv = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 3)).double()
-    meter = StabilityMeter(conv)
-    meter.update(inputs(2, 1, 8, 8))
-    with pytest.raises(UsageError, match="one size at a time"):
-        meter.update(inputs(2, 1, 9, 9))
-    with pytest.raises(UsageError, match="do not merge"):
-        meter.merge(_measured(model))
-    with pytest.raises(UsageError, match="do not merge"):
-        meter.compute().merge(_measured(model).compute())
-
-
-def _measured(model):
-    meter = StabilityMeter(model)
-    meter.update(inputs(2, 5))
-    return meter

@@ -219,11 +219,13 @@ def test_the_largest_sums_of_a_mixture_are_allowed():
     assert 2**10 * 2**12 * 2**24 * z.limit == 2**53
 
 
+ONE_LANE = writer.Tensor(lambda coder, name: coder.uniform(0, 13), np.zeros(1))
 AT_THE_LIMIT = {  # numbers and shape of a tensor that takes all the work there may be
     "projected": ((8, "0", "0", 2**11, 1, 2), (2**10, 2**15)),
-    "gaussian": ((8, "1", "1", 2**14, 1, 2), (2**10, 2**12)),
+    "gaussian": ((8, "1", "1", 2**14, 1, 2), (2**10 - 16, 2**12)),
     "low rank": ((9, 2**11, 2, 2), (2**12, 2**13)),
-    "mixed": ((12, 2**11, 2**9, 1, 2), (2**10, 2**15 - 2**10)),
+    "mixed": ((12, 2**11, 2**9, 1, 2), (2**10, 2**15 - 2**13)),
+    "block": ((7, 1, 1, 1, 2**16 + 1, 1, ONE_LANE), (2**23,)),
 }
 MORE = {
     "projected": (8, "0", "0", 1, 1, 2),

@@ -1,0 +1,10 @@
+"""The methods of ``certify``, in the order in which ``auto`` tries them: the strongest first.
+
+Each module registers its methods when it is imported; all that a decoder needs is in the message.
+"""
+
+from codebound.certificate.methods import prune  # isort: skip  (first in, first tried)
+from codebound.certificate.methods import compressors, local, trained
+from codebound.certificate.search import METHODS
+
+__all__ = ["METHODS", "compressors", "local", "prune", "trained"]

@@ -1,0 +1,88 @@
+"""Methods that train masks on the sample: lottery tickets and iterative magnitude pruning."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from codebound.certificate.build import OnDomain
+from codebound.certificate.message import Message
+from codebound.certificate.methods.compressors import network_of
+from codebound.certificate.methods.parts import VECTOR_LEVELS, tensor_code
+from codebound.certificate.search import Search, UnsuitedError, method
+from codebound.compress import imp, lottery, sentence_of
+from codebound.compress.lottery import ticket_bits
+from codebound.compress.naive import count_bits, kept_count
+
+if TYPE_CHECKING:
+    from codebound.compress import CompressedNetwork
+    from codebound.nets.walk import Network
+
+_STEPS = {"standard": 1500, "max": 6000}
+_BATCH = 128
+_DENSITIES = (0.3, 0.1, 0.03, 0.01)
+_ROUNDS = 3
+_LEVELS = 7
+
+
+@method("lottery", sentence_of("lottery"))
+def lottery_method(search: Search) -> None:
+    """A mask for random weights at every density that can pay, trained on the sample."""
+    network, epochs = _start(search, "lottery")
+    sample = search.setting.counted.on(search.device)
+    for density in _DENSITIES:
+        shortest = sum(ticket_bits(size, kept=kept_count(size, density)) for size in _sizes(network))
+        if shortest < search.most_bits:
+            found = lottery(
+                network, sample, density=density, epochs=epochs, batch_size=_BATCH, progress=search.progress
+            )
+            search.propose(_message(search, found))
+
+
+@method("imp", sentence_of("imp"))
+def imp_method(search: Search) -> None:
+    """Pruning in rounds that rewind to f, at every density that can pay."""
+    network, epochs = _start(search, "imp")
+    sample = search.setting.counted.on(search.device)
+    for density in _DENSITIES:
+        shortest = sum(
+            count_bits(size, nonzeros=kept_count(size, density), levels=3) for size in _sizes(network)
+        )
+        if shortest < search.most_bits:
+            found = imp(
+                network,
+                sample,
+                density=density,
+                rounds=_ROUNDS,
+                epochs=math.ceil(epochs / (_ROUNDS + 1)),
+                levels=_LEVELS,
+                batch_size=_BATCH,
+                seed=search.seed,
+                progress=search.progress,
+            )
+            search.propose(_message(search, found))
+
+
+def _start(search: Search, name: str) -> tuple[Network, int]:
+    """The network, and the epochs that the effort allows."""
+    if search.effort == "quick":
+        raise UnsuitedError(f"{name} trains, and the effort is quick. Choose --effort standard.")
+    if search.setting.base is not None or isinstance(search.setting.statement, OnDomain):
+        raise UnsuitedError(f"{name} trains a network of its own, which is near no base and not near f.")
+    return network_of(search), max(1, math.ceil(_STEPS[search.effort] * _BATCH / search.setting.counted.n))
+
+
+def _sizes(network: Network) -> list[int]:
+    return [view.weight.numel() for view in network.layers]
+
+
+def _message(search: Search, found: CompressedNetwork) -> Message:
+    codes = {f"{layer.name}.weight".lstrip("."): layer.code for layer in found.layers}
+    return Message(
+        search.setting.options,
+        search.subject.chain,
+        {
+            name: codes.get(name) or tensor_code(name, search, levels=VECTOR_LEVELS)
+            for name in search.subject.tensors
+        },
+    )

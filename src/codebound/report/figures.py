@@ -1,0 +1,142 @@
+"""Figures as SVG text for a page: the same bytes for the same rows, and nothing to fetch."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    Curve = Mapping[str, Any]
+
+_INK = "#010203"  # a colour that nothing else has; the page replaces it with that of its text
+_BLUE, _ORANGE = "#3b82d6", "#d9730d"
+_COLUMNS = 4
+_SHOWN = 0.9  # of a spectrum: the values next to zero would take most of a logarithmic axis
+_STYLE: Any = {  # newer versions of matplotlib know the type of every key
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "codebound",  # the same ids every time
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "axes.titlecolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "text.color": _INK,
+    "axes.linewidth": 0.6,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One small plot.
+
+    Attributes:
+        title: Usually the layer.
+        curve: A histogram (counts, edges) or a survival function (x, share, tail).
+        mark: A value to point out.
+        is_claimed: Whether a fitted tail is one that the values can carry.
+    """
+
+    title: str
+    curve: Curve
+    mark: float | None = None
+    is_claimed: bool = True
+
+
+def histogram_figure(panels: Sequence[Panel], *, label: str) -> str:
+    """Histograms side by side on one scale, so that layers can be compared.
+
+    The scale ends where no more than one in a hundred examples of each layer lies beyond, and not before
+    the marks.
+
+    Args:
+        panels: The histograms; each mark is drawn as a line.
+        label: Name of the quantity, under the axes.
+    """
+    marks = [panel.mark for panel in panels if panel.mark is not None]
+    low = min([panel.curve["edges"][0] for panel in panels] + marks)
+    high = max([_most_are_below(panel.curve) for panel in panels] + marks)
+    margin = 0.02 * (high - low) or 0.5
+
+    def draw(axes: Axes, panel: Panel) -> None:
+        axes.stairs(panel.curve["counts"], panel.curve["edges"], fill=True, color=_BLUE)
+        if panel.mark is not None:
+            axes.axvline(panel.mark, color=_ORANGE, linewidth=1.2)
+        axes.set_xlim(low - margin, high + margin)
+        axes.set_yticks([])
+
+    return _drawn(panels, draw, x_label=label, y_label="examples")
+
+
+def survival_figure(panels: Sequence[Panel], *, label: str) -> str:
+    """Shares of values above x on logarithmic axes, with the fitted tails; the smallest tenth is left out.
+
+    Args:
+        panels: The curves. A tail that the values cannot carry is dashed.
+        label: Name of the values, under the axes.
+    """
+
+    def draw(axes: Axes, panel: Panel) -> None:
+        x, share, tail = (panel.curve[key] for key in ("x", "share", "tail"))
+        axes.loglog(x, share, ".", color=_BLUE, markersize=2.5)
+        if tail is not None:
+            style = "-" if panel.is_claimed else "--"
+            axes.loglog(tail["x"], tail["share"], style, color=_ORANGE, linewidth=1.2)
+        shown = [value for value, above in zip(x, share, strict=True) if above <= _SHOWN]
+        if shown:
+            axes.set_xlim(left=0.8 * min(shown))
+
+    return _drawn(panels, draw, x_label=label, y_label="share above")
+
+
+def _most_are_below(histogram: Curve) -> float:
+    """The first edge that at most a hundredth of the examples lies above."""
+    total, upper_edges = sum(histogram["counts"]), histogram["edges"][1:]
+    below = zip(accumulate(histogram["counts"]), upper_edges, strict=True)
+    return next(float(edge) for count, edge in below if 100 * (total - count) <= total)
+
+
+def _drawn(
+    panels: Sequence[Panel], draw: Callable[[Axes, Panel], None], *, x_label: str, y_label: str
+) -> str:
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    columns = min(_COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(2.1 * columns, 1.5 * rows), layout="constrained")
+        FigureCanvasSVG(figure)
+        for place, panel in enumerate(panels):
+            axes = figure.add_subplot(rows, columns, place + 1)
+            draw(axes, panel)
+            axes.set_title(panel.title, parse_math=False)
+            axes.tick_params(width=0.5, length=2)
+            axes.minorticks_off()
+            if place + columns >= len(panels):
+                axes.set_xlabel(x_label)
+            if place % columns == 0:
+                axes.set_ylabel(y_label)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return _inline(file.getvalue())
+
+
+def _inline(svg: str) -> str:
+    """The drawing without what only a file of its own needs: prologue, metadata, namespaces, group names."""
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r' xmlns(:\w+)?="[^"]*"', "", body)
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    return body.replace(_INK, "currentColor").strip()

@@ -1,0 +1,268 @@
+"""The rows of ``codebound measure`` as tables with a plain sentence for each column."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Record = Mapping[str, Any]
+
+NONE = "-"
+"""A cell without a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table for people.
+
+    Attributes:
+        title: What it is about.
+        rows: Cells by column, as text; every row has the same columns.
+        legend: What each column says, in a sentence.
+    """
+
+    title: str
+    rows: Sequence[Mapping[str, str]]
+    legend: Mapping[str, str] = field(default_factory=dict)
+
+
+_SPECTRA = {
+    "shape": "sizes of the weights: outputs x inputs, then the kernel of a convolution.",
+    "Frobenius norm": "root of the sum of all squared weights.",
+    "spectral norm": "the most that the layer can stretch an input, biases aside; smaller is steadier. For a "
+    "convolution it is that of the map between images, not of the weights as a matrix.",
+    "at most": "the true spectral norm is certainly not above this.",
+    "stable rank": "over how many directions the weights, as a matrix, are spread: (Frobenius norm / largest "
+    "singular value)^2, from 1 to the smaller side. Smaller is easier to compress.",
+}
+
+_TAILS = {
+    "density exponent": "how fast large values become rare: their density falls like x to this power, with a "
+    "minus. Other programs call it alpha. Smaller is a heavier tail.",
+    "tail exponent": "the same for the share of values above x; always one less.",
+    "95 % interval": "of the density exponent, over resampled values.",
+    "p": "how often a true power law would fit worse than these values do; below 0.1 it is ruled out.",
+    "verdict": "whether the values can carry the claim of a power law; fewer than 50 in the tail never can. "
+    "Where they cannot, the exponents are in brackets: those of the closest power law, and no property of "
+    "the layer.",
+}
+
+_STABILITY = {
+    "layer cushion": "how much of its largest possible output a layer keeps on real inputs; larger is "
+    "better.",
+    "interlayer cushion": "the same for all layers from here to the output together; larger is better. The "
+    "output itself has none.",
+    "contraction": "how much an activation function shortens what it is given; closer to 1 is better.",
+    "smoothness": "how nearly linear the later layers are under noise; larger is better.",
+    "spread": "how unevenly the pixels of a layer matter to the output, 1 for all the same; smaller is "
+    "better.",
+    "noise sensitivity": "how much more the layer amplifies noise than its input; smaller is better.",
+    "distance cushion": "layer cushion relative to how far training moved the weights; larger is better.",
+}
+
+_COLUMNS = {
+    "layer cushion": "layer_cushion",
+    "interlayer cushion": "interlayer_cushion",
+    "contraction": "activation_contraction",
+    "smoothness": "interlayer_smoothness",
+    "spread": "jacobian_spread",
+}
+_LARGEST_COUNTS = ("contraction", "spread")
+
+
+def measure_tables(record: Record) -> tuple[Table, ...]:
+    """One table per family that was measured, and one of what could not be.
+
+    Args:
+        record: What ``Summary.record`` returns.
+    """
+    layers = record["layers"]
+    found = []
+    if any(layer["stable_rank"] is not None for layer in layers):
+        found.append(_spectra(layers))
+    if any(layer["alpha"] is not None for layer in layers):
+        found.append(_tails(layers))
+    if record["network"] is not None:
+        found.append(_stability(layers, record["network"]))
+    if record["margins"] is not None:
+        found.append(_margins(record["margins"]))
+    if record["not_measured"]:
+        found.append(_not_measured(record["not_measured"]))
+    return tuple(found)
+
+
+def flat_rows(record: Record) -> list[dict[str, object]]:
+    """One row of plain cells per layer, for spreadsheets; the margins where only they were measured."""
+    if record["margins"] is not None and all(_is_bare(layer) for layer in record["layers"]):
+        margins = dict(record["margins"])
+        quantiles = {f"quantile_{level}": value for level, value in margins.pop("quantiles").items()}
+        return [margins | quantiles]
+    return [_flat(layer) for layer in record["layers"]]
+
+
+def number(value: float | None) -> str:
+    """Four digits, or a dash."""
+    return NONE if value is None else f"{value:.4g}"
+
+
+def _is_bare(layer: Record) -> bool:
+    return all(value is None for key, value in layer.items() if key not in ("name", "kind", "shape"))
+
+
+def _flat(layer: Record) -> dict[str, object]:
+    norm, alpha = layer["spectral_norm"] or {}, layer["alpha"] or {}
+    low, high = alpha.get("interval") or (None, None)
+    row: dict[str, object] = {
+        "name": layer["name"],
+        "kind": layer["kind"],
+        "shape": _shape(layer),
+        "frobenius_norm": layer["frobenius_norm"],
+        "spectral_norm": norm.get("value"),
+        "spectral_norm_upper": norm.get("upper"),
+        "matrix_spectral_norm": layer["matrix_spectral_norm"],
+        "stable_rank": layer["stable_rank"],
+        "tail_status": alpha.get("status"),
+        "density_exponent": alpha.get("density_exponent"),
+        "density_exponent_low": low,
+        "density_exponent_high": high,
+        "tail_exponent": alpha.get("tail_exponent"),
+        "p_value": alpha.get("p_value"),
+        "tail_points": alpha.get("tail_points"),
+    }
+    for column, name in _COLUMNS.items():
+        row[name] = _worst(layer[name], column)
+        row[f"{name}_median"] = None if layer[name] is None else layer[name]["quantiles"]["0.5"]
+    for name in (
+        "minimal_interlayer_cushion", "noise_sensitivity", "distance_from_initial", "distance_cushion"
+    ):  # fmt: skip
+        row[name] = layer[name]
+    return {name: "" if value is None else value for name, value in row.items()}
+
+
+def _shape(layer: Record) -> str:
+    return NONE if layer["shape"] is None else " x ".join(map(str, layer["shape"]))
+
+
+def _spectra(layers: Sequence[Record]) -> Table:
+    rows = []
+    for layer in layers:
+        if layer["stable_rank"] is None:
+            continue
+        norm = layer["spectral_norm"] or {"value": None, "upper": None}
+        rows.append(
+            {
+                "layer": layer["name"],
+                "shape": _shape(layer),
+                "Frobenius norm": number(layer["frobenius_norm"]),
+                "spectral norm": number(norm["value"]),
+                "at most": _rounded_up(norm["upper"]),
+                "stable rank": number(layer["stable_rank"]),
+            }
+        )
+    return Table("Spectra and norms", rows, _SPECTRA)
+
+
+def _rounded_up(value: float | None) -> str:
+    """Four digits, never below the value: it is printed as a bound."""
+    if value is None or value <= 0.0:
+        return number(value)
+    text = f"{value:.4g}"
+    if float(text) < value:
+        unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+        text = f"{float(text) + unit:.4g}"
+    return text
+
+
+def _tails(layers: Sequence[Record]) -> Table:
+    fits = [(layer["name"], layer["alpha"]) for layer in layers if layer["alpha"] is not None]
+    rows = []
+    for name, alpha in fits:
+        is_law = alpha["status"] == "power law"
+        low, high = alpha["interval"] or (None, None)
+        rows.append(
+            {
+                "layer": name,
+                "density exponent": _claimed(alpha["density_exponent"], is_law),
+                "tail exponent": _claimed(alpha["tail_exponent"], is_law),
+                "95 % interval": NONE if low is None else f"{number(low)} to {number(high)}",
+                "p": NONE if alpha["p_value"] is None else f"{alpha['p_value']:.2f}",
+                "verdict": alpha["reason"],
+            }
+        )
+    what = {
+        "eigenvalues": "eigenvalues of A^T A",
+        "absolute": "absolute weights",
+        "positive": "positive weights",
+    }
+    return Table(f"Tails of the {what[fits[0][1]['of']]}", rows, _TAILS)
+
+
+def _claimed(value: float | None, is_law: bool) -> str:
+    return number(value) if is_law or value is None else f"({number(value)})"
+
+
+def _stability(layers: Sequence[Record], network: Record) -> Table:
+    rows = []
+    for layer in layers:
+        if not any(layer[name] for name in _COLUMNS.values()):
+            continue
+        cells = {"layer": layer["name"]}
+        for column, name in _COLUMNS.items():
+            cells[column] = _per_example(layer[name], column)
+        cells["noise sensitivity"] = number(layer["noise_sensitivity"])
+        cells["distance cushion"] = number(layer["distance_cushion"])
+        rows.append(cells)
+    empty = [column for column in _STABILITY if all(row[column] == NONE for row in rows)]
+    kept = [{column: cell for column, cell in row.items() if column not in empty} for row in rows]
+    legend = {column: text for column, text in _STABILITY.items() if column not in empty}
+    examples = f"{network['n'] - network['left_out']:,} of {network['n']:,} examples"
+    if network["undefined"]:
+        examples += f", {network['undefined']:,} of them left out because they switch a layer off"
+    return Table(f"Noise stability: worst value over {examples}, median in brackets", kept, legend)
+
+
+def _worst(found: Record | None, column: str) -> float | None:
+    if found is None:
+        return None
+    if "rho" in found:
+        return found["rho"]  # type: ignore[no-any-return]
+    return found["max" if column in _LARGEST_COUNTS else "min"]  # type: ignore[no-any-return]
+
+
+def _per_example(found: Record | None, column: str) -> str:
+    if found is None:
+        return NONE
+    worst, median = (
+        "infinite" if value is None else number(value)
+        for value in (_worst(found, column), found["quantiles"]["0.5"])
+    )
+    return f"{worst} ({median})"
+
+
+def _margins(margins: Record) -> Table:
+    rows = [
+        ("examples", f"{margins['n']:,}", "that were measured"),
+        ("errors", f"{margins['errors']:,}", "margin 0 or less: the label has no score above all others"),
+        ("smallest margin", number(margins["min"]), "the worst example"),
+    ]
+    for level, words in (("0.01", "1 %"), ("0.05", "5 %"), ("0.25", "a quarter"), ("0.5", "half")):
+        rows.append((f"{words} are at most", number(margins["quantiles"][level]), ""))
+    if margins["non_finite"]:
+        rows.append(("not finite", f"{margins['non_finite']:,}", "examples with NaN or infinite scores"))
+    legend = {
+        "margin": "score of the label less the largest other score; larger is surer, negative is wrong."
+    }
+    return Table("Margins", [dict(zip(("what", "value", "note"), row, strict=True)) for row in rows], legend)
+
+
+def _not_measured(missing: Sequence[Record]) -> Table:
+    """Layers with the same gap and the same reason share a line."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for row in missing:
+        grouped.setdefault((row["quantity"], row["reason"]), []).append(row["layer"])
+    rows = [{"what": what, "where": ", ".join(where), "why": why} for (what, why), where in grouped.items()]
+    return Table("Not measured", rows)

@@ -1,0 +1,179 @@
+"""What a measurement of noise stability looks like from outside: what it prints, and what it refuses."""
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
+from codebound.measure import Smoothness, StabilityMeter, StabilityPlan, stability
+from codebound.measure.streaming import Key
+
+ALL = StabilityPlan(interlayer="all")
+
+
+def mlp(*sizes, bias, seed=0):
+    torch.manual_seed(seed)
+    layers = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs, bias=bias), nn.ReLU()]
+    return nn.Sequential(*layers[:-1]).double()
+
+
+def convnet(*, bias):
+    torch.manual_seed(1)
+    return nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1, bias=bias),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(3, 4, 3, padding=1, bias=bias),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(4 * 9, 5, bias=bias),
+    ).double()
+
+
+def inputs(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_results_print_and_travel_as_json():
+    model, x = convnet(bias=True), inputs(5, 2, 6, 6)
+    found = stability(model, x, StabilityPlan(interlayer="all", smoothness=Smoothness(0.1, draws=2)))
+    rows = found.rows()
+    assert [row["layer"] for row in rows] == ["0", "3", "6"]
+    assert "distance_cushion" not in rows[0]
+    text = json.dumps(found.as_dict(), allow_nan=False)
+    layer = json.loads(text)["layers"][0]
+    assert sum(layer["distributions"]["cushion"]["histogram"]["counts"]) == 5
+    assert layer["distributions"]["cushion"]["quantiles"]["0.0"] == layer["cushion"]
+    with pytest.raises(UsageError, match="spread at layer '6' was not measured"):
+        found.distribution("spread", "6")
+    with pytest.raises(UsageError, match="'0' to 'nope'"):
+        found.distribution("interlayer", "0", target="nope")
+    assert found.interval() == (1.0, 1.0)
+    low, high = stability(model, x, StabilityPlan(probes=20)).interval(0.9)
+    assert 0 < low < 1 < high
+
+
+def test_only_the_named_layers_are_reported():
+    model, x = mlp(5, 6, 4, 3, bias=False), inputs(6, 5)
+    every, some = (
+        stability(model, x, ALL),
+        stability(model, x, StabilityPlan(layers=("2",), interlayer="all")),
+    )
+    assert some.layers == every.layers[1:2]
+    assert stability(model, x, StabilityPlan(interlayer="none")).layers[0].interlayer is None
+
+
+def test_half_precision_networks_are_measured_in_single_precision():
+    model, x = mlp(5, 6, 3, bias=False), inputs(4, 5).float()
+    found = stability(model.bfloat16(), x)
+    assert found.columns[Key("cushion", "0")].dtype == np.float32
+    assert next(model.parameters()).dtype == torch.bfloat16
+
+
+def test_a_layer_that_is_called_twice_has_a_row_per_call():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 3, bias=False)
+
+        def forward(self, x):
+            return self.fc(torch.relu(self.fc(x)))
+
+    torch.manual_seed(1)
+    assert [row.layer for row in stability(Twice(), torch.rand(4, 3)).layers] == [
+        "fc (call 1)",
+        "fc (call 2)",
+    ]
+
+
+# refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"interlayer": "some"}, "none, output or all"),
+        ({"biases": "ignored"}, "augmented or separate"),
+        ({"probes": 0}, "probes must be at least 1"),
+        ({"pixels": 0}, "pixels must be at least 1"),
+        ({"outliers": 1.0}, r"\[0, 1\)"),
+        ({"layers": ()}, "at least one name"),
+        ({"layers": "fc"}, "at least one name"),
+        ({"layers": ("fc9",)}, r"no layer 'fc9'.*0, 2"),
+        (
+            {"smoothness": Smoothness(lambda matrix, seed: matrix[:1])},
+            r"layer 0: the noise must return.*\(6, 5\)",
+        ),
+        ({"smoothness": Smoothness(lambda matrix, seed: None)}, "Got NoneType"),
+        ({"smoothness": Smoothness(lambda matrix, seed: matrix / 0)}, "layer 0: the noise made entries"),
+    ],
+)
+def test_plans_that_make_no_sense_are_refused(change, message):
+    with pytest.raises(UsageError, match=message):
+        stability(mlp(5, 6, 3, bias=False), inputs(2, 5), StabilityPlan(**change))
+
+
+@pytest.mark.parametrize("settings", [{"noise": 0.0}, {"noise": math.inf}, {"noise": 1.0, "draws": 0}])
+def test_smoothness_needs_noise_and_draws(settings):
+    with pytest.raises(UsageError, match=r"noise must be positive|at least 1 draw"):
+        Smoothness(**settings)
+
+
+@pytest.mark.parametrize(
+    ("net", "data", "error", "message"),
+    [
+        ("resnet", torch.ones(1, 5), UsageError, "nn.Module"),
+        (nn.Linear(5, 3), torch.ones(1, 5), ModelError, "nn.Sequential"),
+        (nn.Sequential(nn.ReLU(), nn.Flatten()), torch.ones(1, 5), ModelError, "no linear"),
+        (mlp(5, 3, bias=False), torch.ones(1, 4), ModelError, r"fails on inputs of shape \(1, 4\)"),
+        (mlp(5, 3, bias=False), torch.ones(2, 5, dtype=torch.int64), UsageError, "floating-point"),
+        (mlp(5, 3, bias=False), torch.ones(0, 5), CodeboundError, "Got"),
+        (mlp(5, 3, bias=False), [], DataError, "at least one example"),
+        (mlp(5, 3, bias=False), ["image.png"], UsageError, "batch of type str"),
+        (
+            nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 3)),
+            torch.ones(2, 5),
+            UnsupportedLayerError,
+            "follows",
+        ),
+        (
+            nn.Sequential(nn.Linear(5, 3), nn.Tanh(), nn.Linear(3, 2)),
+            torch.ones(2, 5),
+            UsageError,
+            "separate",
+        ),
+    ],
+)
+def test_networks_and_data_that_do_not_fit_are_refused(net, data, error, message):
+    with pytest.raises(error, match=message):
+        stability(net, data)
+
+
+def test_other_wrong_inputs_are_refused():
+    model = mlp(5, 4, 3, bias=False)
+    with pytest.raises(UsageError, match="chunk_size"):
+        stability(model, inputs(2, 5), chunk_size=0)
+    with pytest.raises(UsageError, match="device 'nowhere' cannot be used"):
+        stability(model, inputs(2, 5), device="nowhere")
+    conv = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 3)).double()
+    meter = StabilityMeter(conv)
+    meter.update(inputs(2, 1, 8, 8))
+    with pytest.raises(UsageError, match="one size at a time"):
+        meter.update(inputs(2, 1, 9, 9))
+    with pytest.raises(UsageError, match="do not merge"):
+        meter.merge(_measured(model))
+    with pytest.raises(UsageError, match="do not merge"):
+        meter.compute().merge(_measured(model).compute())
+
+
+def _measured(model):
+    meter = StabilityMeter(model)
+    meter.update(inputs(2, 5))
+    return meter
