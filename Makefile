@@ -36,7 +36,8 @@ slow: $(READY)          ## validity simulations at full size (minutes)
 fuzz: $(READY)          ## mutated certificates against both decoders; make fuzz SECONDS=60
 	$(BIN)/python tests/attack/fuzz_certificates.py --seconds $(SECONDS) --out failing
 
-bench: $(READY)         ## timings beside the peers; never asserted
+bench: $(READY)         ## timings beside the peers, which it installs; never asserted
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:

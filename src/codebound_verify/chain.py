@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from .dictionary import tables
 from .refusal import Refused, shown
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ RESULT_LIMIT = 1 << 22  # numbers in an intermediate result of one example
 PATCH_LIMIT = 1 << 25  # numbers in the patches that a convolution multiplies, for one example
 WORK_LIMIT = 1 << 30  # multiplications for one example: about a second
 POOL_WORK = 16  # what a number that a pool reads counts as
+VIEWS = {1: 2, 2: 5}  # how many views there are of an input, for each kind of views
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class Operation:
     stride: int = 0
     padding: int = 0
     bias: bool = False
+    table: int = 0  # the number of a dictionary
+    pool: int = 0  # the window of a dictionary
+    views: int = 0  # the kind of views
 
 
 KINDS: dict[str, tuple[str, ...]] = {  # the sizes of each kind, in the order of the message; ids count from 1
@@ -44,8 +49,12 @@ KINDS: dict[str, tuple[str, ...]] = {  # the sizes of each kind, in the order of
     "global average pool": (),
     "residual": ("out", "bias"),
     "local conv": ("out", "kernel", "stride", "padding", "bias"),
+    "normalised conv": ("out", "kernel"),
+    "dictionary": ("table", "pool"),
+    "views": ("views",),
 }
-CONVOLUTIONS = ("conv", "local conv")  # with filters of their own for every pixel, or not
+OWN_KINDS = ("normalised conv", "dictionary", "views")  # of a message alone, never of the network f
+CONVOLUTIONS = ("conv", "local conv", "normalised conv")
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ def described_chain(entries: Sequence[Sequence[object]], input_shape: Shape, cla
     """The chain that ``facts.extra.subject_chain`` of C-12b describes (section 7)."""
     operations = []
     for position, (kind, *values) in enumerate(entries):
-        names = KINDS.get(kind) if isinstance(kind, str) else None
+        names = KINDS.get(kind) if isinstance(kind, str) and kind not in OWN_KINDS else None
         if names is None or len(values) != len(names):
             raise Refused(f"Header: subject_chain[{position}] is no operation: {shown([kind, *values])}.")
         sizes = {}
@@ -123,12 +132,13 @@ def fit(operations: Sequence[Operation], input_shape: Shape, classes: int) -> Ch
         raise Refused(f"Chain: the last operation must be linear with {classes} outputs, one per class.")
     inputs = [input_shape]
     for position, operation in enumerate(operations):
-        output = _output(operation, inputs[-1])
+        output = _misplaced(operations, position) or _output(operation, inputs[-1])
         if isinstance(output, str):
             raise Refused(f"Chain: operation {position} ({operation.kind}) {output}.")
         inputs.append(output)
     chain = Chain(tuple(operations), tuple(inputs[:-1]))
-    if (work := sum(map(_work, operations, inputs[:-1]))) > WORK_LIMIT:
+    work = VIEWS.get(operations[0].views, 1) * sum(map(_work, operations, inputs[:-1]))
+    if work > WORK_LIMIT:
         raise Refused(f"Chain: one example takes {work} multiplications; at most {WORK_LIMIT} are allowed.")
     return chain
 
@@ -141,7 +151,20 @@ def _operation(kind: str, sizes: dict[str, int]) -> Operation:
         stride=sizes.get("stride", 0),
         padding=sizes.get("padding", 0),
         bias=bool(sizes.get("bias", 0)),
+        table=sizes.get("table", 0),
+        pool=sizes.get("pool", 0),
+        views=sizes.get("views", 0),
     )
+
+
+def _misplaced(operations: Sequence[Operation], position: int) -> str:
+    """Why an operation cannot stand where it stands, or nothing."""
+    kind = operations[position].kind
+    if kind == "views" and position > 0:
+        return "must be the first operation"
+    if kind == "dictionary" and any(before.kind != "views" for before in operations[:position]):
+        return "must be the first operation, or come right after views"
+    return ""
 
 
 def _output(operation: Operation, seen: Shape) -> Shape | str:
@@ -154,8 +177,18 @@ def _output(operation: Operation, seen: Shape) -> Shape | str:
     if operation.kind == "global average pool":
         return (channels, 1, 1)
     out, kernel, stride, padding = channels, operation.kernel, operation.kernel, 0
-    if operation.kind in CONVOLUTIONS:
-        out, stride, padding = operation.out, operation.stride, operation.padding
+    if operation.kind == "views":
+        if operation.views not in VIEWS:
+            return f"has kind {operation.views}; kinds are {', '.join(map(str, VIEWS))}"
+        kernel = stride = 1
+    elif operation.kind == "dictionary":
+        if not tables(operation.table):
+            return f"has number {operation.table}, and there is no such dictionary"
+        out, kernel, stride = channels * (1 + _filters(operation)), operation.pool, operation.pool
+    elif operation.kind in CONVOLUTIONS:
+        if operation.kind == "normalised conv" and kernel % 2 == 0:
+            return f"has a kernel of {kernel}; it must be odd"
+        out, (stride, padding) = operation.out, _motion(operation)
     elif operation.kind == "residual":
         out, kernel, padding = operation.out, 3, 1
         if out < channels:
@@ -172,11 +205,22 @@ def _output(operation: Operation, seen: Shape) -> Shape | str:
     return (out, height, width)
 
 
+def _motion(operation: Operation) -> tuple[int, int]:
+    """Stride and padding of a convolution."""
+    if operation.kind == "normalised conv":
+        return 1, operation.kernel // 2
+    return operation.stride, operation.padding
+
+
+def _filters(operation: Operation) -> int:
+    return sum(len(table.filters) for table in tables(operation.table))
+
+
 def _window(operation: Operation, seen: Shape) -> tuple[int, int]:
     """Elements of the filter of one output channel, and pixels of the output; (0, 0) without filters."""
     if operation.kind in CONVOLUTIONS:
-        reach = 2 * operation.padding - operation.kernel
-        pixels = math.prod((side + reach) // operation.stride + 1 for side in seen[1:])
+        stride, padding = _motion(operation)
+        pixels = math.prod((side + 2 * padding - operation.kernel) // stride + 1 for side in seen[1:])
         return seen[0] * operation.kernel**2, pixels
     if operation.kind == "residual":
         stride = 1 if operation.out == seen[0] else 2
@@ -195,6 +239,11 @@ def _work(operation: Operation, seen: Shape) -> int:
     if operation.kind in (*CONVOLUTIONS, "residual"):
         convolutions = 2 if operation.kind == "residual" else 1
         return convolutions * operation.out * _patches(operation, seen)
+    if operation.kind == "dictionary":
+        taps = sum(table.filters[..., 0, 0].size * table.size**2 for table in tables(operation.table))
+        return taps * math.prod(seen)
+    if operation.kind == "views":
+        return 0
     return POOL_WORK * math.prod(seen)
 
 
@@ -203,7 +252,7 @@ def _tensors(operation: Operation, seen: Shape) -> Iterator[tuple[str, Shape]]:
     out = operation.out
     if operation.kind == "linear":
         weights: dict[str, Shape] = {"": (out, math.prod(seen))}
-    elif operation.kind == "conv":
+    elif operation.kind in ("conv", "normalised conv"):
         weights = {"": (out, seen[0], operation.kernel, operation.kernel)}
     elif operation.kind == "local conv":
         _, pixels = _window(operation, seen)

@@ -64,7 +64,7 @@ def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
     return Recipe((read_coded(decoder, mode, shape),), Content.values)
 
 
-def _inner(decoder: Decoder, shape: Shape) -> Content | Static:
+def read_inner(decoder: Decoder, shape: Shape) -> Content | Static:
     """An inner tensor (4.8)."""
     if (count := math.prod(shape)) > TENSOR_LIMIT:
         raise Refused(f"Message: an inner tensor has {count} elements; at most {TENSOR_LIMIT} are allowed.")
@@ -138,13 +138,13 @@ def _projected(decoder: Decoder, shape: Shape) -> Recipe:
     random_rows = gaussian_rows if gaussian else sign_rows
     k = decoder.size("the number k of random vectors", 1 << 16)
     decoder.work.spend(k * count + (16 * k * width if gaussian else 0))
-    helper = random_rows(Stream(_seed(decoder), "project"), width)
+    helper = random_rows(Stream(read_seed(decoder), "project"), width)
 
     def make(z: Content) -> Values:
         matrix, step = z.data.reshape(vectors, k), grid(z.exponent)
         return Values(vectors, width, k, lambda rows, columns: product(matrix[rows], helper, columns) * step)
 
-    return Recipe((_inner(decoder, (vectors, k)),), make)
+    return Recipe((read_inner(decoder, (vectors, k)),), make)
 
 
 def _low_rank(decoder: Decoder, shape: Shape) -> Recipe:
@@ -152,7 +152,7 @@ def _low_rank(decoder: Decoder, shape: Shape) -> Recipe:
     height, width = as_matrix(shape)
     r = decoder.size("the rank r", min(height, width, 1 << 12))
     decoder.work.spend(r * height * width)
-    parts = _inner(decoder, (height, r)), _inner(decoder, (r, width))
+    parts = read_inner(decoder, (height, r)), read_inner(decoder, (r, width))
     exponent = parts[0].exponent + parts[1].exponent
     if abs(exponent) > EXPONENT_LIMIT:
         raise Refused(f"Message: a product has a step of exponent {exponent}; -1000 to 1000 is allowed.")
@@ -167,14 +167,14 @@ def _low_rank(decoder: Decoder, shape: Shape) -> Recipe:
 def _filled(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 10 (4.10)."""
     decoder.work.spend(math.prod(shape))
-    inner = _inner(decoder, shape)
+    inner = read_inner(decoder, shape)
     if not decoder.bit():
         return Recipe((inner,), Content.values)
     everywhere = decoder.bit()
     step = grid(read_exponent(decoder))
     if abs(mean := decoder.signed()) > MEAN_LIMIT:
         raise Refused(f"Message: the mean of a filling is {mean}; at most {MEAN_LIMIT} is allowed.")
-    stream = Stream(_seed(decoder), "fill")
+    stream = Stream(read_seed(decoder), "fill")
 
     def make(q: Content) -> Values:
         coded = q.values()
@@ -195,7 +195,7 @@ def _ticket(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 11 (4.11)."""
     decoder.work.spend(math.prod(shape))
     expand, per_word = ((signs, 64), (quarters, 1), (uniforms, 4))[decoder.uniform(3)]
-    stream = Stream(_seed(decoder), "ticket")
+    stream = Stream(read_seed(decoder), "ticket")
 
     def make(q: Content) -> Values:
         step = grid(q.exponent)
@@ -208,7 +208,7 @@ def _ticket(decoder: Decoder, shape: Shape) -> Recipe:
 
         return Values(1, q.data.size, 1, tile)
 
-    return Recipe((_inner(decoder, shape),), make)
+    return Recipe((read_inner(decoder, shape),), make)
 
 
 def _mixed(decoder: Decoder, shape: Shape) -> Recipe:
@@ -219,8 +219,8 @@ def _mixed(decoder: Decoder, shape: Shape) -> Recipe:
     b = decoder.size("the number b of basis rows", 1 << 12)
     k = decoder.size("the number k of rows of C", 1 << 12)
     decoder.work.spend(b * locations * width + 16 * k * b * locations)
-    seed = _seed(decoder)
-    inner = _inner(decoder, (b,))
+    seed = read_seed(decoder)
+    inner = read_inner(decoder, (b,))
     if (largest := GAUSSIAN_LIMIT**2 * k * b**2 * inner.limit) > EXACT64:
         raise Refused(f"Message: the sums of a mixed tensor can reach {largest}; at most 2^53 is allowed.")
     basis, mix = sign_rows(Stream(seed, "basis"), width), Stream(seed, "mix")
@@ -256,7 +256,8 @@ def _mixtures(mix: Stream, z: NDArray[Any], k: int, locations: slice) -> Doubles
     return result
 
 
-def _seed(decoder: Decoder) -> int:
+def read_seed(decoder: Decoder) -> int:
+    """The seed of a stream (4.8)."""
     return decoder.gamma() - 1
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from .arithmetic import Decoder
-from .chain import Chain, Layout, read_chain
+from .chain import Chain, Layout, Shape, read_chain
 from .helpers import Recipe, read_tensor
 from .refusal import Refused
-from .tensors import TENSOR_LIMIT, Blocks, Floats, Static, grid, to_float32
+from .subspace import read_integers, read_subspace
+from .tensors import TENSOR_LIMIT, Blocks, Content, Floats, Static, Values, grid, to_float32
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .read import Certificate
 
 ELEMENTS_LIMIT = 1 << 26
+
+Complete: TypeAlias = Callable[[str, Content | Static], Content]  # reads what stands in a block
+Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of each tensor in turn
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ def decode(
         ledger.append((part, decoder.shifts - counted))
         counted = decoder.shifts
 
-    if (method := decoder.gamma()) != 1:
-        raise Refused(f"Message: method {method} is unknown; version 1 knows method 1.")
+    if (method := decoder.gamma()) > 2:
+        raise Refused(f"Message: method {method} is unknown; version 1 knows the methods 1 and 2.")
     close("method")
 
     split = decoder.uniform(9) + 1 if decoder.bit() else None
@@ -94,31 +97,62 @@ def decode(
     if (largest := max((math.prod(shape) for _, shape in layout), default=0)) > TENSOR_LIMIT:
         raise Refused(f"Message: a tensor has {largest} elements; at most {TENSOR_LIMIT} are allowed.")
 
-    recipes: list[Recipe] = []
-    for name, shape in layout:
-        recipes.append(read_tensor(decoder, shape))
-        close(name)
+    if method == 1:
+        values = _read_tensors(decoder, layout, close)
+    else:
+        values = _read_subspace(decoder, layout, close, has_base=has_base)
 
     start = decoder.finish()
     ledger.append(("end", start - decoder.shifts))
     blocks = Blocks(certificate.message, start, header.code_bits)
-    tensors: dict[str, Floats] = {}
-    for name, shape in layout:
-        recipe = recipes.pop(0)
-        parts = []
-        for part in recipe.parts:
-            if isinstance(part, Static):
-                part, bits = blocks.read(part)
-                ledger.append((f"block {name}", bits))
-            parts.append(part)
-        try:
-            tensors[name] = to_float32(recipe.make(*parts), shape, starts.get(name))
-        except Refused as refused:
-            raise Refused(f"{refused} The tensor is {name}.") from None
 
+    def complete(name: str, part: Content | Static) -> Content:
+        if isinstance(part, Content):
+            return part
+        content, bits = blocks.read(part)
+        ledger.append((f"block {name}", bits))
+        return content
+
+    tensors = {
+        name: _rounded(name, numbers, shape, starts.get(name))
+        for (name, shape), numbers in zip(layout, values(complete), strict=True)
+    }
     if (used := sum(bits for _, bits in ledger)) != header.code_bits:
         raise Refused(f"Message: decoding it takes {used} bits, but facts.code_bits is {header.code_bits}.")
     return Network(chain, tensors, split, theta, tuple(ledger))
+
+
+def _read_tensors(decoder: Decoder, layout: Layout, close: Callable[[str], None]) -> Making:
+    """Method 1: tensors that are coded one by one (4.3)."""
+    recipes: list[tuple[str, Recipe]] = []
+    for name, shape in layout:
+        recipes.append((name, read_tensor(decoder, shape)))
+        close(name)
+
+    def values(complete: Complete) -> Iterator[Values]:
+        while recipes:
+            name, recipe = recipes.pop(0)
+            yield recipe.make(*[complete(name, part) for part in recipe.parts])
+
+    return values
+
+
+def _read_subspace(
+    decoder: Decoder, layout: Layout, close: Callable[[str], None], *, has_base: bool
+) -> Making:
+    """Method 2: tensors that are all made of the same integers (5.4)."""
+    subspace = read_subspace(decoder, sum(math.prod(shape) for _, shape in layout))
+    close("subspace")
+    integers = read_integers(decoder, subspace)
+    close("integers")
+    return lambda complete: subspace.values(complete("integers", integers), layout, has_base=has_base)
+
+
+def _rounded(name: str, numbers: Values, shape: Shape, base: Floats | None) -> Floats:
+    try:
+        return to_float32(numbers, shape, base)
+    except Refused as refused:
+        raise Refused(f"{refused} The tensor is {name}.") from None
 
 
 def _agree(what: str, is_coded: bool, why: str, is_expected: bool) -> None:

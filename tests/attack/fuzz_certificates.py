@@ -49,6 +49,7 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         Projected,
         Raw,
         Static,
+        Subspace,
         Ticket,
         Zero,
     )
@@ -58,11 +59,14 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         AveragePool,
         Chain,
         Conv,
+        Dictionary,
         GlobalAveragePool,
         Linear,
         LocalConv,
         MaxPool,
+        NormalisedConv,
         Residual,
+        Views,
     )
 
     stream = np.random.default_rng(0)
@@ -70,16 +74,21 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
     def levels(shape, limit=2):
         return stream.integers(-limit, limit + 1, shape).astype(np.int32)
 
-    def integers(shape, turn):
+    def integers(shape, turn, steps=(-5, -3, 1, -8)):
         q = levels(shape)
         table = frequency_table(np.bincount(q.ravel() + 2, minlength=5))
+        flags = {"row_flags": turn % 2, "column_flags": turn // 2 % 2}
         return (
-            Adaptive(q, -5, 2, row_flags=turn % 2, column_flags=turn // 2 % 2, kind=turn % 4, stride=2),
+            Adaptive(q, steps[0], 2, **flags, kind=turn % 4, stride=2),
             Zero(shape),
-            Dense(q, -3, 2),
-            Enumerative(q, 1, 2),
-            Static(q, -8, 2, table=table, lanes_log2=turn % 3),
+            Dense(q, steps[1], 2),
+            Enumerative(q, steps[2], 2),
+            Static(q, steps[3], 2, table=table, lanes_log2=turn % 3),
         )[turn % 5]
+
+    def subspace(turn):
+        inner = integers((7 + turn,), turn, steps=(0, 0, 0, 0))
+        return Subspace(inner, turn % 3, turn - 20, zero_head=bool(turn % 2), seed=turn)
 
     def code(shape, turn):
         vectors = shape[0] if len(shape) > 1 else 1
@@ -115,6 +124,9 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         Chain((2, 5, 5), (Residual(5, False), Linear(3, True))),
         Chain((3, 4, 4), (AveragePool(2), Conv(2, 1, 1, 1, True), Linear(3, False))),
         Chain((2, 4, 5), (LocalConv(2, 3, 2, 1, True), LocalConv(2, 1, 1, 0, False), Linear(3, True))),
+        Chain((1, 5, 4), (Views(2), Dictionary(1, 2), NormalisedConv(2, 3), Linear(3, True))),
+        Chain((3, 4, 4), (Views(1), NormalisedConv(3, 1), MaxPool(2), Linear(3, False))),
+        Chain((3, 5, 5), (Dictionary(3, 2), Conv(2, 1, 1, 0, True), Linear(3, False))),
     ]
     found = []
     for chain in chains:
@@ -126,8 +138,9 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
             codes = {
                 name: code(shape, start + i) for i, (name, shape) in enumerate(chain.tensor_shapes().items())
             }
-            certificate = issue(assess(Message(Options(), chain, codes), setting), setting)
-            found.append((certificate.to_bytes(), sample.x, sample.y))
+            for tensors in (codes, subspace(start)):
+                certificate = issue(assess(Message(Options(), chain, tensors), setting), setting)
+                found.append((certificate.to_bytes(), sample.x, sample.y))
     return found
 
 
@@ -222,17 +235,32 @@ def random_tensor(coder: writer.Coder, choice: random.Random) -> None:
         coder.bit(0)
 
 
+def random_subspace(coder: writer.Coder, choice: random.Random) -> None:
+    """The fields of a subspace, and integers that are mostly zeros."""
+    coder.gamma(choice.choice((1, 3, 50, 2**20, 2**20 + 1)))
+    coder.uniform(choice.randrange(3), 3)
+    coder.signed(choice.choice((0, -9, -1000, 1000, 1001)))
+    coder.bit(choice.random() < 0.5)
+    coder.gamma(choice.choice((1, 2, 2**41 - 1)))
+    coder.gamma(choice.choice((2, 2, 2, 2, 1, 3, 4, 5, 7, 8)))
+
+
 def random_message(choice: random.Random) -> str:
     """A message that is well-formed as long as chance allows, with sizes up to their limits."""
     coder = writer.Coder()
-    coder.gamma(1)
+    coder.gamma(method := choice.choice((1, 1, 1, 2, 2, 3)))
     for _ in range(3):
         coder.bit(choice.random() < 0.02)
     coder.gamma(1)
     count = choice.choice((1, 2, 3, 4, 8, 60, 255, 256))
     coder.gamma(count)
     for position in range(count):
-        kind = choice.choice((1, 1, 2, 2, 3, 4, 5, 6, 7)) if position < count - 1 else 1
+        if position == count - 1:
+            kind = 1
+        elif position < 2 and choice.random() < 0.3:
+            kind = choice.choice((9, 10))
+        else:
+            kind = choice.choice((1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 8, 9, 10))
         coder.gamma(kind)
         size = choice.choice((1, 1, 2, 3, 7, 64, 500, 2**12, 2**15, 2**16))
         if kind == 1 and position < count - 1:
@@ -249,10 +277,21 @@ def random_message(choice: random.Random) -> str:
             coder.gamma(choice.choice((1, 1, 2, 3)))
         elif kind == 6:
             coder.gamma(size)
+        elif kind == 8:
+            coder.gamma(size)
+            coder.gamma(choice.choice((1, 3, 3, 5, 2, 99, 2**12 - 1)))
+        elif kind == 9:
+            coder.gamma(choice.choice((1, 3, 3, 2)))
+            coder.gamma(choice.choice((1, 2, 3, 2**16)))
+        elif kind == 10:
+            coder.gamma(choice.choice((1, 2, 2, 3)))
         if kind in (1, 2, 6, 7):
             coder.bit(choice.random() < 0.3)
-    for _ in range(count):
-        random_tensor(coder, choice)
+    if method == 2:
+        random_subspace(coder, choice)
+    else:
+        for _ in range(count):
+            random_tensor(coder, choice)
     return coder.end() + "".join(choice.choices("01", k=choice.randrange(300)))
 
 

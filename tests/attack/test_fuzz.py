@@ -96,6 +96,19 @@ def test_any_tensor(data, mode, shape):
         assert np.isfinite(to_float32(recipe.make(*parts), shape, None)).all()
 
 
+@given(st.text("01", max_size=200), st.sampled_from([[], [["views", 2]], [["dictionary", 1, 1]]]))
+@settings(max_examples=200)
+def test_any_subspace(tail, operations):
+    """A chain in a subspace whose fields are random bits."""
+    message = writer.Message([*operations, ["linear", 3, False]], writer.Subspace(writer.zero((4,))))
+    before = sum(bits for part, bits in message.ledger[:3])
+    message.bits, message.ledger = message.bits[:before] + tail, [["method", before + len(tail)]]
+    fields = writer.header(message, TRUE.x, TRUE.y, errors=60, classes=3)
+    verdict = verify(writer.write(message, fields), TRUE.x, TRUE.y)
+    assert verdict.verdict == "REFUSE"  # at least the ledger is wrong
+    assert not any("SHA-256" in reason for reason in verdict.reasons)
+
+
 def test_random_messages_reach_every_stage():
     """The fuzzing above has teeth: random bits get past the header, and some decode to a network."""
     random, seen = np.random.default_rng(0), set()

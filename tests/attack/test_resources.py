@@ -12,7 +12,6 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
-REFERENCE = Path(writer.__file__).parent
 LIMIT_MB = 1024
 
 
@@ -63,8 +62,7 @@ def test_huge_work_in_a_tiny_file_is_refused_before_anything_is_allocated(name):
 
 PROBE = """
 import json, sys
-sys.path.insert(0, sys.argv[1])
-import cbound_writer as writer
+import numpy as np
 from codebound.certificate import Certificate, decode
 from codebound_verify import verify
 
@@ -72,17 +70,19 @@ def peak():
     with open("/proc/self/status") as file:
         return int(file.read().split("VmHWM:")[1].split()[0]) / 1024
 
-data = open(sys.argv[2], "rb").read()
+data, sample = open(sys.argv[1], "rb").read(), np.load(sys.argv[2])
 if sys.argv[3] == "verify":
-    print(json.dumps([verify(data, *writer.clusters(3)).reasons, peak()]))
+    print(json.dumps([verify(data, sample["x"], sample["y"]).reasons, peak()]))
 else:
     print(json.dumps([type(decode(Certificate.from_bytes(data))).__name__, peak()]))
 """
 
 
-def measured(data: bytes, folder: Path, program: str, seconds: float) -> tuple[object, float]:
+def measured(data: bytes, folder: Path, program: str, seconds: float, sample=None) -> tuple[object, float]:
+    x, y = sample or writer.clusters(3)
     (folder / "case.cbound").write_bytes(data)
-    command = [sys.executable, "-c", PROBE, REFERENCE, folder / "case.cbound", program]
+    np.savez(folder / "case.npz", x=x, y=y)
+    command = [sys.executable, "-c", PROBE, folder / "case.cbound", folder / "case.npz", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=seconds)
     return tuple(json.loads(done.stdout))
 
@@ -196,4 +196,36 @@ def test_nearly_2_to_36_products_take_less_than_a_gigabyte(write, program, tmp_p
     assert len(data) < 2000
     result, peak = measured(data, tmp_path, program, seconds=600)
     assert result in ([], "Sequential")
+    assert peak < LIMIT_MB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["verify", "decode"])
+def test_2_to_26_elements_of_2_to_20_integers_take_less_than_a_gigabyte(program, tmp_path):
+    """Every element is a sum of four, from a message of some 200 bits."""
+    operations = [["linear", 2**9, False], ["linear", 2**16, False], ["linear", 500, False], LAST]
+    message = writer.Message(operations, writer.Subspace(writer.zero((2**20,)), t=2))
+    data = writer.write(message, writer.header(message, *writer.clusters(3), errors=3, classes=3))
+    assert len(data) < 1000
+    result, peak = measured(data, tmp_path, program, seconds=240)
+    assert result in ([], "Sequential")
+    assert peak < LIMIT_MB
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "operations"),
+    [
+        ((1, 460, 460), [["dictionary", 1, 4]]),
+        ((1, 206, 206), [["views", 2], ["dictionary", 1, 1]]),
+        ((3, 300, 300), [["dictionary", 3, 2]]),
+        ((1, 2**11, 2**11), [["views", 2], ["max pool", 4]]),
+    ],
+)
+def test_features_and_views_of_the_largest_images_take_less_than_a_gigabyte(shape, operations, tmp_path):
+    x, y = np.zeros((3, *shape), np.uint8), np.zeros(3, np.int64)
+    message = writer.Message([*operations, LAST], {f"{len(operations)}.weight": writer.zero(0)})
+    data = writer.write(message, writer.header(message, x, y, errors=3, classes=3))
+    result, peak = measured(data, tmp_path, "verify", seconds=120, sample=(x, y))
+    assert result == []
     assert peak < LIMIT_MB

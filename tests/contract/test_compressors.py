@@ -100,3 +100,10 @@ def test_only_the_named_layers_are_compressed():
     assert found.carried["linear1"] == "not asked for"
     with pytest.raises(UsageError, match="conv9"):
         compress(net, COMPRESSORS["mbp"](), layers=["conv9"])
+
+
+def test_a_network_that_is_one_layer_is_compressed_too():
+    layer = torch.nn.Linear(6, 4)
+    g = compress(wrap(layer), COMPRESSORS["naive"](), seed=0).module()
+    assert g.weight.shape == layer.weight.shape
+    assert torch.equal(g.bias, layer.bias)

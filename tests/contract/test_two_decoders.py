@@ -1,11 +1,13 @@
 """What codebound writes, codebound_verify reads: whole messages of any modes, to the same bits of float32."""
 
 import math
+from dataclasses import replace
 
 import cbound_writer as writer
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import torch
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -22,14 +24,28 @@ from codebound.coding import (
     Projected,
     Raw,
     Static,
+    Subspace,
     Ticket,
     Zero,
 )
 from codebound.coding.static import frequency_table
 from codebound.errors import CodeboundError
-from codebound.nets.chain import AveragePool, Chain, Conv, Linear, LocalConv
+from codebound.nets.chain import (
+    AveragePool,
+    Chain,
+    Conv,
+    Dictionary,
+    GlobalAveragePool,
+    Linear,
+    LocalConv,
+    MaxPool,
+    NormalisedConv,
+    Residual,
+    Views,
+)
 from codebound_verify import Refused
 from codebound_verify.chain import described_chain
+from codebound_verify.evaluate import forward
 from codebound_verify.message import decode
 from codebound_verify.read import read
 
@@ -89,7 +105,7 @@ def codes(draw, shape):
     return Mixed(shape, draw(integers((size,))), mixes=draw(st.integers(1, 5)), seed=seed)
 
 
-def decoded(message: Message, layout, base):
+def decoded(message: Message, layout, base, x=X):
     """What the verifier makes of a message of codebound, in a file of the literal writer."""
     bits, ledger = message.encode()
     file = writer.Message(None, {})
@@ -97,35 +113,125 @@ def decoded(message: Message, layout, base):
     names = {"architecture": {"name": "a", "graph_sha256": "0" * 64}} if message.chain is None else {}
     if base is not None:
         names["base"] = {"name": "b", "sha256": "0" * 64}
-    certificate = read(writer.write(file, writer.header(file, X, Y, errors=3, classes=3, **names)))
+    certificate = read(writer.write(file, writer.header(file, x, Y, errors=3, classes=3, **names)))
     network = decode(certificate, factory_layout=layout, base=base)
     assert [list(entry) for entry in network.ledger] == file.ledger
     return network
+
+
+@st.composite
+def bases(draw, layout):
+    """Tensors that decoded ones are differences to."""
+    elements = st.floats(-9, 9, width=32)
+    return {name: draw(arrays.arrays(np.float32, shape, elements=elements)) for name, shape in layout}
+
+
+def expect_the_same_bits(message: Message, layout, base) -> None:
+    """Both programs decode the same numbers, or refuse those that float32 cannot hold."""
+    try:
+        expected = message.weights(base)
+    except CodeboundError:
+        with pytest.raises(Refused, match="too large"):
+            decoded(message, layout, base)
+        return
+    found = decoded(message, layout, base).tensors
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        assert found[name].shape == values.shape
+        assert found[name].tobytes() == values.tobytes()
 
 
 @given(st.lists(SHAPES, min_size=1, max_size=4), st.booleans(), st.data())
 @settings(max_examples=300)
 def test_messages_of_any_modes(shapes, has_base, data):
     layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
-    base = {
-        name: data.draw(arrays.arrays(np.float32, shape, elements=st.floats(-9, 9, width=32)))
-        for name, shape in layout
-    }
     message = Message(
         Options(has_base=has_base), None, {name: data.draw(codes(shape)) for name, shape in layout}
     )
+    expect_the_same_bits(message, layout, data.draw(bases(layout)) if has_base else None)
+
+
+@st.composite
+def subspaces(draw):
+    """Integers in any mode, with step 0."""
+    q = draw(integers((draw(st.integers(1, 40)),)))
+    if not isinstance(q, Zero):
+        q = replace(q, step=0)
+    entries, step = draw(st.integers(0, 2)), draw(st.integers(-1000, 1000))
+    return Subspace(q, entries, step, zero_head=draw(st.booleans()), seed=draw(SEEDS))
+
+
+@given(st.lists(SHAPES, max_size=4), subspaces(), st.booleans(), st.data())
+@settings(max_examples=200)
+def test_factories_in_a_subspace(shapes, subspace, has_base, data):
+    layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
+    message = Message(Options(has_base=has_base), None, subspace, dict(layout))
+    expect_the_same_bits(message, layout, data.draw(bases(layout)) if has_base else None)
+
+
+ON_IMAGES = (
+    st.builds(Conv, st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(0, 1), st.booleans())
+    | st.builds(LocalConv, st.integers(1, 2), st.integers(1, 2), st.just(1), st.integers(0, 1), st.booleans())
+    | st.builds(NormalisedConv, st.integers(1, 3), st.sampled_from([1, 3, 5]))
+    | st.builds(MaxPool, st.integers(1, 2))
+    | st.builds(AveragePool, st.integers(1, 2))
+    | st.builds(Residual, st.integers(3, 51), st.booleans())
+    | st.just(GlobalAveragePool())
+)
+
+
+@st.composite
+def chains(draw):
+    """Chains that may have views, a dictionary and normalised convolutions."""
+    operations = [
+        *draw(st.lists(st.builds(Views, st.integers(1, 2)), max_size=1)),
+        *draw(st.lists(st.builds(Dictionary, st.sampled_from([1, 3]), st.integers(1, 2)), max_size=1)),
+        *draw(st.lists(ON_IMAGES, max_size=2)),
+        *draw(st.lists(st.builds(Linear, st.integers(1, 4), st.booleans()), max_size=1)),
+        Linear(3, draw(st.booleans())),
+    ]
+    channels = draw(st.integers(1, 3))
     try:
-        expected = message.weights(base if has_base else None)
+        return Chain((channels, 3, 4), tuple(operations))
     except CodeboundError:
-        expected = None  # float32 cannot hold it
-    if expected is None:
-        with pytest.raises(Refused, match="too large"):
-            decoded(message, layout, base if has_base else None)
-        return
-    found = decoded(message, layout, base if has_base else None).tensors
-    for name, _ in layout:
-        assert found[name].shape == expected[name].shape
-        assert found[name].tobytes() == expected[name].tobytes()
+        reject()
+
+
+@given(chains(), subspaces(), st.integers(-200, -80), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_chains_in_a_subspace(chain, subspace, step, has_base):
+    """The same bits of the tensors, and the same logits."""
+    random = np.random.default_rng(0)
+    base = {name: np.float32(random.normal(size=shape)) for name, shape in chain.tensor_shapes().items()}
+    message = Message(Options(has_base=has_base), chain, replace(subspace, step=step))
+    x = random.normal(size=(3, *chain.input_shape))
+    network = decoded(message, None, base if has_base else None, x)
+    tensors = message.weights(base if has_base else None)
+    assert {name: values.tobytes() for name, values in network.tensors.items()} == {
+        name: values.tobytes() for name, values in tensors.items()
+    }
+    own = [{} for _ in chain.operations]
+    for name, values in tensors.items():
+        position, kind = name.split(".", 1)
+        own[int(position)][kind] = torch.from_numpy(values)
+    x = torch.from_numpy(x)
+    with torch.no_grad():
+        logits = chain.build({name: torch.from_numpy(values) for name, values in tensors.items()}).double()(x)
+        torch.testing.assert_close(forward(network.chain, own, x), logits, rtol=1e-9, atol=1e-9)
+
+
+def test_a_large_subspace():
+    """Across the borders of chunks and of blocks, in a chain with every operation that has no state."""
+    q = np.random.default_rng(0).integers(-2, 3, 3000).astype(np.int32)
+    static = Static(q, 0, 2, table=frequency_table(np.bincount(q + 2)), lanes_log2=4)
+    chain = Chain((3, 12, 12), (Views(2), Dictionary(3, 2), NormalisedConv(300, 5), Linear(3, True)))
+    message = Message(Options(), chain, Subspace(static, 2, -21, zero_head=True, seed=5))
+    network = decoded(message, None, None, x=np.zeros((3, 3, 12, 12), np.uint8))
+    expected = message.weights()
+    assert sum(values.size for values in expected.values()) > 2**18
+    assert set(network.tensors) == set(expected)
+    for name, values in expected.items():
+        assert network.tensors[name].tobytes() == values.tobytes(), name
 
 
 def test_larger_tensors():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codebound.certificate.message import Message, Options, decode
-from codebound.coding import Adaptive, Bits, Dense, Filled, Projected, Static, Ticket, Zero
+from codebound.coding import Adaptive, Bits, Dense, Filled, Projected, Static, Subspace, Ticket, Zero
 from codebound.errors import FormatError
 from codebound.nets.chain import Chain, Linear
 
@@ -42,6 +42,17 @@ def codes(shape, *, is_rich: bool):
             yield Projected(shape, Dense(z, 0, 1), by_rows=False, gaussian=False, seed=0)
 
 
+def subspaces():
+    """Subspaces of at most two dimensions, with integers in -1, 0, 1."""
+    for size in (1, 2):
+        for q in levels((size,)):
+            integers = (Dense(q, 0, 1), Adaptive(q, 0, 1), Static(q, 0, 1, table=TABLE, lanes_log2=0))
+            choices = itertools.product(integers, (0, 1, 2), (-1, 0, 1), (False, True), (0, 1, 2))
+            for inner, entries, step, zero_head, seed in choices:
+                yield Subspace(inner, entries, step, zero_head, seed)
+        yield Subspace(Zero((size,)), 0, 0, zero_head=False, seed=0)
+
+
 def world():
     """Messages for two inputs and two classes: chains of one or two operations of width at most two."""
     single = Chain((2,), (Linear(2, False),))
@@ -55,6 +66,10 @@ def world():
             yield Message(Options(), chain, dict(zip(chain.tensor_shapes(), tensors, strict=True)))
     for weight in codes((3,), is_rich=True):
         yield Message(Options(), None, {"w": weight})
+    for subspace in subspaces():
+        for operations in ((Linear(2, False),), (Linear(1, False), Linear(2, True))):
+            yield Message(Options(), Chain((2,), operations), subspace)
+        yield Message(Options(has_base=True), None, subspace, {"w": (3,)})
 
 
 @pytest.fixture(scope="module")

@@ -233,14 +233,16 @@ def test_a_network_that_is_no_chain_is_certified_through_its_factory(factory, ce
 
 def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
     """Everything that the standard effort does, with a tenth of its epochs."""
-    from codebound.certificate.methods import prune as trained
+    from codebound.certificate.methods import prune as pruning
+    from codebound.certificate.methods import trained
 
-    whole = trained.prune
+    monkeypatch.setattr(trained, "_STEPS", {"standard": 50})
+    whole = pruning.prune
 
     def shorter(module, names, sample, plan, progress):
         return whole(module, names, sample, replace(plan, epochs=max(1, plan.epochs // 10)), progress)
 
-    monkeypatch.setattr(trained, "prune", shorter)
+    monkeypatch.setattr(pruning, "prune", shorter)
     _, record = certified(effort="standard")
     assert record["bound"] < 0.13
     assert record["messages_tried"] >= 3

@@ -405,6 +405,48 @@ def mixed(shape, z: Tensor, *, mixes: int, seed=0) -> Tensor:
     return Tensor(write, real(elements, shape, z.j))
 
 
+@dataclass(frozen=True)
+class Subspace:
+    """Section 5.4; ``q`` has one size and step index 0."""
+
+    q: Tensor
+    t: int = 0
+    j: int = 0
+    zero_head: bool = False
+    seed: int = 0
+
+    def write(self, coder: Coder, close: Callable[[str], None]) -> None:
+        coder.gamma(len(self.q.q))
+        coder.uniform(self.t, 3)
+        coder.signed(self.j)
+        coder.bit(self.zero_head)
+        coder.gamma(self.seed + 1)
+        close("subspace")
+        self.q.write(coder, "integers")
+        close("integers")
+
+    def values(self, shapes: dict[str, tuple[int, ...]], *, has_base: bool = False) -> dict[str, np.ndarray]:
+        """The float64 numbers of all tensors, before the base is added."""
+        d, entries, count = len(self.q.q), 2**self.t, sum(math.prod(shape) for shape in shapes.values())
+        words, integers = outputs(self.seed, "hash", count * entries), self.q.q.tolist()
+        begins = popcounts(self.seed, "start", count)
+        head = [name for name, shape in shapes.items() if len(shape) > 1][-1:] if self.zero_head else []
+        found, e = {}, 0
+        for name, shape in shapes.items():
+            m = 0
+            while len(shape) > 1 and 4 ** (m + 1) <= math.prod(shape[1:]):
+                m += 1
+            elements = []
+            for _ in range(math.prod(shape)):
+                mine = words[e * entries : (e + 1) * entries]
+                total = sum((-1 if w % 2 else 1) * integers[(w >> 32) * d >> 32] for w in mine)
+                g = 0 if has_base or len(shape) < 2 or name in head else begins[e]
+                elements.append((g / 4 + total * step(self.j)) / 2**m)
+                e += 1
+            found[name] = np.array(elements).reshape(shape)
+        return found
+
+
 IDS = {
     "linear": 1,
     "conv": 2,
@@ -413,6 +455,9 @@ IDS = {
     "global average pool": 5,
     "residual": 6,
     "local conv": 7,
+    "normalised conv": 8,
+    "dictionary": 9,
+    "views": 10,
 }
 
 
@@ -431,16 +476,17 @@ def write_chain(coder: Coder, operations: list[list]) -> None:
             for size in (out, kernel, stride, padding + 1):
                 coder.gamma(size)
             coder.bit(bias)
-        elif sizes:
-            coder.gamma(sizes[0])
+        else:
+            for size in sizes:
+                coder.gamma(size)
 
 
 @dataclass
 class Message:
-    """The message of section 5; ``operations`` None means a factory."""
+    """The message of section 5; ``operations`` None means a factory, a ``Subspace`` means method 2."""
 
     operations: list[list] | None
-    tensors: dict[str, Tensor]
+    tensors: dict[str, Tensor] | Subspace
     split: int | None = None
     theta: int | None = None
     has_base: bool = False
@@ -454,7 +500,8 @@ class Message:
         def close(part: str) -> None:
             self.ledger.append([part, coder.shifts - sum(bits for _, bits in self.ledger)])
 
-        coder.gamma(1)
+        is_subspace = isinstance(self.tensors, Subspace)
+        coder.gamma(2 if is_subspace else 1)
         close("method")
         coder.bit(self.split is not None)
         if self.split is not None:
@@ -469,9 +516,12 @@ class Message:
         else:
             write_chain(coder, self.operations)
         close("architecture")
-        for name, tensor in self.tensors.items():
-            tensor.write(coder, name)
-            close(name)
+        if is_subspace:
+            self.tensors.write(coder, close)
+        else:
+            for name, tensor in self.tensors.items():
+                tensor.write(coder, name)
+                close(name)
         word = coder.end()
         self.ledger.append(["end", len(word) - coder.shifts])
         self.ledger += [[f"block {name}", len(bits)] for name, bits in coder.blocks]

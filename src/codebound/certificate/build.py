@@ -36,6 +36,7 @@ from codebound.certificate.tensors import tensors_sha256
 from codebound.coding import Stream
 from codebound.errors import CertificateError, UsageError
 from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, SplitFacts
+from codebound.nets.chain import Dictionary, NormalisedConv, Views
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 
@@ -56,6 +57,14 @@ class Original:
 
     chain: Chain
     tensors: Tensors
+
+    def __post_init__(self) -> None:
+        for position, operation in enumerate(self.chain.operations):
+            if isinstance(operation, NormalisedConv | Dictionary | Views):
+                raise CertificateError(
+                    f"no certificate is about a network f with such an operation: {position} ({operation}). "
+                    "Certify the compressed network g instead, without --unlabelled and --input-range."
+                )
 
     def build(self) -> nn.Module:
         """The network."""

@@ -10,7 +10,7 @@ import torch
 
 from codebound.bounds.certified import LayerBounds, output_deviation, theta_on_grid
 from codebound.errors import CertificateError
-from codebound.nets.chain import Conv, Linear, LocalConv, Residual
+from codebound.nets.chain import AveragePool, Conv, GlobalAveragePool, Linear, MaxPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codebound.certificate.message import Message
     from codebound.data.dataset import Dataset
 
+_Bounded = Linear | Conv | MaxPool | AveragePool | GlobalAveragePool
 _ABOVE = 1.0 + 1e-9  # covers the rounding of a singular value in float64
 
 
@@ -36,10 +37,10 @@ def covering_theta(
         high: Largest stored value of any input, as declared.
     """
     chain = message.chain
-    if chain is None or any(isinstance(operation, Residual | LocalConv) for operation in chain.operations):
+    if chain is None or not all(isinstance(operation, _Bounded) for operation in chain.operations):
         raise CertificateError(
             "a certificate on a bounded domain needs a chain of linear, convolution and pooling operations; "
-            "the deviation of residual blocks, local convolutions and factories is not bounded here."
+            "the deviation of other operations and of factories is not bounded here."
         )
     weights = message.weights()
     if {n: v.shape for n, v in weights.items()} != {n: v.shape for n, v in original.items()}:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from codebound.coding import (
     Reader,
+    Subspace,
     Writer,
     bit,
     gamma,
@@ -21,18 +22,22 @@ from codebound.coding import (
     uniform,
     write_tensor,
 )
-from codebound.errors import FormatError, ModelError
+from codebound.errors import FormatError, ModelError, UsageError
 from codebound.nets.chain import (
     AveragePool,
     Chain,
     Conv,
+    Dictionary,
     GlobalAveragePool,
     Linear,
     LocalConv,
     MaxPool,
+    NormalisedConv,
     Operation,
     Residual,
+    Views,
 )
+from codebound.nets.dictionary import filter_tables
 from codebound.refs import implements
 
 if TYPE_CHECKING:
@@ -43,7 +48,8 @@ if TYPE_CHECKING:
 
     from codebound.coding import AbstractCoder, AbstractTensorCode, Bits
 
-METHOD = 1
+TENSORS, SUBSPACE = 1, 2
+"""The two methods of the format."""
 MAX_OPERATIONS = 256
 MAX_SIZE = 1 << 16
 MAX_THETA_INDEX = 8000
@@ -79,12 +85,27 @@ class Message:
     Attributes:
         options: Choices in front of the architecture.
         chain: The architecture, or None when it is the factory of the helper.
-        codes: Tensors by name, in message order.
+        codes: Tensors by name, in message order; or the subspace that they all come from.
+        factory: Names and shapes of the factory's tensors, which a subspace does not know by itself.
     """
 
     options: Options
     chain: Chain | None
-    codes: Mapping[str, AbstractTensorCode]
+    codes: Mapping[str, AbstractTensorCode] | Subspace
+    factory: Shapes | None = None
+
+    @property
+    def shapes(self) -> Shapes:
+        """Names and shapes of the tensors, in message order."""
+        if not isinstance(self.codes, Subspace):
+            return {name: code.shape for name, code in self.codes.items()}
+        if self.chain is not None:
+            return self.chain.tensor_shapes()
+        if self.factory is None:
+            raise UsageError(
+                "a subspace without a chain needs the names and shapes of the factory's tensors."
+            )
+        return self.factory
 
     @implements("I-33", kind="algorithm")
     def encode(self) -> tuple[Bits, Ledger]:
@@ -98,7 +119,7 @@ class Message:
             ledger.append((part, writer.shifts - spent))
             spent = writer.shifts
 
-        gamma(writer, METHOD)
+        gamma(writer, SUBSPACE if isinstance(self.codes, Subspace) else TENSORS)
         enter("method")
         _code_options(writer, self.options)
         enter("options")
@@ -109,13 +130,20 @@ class Message:
             _code_chain(writer, self.chain.operations, classes=self.chain.classes)
             _require_modest(writer, self.chain)
         enter("architecture")
-        _require_few(writer, (code.shape for code in self.codes.values()))
-        for name, code in self.codes.items():
-            write_tensor(writer, code)
-            enter(name)
+        _require_few(writer, self.shapes.values())
+        if isinstance(self.codes, Subspace):
+            self.codes.code_choices(writer, self.shapes.values())
+            enter("subspace")
+            self.codes.code_integers(writer)
+            enter("integers")
+            behind = [("integers", block) for block in self.codes.blocks()]
+        else:
+            for name, code in self.codes.items():
+                write_tensor(writer, code)
+                enter(name)
+            behind = [(name, block) for name, code in self.codes.items() for block in code.blocks()]
         word = writer.finish()
         ledger.append(("end", word.length - writer.shifts))
-        behind = [(name, block) for name, code in self.codes.items() for block in code.blocks()]
         ledger.extend((f"block {name}", block.length) for name, block in behind)
         return join(word, *(block for _, block in behind)), tuple(ledger)
 
@@ -123,6 +151,10 @@ class Message:
         self, base: Mapping[str, NDArray[np.float32]] | None = None
     ) -> dict[str, NDArray[np.float32]]:
         """The decoded tensors, the same bits on every machine."""
+        if isinstance(self.codes, Subspace):
+            shapes = self.shapes
+            head = [name for name, shape in shapes.items() if len(shape) > 1][-1:]
+            return self.codes.weights(shapes, head, base=base)
         return {
             name: code.weights(base=None if base is None else base[name]) for name, code in self.codes.items()
         }
@@ -141,8 +173,8 @@ def decode(
     """
     reader = Reader(bits)
     method = gamma(reader, 0)
-    if method != METHOD:
-        raise FormatError(f"method {method} is unknown to this version; it knows {METHOD}.")
+    if method not in (TENSORS, SUBSPACE):
+        raise FormatError(f"method {method} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
     options = _code_options(reader, Options())
     kind = gamma(reader, 0)
     if kind == 1:
@@ -161,11 +193,17 @@ def decode(
             else f"architecture {kind} is unknown."
         )
     _require_few(reader, shapes.values())
-    codes = [read_tensor(reader, shape) for shape in shapes.values()]
-    complete, end = read_blocks(bits, reader.finish(), codes)
+    codes: Mapping[str, AbstractTensorCode] | Subspace
+    if method == SUBSPACE:
+        choices = Subspace.blank().code_choices(reader, shapes.values())
+        codes, end = choices.code_integers(reader).with_blocks(bits, reader.finish())
+    else:
+        tensors = [read_tensor(reader, shape) for shape in shapes.values()]
+        complete, end = read_blocks(bits, reader.finish(), tensors)
+        codes = dict(zip(shapes, complete, strict=True))
     if end != bits.length:
         raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
-    return Message(options, chain, dict(zip(shapes, complete, strict=True)))
+    return Message(options, chain, codes, factory)
 
 
 def _code_options(coder: AbstractCoder, options: Options) -> Options:
@@ -208,7 +246,13 @@ def _require_modest(coder: AbstractCoder, chain: Chain) -> None:
             work += operation.out * math.prod(seen)
             continue
         largest = max(largest, math.prod(made))
-        if isinstance(operation, Conv | LocalConv):
+        if isinstance(operation, Views):
+            continue
+        if isinstance(operation, Dictionary):
+            taps = sum(2 * found.count * found.size**2 for found in filter_tables(operation.table))
+            work += taps * math.prod(seen)
+            continue
+        if isinstance(operation, Conv | LocalConv | NormalisedConv):
             times, taps = 1, seen[0] * operation.kernel**2
             padded = seen[0] * math.prod(side + 2 * operation.padding for side in seen[1:])
             largest = max(largest, padded)
@@ -222,7 +266,7 @@ def _require_modest(coder: AbstractCoder, chain: Chain) -> None:
     for what, found, most in (
         ("numbers in a result", largest, MAX_RESULT),
         ("numbers in the patches of a convolution", patches, MAX_PATCHES),
-        ("multiplications", work, MAX_WORK),
+        ("multiplications", work * chain.view_count, MAX_WORK),
     ):
         coder.require(found <= most, f"one example takes {found:,} {what}; at most {most:,} are allowed.")
 
@@ -235,6 +279,9 @@ _IDS: dict[type[Operation], int] = {
     GlobalAveragePool: 5,
     Residual: 6,
     LocalConv: 7,
+    NormalisedConv: 8,
+    Dictionary: 9,
+    Views: 10,
 }
 
 
@@ -262,5 +309,11 @@ def _code_operation(coder: AbstractCoder, operation: Operation | None, *, last_o
         return AveragePool(size("kernel"))
     if kind == _IDS[GlobalAveragePool]:
         return GlobalAveragePool()
-    coder.require(kind == _IDS[Residual], f"operation {kind} is unknown.")
-    return Residual(size("out"), flag())
+    if kind == _IDS[Residual]:
+        return Residual(size("out"), flag())
+    if kind == _IDS[NormalisedConv]:
+        return NormalisedConv(size("out"), size("kernel"))
+    if kind == _IDS[Dictionary]:
+        return Dictionary(size("table"), size("pool"))
+    coder.require(kind == _IDS[Views], f"operation {kind} is unknown.")
+    return Views(size("kind"))

@@ -78,7 +78,7 @@ class Search:
     def consider(self, makers: Sequence[Callable[[], Message | None]]) -> None:
         """Makes messages, guesses their bounds on a part of the sample, and assesses the most promising ones.
 
-        A message that promises less than the best one so far is not assessed. Where f must stay near g,
+        A message that promises less than the best one so far is not assessed. Where g must stay near f,
         every message is: a guess knows nothing of the distance.
 
         Args:

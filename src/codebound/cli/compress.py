@@ -24,7 +24,10 @@ _METHODS = (
     "lottery or imp; see --list."
 )
 _CLASSES = 10
-_READ = "codebound.coding.decode_tensors(Bits(bytes of message.bin, bits), shapes of the tensors in order)"
+_READ = (
+    "one message per tensor, each filled up with zeros to whole bytes: "
+    "codebound.coding.decode_tensors(Bits(its bytes, bits), [shape])"
+)
 
 
 def _show_methods(value: bool) -> None:
@@ -59,8 +62,7 @@ def compress(
         typer.Option("--set", help="An option of the method, such as --set density=0.2; may be repeated."),
     ] = None,
     layers: Annotated[
-        list[str] | None,
-        typer.Option("--layers", help="A layer to compress; may be repeated (default: all)."),
+        str | None, typer.Option(help="Names of layers to compress, joined by commas (default: all).")
     ] = None,
     data: Annotated[
         str | None,
@@ -125,7 +127,7 @@ def compress(
                 network=network,
                 input_shape=shape,
                 sample=None if sample is None else sample.on("cpu"),
-                layers=None if layers is None else tuple(layers),
+                layers=None if layers is None else tuple(layers.split(",")),
                 seed=seed,
                 progress=progress,
             ),
@@ -166,9 +168,11 @@ def _sizes(
             return tuple(int(size) for size in input_shape.split("x")), classes or _CLASSES
         except ValueError as cause:
             raise UsageError(f"--input-shape is written as 3x32x32 or 784. Got {input_shape!r}.") from cause
-    if name not in ZOO:
+    if name in ZOO:
+        return ZOO[name].input_shape, classes or _CLASSES
+    if ":" in model:
         raise UsageError(f"the input shape of {model} is unknown. Give --input-shape, or --data.")
-    return ZOO[name].input_shape, classes or _CLASSES
+    raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
 
 
 def _wrapped(module: Any, shape: tuple[int, ...]) -> Network:
@@ -190,7 +194,7 @@ def _record(summary: CompressionSummary) -> dict[str, Any]:
         "carried": [asdict(tensor) for tensor in summary.carried],
         "dense_bytes": summary.dense_bytes,
         "coded_bits": summary.coded_bits,
-        "coded_bytes": len(summary.message.data),
+        "coded_bytes": _coded_bytes(summary),
         "sparse_format": SPARSE_FORMAT,
         "accuracy_before": summary.accuracy_before,
         "accuracy_after": summary.accuracy_after,
@@ -220,13 +224,15 @@ def _save(
 
     state = compressed.module().state_dict()
     save_weights(
-        folder / "compressed.safetensors", {name: state[name].contiguous() for name in summary.tensors}
+        folder / "compressed.safetensors", {name: state[name].contiguous() for name in summary.codes}
     )
-    write_atomically(folder / "message.bin", summary.message.data)
+    write_atomically(folder / "message.bin", b"".join(each.data for each in summary.messages.values()))
     about: dict[str, Any] = {
-        "bits": summary.coded_bits,
-        "tensors": [{"name": name, "shape": list(shape)} for name, shape in summary.tensors.items()],
         "read_with": _READ,
+        "tensors": [
+            {"name": name, "shape": list(code.shape), "bits": summary.messages[name].length}
+            for name, code in summary.codes.items()
+        ],
     }
     if isinstance(compressed, LocalNetwork):
         about["architecture"] = compressed.chain.described()
@@ -270,14 +276,20 @@ def _print(summary: CompressionSummary, record: dict[str, Any], output: Format, 
     if summary.deviation is not None and summary.deviation.reason:
         note(f"A bound is missing: {summary.deviation.reason}")
     for sentence in dict.fromkeys(layer.predicted_by for layer in summary.layers if layer.predicted_by):
-        note(f"Predicted: {sentence}.")
+        note(f"About the predicted error: {sentence}.")
     note(f"Sparse bytes are those of {record['sparse_format']}; no layer is stored that way here.")
     note(f"Written to {record['out']}: compressed.safetensors (dense), message.bin and message.json (code).")
+    if record["method"] == "conv":
+        note("compressed.safetensors has filters for every location, so it is larger than the original.")
     note("The message is what got smaller. Nothing runs faster: no speed-up is claimed.")
 
 
+def _coded_bytes(summary: CompressionSummary) -> int:
+    return sum(len(each.data) for each in summary.messages.values())
+
+
 def _ratio(summary: CompressionSummary) -> str:
-    coded = len(summary.message.data)
+    coded = _coded_bytes(summary)
     return (
         f"{summary.dense_bytes:,} bytes as they were, {coded:,} bytes ({summary.coded_bits:,} bits) in the "
         f"message: a ratio of {summary.dense_bytes / coded:.1f}"

@@ -127,7 +127,7 @@ def measure(
     )
     work = workload(network, _first(whole, network))
     sample = _drawn(whole, work.examples if examples is None else examples, seed)
-    probes = _probes(jacobian, work)
+    probes = _probes(jacobian, work, interlayer)
     plan = SummaryPlan(
         families=tuple(name.strip() for name in families.split(",")),  # type: ignore[misc]  # names are checked there
         tails_of=tails_of,  # type: ignore[arg-type]
@@ -215,11 +215,11 @@ def _noise_in_words(kind: str) -> str:
     return f"{_DRAWS} random projections to {_NUMBERS} numbers a layer" if kind == "project" else "none"
 
 
-def _probes(jacobian: str, work: Workload) -> int | None:
+def _probes(jacobian: str, work: Workload, interlayer: str) -> int | None:
     if jacobian not in ("auto", "exact", "probes"):
         raise UsageError(f"--jacobian is auto, exact or probes. Got {jacobian!r}.")
     if jacobian == "auto":
-        return work.probes
+        return work.probes(interlayer)
     return None if jacobian == "exact" else _PROBES
 
 
@@ -258,16 +258,20 @@ def _save(folder: Path, record: dict[str, Any]) -> None:
     from codebound.report import measure_page
 
     settings, sample = record["settings"], record["sample"]
+    _write(folder / "measure.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
     page = measure_page(
         record,
         title=f"Measures of {settings['model']} on {settings['data']}",
         subtitle=f"{sample['measured']:,} of {sample['n']:,} examples; made by codebound "
         f"{settings['codebound']}",
     )
-    for name, text in (("measure.json", json.dumps(record, indent=1) + "\n"), ("measure.html", page)):
-        temporary = folder / f".{name}"
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, folder / name)  # noqa: PTH105
+    _write(folder / "measure.html", page)
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)  # noqa: PTH105
 
 
 def _show(record: dict[str, Any], output: Format, *, quiet: bool) -> None:

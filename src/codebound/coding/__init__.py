@@ -1,8 +1,8 @@
 """Exact code lengths: integers to bits and back, as docs/format.md says; never imports torch.
 
 A message is written with a ``Writer`` and read with a ``Reader``; a tensor has one of twelve codes, and
-``best_tensor_code`` finds the shortest for integer levels. The length of the bits is the code length,
-nothing else is.
+``best_tensor_code`` finds the shortest for integer levels; a ``Subspace`` codes all tensors of a network at
+once. The length of the bits is the code length, nothing else is.
 """
 
 from codebound.coding.arithmetic import AbstractCoder, Reader, Writer
@@ -30,6 +30,7 @@ from codebound.coding.quantize import (
     step_size,
 )
 from codebound.coding.stream import Stream
+from codebound.coding.subspace import Subspace, hashes, scale_exponent, starts
 from codebound.coding.tensors import (
     AbstractTensorCode,
     Adaptive,
@@ -60,6 +61,7 @@ __all__ = [
     "RoundingError",
     "Static",
     "Stream",
+    "Subspace",
     "SymbolContext",
     "Ticket",
     "Writer",
@@ -74,6 +76,7 @@ __all__ = [
     "fit_codebook",
     "float32",
     "gamma",
+    "hashes",
     "join",
     "nearest_step",
     "project_onto",
@@ -82,7 +85,9 @@ __all__ = [
     "read_tensor",
     "round_to_float32",
     "rounding_error",
+    "scale_exponent",
     "signed",
+    "starts",
     "step_for_levels",
     "step_size",
     "uniform",

@@ -29,6 +29,7 @@ MAX_LANES_LOG2 = 12
 LANE_OVERHEAD_BITS = 32.0  # a lane starts with a state that is worth 24 bits and leaves half a word unused
 _WORD = (1 << WORD_BITS) - 1
 _BATCH = 1 << 20  # elements whose frequencies are looked up at a time
+_MOST_GROUPS = 1 << 17  # of one block: a decoder takes about 10 microseconds for each
 _FEW_LANES_LOG2 = 5  # with fewer than 2^5 lanes numpy is no faster than one lane in plain Python
 
 
@@ -68,10 +69,10 @@ def _step_cost(weight: float, frequency: int, sign: int) -> float:
 
 
 def choose_lanes_log2(bits: float, elements: int) -> int:
-    """As many lanes as cost 0.05 % of ``bits``; more only for a huge tensor that says next to nothing."""
-    lanes = max(0.0005 * bits / LANE_OVERHEAD_BITS, elements / 2**19, 1.0)
-    log2 = min(int(math.log2(lanes)), MAX_LANES_LOG2)
-    return log2 if log2 >= _FEW_LANES_LOG2 else 0
+    """As many lanes as cost 0.05 % of ``bits``; more where a long tensor would have too many groups."""
+    cheap = int(math.log2(max(0.0005 * bits / LANE_OVERHEAD_BITS, 1.0)))
+    needed = math.ceil(math.log2(max(elements / _MOST_GROUPS, 1.0)))
+    return min(max(cheap if cheap >= _FEW_LANES_LOG2 else 0, needed), MAX_LANES_LOG2)
 
 
 def encode_block(symbols: Integers, table: Integers, lanes_log2: int) -> Bits:

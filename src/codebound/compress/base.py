@@ -47,9 +47,19 @@ class CompressedLayer:
     base: NDArray[np.float32] | None = field(default=None, repr=False)
 
     @property
+    def tensor(self) -> str:
+        """Name of the weight in the state of the network."""
+        return weight_name(self.name)
+
+    @property
     def weight(self) -> Tensor:
         """The decoded weight, in the layer's shape."""
         return torch.from_numpy(self.code.weights(base=self.base))
+
+
+def weight_name(layer: str) -> str:
+    """Name of a layer's weight in the state of its network; a network that is one layer has no prefix."""
+    return f"{layer}.weight".lstrip(".")
 
 
 class AbstractCompressor(ABC):
@@ -101,7 +111,7 @@ class CompressedNetwork:
         """The compressed network g, on the device of the original."""
         state = {name: value.detach() for name, value in self.network.model.state_dict().items()}
         for layer in self.layers:
-            state[f"{layer.name}.weight"] = layer.weight
+            state[layer.tensor] = layer.weight
         return with_weights(self.network.model, state)
 
 

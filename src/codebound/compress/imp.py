@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.compress.base import CompressedLayer, CompressedNetwork
+from codebound.compress.base import CompressedLayer, CompressedNetwork, weight_name
 from codebound.compress.descent import descend
 from codebound.compress.naive import kept_count, largest_mask
 from codebound.compress.rounding import rounded, weight_of
@@ -94,7 +94,7 @@ def imp(
         descend(
             network.predictor,
             [layer.weight for layer in layers],
-            lambda: {f"{layer.name}.weight": layer.used() for layer in layers},
+            lambda: {weight_name(layer.name): layer.used() for layer in layers},
             sample,
             epochs=epochs,
             learning_rate=learning_rate,

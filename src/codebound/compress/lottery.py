@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from codebound.coding import Dense, Ticket, best_tensor_code, nearest_step
-from codebound.compress.base import CompressedLayer, CompressedNetwork
+from codebound.compress.base import CompressedLayer, CompressedNetwork, weight_name
 from codebound.compress.descent import descend
 from codebound.compress.naive import kept_count, largest_mask
 from codebound.compress.rounding import weight_of
@@ -100,7 +100,7 @@ def lottery(
     descend(
         network.predictor,
         [draft.scores for draft in drafts],
-        lambda: {f"{draft.name}.weight": draft.weight() for draft in drafts},
+        lambda: {weight_name(draft.name): draft.weight() for draft in drafts},
         sample,
         epochs=epochs,
         learning_rate=learning_rate,

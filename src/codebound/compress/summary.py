@@ -1,4 +1,4 @@
-"""What compression did to a network: sizes, errors, accuracy, and the message with every tensor of it."""
+"""What compression did to a network: sizes, errors, accuracy, and the messages of all its tensors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.coding import Bits, Raw, Writer, join, write_tensor
-from codebound.compress.base import CompressedNetwork
+from codebound.coding import Bits, Raw, encode_tensors
+from codebound.compress.base import CompressedNetwork, weight_name
 from codebound.compress.deviation import NetworkDeviation, deviation
 from codebound.compress.local import LocalNetwork
 from codebound.errors import UnsupportedLayerError
@@ -31,6 +31,7 @@ SPARSE_FORMAT = "CSR: float32 values, int32 column numbers and row starts"
 """What ``sparse_bytes`` counts."""
 _FLOAT, _INDEX = 4, 4  # bytes
 _CHUNK = 512
+_UNTOUCHED = "no weight matrix, coded as it is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class LayerSummary:
         kept: Share of the decoded weights that are not zero.
         dense_bytes: Size of the original weight as float32.
         sparse_bytes: Size of the decoded weight in ``SPARSE_FORMAT``.
-        coded_bits: What its code takes in the message.
+        coded_bits: Length of its message.
         spectral_error_measured: Spectral norm of the change of the layer's matrix; None where g has another
             architecture. For a convolution it is the matrix of filters, one row per output channel.
         spectral_error_predicted: What the paper's theorem predicts for it, if it does.
@@ -69,7 +70,7 @@ class CarriedTensor:
         name: The tensor.
         shape: Its shape.
         dense_bytes: Its size.
-        coded_bits: What it takes in the message.
+        coded_bits: Length of its message; 0 if it needs none.
         reason: Why it is as it was.
     """
 
@@ -87,8 +88,8 @@ class CompressionSummary:
     Attributes:
         layers: The compressed layers, in forward order.
         carried: Every other tensor.
-        message: All tensors of g in one bit string; ``codebound.coding.decode_tensors`` reads it.
-        tensors: Names and shapes of the tensors in the message, in its order.
+        codes: The codes of all tensors of g, by name.
+        messages: Their bits; ``codebound.coding.decode_tensors`` reads each of them.
         accuracy_before: Share of the sample that f classifies correctly, where a sample was given.
         accuracy_after: The same for g.
         deviation: How far g is from f on the sample, where one was given.
@@ -96,16 +97,16 @@ class CompressionSummary:
 
     layers: tuple[LayerSummary, ...]
     carried: tuple[CarriedTensor, ...]
-    message: Bits = field(repr=False)
-    tensors: Mapping[str, tuple[int, ...]] = field(repr=False)
+    codes: Mapping[str, AbstractTensorCode] = field(repr=False)
+    messages: Mapping[str, Bits] = field(repr=False)
     accuracy_before: float | None
     accuracy_after: float | None
     deviation: NetworkDeviation | None
 
     @property
     def coded_bits(self) -> int:
-        """Length of the message: all tensors, also the carried ones."""
-        return self.message.length
+        """Length of all messages together, also of the carried tensors."""
+        return sum(message.length for message in self.messages.values())
 
     @property
     def dense_bytes(self) -> int:
@@ -121,8 +122,9 @@ def summarise(
 ) -> CompressionSummary:
     """Encodes every tensor of the compressed network, measures its layers and, on a sample, the whole.
 
-    Nothing is left out of the message but what evaluation does not read: tensors that no method compressed
+    No tensor is without a message but what evaluation does not read: tensors that no method compressed
     are coded as they are, 32 bits an element and 5 bits to say so (K-B).
+    Every message ends by itself, so that one after the other they are one message.
 
     Args:
         compressed: What a compressor made.
@@ -143,17 +145,16 @@ def summarise(
     if isinstance(compressed, LocalNetwork):
         codes, names = compressed.codes, compressed.names
     else:
-        names = {f"{view.name}.weight".lstrip("."): view.name for view in compressed.network.layers}
+        names = {weight_name(view.name): view.name for view in compressed.network.layers}
         codes = _all_codes(compressed, names)
-    message, costs = _encode(codes)
-    bits = {layer: costs[tensor] for tensor, layer in names.items()}
+    messages = {name: encode_tensors([code]) for name, code in codes.items()}
+    bits = {layer: messages[tensor].length for tensor, layer in names.items()}
     layers = tuple(_layer(layer, compressed.network, bits[layer.name]) for layer in compressed.layers)
-    carried = _carried(compressed, codes, names, costs)
+    carried = _carried(compressed, messages, codes, names)
     before = after = moved = None
     if sample is not None:
         before, after = (
-            1.0 - margin_report(module, sample, chunk_size=_CHUNK, dtype=torch.float32).loss()
-            for module in (compressed.network.model, compressed.module())
+            _accuracy(module, sample) for module in (compressed.network.model, compressed.module())
         )
         moved = (
             _measured(compressed, sample, progress)
@@ -163,8 +164,8 @@ def summarise(
     return CompressionSummary(
         layers=layers,
         carried=carried,
-        message=message,
-        tensors={name: code.shape for name, code in codes.items()},
+        codes=codes,
+        messages=messages,
         accuracy_before=before,
         accuracy_after=after,
         deviation=moved,
@@ -191,20 +192,6 @@ def _all_codes(compressed: CompressedNetwork, names: Mapping[str, str]) -> dict[
     return codes
 
 
-def _encode(codes: Mapping[str, AbstractTensorCode]) -> tuple[Bits, dict[str, int]]:
-    """The message of ``encode_tensors``, and how many of its bits each tensor takes."""
-    writer, spent = Writer(), 0
-    costs: dict[str, int] = {}
-    blocks: list[Bits] = []
-    for name, code in codes.items():
-        write_tensor(writer, code)
-        own = code.blocks()
-        costs[name] = writer.shifts - spent + sum(block.length for block in own)
-        spent = writer.shifts
-        blocks += own
-    return join(writer.finish(), *blocks), costs
-
-
 def _layer(layer: CompressedLayer, network: Network, coded_bits: int) -> LayerSummary:
     weight, view = layer.weight, network.layer(layer.name)
     nonzeros = int(weight.count_nonzero())
@@ -227,16 +214,20 @@ def _layer(layer: CompressedLayer, network: Network, coded_bits: int) -> LayerSu
 
 def _carried(
     compressed: CompressedNetwork | LocalNetwork,
+    messages: Mapping[str, Bits],
     codes: Mapping[str, AbstractTensorCode],
     names: Mapping[str, str],
-    costs: Mapping[str, int],
 ) -> tuple[CarriedTensor, ...]:
     """Every tensor that is not the weight of a compressed layer; last the ones that no message needs."""
     done = {layer.name for layer in compressed.layers}
     reasons = {tensor: compressed.carried.get(layer, "") for tensor, layer in names.items()}
     carried = [
         CarriedTensor(
-            name, code.shape, _FLOAT * math.prod(code.shape), costs[name], reasons.get(name) or "as it was"
+            name,
+            code.shape,
+            _FLOAT * math.prod(code.shape),
+            messages[name].length,
+            reasons.get(name) or _UNTOUCHED,
         )
         for name, code in codes.items()
         if names.get(name) not in done
@@ -249,6 +240,11 @@ def _carried(
             if row.name not in codes
         ]
     return tuple(carried)
+
+
+def _accuracy(module: nn.Module, sample: DeviceData) -> float:
+    report = margin_report(module, sample, chunk_size=_CHUNK, dtype=torch.float32)
+    return (report.n - report.count(0.0)) / report.n
 
 
 def _measured(compressed: LocalNetwork, sample: DeviceData, progress: Progress) -> NetworkDeviation:

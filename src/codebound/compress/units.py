@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.nets.chain import Chain, Conv, Linear, Residual
+from codebound.nets.chain import Chain, Conv, Linear, LocalConv, NormalisedConv, Residual
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def without_biases(chain: Chain) -> Chain:
     """The same operations, none of them with a bias."""
     operations = tuple(
-        replace(operation, bias=False) if isinstance(operation, Linear | Conv | Residual) else operation
+        replace(operation, bias=False)
+        if isinstance(operation, Linear | Conv | LocalConv | Residual)
+        else operation
         for operation in chain.operations
     )
     return Chain(chain.input_shape, operations)
@@ -74,13 +76,13 @@ def _joints(chain: Chain) -> list[tuple[int, int]]:
     layers = [
         position
         for position, operation in enumerate(chain.operations)
-        if isinstance(operation, Linear | Conv | Residual)
+        if isinstance(operation, Linear | Conv | LocalConv | NormalisedConv | Residual)
     ]
     return [
         (first, second)
         for first, second in pairwise(layers)
         if isinstance(chain.operations[first], Linear | Conv)
-        and isinstance(chain.operations[second], Linear | Conv)
+        and isinstance(chain.operations[second], Linear | Conv | NormalisedConv)
     ]
 
 

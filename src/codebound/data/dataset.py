@@ -80,8 +80,8 @@ class Dataset:
 
     name: str
     role: str
-    x: NDArray[np.generic]
-    y: NDArray[np.int64]
+    x: NDArray[np.generic] = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
     classes: int
     scaling: Scaling = field(default_factory=Scaling)
     source: str = ""

@@ -122,20 +122,25 @@ class Workload:
     Attributes:
         multiplications: By weights, in the forward pass of one example.
         widest: Entries of the largest output of a layer.
+        outputs: Entries of the last layer's output.
     """
 
     multiplications: int
     widest: int
+    outputs: int
 
     @property
     def examples(self) -> int:
         """How many examples to measure: 1,000, and fewer from ten million multiplications on."""
         return max(10, min(1000, 10**10 // max(1, self.multiplications)))
 
-    @property
-    def probes(self) -> int | None:
-        """How many probes per Jacobian norm: none, which is exact, up to 1,024 entries; then 64."""
-        return None if self.widest <= 1024 else 64
+    def probes(self, interlayer: str) -> int | None:
+        """How many probes per Jacobian norm: None, which is exact, where the Jacobians are small; else 64.
+
+        Those to the output are small up to 64 outputs, the others up to 1,024 entries.
+        """
+        is_small = self.outputs <= 64 if interlayer == "output" else self.widest <= 1024
+        return None if is_small else 64
 
 
 def workload(model: nn.Module, example: Tensor) -> Workload:
@@ -147,13 +152,14 @@ def workload(model: nn.Module, example: Tensor) -> Workload:
 
     Example:
         >>> workload(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)), torch.zeros(1, 4))
-        Workload(multiplications=18, widest=3)
+        Workload(multiplications=18, widest=3, outputs=2)
     """
     network = wrap(model, example=example)
     seen = [(call.output.numel(), network.layer(call.name).weight) for call in activations(network, example)]
     return Workload(
         multiplications=sum(weight.numel() * (entries // len(weight)) for entries, weight in seen),
         widest=max((entries for entries, _ in seen), default=0),
+        outputs=seen[-1][0] if seen else 0,
     )
 
 
@@ -209,6 +215,7 @@ def summarise(
     whole = None
     if "stability" in plan.families:
         try:
+            builder.require_graph()
             result = stability(
                 folded,
                 data,
@@ -244,8 +251,11 @@ def _folded(model: nn.Module) -> tuple[nn.Module, list[str]]:
         return model, [f"Batch norms stay as they are: {cause}"]
     if not folding.folded:
         return folding.model, []
-    note = f"{len(folding.folded)} batch norms are folded into the layers before them; all numbers are about"
-    return folding.model, [f"{note} the layers after that."]
+    count = len(folding.folded)
+    norms = "1 batch norm is" if count == 1 else f"{count} batch norms are"
+    return folding.model, [
+        f"{norms} folded into the layer before; all numbers are about the layers after that."
+    ]
 
 
 class _Builder:
@@ -272,6 +282,13 @@ class _Builder:
 
     def miss(self, layer: str, quantity: str, reason: str) -> None:
         self.missing.append({"layer": layer, "quantity": quantity, "reason": reason})
+
+    def require_graph(self) -> None:
+        if self.network.graph is None:
+            raise ModelError(
+                f"the maps from layer to layer are unknown: torch.fx cannot trace "
+                f"{type(self.network.model).__name__} ({self.network.untraceable})."
+            )
 
     def told(self, family: str) -> Progress:
         """Progress within a family."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from codebound.measure.streaming import Distribution
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -101,11 +103,21 @@ def stability_row(result: Stability, site: Site) -> Row:
         smoothness = result.distribution("smoothness", site.name)
         row["interlayer_smoothness"] = {"rho": finite(worst.smoothness), **_spread_of(smoothness)}
     if result.has("interlayer", site.name):
+        found = result.distribution("interlayer", site.name)
+        row["interlayer_cushion"] = {**_spread_of(found), "to": _by_target(result, site.name)}
         row["minimal_interlayer_cushion"] = finite(worst.minimal_interlayer)
     return row | {
         "noise_sensitivity": finite(worst.noise_sensitivity),
         "distance_from_initial": finite(site.distance),
         "distance_cushion": finite(worst.distance_cushion),
+    }
+
+
+def _by_target(result: Stability, layer: str) -> Row:
+    """The smallest interlayer cushion to each later layer."""
+    targets = [key.target for key in result.columns if (key.quantity, key.layer) == ("interlayer", layer)]
+    return {
+        target: finite(result.distribution("interlayer", layer, target=target).minimum) for target in targets
     }
 
 
@@ -130,13 +142,23 @@ def histograms(result: Stability, layer: str) -> Row:
         for quantity, name in NAMES.items()
         if result.has(quantity, layer)
     }
-    return {name: histogram(values) for name, values in found.items() if np.isfinite(values.minimum)}
+    return {
+        name: _log_histogram(values) if name == "interlayer_smoothness" else histogram(values)
+        for name, values in found.items()
+        if np.isfinite(values.minimum)
+    }
 
 
 def histogram(sample: _Sample) -> Row:
     """Counts and edges over the finite values."""
     counts, edges = sample.histogram()
-    return {"counts": counts.tolist(), "edges": edges.tolist()}
+    return {"counts": counts.tolist(), "edges": edges.tolist(), "scale": "linear"}
+
+
+def _log_histogram(sample: Distribution) -> Row:
+    """The same with edges evenly on a logarithmic axis, for values that spread over decades."""
+    counts, edges = Distribution(np.log(sample.values)).histogram()
+    return {"counts": counts.tolist(), "edges": np.exp(edges).tolist(), "scale": "log"}
 
 
 def survival(values: NDArray[np.float64], *, of: str, fit: PowerLawFit | None = None) -> Row:

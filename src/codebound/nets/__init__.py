@@ -2,12 +2,14 @@
 
 from codebound.nets.augment import augmented_matrix
 from codebound.nets.coverage import Coverage, CoverageRow
+from codebound.nets.dictionary import DictionaryFeatures, dictionary_channels
 from codebound.nets.fold import Folding, fold_batch_norms
 from codebound.nets.kinds import Kind, kind_of
 from codebound.nets.layers import AbstractLayerView, LinearOperator, layer_view, view_of
 from codebound.nets.loading import Checkpoint, load_model, load_weights, read_checkpoint
 from codebound.nets.rebuild import with_weights
 from codebound.nets.stages import Stage, Stages, stages
+from codebound.nets.views import views_of
 from codebound.nets.walk import LayerActivation, Network, activations, wrap
 from codebound.nets.zoo import ZOO, Architecture
 
@@ -18,6 +20,7 @@ __all__ = [
     "Checkpoint",
     "Coverage",
     "CoverageRow",
+    "DictionaryFeatures",
     "Folding",
     "Kind",
     "LayerActivation",
@@ -27,6 +30,7 @@ __all__ = [
     "Stages",
     "activations",
     "augmented_matrix",
+    "dictionary_channels",
     "fold_batch_norms",
     "kind_of",
     "layer_view",
@@ -35,6 +39,7 @@ __all__ = [
     "read_checkpoint",
     "stages",
     "view_of",
+    "views_of",
     "with_weights",
     "wrap",
 ]

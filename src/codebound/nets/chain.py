@@ -7,15 +7,17 @@ import math
 import re
 from collections import OrderedDict
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from codebound.errors import ModelError, UnsupportedLayerError
+from codebound.nets.dictionary import EPSILON, DictionaryFeatures, dictionary_channels
 from codebound.nets.fold import fold_batch_norms
 from codebound.nets.stages import stages
+from codebound.nets.views import MeanOverViews, StackedViews, view_count
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import ResidualBlock, Shortcut
 
@@ -80,7 +82,48 @@ class Residual:
     bias: bool
 
 
-Operation = Linear | Conv | MaxPool | AveragePool | GlobalAveragePool | Residual | LocalConv
+@dataclass(frozen=True, slots=True)
+class NormalisedConv:
+    """Convolution with an odd window that keeps the size, normalised over the example, then a ReLU."""
+
+    bias: ClassVar[bool] = False
+    out: int
+    kernel: int
+
+    @property
+    def padding(self) -> int:
+        """Zeros on every side."""
+        return self.kernel // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """Fixed features of the input; only at the front, or right after views."""
+
+    table: int
+    pool: int
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The mean of the logits over views of the input; only at the front."""
+
+    kind: int
+
+
+Operation = (
+    Linear
+    | Conv
+    | MaxPool
+    | AveragePool
+    | GlobalAveragePool
+    | Residual
+    | LocalConv
+    | NormalisedConv
+    | Dictionary
+    | Views
+)
+_Rectified = Linear | Conv | LocalConv | NormalisedConv  # a ReLU follows, except at the end
 _NAMES: dict[type[Operation], str] = {
     Linear: "linear",
     Conv: "conv",
@@ -89,6 +132,9 @@ _NAMES: dict[type[Operation], str] = {
     GlobalAveragePool: "global average pool",
     Residual: "residual",
     LocalConv: "local conv",
+    NormalisedConv: "normalised conv",
+    Dictionary: "dictionary",
+    Views: "views",
 }
 _PATCHES = 1 << 24  # numbers in the patches that a local convolution multiplies at a time
 
@@ -103,12 +149,25 @@ class Chain:
     def __post_init__(self) -> None:
         if not self.operations or not isinstance(self.operations[-1], Linear):
             raise ModelError("a chain ends with a linear operation.")
+        places = {Views: 0, Dictionary: int(isinstance(self.operations[0], Views))}
+        for position, operation in enumerate(self.operations):
+            if position > places.get(type(operation), position):
+                raise ModelError(
+                    f"operation {position} ({operation}): views come first in a chain, and a dictionary "
+                    "comes first or right after views."
+                )
         self.input_shapes()
 
     @property
     def classes(self) -> int:
         """Number of outputs."""
         return cast("Linear", self.operations[-1]).out
+
+    @property
+    def view_count(self) -> int:
+        """Number of views of an input that the operations see."""
+        first = self.operations[0]
+        return view_count(first.kind) if isinstance(first, Views) else 1
 
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shape of the input of each operation, without the batch."""
@@ -127,7 +186,7 @@ class Chain:
         for position, (operation, shape) in enumerate(zip(self.operations, seen, strict=True)):
             if isinstance(operation, Linear):
                 layers = {"": (operation.out, math.prod(shape))}
-            elif isinstance(operation, Conv):
+            elif isinstance(operation, Conv | NormalisedConv):
                 layers = {"": (operation.out, shape[0], operation.kernel, operation.kernel)}
             elif isinstance(operation, LocalConv):
                 pixels = math.prod(made[position][1:])
@@ -157,8 +216,14 @@ class Chain:
                 if isinstance(operation, Linear) and len(shape) > 1:
                     modules[f"{position}_flatten"] = nn.Flatten()
                 modules[str(position)] = _module(operation, shape)
-                if isinstance(operation, Linear | Conv | LocalConv) and position < last:
+                if isinstance(operation, NormalisedConv):
+                    modules[f"{position}_normalise"] = nn.GroupNorm(
+                        1, operation.out, eps=EPSILON, affine=False
+                    )
+                if isinstance(operation, _Rectified) and position < last:
                     modules[f"{position}_relu"] = nn.ReLU()
+            if self.view_count > 1:
+                modules[f"{last}_mean"] = MeanOverViews(self.view_count)
             network = nn.Sequential(modules)
         network.load_state_dict(dict(tensors), strict=True, assign=True)
         return network.eval()
@@ -172,6 +237,13 @@ def _output_shape(operation: Operation, shape: tuple[int, ...], position: int) -
     channels, *sides = shape
     if isinstance(operation, GlobalAveragePool):
         return (channels, 1, 1)
+    if isinstance(operation, Views):
+        view_count(operation.kind)
+        return shape
+    if isinstance(operation, NormalisedConv):
+        if operation.kernel % 2 == 0:
+            raise ModelError(f"operation {position} ({operation}) needs an odd window.")
+        return (operation.out, *sides)
     if isinstance(operation, Residual):
         if operation.out < channels:
             raise ModelError(f"operation {position} ({operation}) cannot follow {channels} channels.")
@@ -180,6 +252,9 @@ def _output_shape(operation: Operation, shape: tuple[int, ...], position: int) -
     if isinstance(operation, Conv | LocalConv):
         sides = [(side + 2 * operation.padding - operation.kernel) // operation.stride + 1 for side in sides]
         channels = operation.out
+    elif isinstance(operation, Dictionary):
+        sides = [side // operation.pool for side in sides]
+        channels = dictionary_channels(operation.table, channels)
     else:
         sides = [side // operation.kernel for side in sides]
     if min(sides) < 1:
@@ -201,6 +276,12 @@ def _module(operation: Operation, shape: tuple[int, ...]) -> nn.Module:
         )
     if isinstance(operation, LocalConv):
         return _LocalConv2d(operation, shape)
+    if isinstance(operation, NormalisedConv):
+        return nn.Conv2d(shape[0], operation.out, operation.kernel, padding=operation.padding, bias=False)
+    if isinstance(operation, Dictionary):
+        return DictionaryFeatures(operation.table, operation.pool)
+    if isinstance(operation, Views):
+        return StackedViews(operation.kind)
     if isinstance(operation, MaxPool):
         return nn.MaxPool2d(operation.kernel)
     if isinstance(operation, AveragePool):
@@ -265,7 +346,10 @@ def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dic
     tensors: dict[str, Tensor] = {}
     open_layer, is_rectified = "", False  # a layer whose ReLU has not come yet; whether values are >= 0
     for name, module in _steps(folded):
-        if isinstance(module, nn.Dropout | nn.Identity) or _is_plain_flatten(module):
+        if isinstance(module, nn.Dropout | nn.Identity | MeanOverViews) or _is_plain_flatten(module):
+            continue
+        if isinstance(module, nn.GroupNorm) and open_layer:
+            operations[-1] = _normalised(name, module, operations[-1])
             continue
         if isinstance(module, nn.ReLU):
             if not open_layer and not is_rectified:
@@ -366,6 +450,12 @@ def _operation(name: str, module: nn.Module) -> Operation:
         return Linear(module.out_features, module.bias is not None)
     if isinstance(module, ResidualBlock):
         return Residual(module.conv1.out_channels, module.conv1.bias is not None)
+    if isinstance(module, _FoldedBlock):
+        return Residual(module.a.out_channels, module.a.bias is not None)
+    if isinstance(module, DictionaryFeatures):
+        return Dictionary(module.table, module.pool)
+    if isinstance(module, StackedViews):
+        return Views(module.kind)
     if isinstance(module, nn.AdaptiveAvgPool2d) and module.output_size in (1, (1, 1)):
         return GlobalAveragePool()
     if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
@@ -382,6 +472,18 @@ def _operation(name: str, module: nn.Module) -> Operation:
     raise UnsupportedLayerError(
         f"{name} ({module}): a chain has linear layers, square convolutions without groups or dilation, "
         "pools without overlap, and residual blocks. Give the network as package.module:factory instead."
+    )
+
+
+def _normalised(name: str, norm: nn.GroupNorm, layer: Operation) -> NormalisedConv:
+    """A convolution together with the norm behind it."""
+    if isinstance(layer, Conv) and (norm.num_groups, norm.affine, norm.eps) == (1, False, EPSILON):
+        found = NormalisedConv(layer.out, layer.kernel)
+        if layer == Conv(found.out, found.kernel, 1, found.padding, bias=False) and found.kernel % 2:
+            return found
+    raise UnsupportedLayerError(
+        f"{name} ({norm}): a chain normalises over the whole example, without weights, after a convolution "
+        "with an odd window, stride 1, no bias and a padding that keeps the size."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from dataclasses import dataclass
 from itertools import accumulate
@@ -42,7 +43,7 @@ class Panel:
 
     Attributes:
         title: Usually the layer.
-        curve: A histogram (counts, edges) or a survival function (x, share, tail).
+        curve: A histogram (counts, edges, scale) or a survival function (x, share, tail).
         mark: A value to point out.
         is_claimed: Whether a fitted tail is one that the values can carry.
     """
@@ -72,7 +73,12 @@ def histogram_figure(panels: Sequence[Panel], *, label: str) -> str:
         axes.stairs(panel.curve["counts"], panel.curve["edges"], fill=True, color=_BLUE)
         if panel.mark is not None:
             axes.axvline(panel.mark, color=_ORANGE, linewidth=1.2)
-        axes.set_xlim(low - margin, high + margin)
+        if panel.curve["scale"] == "log":
+            axes.set_xscale("log")
+            axes.set_xlim(0.9 * low, 1.1 * high)
+            _label_few(axes, decades=math.log10(high / low))
+        else:
+            axes.set_xlim(low - margin, high + margin)
         axes.set_yticks([])
 
     return _drawn(panels, draw, x_label=label, y_label="examples")
@@ -97,6 +103,14 @@ def survival_figure(panels: Sequence[Panel], *, label: str) -> str:
             axes.set_xlim(left=0.8 * min(shown))
 
     return _drawn(panels, draw, x_label=label, y_label="share above")
+
+
+def _label_few(axes: Axes, *, decades: float) -> None:
+    """Plain numbers along a logarithmic axis, at powers of ten, and at thrice them where these are few."""
+    from matplotlib.ticker import LogLocator
+
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2.5 else (1.0, 3.0), numticks=4))
+    axes.xaxis.set_major_formatter("{x:g}")
 
 
 def _most_are_below(histogram: Curve) -> float:

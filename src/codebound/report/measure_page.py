@@ -66,8 +66,8 @@ def _figures(record: Record) -> Iterator[_Figure]:
         ]
         if panels:
             caption = (
-                f"Examples by value, on one scale for all layers; {better}. The line is the value in the table; "
-                "up to one in a hundred examples may lie beyond the right end."
+                f"Examples by value, on one scale for all layers; {better}. The line is the value in the "
+                "table. Up to one in a hundred examples may lie beyond the right end."
             )
             yield _Figure(title, histogram_figure(panels, label=title.lower()), caption)
     yield from _spectra(record)
@@ -91,8 +91,8 @@ def _spectra(record: Record) -> Iterator[_Figure]:
     if not panels:
         return
     caption = (
-        "Share of values that are at least x, on logarithmic axes, where a power law is a straight "
-    caption += "line; without the smallest tenth."
+        "Share of values that are at least x, on logarithmic axes, where a power law is a straight line; "
+        "without the smallest tenth."
     )
     if any(panel.curve["tail"] for panel in panels):
         caption += " Orange: the closest power law; dashed where the values cannot carry that claim."

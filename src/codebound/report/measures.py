@@ -57,7 +57,7 @@ _STABILITY = {
     "interlayer cushion": "the same for all layers from here to the output together; larger is better. The "
     "output itself has none.",
     "contraction": "how much an activation function shortens what it is given; closer to 1 is better.",
-    "smoothness": "how nearly linear the later layers are under noise; larger is better.",
+    "smoothness": "how nearly linear the later layers are under noise; larger is better, infinite is linear.",
     "spread": "how unevenly the pixels of a layer matter to the output, 1 for all the same; smaller is "
     "better.",
     "noise sensitivity": "how much more the layer amplifies noise than its input; smaller is better.",
@@ -104,9 +104,8 @@ def flat_rows(record: Record) -> list[dict[str, object]]:
     return [_flat(layer) for layer in record["layers"]]
 
 
-def number(value: float | None) -> str:
-    """Four digits, or a dash."""
-    return NONE if value is None else f"{value:.4g}"
+def _number(value: float | None, digits: int = 4) -> str:
+    return NONE if value is None else f"{value:.{digits}g}"
 
 
 def _is_bare(layer: Record) -> bool:
@@ -157,10 +156,10 @@ def _spectra(layers: Sequence[Record]) -> Table:
             {
                 "layer": layer["name"],
                 "shape": _shape(layer),
-                "Frobenius norm": number(layer["frobenius_norm"]),
-                "spectral norm": number(norm["value"]),
+                "Frobenius norm": _number(layer["frobenius_norm"]),
+                "spectral norm": _number(norm["value"]),
                 "at most": _rounded_up(norm["upper"]),
-                "stable rank": number(layer["stable_rank"]),
+                "stable rank": _number(layer["stable_rank"]),
             }
         )
     return Table("Spectra and norms", rows, _SPECTRA)
@@ -169,7 +168,7 @@ def _spectra(layers: Sequence[Record]) -> Table:
 def _rounded_up(value: float | None) -> str:
     """Four digits, never below the value: it is printed as a bound."""
     if value is None or value <= 0.0:
-        return number(value)
+        return _number(value)
     text = f"{value:.4g}"
     if float(text) < value:
         unit = 10.0 ** (math.floor(math.log10(value)) - 3)
@@ -188,7 +187,7 @@ def _tails(layers: Sequence[Record]) -> Table:
                 "layer": name,
                 "density exponent": _claimed(alpha["density_exponent"], is_law),
                 "tail exponent": _claimed(alpha["tail_exponent"], is_law),
-                "95 % interval": NONE if low is None else f"{number(low)} to {number(high)}",
+                "95 % interval": NONE if low is None else f"{_number(low, 3)} to {_number(high, 3)}",
                 "p": NONE if alpha["p_value"] is None else f"{alpha['p_value']:.2f}",
                 "verdict": alpha["reason"],
             }
@@ -202,7 +201,7 @@ def _tails(layers: Sequence[Record]) -> Table:
 
 
 def _claimed(value: float | None, is_law: bool) -> str:
-    return number(value) if is_law or value is None else f"({number(value)})"
+    return _number(value, 3) if is_law or value is None else f"({_number(value, 3)})"
 
 
 def _stability(layers: Sequence[Record], network: Record) -> Table:
@@ -213,12 +212,15 @@ def _stability(layers: Sequence[Record], network: Record) -> Table:
         cells = {"layer": layer["name"]}
         for column, name in _COLUMNS.items():
             cells[column] = _per_example(layer[name], column)
-        cells["noise sensitivity"] = number(layer["noise_sensitivity"])
-        cells["distance cushion"] = number(layer["distance_cushion"])
+        cells["noise sensitivity"] = _number(layer["noise_sensitivity"], 3)
+        cells["distance cushion"] = _number(layer["distance_cushion"], 3)
         rows.append(cells)
     empty = [column for column in _STABILITY if all(row[column] == NONE for row in rows)]
     kept = [{column: cell for column, cell in row.items() if column not in empty} for row in rows]
     legend = {column: text for column, text in _STABILITY.items() if column not in empty}
+    sums = [layer["name"] for layer in layers if layer["kind"] == "sum"]
+    if sums:
+        legend = {"layer": f"{', '.join(sums[:2])}: where the branches of a block are added up."} | legend
     examples = f"{network['n'] - network['left_out']:,} of {network['n']:,} examples"
     if network["undefined"]:
         examples += f", {network['undefined']:,} of them left out because they switch a layer off"
@@ -237,7 +239,7 @@ def _per_example(found: Record | None, column: str) -> str:
     if found is None:
         return NONE
     worst, median = (
-        "infinite" if value is None else number(value)
+        "infinite" if value is None else _number(value, 3)
         for value in (_worst(found, column), found["quantiles"]["0.5"])
     )
     return f"{worst} ({median})"
@@ -247,10 +249,10 @@ def _margins(margins: Record) -> Table:
     rows = [
         ("examples", f"{margins['n']:,}", "that were measured"),
         ("errors", f"{margins['errors']:,}", "margin 0 or less: the label has no score above all others"),
-        ("smallest margin", number(margins["min"]), "the worst example"),
+        ("smallest margin", _number(margins["min"]), "the worst example"),
     ]
     for level, words in (("0.01", "1 %"), ("0.05", "5 %"), ("0.25", "a quarter"), ("0.5", "half")):
-        rows.append((f"{words} are at most", number(margins["quantiles"][level]), ""))
+        rows.append((f"{words} are at most", _number(margins["quantiles"][level]), ""))
     if margins["non_finite"]:
         rows.append(("not finite", f"{margins['non_finite']:,}", "examples with NaN or infinite scores"))
     legend = {

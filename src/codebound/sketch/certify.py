@@ -66,7 +66,10 @@ def objection(x: Tensor, y: Tensor, a: Bipartite, b: Bipartite, *, certificate: 
         certificate: The dual matrix.
     """
     check_shape("the matrix", x, (a.p, b.p))
+    check_shape("the sketch", y, (a.m, b.m))
     check_shape("the dual matrix", certificate.dual, (a.m, b.m))
+    if {x.dtype, y.dtype, certificate.dual.dtype} != {torch.int64}:
+        return "the matrices are not of 64-bit integers"
     cells = int(a.degrees.max()) * int(b.degrees.max())
     norm = _l1(x)
     if max(norm, _largest(y), _largest(certificate.dual) * cells) >= 1 << 62:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codebound.coding import Stream
 
 LARGEST_SIDE = 1 << 16  # of a matrix that is sketched: bounds what a file can make a reader allocate
+_WORDS_AT_ONCE = 1 << 22
 _RELATIVE_RANK = 1e-10  # eigenvalues of A A^T below this share of the largest are zeros
 
 
@@ -94,9 +95,10 @@ def column_ensemble(stream: Stream, *, m: int, p: int, degree: int = 5) -> Bipar
         )
     columns = np.empty((0, degree), dtype=np.int64)
     while len(columns) < p:
-        words = stream.words((p - len(columns)) * m).reshape(-1, m)
-        candidates = np.sort(np.argsort(words, axis=1, kind="stable")[:, :degree], axis=1)
-        columns = np.concatenate([columns, candidates])
+        candidates = min(p - len(columns), max(1, _WORDS_AT_ONCE // m))
+        words = stream.words(candidates * m).reshape(-1, m)
+        drawn = np.sort(np.argsort(words, axis=1, kind="stable")[:, :degree], axis=1)
+        columns = np.concatenate([columns, drawn])
         first = np.unique(columns, axis=0, return_index=True)[1]
         columns = columns[np.sort(first)]
     return Bipartite(m, p, columns.ravel(), np.arange(p + 1, dtype=np.int64) * degree)

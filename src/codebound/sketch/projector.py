@@ -97,7 +97,10 @@ class Restricted:
                 break
             image = self.apply(direction)
             white = self._projector.whiten(image)
-            length = square / float((image * white).sum())
+            curvature = float((image * white).sum())
+            if curvature <= _ROUNDING * square:  # a direction that the sketch does not see
+                break
+            length = square / curvature
             x = torch.add(x, direction, alpha=length)
             y = torch.sub(y, white, alpha=length)
             residual = self.transpose(y) - target

@@ -21,6 +21,7 @@ from torch import Tensor
 from codebound.errors import UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements
+from codebound.rng import torch_stream
 from codebound.sketch.certify import Certificate, find_dual, objection, round_dual
 from codebound.sketch.operators import Bipartite, check_shape
 from codebound.sketch.peel import peel
@@ -37,9 +38,10 @@ _NEXT_ATTEMPT = 1.4  # attempts are this factor of iterations apart
 _THRESHOLD = 4.0  # of the mean entry of the smallest solution in the Euclidean norm
 _RELAXATION = 1.8
 _ROUNDS = 16  # of least squares on a growing support
+_DEPENDENT = 1e-8  # relative product with a random orthogonal matrix that counts as zero
 _EXACT = 1e-10  # relative residual that counts as zero in float64
 _CONVERGED = 1e-5  # relative residual and gap of an l1 solution in float32
-_TINY = 1e-30
+_TINY, _TINY32 = 1e-300, 1e-30  # below everything that is measured, in float64 and float32
 
 
 class Status(Enum):
@@ -83,8 +85,10 @@ def recover(
     """X from its sketch: peeling first, then l1 on what peeling left open.
 
     ``RECOVERED`` means: the residual is zero; the sketch determines the values on the support, exactly
-    checked; and the support is at most half of what any sketch could be explained by, in all and in every row
-    and column. For values in general position no other matrix so sparse has this sketch.
+    checked; the support is at most half of what any sketch could be explained by, in all and in every row and
+    column; and the sketch of no single entry outside the support is a combination of those inside. Then, for
+    values with a density, this is X with probability one: were X another matrix, the sketches of its entries
+    would all have to be such combinations, or its values satisfy an equation by chance.
 
     Args:
         y: Sketch, (m1, m2), float64; on its device the iterations run.
@@ -97,11 +101,11 @@ def recover(
     peeled = peel(y.cpu().numpy(), a, b)
     found = torch.from_numpy(peeled.value).to(y.device)
     if peeled.complete:
-        accepted = _unique_on_support(_Problem(y, a, b), found, 0)
+        accepted = _only_explanation(_Problem(y, a, b), found, 0)
         if accepted is not None:
             return accepted
     problem = _Problem(y, a, b, known=found, zero=torch.from_numpy(~peeled.live).to(y.device)[None])
-    result = _solve([problem], judge=_unique_on_support, iterations=iterations, progress=progress)[0]
+    result = _solve([problem], judge=_only_explanation, iterations=iterations, progress=progress)[0]
     if result.recovered:
         return result
     return replace(result, status=Status.NOT_RECOVERED, gap=None)  # it is optimal for the rest at most
@@ -113,9 +117,10 @@ def recover_l1(
 ) -> Recovery:
     """X as the minimiser of the l1 norm among all matrices with the sketch y.
 
-    ``RECOVERED`` means what it means for ``recover``, and that the duality gap is closed: X is the only
-    minimiser. ``L1_OPTIMAL`` is a minimiser to five digits; there may be others, and it may not be the
-    matrix that was sketched.
+    ``RECOVERED`` means that the residual is zero, the sketch determines the values on the support, the
+    support is as small as for ``recover``, and the duality gap is closed: this is the only minimiser.
+    ``L1_OPTIMAL`` is a minimiser to five digits; there may be others, and it may not be the matrix that was
+    sketched.
 
     Args:
         y: Sketch, (m1, m2), float64; on its device the iterations run.
@@ -140,6 +145,7 @@ def recover_l1_batch(
     return _solve(problems, judge=_only_minimiser, iterations=iterations, progress=progress)
 
 
+@implements("G-E20", kind="algorithm")
 def recover_integers(
     y: Tensor, a: Bipartite, b: Bipartite, *, iterations: int = 2000, progress: Progress = silent
 ) -> Recovery:
@@ -213,7 +219,7 @@ _Judge = Callable[[_Problem, Tensor, int], "Recovery | None"]
 
 
 def _unique_on_support(problem: _Problem, x: Tensor, iterations: int) -> Recovery | None:
-    """Accepts what ``recover`` promises."""
+    """Accepts a sparse matrix with zero residual whose values the sketch determines."""
     residual = problem.residual(x)
     sparsity = distributed_sparsity(x)
     left, right = problem.a.gram_inverse[1], problem.b.gram_inverse[1]
@@ -223,6 +229,32 @@ def _unique_on_support(problem: _Problem, x: Tensor, iterations: int) -> Recover
     if not is_injective(np.flatnonzero(x.cpu().numpy()), problem.a, problem.b):
         return None
     return Recovery(x, Status.RECOVERED, residual, None, iterations)
+
+
+def _only_explanation(problem: _Problem, x: Tensor, iterations: int) -> Recovery | None:
+    """Accepts what ``recover`` promises."""
+    accepted = _unique_on_support(problem, x, iterations)
+    return accepted if accepted is not None and _is_closed(problem, x) else None
+
+
+def _is_closed(problem: _Problem, x: Tensor) -> bool:
+    """Whether no column of K outside the support of x depends on those inside.
+
+    A random matrix is made orthogonal to the columns inside; a column that depends on them is then orthogonal
+    to it too, another one almost never. Two draws keep the smallest of many products away from zero.
+    """
+    outside = x == 0
+    restricted = Restricted(problem.fine, (~outside).flatten().nonzero()[:, 0], problem.a, problem.b)
+    products = torch.zeros_like(x)
+    for draw in range(2):
+        stream = torch_stream(draw, "sketch/outside")
+        noise = torch.randn(problem.rest.shape, generator=stream, dtype=x.dtype).to(x.device)
+        noise = problem.fine.whiten(noise)
+        size = float(problem.fine.transpose(noise).square().mean().sqrt())
+        inside = restricted.transpose(noise)
+        noise = restricted.solve(noise, torch.zeros_like(inside), reduction=1e-12)[1]
+        products = torch.maximum(products, problem.fine.transpose(noise)[0].abs() / size)
+    return bool((products[outside] > _DEPENDENT).all())
 
 
 def _only_minimiser(problem: _Problem, x: Tensor, iterations: int) -> Recovery | None:
@@ -260,6 +292,8 @@ def _solve(
     problems: Sequence[_Problem], *, judge: _Judge, iterations: int, progress: Progress
 ) -> list[Recovery]:
     """Iterates all problems together until each has been judged or the iterations are used up."""
+    if iterations < 1:
+        raise UsageError(f"iterations are at least 1. Got {iterations}.")
     search = _DouglasRachford(problems)
     results: dict[int, Recovery] = {}
     next_attempt = [0.0] * len(problems)
@@ -274,12 +308,12 @@ def _solve(
             accepted = None
             if residual < _PROMISING and (last or search.iterations >= next_attempt[i]):
                 next_attempt[i] = _NEXT_ATTEMPT * search.iterations
-                x = _refine(problem, search.x[i : i + 1].double())
+                x = _refine(problem, search.iterate(i))
                 accepted = None if x is None else judge(problem, x[0] + problem.known, search.iterations)
             if accepted is not None:
                 results[i] = accepted
             elif last:
-                x = search.x[i].double() + problem.known
+                x = search.iterate(i)[0] + problem.known
                 results[i] = problem.judged_by_convergence(x, gap, search.iterations)
     return [results[i] for i in range(len(problems))]
 
@@ -288,7 +322,6 @@ class _DouglasRachford:
     """Over-relaxed Douglas-Rachford splitting for min |X|_1 subject to K X = Y, batched, in float32.
 
     Attributes:
-        x: The sparse iterate, (batch, p1, p2).
         residuals: Relative residual of x, for each problem.
         gaps: Relative duality gap, for each problem.
         iterations: Steps so far.
@@ -297,14 +330,16 @@ class _DouglasRachford:
     def __init__(self, problems: Sequence[_Problem]) -> None:
         pairs = [(problem.a, problem.b) for problem in problems]
         self._projector = Projector(pairs, dtype=torch.float32, device=problems[0].y.device)
-        self._y = torch.cat([problem.rest for problem in problems]).float()
+        rest = torch.cat([problem.rest for problem in problems])
+        self._scale = rest.abs().amax(dim=(1, 2), keepdim=True).clamp_min(_TINY)  # float32 has a small range
+        self._y = (rest / self._scale).float()
         self._z = self._projector.lift(self._y)
-        self._unit = _THRESHOLD * self._z.abs().mean(dim=(1, 2), keepdim=True).clamp_min(_TINY)
+        self._unit = _THRESHOLD * self._z.abs().mean(dim=(1, 2), keepdim=True).clamp_min(_TINY32)
         self._threshold = self._unit.expand_as(self._z)
         zero = [problem.zero for problem in problems if problem.zero is not None]
         if len(zero) == len(problems):
             self._threshold = torch.where(torch.cat(zero), math.inf, self._unit)
-        self.x = self._z
+        self._x = self._z
         self.residuals = self.gaps = [math.inf] * len(problems)
         self.iterations = 0
 
@@ -317,17 +352,21 @@ class _DouglasRachford:
             clipped = reflected.clamp(-self._threshold, self._threshold)
             self._z.add_(correction.sub_(clipped), alpha=_RELAXATION)
         self.iterations += steps
-        self.x = reflected - clipped
+        self._x = reflected - clipped
         self._measure(clipped / self._unit)
 
+    def iterate(self, i: int) -> Tensor:
+        """The sparse iterate of one problem, (1, p1, p2), float64."""
+        return self._x[i : i + 1].double() * self._scale[i]
+
     def _measure(self, subgradient: Tensor) -> None:
-        size = self._y.norm(dim=(1, 2)).clamp_min(_TINY)
-        residual = (self._projector.apply(self.x) - self._y).norm(dim=(1, 2)) / size
+        size = self._y.norm(dim=(1, 2)).clamp_min(_TINY32)
+        residual = (self._projector.apply(self._x) - self._y).norm(dim=(1, 2)) / size
         dual = self._projector.whiten(self._projector.apply(subgradient))
         image = self._projector.transpose(dual).abs()
         bounded = torch.where(self._threshold < math.inf, image, 0.0).amax(dim=(1, 2)).clamp_min(1.0)
-        primal = self.x.abs().sum(dim=(1, 2))
-        gap = (primal - (self._y * dual).sum(dim=(1, 2)) / bounded).abs() / primal.clamp_min(_TINY)
+        primal = self._x.abs().sum(dim=(1, 2))
+        gap = (primal - (self._y * dual).sum(dim=(1, 2)) / bounded).abs() / primal.clamp_min(_TINY32)
         self.residuals, self.gaps = residual.tolist(), gap.tolist()
 
 
@@ -378,5 +417,9 @@ def _check_sketch(y: Tensor, a: Bipartite, b: Bipartite, dtype: torch.dtype) -> 
             f"the sketch is {y.dtype}; this recovery needs {dtype}, because it is exact. "
             "Sketch the matrix in float64, or in int64 and use recover_integers."
         )
-    if not bool(torch.isfinite(y).all()):
-        raise UsageError("the sketch has numbers that are not finite.")
+    largest = float(y.double().abs().max())
+    if not (largest == 0.0 or 1e-100 < largest < 1e100):
+        raise UsageError(
+            f"the largest number of the sketch is {largest}; it is 0 or between 1e-100 and 1e100, because "
+            "squares of smaller or larger ones, or of those that are not finite, mean nothing."
+        )

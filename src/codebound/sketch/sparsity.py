@@ -72,7 +72,7 @@ def distributed_sparsity(x: Tensor) -> DistributedSparsity:
     )
 
 
-@implements("G-Thm5.1", "G-E20", kind="published-form")
+@implements("G-Thm5.1", kind="published-form")
 def published_sketch_size(j_r: int, j_c: int, *, d1: int, d2: int, constant: float = THEOREM_CONSTANT) -> int:
     """The theorem's m = constant x sqrt(max(j_c d1, j_r d2)) ln max(d1, d2), rounded up.
 

@@ -27,10 +27,10 @@ from codebound.certificate.certification import graph_sha256
 from codebound.certificate.deliver import decode, verify
 from codebound.certificate.file import Certificate, Factory
 from codebound.certificate.message import Message, Options
-from codebound.coding import Adaptive, Bits, Dense, Raw, Zero
+from codebound.coding import Adaptive, Bits, Dense, Enumerative, Raw, Subspace, Zero
 from codebound.data import Scaling, from_arrays
 from codebound.errors import CertificateError, UsageError
-from codebound.nets.chain import Chain, Linear
+from codebound.nets.chain import Chain, Dictionary, Linear, NormalisedConv, Views
 
 CHAIN = Chain((1, 2, 2), (Linear(3, True),))
 CODES = {
@@ -83,6 +83,20 @@ ODD = {
 }
 
 
+# the plane itself is the last of the features: top row against bottom row, and a constant between them
+FEATURES = np.zeros((3, 17, 2, 2), dtype=np.int32)
+FEATURES[:2, -1] = [[[1, 1], [-1, -1]], [[-1, -1], [1, 1]]]
+FIXED = Chain((1, 2, 2), (Views(1), Dictionary(3, 1), Linear(3, True)))
+FIXED_CODES = {
+    "2.weight": Enumerative(FEATURES.reshape(3, -1), -4, 1),
+    "2.bias": Dense(reference.BIAS.astype(np.int32), 1, 1),
+}
+STILL = Subspace(Zero((2,)), entries_log2=2, step=-20, zero_head=True, seed=1)
+
+
+ODD_BASE = {name: code.weights() for name, code in ODD.items()}
+
+
 def settings() -> dict[str, tuple[Setting, Message]]:
     """Every statement, and both kinds of helper, with a message for each."""
     odd = Odd().eval()
@@ -97,6 +111,15 @@ def settings() -> dict[str, tuple[Setting, Message]]:
         "C-2 with a factory": (
             replace(plain, architecture=factory, module=odd),
             Message(Options(), None, ODD),
+        ),
+        "C-2 with views and features": (plain, Message(Options(), FIXED, FIXED_CODES)),
+        "C-2 in a subspace around a base": (
+            replace(plain, base=based),
+            Message(Options(has_base=True), CHAIN, STILL),
+        ),
+        "C-2 in a subspace of a factory": (
+            replace(plain, architecture=factory, module=odd, base=("odd", ODD_BASE)),
+            Message(Options(has_base=True), None, STILL, {name: code.shape for name, code in ODD.items()}),
         ),
         "C-10": (
             replace(plain, statement=AfterSplit(3), base=based),
@@ -376,3 +399,10 @@ def test_a_message_is_judged_by_its_bits_and_not_by_what_was_meant(monkeypatch):
 
 def test_a_setting_has_a_default_statement():
     assert Setting(sample=SAMPLE, delta=0.05).statement == AboutG()
+
+
+@pytest.mark.parametrize("operation", [NormalisedConv(1, 1), Dictionary(3, 1), Views(1)])
+def test_no_certificate_is_about_an_original_with_fixed_operations(operation):
+    chain = Chain((1, 2, 2), (operation, Linear(3, False)))
+    with pytest.raises(CertificateError, match="about a network f"):
+        Original(chain, {})

@@ -22,11 +22,14 @@ from codebound.nets.chain import (
     AveragePool,
     Chain,
     Conv,
+    Dictionary,
     GlobalAveragePool,
     Linear,
     LocalConv,
     MaxPool,
+    NormalisedConv,
     Residual,
+    Views,
 )
 
 
@@ -128,7 +131,14 @@ def test_an_unchanged_network_has_the_smallest_margin():
 
 
 def test_residuals_local_convolutions_factories_and_other_shapes_are_refused():
-    for operation in (Residual(2, False), LocalConv(2, 3, 1, 1, False)):
+    others = (
+        Residual(2, False),
+        LocalConv(2, 3, 1, 1, False),
+        NormalisedConv(2, 3),
+        Dictionary(1, 1),
+        Views(1),
+    )
+    for operation in others:
         chain = Chain((2, 4, 4), (operation, Linear(2, False)))
         f = {name: np.zeros(shape, np.float32) for name, shape in chain.tensor_shapes().items()}
         data = sample_of(chain, Scaling())

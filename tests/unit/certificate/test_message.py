@@ -23,6 +23,7 @@ from codebound.coding import (
     Projected,
     Raw,
     Static,
+    Subspace,
     Ticket,
     Zero,
 )
@@ -33,11 +34,14 @@ from codebound.nets.chain import (
     AveragePool,
     Chain,
     Conv,
+    Dictionary,
     GlobalAveragePool,
     Linear,
     LocalConv,
     MaxPool,
+    NormalisedConv,
     Residual,
+    Views,
 )
 
 
@@ -52,8 +56,14 @@ def chains(draw) -> Chain:
         st.builds(AveragePool, st.integers(1, 3)),
         st.just(GlobalAveragePool()),
         st.builds(Residual, small, st.booleans()),
+        st.builds(NormalisedConv, small, st.sampled_from([1, 3, 7])),
     )
-    operations = draw(st.lists(image, max_size=3)) if len(shape) == 3 else []
+    operations = []
+    if len(shape) == 3:
+        operations += draw(st.lists(st.builds(Views, st.integers(1, 2)), max_size=1))
+        features = st.builds(Dictionary, st.sampled_from([1, 3]), st.integers(1, 2))
+        operations += draw(st.lists(features, max_size=1))
+        operations += draw(st.lists(image, max_size=3))
     operations += draw(st.lists(st.builds(Linear, small, st.booleans()), max_size=2))
     try:
         return Chain(shape, (*operations, Linear(draw(st.integers(2, 4)), draw(st.booleans()))))
@@ -150,9 +160,28 @@ def plain_codes(draw, shape, mode, *, reach=1000):
 
 
 @st.composite
+def subspaces(draw):
+    """A subspace by codebound and by the literal writer."""
+    mode, size = draw(st.sampled_from(INNER)), draw(st.integers(1, 12))
+    ours, theirs = draw(plain_codes((size,), mode, reach=0))
+    choices = draw(st.integers(0, 2)), draw(st.integers(-400, 400)), draw(st.booleans())
+    seed = draw(st.integers(0, 9) | st.integers(0, 2**41 - 2))
+    return Subspace(ours, *choices, seed), reference.Subspace(theirs, *choices, seed)
+
+
+@st.composite
 def messages(draw):
     """A message by codebound and by the literal writer."""
     chain, options = draw(chains()), draw(OPTIONS)
+    if draw(st.integers(0, 3)) == 0:
+        ours, theirs = draw(subspaces())
+        return Message(options, chain, ours), reference.Message(
+            chain.described(),
+            theirs,
+            split=options.tenths,
+            theta=options.theta_index,
+            has_base=options.has_base,
+        )
     pairs = {name: draw(tensor_codes(shape)) for name, shape in chain.tensor_shapes().items()}
     ours = Message(options, chain, {name: pair[0] for name, pair in pairs.items()})
     theirs = reference.Message(
@@ -201,11 +230,17 @@ def test_three_programs_agree_on_every_bit(pair):
     assert again.chain == ours.chain
     network = verifier_network(bits, ours)
     assert network.ledger == ledger
-    for name, weights in ours.weights().items():
-        assert again.weights()[name].tobytes() == weights.tobytes()
+    shapes, has_base = ours.chain.tensor_shapes(), ours.options.has_base
+    base = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()} if has_base else None
+    if isinstance(theirs.tensors, reference.Subspace):
+        exact = theirs.tensors.values(shapes, has_base=has_base)
+    else:
+        exact = {name: tensor.values for name, tensor in theirs.tensors.items()}
+    decoded = again.weights(base)
+    for name, weights in ours.weights(base).items():
+        assert decoded[name].tobytes() == weights.tobytes()
         assert network.tensors[name].tobytes() == weights.tobytes()
-        expected = theirs.tensors[name].values.astype(np.float32).reshape(weights.shape)
-        np.testing.assert_array_equal(weights, expected)
+        np.testing.assert_array_equal(weights, exact[name].astype(np.float32).reshape(weights.shape))
 
 
 @given(messages(), st.data())
@@ -243,6 +278,97 @@ def test_a_base_is_added_in_float64_and_rounded_once():
     assert message.weights()["0.weight"][0, 0] == np.float32(2.0**-30)
 
 
+def test_a_subspace_of_a_factory_needs_the_shapes_of_its_tensors():
+    shapes = {"a.weight": (2, 3), "a.bias": (2,), "b.weight": (2, 2), "scale": ()}
+    subspace = Subspace(Dense(np.array([1, -2, 3], np.int32), 0, 3), 1, -8, zero_head=True, seed=4)
+    bits, ledger = Message(Options(), None, subspace, shapes).encode()
+    assert [part for part, _ in ledger] == [
+        "method",
+        "options",
+        "architecture",
+        "subspace",
+        "integers",
+        "end",
+    ]
+    theirs = reference.Subspace(reference.dense(np.array([1, -2, 3])), 1, -8, zero_head=True, seed=4)
+    assert str(bits) == reference.Message(None, theirs).bits
+    found = decode(bits, input_shape=(3,), classes=2, factory=shapes)
+    for name, values in theirs.values(shapes).items():
+        np.testing.assert_array_equal(found.weights()[name], values.astype(np.float32))
+    with pytest.raises(UsageError, match="shapes"):
+        Message(Options(), None, subspace).encode()
+    with pytest.raises(FormatError, match="--model"):
+        decode(bits, input_shape=(3,), classes=2)
+
+
+def test_a_block_of_integers_is_in_the_ledger():
+    q = np.arange(-1, 2, dtype=np.int32).repeat(20)
+    static = Static(q, 0, 1, table=np.array([2**14, 2**15, 2**14]), lanes_log2=0)
+    chain = Chain((2,), (Linear(2, False),))
+    bits, ledger = Message(Options(), chain, Subspace(static, 0, 0, zero_head=False, seed=0)).encode()
+    assert [part for part, _ in ledger][-2:] == ["end", "block integers"]
+    assert dict(ledger)["block integers"] >= 40
+    assert sum(spent for _, spent in ledger) == bits.length
+    again = decode(bits, input_shape=(2,), classes=2).codes
+    assert isinstance(again, Subspace)
+    assert (again.inner.levels == q).all()
+
+
+def subspace_bits(*steps) -> str:
+    """A message of method 2 for one linear layer, from the methods of the literal coder after the head."""
+    coder = reference.Coder()
+    coder.gamma(2)
+    for _ in range(3):  # no options
+        coder.bit(0)
+    reference.write_chain(coder, [["linear", 2, False]])
+    for name, *arguments in steps:
+        getattr(coder, name)(*arguments)
+    return coder.end()
+
+
+SMALL = (("gamma", 3), ("uniform", 0, 3))
+HOSTILE = {
+    "2^20 + 1 dimensions": ((("gamma", 2**20 + 1),), "at most 1,048,576 dimensions"),
+    "a step beyond the grid": ((*SMALL, ("signed", 1001)), "a step lies between"),
+    "a seed without end": ((*SMALL, ("signed", 0), ("bit", 0), *[("bit", 0)] * 60), "gamma code"),
+    "floats": ((*SMALL, ("signed", 0), ("bit", 0), ("gamma", 1), ("gamma", 6)), "cannot have mode 6"),
+    "a step of the integers": (
+        (
+            *SMALL,
+            ("signed", 0),
+            ("bit", 0),
+            ("gamma", 1),
+            ("gamma", 3),
+            ("signed", 1),
+            ("gamma", 1),
+            *[("uniform", 1, 3)] * 3,
+        ),
+        "step 0. Got 1",
+    ),
+    "a value beyond float32": (
+        (
+            *SMALL,
+            ("signed", 1000),
+            ("bit", 1),
+            ("gamma", 1),
+            ("gamma", 3),
+            ("signed", 0),
+            ("gamma", 2**20),
+            *[("uniform", 2**21, 2**21 + 1)] * 3,
+        ),
+        "float32",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_subspaces_are_refused(name):
+    steps, because = HOSTILE[name]
+    text = subspace_bits(*steps)
+    with pytest.raises(FormatError, match=because):
+        decode(Bits(reference.pack_bits(text), len(text)), input_shape=(4,), classes=2).weights()
+
+
 def header_bits(*numbers: int, options: str = "000") -> str:
     """The beginning of a message: method, options, then gamma codes."""
     coder = reference.Coder()
@@ -255,10 +381,12 @@ def header_bits(*numbers: int, options: str = "000") -> str:
 
 
 REFUSED = {
-    "method 2": ("010", "method 2"),
+    "method 3": ("011", "method 3"),
     "architecture 3": (header_bits(3), "architecture 3"),
     "257 operations": (header_bits(1, 257), "at most 256"),
-    "operation 8": (header_bits(1, 2, 8), "operation 8"),
+    "operation 11": (header_bits(1, 2, 11), "operation 11"),
+    "features without an image": (header_bits(1, 2, 9, 1, 1, 1), "describes no network"),
+    "views without an image": (header_bits(1, 2, 10, 1, 1), "describes no network"),
     "a width of 2^16 + 1": (header_bits(1, 2, 1, 2**16 + 1), "at most 65536"),
     "a last operation that is not linear": (header_bits(1, 1, 3, 1), "last operation"),
     "a pool without an image": (header_bits(1, 2, 3, 1, 1, 1), "describes no network"),
@@ -300,6 +428,25 @@ HUGE = {
         (Conv(64, 3, 1, 1, False), Conv(512, 3, 1, 1, False), Linear(2, False)),
         "multiplications",
     ),
+    "a normalised window": (
+        (1, 8, 8),
+        (
+            NormalisedConv(
+                1,
+                1023,
+            ),
+            Linear(2, False),
+        ),
+        "in the patches",
+    ),
+    "normalised padding": ((1, 8, 8), (NormalisedConv(1, 4095), Linear(2, False)), "numbers in a result"),
+    "features": ((8, 256, 256), (Dictionary(1, 256), Linear(2, False)), "multiplications"),
+    "views": (
+        (1, 256, 256),
+        (Views(2), Dictionary(1, 256), Linear(2, False)),
+        "multiplications",
+    ),
+    "views of a large input": ((1, 2**12, 2**10 + 1), (Views(1), Linear(2, False)), "numbers in a result"),
     "pools": ((1, 900, 900), (*[MaxPool(1)] * 100, Linear(2, False)), "multiplications"),
     "elements": (
         (2**12,),
@@ -323,6 +470,15 @@ def test_a_chain_beyond_the_limits_is_neither_written_nor_read(name):
     with pytest.raises(FormatError, match=because):
         decode(bits, input_shape=chain.input_shape, classes=2)
     with pytest.raises(codebound_verify.Refused, match=r"numbers|multiplications|elements"):
+        verifier_network(bits, Message(Options(), chain, {}))
+
+
+def test_fewer_views_are_below_the_limit():
+    for views in ((), (Views(1),)):
+        chain = Chain((1, 256, 256), (*views, Dictionary(1, 256), Linear(2, False)))
+        zeros = {each: Zero(size) for each, size in chain.tensor_shapes().items()}
+        bits, _ = Message(Options(), chain, zeros).encode()
+        assert decode(bits, input_shape=(1, 256, 256), classes=2).chain == chain
         verifier_network(bits, Message(Options(), chain, {}))
 
 

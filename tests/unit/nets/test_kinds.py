@@ -7,6 +7,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
+from codebound.nets.dictionary import DictionaryFeatures
 from codebound.nets.kinds import FUNCTION_KINDS, MODULE_KINDS, Kind, kind_of, kind_of_node
 
 VECTOR, SERIES, IMAGE = (6,), (4, 9), (4, 8, 8)
@@ -39,6 +40,7 @@ CASES = [
         (nn.Dropout2d(0.3), IMAGE),
     ),
     (nn.Identity(), VECTOR),
+    (DictionaryFeatures(1, 2), IMAGE),
 ]
 every_case = pytest.mark.parametrize(
     ("module", "shape"), CASES, ids=lambda value: str(value).replace(" ", "")

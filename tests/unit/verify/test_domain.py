@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from codebound_verify.chain import described_chain
+from codebound_verify.chain import Operation, described_chain, fit
 from codebound_verify.domain import deviation
 from codebound_verify.evaluate import forward
 from codebound_verify.header import Domain, Scaling
@@ -89,9 +89,18 @@ def test_no_input_of_the_domain_is_further_apart(seed):
     assert deviation(chain, f, f, scaling=PLAIN, domain=UNIT) == 0
 
 
-@pytest.mark.parametrize("entry", [["residual", 2, True], ["local conv", 2, 3, 1, 0, True]])
-def test_what_the_recursion_does_not_cover_is_refused(entry):
-    chain = described_chain([entry, ["linear", 2, True]], (2, 4, 4), 2)
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Operation("residual", out=2, bias=True),
+        Operation("local conv", out=2, kernel=3, stride=1, bias=True),
+        Operation("normalised conv", out=2, kernel=3),
+        Operation("dictionary", table=1, pool=2),
+        Operation("views", views=1),
+    ],
+)
+def test_what_the_recursion_does_not_cover_is_refused(operation):
+    chain = fit([operation, Operation("linear", out=2, bias=True)], (2, 4, 4), 2)
     f = random_weights(chain, 0)
-    with pytest.raises(Refused, match=entry[0]):
+    with pytest.raises(Refused, match=operation.kind):
         deviation(chain, f, f, scaling=PLAIN, domain=UNIT)

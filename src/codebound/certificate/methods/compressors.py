@@ -88,7 +88,7 @@ FAMILIES: dict[str, Family] = {
         is_seed_coded=True,
     ),
     "project": Family(
-        tuple(MatrixProject(count=count, levels=levels) for count in (64, 256, 1024) for levels in (7, 15)),
+        tuple(MatrixProject(count=count, levels=15) for count in (64, 256, 1024)),
         is_seed_coded=True,
     ),
     "heavytail": Family(

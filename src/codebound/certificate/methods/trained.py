@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _STEPS = {"standard": 1500, "max": 6000}
 _BATCH = 128
-_DENSITIES = (0.3, 0.1, 0.03, 0.01)
+_TICKET_DENSITIES = (0.3, 0.1)
+_PRUNED_DENSITIES = (0.1, 0.03)
 _ROUNDS = 3
 _LEVELS = 7
 
@@ -30,9 +31,9 @@ def lottery_method(search: Search) -> None:
     """A mask for random weights at every density that can pay, trained on the sample."""
     network, epochs = _start(search, "lottery")
     sample = search.setting.counted.on(search.device)
-    for density in _DENSITIES:
+    for density in _TICKET_DENSITIES:
         shortest = sum(ticket_bits(size, kept=kept_count(size, density)) for size in _sizes(network))
-        if shortest < search.most_bits:
+        if _is_worth_training(search, shortest):
             found = lottery(
                 network, sample, density=density, epochs=epochs, batch_size=_BATCH, progress=search.progress
             )
@@ -44,11 +45,11 @@ def imp_method(search: Search) -> None:
     """Pruning in rounds that rewind to f, at every density that can pay."""
     network, epochs = _start(search, "imp")
     sample = search.setting.counted.on(search.device)
-    for density in _DENSITIES:
+    for density in _PRUNED_DENSITIES:
         shortest = sum(
             count_bits(size, nonzeros=kept_count(size, density), levels=3) for size in _sizes(network)
         )
-        if shortest < search.most_bits:
+        if _is_worth_training(search, shortest):
             found = imp(
                 network,
                 sample,
@@ -70,6 +71,11 @@ def _start(search: Search, name: str) -> tuple[Network, int]:
     if search.setting.base is not None or isinstance(search.setting.statement, OnDomain):
         raise UnsuitedError(f"{name} trains a network of its own, which is near no base and not near f.")
     return network_of(search), max(1, math.ceil(_STEPS[search.effort] * _BATCH / search.setting.counted.n))
+
+
+def _is_worth_training(search: Search, shortest: float) -> bool:
+    """Training takes time: only for a message that can become shorter than the best one so far."""
+    return search.best is None or shortest < min(search.most_bits, search.best.facts.code_bits)
 
 
 def _sizes(network: Network) -> list[int]:

@@ -1,0 +1,323 @@
+"""Training inside a coded random subspace: a few integers are all that is learned (docs/format.md, 5.4).
+
+Every tensor is a fixed random start plus signed sums of the same d integers: the message holds the integers
+and nothing else. Only the integers are known to a decoder; rates, noise, gain and batches are free.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from codebound.coding.quantize import step_size
+from codebound.coding.subspace import hashes, scale_exponent, starts
+from codebound.errors import ModelError, UsageError
+from codebound.nets.dictionary import DictionaryFeatures
+from codebound.nets.rebuild import eval_twin
+from codebound.nets.views import MeanOverViews, StackedViews
+from codebound.progress import Progress, silent
+from codebound.rng import torch_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from codebound.data.dataset import DeviceData
+    from codebound.nets.chain import Chain
+
+Shape = tuple[int, ...]
+
+_WARM_UP_STEPS = 200
+_RATE_FROM = 0.2  # share of the training after which the code length has its full weight
+_CHUNK = 2048  # examples whose fixed features are computed at a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubspacePlan:
+    """How large a subspace, how coarse its integers, how long to train.
+
+    Attributes:
+        dimension: Number of integers.
+        step: Index of the step, 2^(step/8), by which one integer moves a weight whose start has deviation 1.
+        entries_log2: Log2 of the number of integers that every weight takes: 0, 1 or 2.
+        zero_head: Whether the last layer starts at zero.
+        helper_seed: Seed of starts and hashes; the decoder needs it, so it is paid.
+        rate: Weight of the code length in the loss, in nats per example of the sample.
+        gain: Factor on the logits in the loss; free, because no decision depends on it.
+        epochs: Passes over the sample.
+        batch_size: Examples per step.
+        learning_rate: Peak rate of Adam, in units of the integers.
+        noise_share: Share of the training in which uniform noise stands for rounding; then the integers
+            are rounded and the gradient goes straight through.
+        seed: Seed of batches and noise; free.
+    """
+
+    dimension: int
+    step: int = -8
+    entries_log2: int = 2
+    zero_head: bool = True
+    helper_seed: int = 0
+    rate: float = 4.0
+    gain: float = 3.0
+    epochs: int = 100
+    batch_size: int = 500
+    learning_rate: float = 0.1
+    noise_share: float = 0.6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.dimension, self.epochs, self.batch_size) < 1:
+            raise UsageError(f"dimension, epochs and batch_size are at least 1. Got {self}.")
+        if self.entries_log2 not in (0, 1, 2):
+            raise UsageError(f"entries_log2 is 0, 1 or 2. Got {self.entries_log2}.")
+        if not (self.learning_rate > 0.0 and self.gain > 0.0 and self.rate >= 0.0):
+            raise UsageError(f"learning_rate and gain are positive, rate is not negative. Got {self}.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learner:
+    """The network to train, split where its tensors begin to matter.
+
+    Attributes:
+        shapes: Names and shapes of all tensors, in message order.
+        head: Names of the tensors of the last layer.
+        features: The fixed part: what each view of a batch looks like before the first tensor is used.
+        logits: The rest: from the features of one view and the tensors to the logits.
+    """
+
+    shapes: Mapping[str, Shape]
+    head: frozenset[str]
+    features: Callable[[Tensor], tuple[Tensor, ...]] = field(repr=False)
+    logits: Callable[[Tensor, Mapping[str, Tensor]], Tensor] = field(repr=False)
+
+    @classmethod
+    def of_chain(cls, chain: Chain) -> Learner:
+        """A chain; its views and its dictionary are the fixed part."""
+        shapes = chain.tensor_shapes()
+        built = chain.build({name: torch.zeros(shape) for name, shape in shapes.items()})
+        fixed, rest = nn.Sequential(), nn.Sequential()
+        for name, module in built.named_children():
+            if isinstance(module, StackedViews | DictionaryFeatures):
+                fixed.add_module(name, module)
+            elif not isinstance(module, MeanOverViews):  # the mean is taken outside
+                rest.add_module(name, module)
+        last = f"{len(chain.operations) - 1}."
+        return cls(
+            shapes,
+            frozenset(name for name in shapes if name.startswith(last)),
+            lambda x: fixed(x).chunk(chain.view_count),
+            lambda features, tensors: functional_call(rest, dict(tensors), (features,)),
+        )
+
+    @classmethod
+    def of_module(cls, module: nn.Module) -> Learner:
+        """Any network whose evaluation depends on nothing but its tensors and one example.
+
+        Raises:
+            ModelError: The network has batch normalisations: their statistics are no coded tensors.
+        """
+        norms = [name for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
+        if norms:
+            raise ModelError(
+                f"{', '.join(norms)}: a batch normalisation trains with the statistics of a batch, which no "
+                "decoder has. Use GroupNorm instead, or certify by another method."
+            )
+        twin = eval_twin(module)
+        shapes = {name: tuple(value.shape) for name, value in module.state_dict().items()}
+        wide = [name for name, shape in shapes.items() if len(shape) > 1]
+        return cls(
+            shapes,
+            frozenset(wide[-1:]),
+            lambda x: (x,),
+            lambda features, tensors: functional_call(twin, dict(tensors), (features,)),
+        )
+
+
+class Expansion:
+    """From d integers, or real numbers in their place, to all tensors of a network, differentiably.
+
+    Args:
+        shapes: Names and shapes of the tensors, in message order.
+        head: Names of the tensors that start at zero when the plan says so.
+        plan: Dimension, step, entries and seed.
+        base: Tensors to start from in place of the random ones.
+        device: Where the tensors live.
+    """
+
+    def __init__(
+        self,
+        shapes: Mapping[str, Shape],
+        head: frozenset[str],
+        plan: SubspacePlan,
+        *,
+        base: Mapping[str, Tensor] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self._shapes = dict(shapes)
+        self._sizes = [math.prod(shape) for shape in shapes.values()]
+        count = sum(self._sizes)
+        indices, signs = hashes(plan.helper_seed, plan.dimension, 1 << plan.entries_log2, count)
+        scales = np.repeat([2.0 ** -scale_exponent(shape) for shape in shapes.values()], self._sizes)
+        moves = signs.T * (scales * step_size(plan.step))
+        self._indices = torch.from_numpy(np.ascontiguousarray(indices.T)).long().to(device)
+        self._moves = torch.from_numpy(moves.astype(np.float32)).to(device)
+        if base is None:
+            free = [
+                len(shape) > 1 and not (plan.zero_head and name in head) for name, shape in shapes.items()
+            ]
+            first = starts(plan.helper_seed, count) * (0.25 * scales * np.repeat(free, self._sizes))
+            self._start = torch.from_numpy(first.astype(np.float32)).to(device)
+        else:
+            self._start = torch.cat([base[name].detach().flatten() for name in shapes]).float().to(device)
+
+    def tensors(self, integers: Tensor) -> dict[str, Tensor]:
+        """All tensors, by name."""
+        flat = self._start + (integers[self._indices] * self._moves).sum(0)
+        parts = torch.split(flat, self._sizes)
+        return {
+            name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }
+
+
+def train_in_subspace(
+    learner: Learner,
+    sample: DeviceData,
+    plan: SubspacePlan,
+    *,
+    base: Mapping[str, Tensor] | None = None,
+    progress: Progress = silent,
+) -> NDArray[np.int32]:
+    """The integers of a subspace in which the network classifies the sample well and is short to describe.
+
+    The loss is the cross-entropy plus the code length of the integers under a discretised Laplace law
+    whose scale is learned. On a GPU the step is recorded once and replayed.
+
+    Args:
+        learner: The network.
+        sample: Examples to train on, on the device to train on.
+        plan: The subspace and the training.
+        base: Tensors to start from in place of the random ones.
+        progress: Told the steps done.
+    """
+    training = _Training(learner, sample, plan, base)
+    total = plan.epochs * training.steps_per_epoch
+    for epoch in range(plan.epochs):
+        training.epoch(first=epoch * training.steps_per_epoch, total=total)
+        loss = float(training.loss)
+        if not math.isfinite(loss):
+            raise ModelError(f"the loss became {loss} in the subspace. Try a smaller learning rate.")
+        progress((epoch + 1) * training.steps_per_epoch, total, f"loss {loss:.3f}")
+    return training.integers()
+
+
+class _Training:
+    """State of one training: everything a step reads stays in place, so that a step can be replayed."""
+
+    def __init__(
+        self, learner: Learner, sample: DeviceData, plan: SubspacePlan, base: Mapping[str, Tensor] | None
+    ) -> None:
+        device = sample.x.device
+        self.plan, self.learner, self.labels, self.n = plan, learner, sample.y, sample.n
+        self.batch_size = min(plan.batch_size, sample.n)
+        self.steps_per_epoch = sample.n // self.batch_size
+        self.views = _features(learner, sample)
+        self.expansion = Expansion(learner.shapes, learner.head, plan, base=base, device=device)
+        self.order = torch_stream(plan.seed, "subspace batches")
+        self.noise = torch_stream(plan.seed, "subspace noise", device=device)
+        begin = 0.1 * torch.randn(plan.dimension, generator=torch_stream(plan.seed, "subspace begin"))
+        self.values = begin.to(device).requires_grad_()
+        self.spread = torch.zeros((), device=device, requires_grad=True)
+        self.learning_rate = torch.tensor(plan.learning_rate, device=device)
+        self.weight = torch.zeros((), device=device)  # of the code length
+        self.batch = torch.zeros(self.batch_size, dtype=torch.long, device=device)
+        self.loss = torch.zeros((), device=device)
+        self.on_gpu = device.type == "cuda"
+        self.optimizer = torch.optim.Adam(
+            [self.values, self.spread], lr=self.learning_rate, betas=(0.9, 0.99), capturable=self.on_gpu
+        )
+        self.recorded: dict[bool, torch.cuda.CUDAGraph] = {}
+
+    def epoch(self, *, first: int, total: int) -> None:
+        plan = self.plan
+        shuffled = torch.randperm(self.n, generator=self.order).to(self.labels.device)
+        for position in range(self.steps_per_epoch):
+            part = (first + position) / total
+            warm = min(1.0, (first + position + 1) / _WARM_UP_STEPS)
+            self.learning_rate.fill_(plan.learning_rate * warm * 0.5 * (1.0 + math.cos(math.pi * part)))
+            self.weight.fill_(plan.rate * min(1.0, part / _RATE_FROM) * math.log(2.0) / self.n)
+            self.batch.copy_(shuffled[position * self.batch_size : (position + 1) * self.batch_size])
+            self.step(is_rounded=part >= plan.noise_share)
+
+    def step(self, *, is_rounded: bool) -> None:
+        if not self.on_gpu:
+            self.compute(is_rounded)
+            return
+        if is_rounded not in self.recorded:
+            self.recorded[is_rounded] = self.record(is_rounded)
+        self.recorded[is_rounded].replay()
+
+    def record(self, is_rounded: bool) -> torch.cuda.CUDAGraph:
+        """The step as a graph; warmed up on a side stream, as recording asks for."""
+        kept = self.values.detach().clone(), self.spread.detach().clone()
+        side = torch.cuda.Stream(self.values.device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(self.values.device))
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.compute(is_rounded)
+        torch.cuda.current_stream(self.values.device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.noise)
+        with torch.cuda.graph(graph):
+            self.compute(is_rounded)
+        with torch.no_grad():
+            self.values.copy_(kept[0])
+            self.spread.copy_(kept[1])
+        return graph
+
+    def compute(self, is_rounded: bool) -> None:
+        if is_rounded:
+            used = self.values + (self.values.round() - self.values).detach()
+        else:
+            noise = torch.empty_like(self.values).uniform_(-0.5, 0.5, generator=self.noise)
+            used = self.values + noise
+        tensors = self.expansion.tensors(used)
+        inputs = torch.cat([view[self.batch] for view in self.views])
+        half = torch.autocast("cuda", dtype=torch.bfloat16) if self.on_gpu else nullcontext()
+        with half:
+            logits = self.learner.logits(inputs if self.on_gpu else inputs.float(), tensors)
+        logits = logits.float().view(len(self.views), self.batch_size, -1).mean(0)
+        fit = functional.cross_entropy(self.plan.gain * logits, self.labels[self.batch])
+        self.optimizer.zero_grad(set_to_none=False)
+        torch.autograd.backward(fit + self.weight * _code_bits(used, self.spread))
+        self.optimizer.step()
+        self.loss.copy_(fit.detach())
+
+    def integers(self) -> NDArray[np.int32]:
+        return self.values.detach().round().to(torch.int32).cpu().numpy()
+
+
+@torch.no_grad()
+def _features(learner: Learner, sample: DeviceData) -> tuple[Tensor, ...]:
+    """The fixed part of the network for every view of the whole sample, in half precision."""
+    chunks = [learner.features(x) for x, _ in sample.chunks(_CHUNK)]
+    return tuple(torch.cat([chunk[view].half() for chunk in chunks]) for view in range(len(chunks[0])))
+
+
+def _code_bits(values: Tensor, spread: Tensor) -> Tensor:
+    """Negative log2 likelihood of integers under a discretised Laplace distribution."""
+    scale = functional.softplus(spread) + 0.05
+    size = values.abs()
+    centre = 1.0 - 0.5 * (torch.exp(-(0.5 - size).clamp(min=0.0) / scale) + torch.exp(-(0.5 + size) / scale))
+    tail = math.log(0.5) - (size - 0.5).clamp(min=0.0) / scale + torch.log1p(-torch.exp(-1.0 / scale))
+    nats = torch.where(size < 0.5, torch.log(centre + 1e-9), tail)
+    return -nats.sum() / math.log(2.0)

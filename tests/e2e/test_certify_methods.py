@@ -1,0 +1,174 @@
+"""Every method of ``certify`` on small networks: the independent verifier accepts what it makes."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from codebound.certificate import METHODS, certify, decode
+from codebound.certificate.methods import trained
+from codebound.certificate.search import UnsuitedError
+from codebound.cli.main import app, main
+from codebound.data import load_dataset
+from codebound.nets import load_model
+from codebound.train import TrainConfig, fit
+
+NETWORKS = ("linear", "mlp:widths=12", "lenet5")
+TRAINED = ("prune", "lottery", "imp")
+POST_HOC = [name for name in METHODS if name not in (*TRAINED, "conv")]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_dataset("digits").select(range(600), role="train")
+
+
+@pytest.fixture(scope="module")
+def networks(digits):
+    """Trained a little: enough to be better than guessing."""
+    config = TrainConfig(epochs=12, learning_rate=0.01)
+    models = (load_model(spec, input_shape=digits.input_shape, classes=10) for spec in NETWORKS)
+    return {spec: fit(model, digits, config).model for spec, model in zip(NETWORKS, models, strict=True)}
+
+
+@pytest.mark.parametrize("spec", NETWORKS)
+@pytest.mark.parametrize("name", POST_HOC)
+def test_the_verifier_accepts_and_the_ledger_adds_up(name, spec, networks, digits):
+    found = certify(networks[spec], digits, method=name, effort="quick")
+    facts = found.certificate.facts
+    assert found.method == name
+    assert 1 <= found.tried <= 2
+    assert sum(bits for _, bits in found.certificate.ledger) == facts.code_bits
+    again = decode(found.certificate).state_dict()
+    assert all(torch.equal(again[key], value) for key, value in found.network.state_dict().items())
+    if spec == "linear" and name in ("naive", "lowrank", "vector-compress", "heavytail"):
+        assert facts.errors < digits.n / 2
+
+
+def test_local_convolutions(networks, digits):
+    found = certify(networks["lenet5"], digits, method="conv", effort="quick")
+    assert found.method == "conv"
+    assert found.network.state_dict()["0.weight"].dim() == 5  # locations in front
+    with pytest.raises(UnsuitedError, match="convolutions"):
+        certify(networks["linear"], digits, method="conv", effort="quick")
+
+
+@pytest.mark.parametrize("spec", NETWORKS)
+@pytest.mark.parametrize("name", ["lottery", "imp"])
+def test_trained_masks(name, spec, networks, digits, monkeypatch):
+    monkeypatch.setattr(trained, "_STEPS", {"standard": 40})
+    found = certify(networks[spec], digits, method=name, effort="standard")
+    assert found.method == name
+    assert 1 <= found.tried <= 2
+    with pytest.raises(UnsuitedError, match="effort is quick"):
+        certify(networks[spec], digits, method=name, effort="quick")
+
+
+def test_auto_is_never_worse_than_any_method_it_guesses_well(networks, digits):
+    bounds = {
+        name: certify(networks["linear"], digits, method=name, effort="quick").certificate.claim.bound
+        for name in ("prune", *POST_HOC)
+    }
+    found = certify(networks["linear"], digits, effort="quick")
+    assert found.certificate.claim.bound == min(bounds.values())
+    assert found.method == min(bounds, key=lambda name: bounds[name])
+    assert set(found.skipped) == {"conv", "lottery", "imp"}
+
+
+def test_statements_about_f_skip_what_moves_too_far(networks, digits):
+    model = networks["linear"]
+    for name in ("naive", "lowrank"):
+        found = certify(model, digits, method=name, effort="quick", input_range=(0.0, 16.0))
+        assert (found.certificate.claim.statement, found.certificate.claim.subject) == ("C-12a", "f")
+    with pytest.raises(UnsuitedError, match="too far"):
+        certify(model, digits, method="project", effort="quick", input_range=(0.0, 16.0))
+    found = certify(model, digits, effort="quick", input_range=(0.0, 16.0))
+    assert set(found.skipped) == set(METHODS) - {"prune", "naive", "lowrank"}
+    fresh = load_dataset("digits").select(range(600, 1200), role="unlabelled")
+    found = certify(model, digits, method="lowrank", effort="quick", unlabelled=fresh)
+    assert found.certificate.claim.statement == "C-12b"
+
+
+@pytest.mark.parametrize("name", ["mbp", "project", "lowrank"])
+def test_after_a_split_the_codes_are_of_the_difference(name, networks, digits, monkeypatch):
+    monkeypatch.setattr("codebound.certificate.certification._PRIOR_STEPS", 300)
+    found = certify(networks["linear"], digits, method=name, effort="quick", prior_tenths=5)
+    assert found.certificate.claim.statement == "C-10"
+    assert found.certificate.facts.code_bits < 64  # the difference is zero
+    assert not found.certificate.claim.vacuous
+
+
+def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
+    """A base near f: what is coded is small, and decodes to about f."""
+    from codebound.certificate.build import Setting
+    from codebound.certificate.search import Search, Subject, run
+    from codebound.nets.chain import chain_of
+
+    chain, tensors = chain_of(networks["mlp:widths=12"], digits.input_shape)
+    noise = np.random.default_rng(0)
+    base = {
+        name: (tensor.numpy() + 0.01 * noise.normal(size=tensor.shape)).astype(np.float32)
+        for name, tensor in tensors.items()
+    }
+    setting = Setting(sample=digits, delta=0.05, base=("nearby", base))
+    best = run(Search(setting, Subject(chain, tensors), "quick"), "lowrank")
+    for name, value in best.message.weights(base).items():
+        assert np.abs(value - base[name]).max() < 0.1
+        assert np.abs(value - tensors[name].numpy()).max() < 0.1
+
+
+def test_a_network_that_is_no_chain(digits, monkeypatch, tmp_path):
+    code = """
+import torch
+from torch import nn
+
+class Skip(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.flat, self.a, self.norm = nn.Flatten(), nn.Linear(64, 4), nn.BatchNorm1d(4)
+        self.b, self.c = nn.Linear(4, 10), nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = self.flat(x)
+        return self.b(torch.relu(self.norm(self.a(x)))) + self.c(x)
+"""
+    (tmp_path / "skip_net.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    try:
+        model = load_model("skip_net:Skip", input_shape=digits.input_shape, classes=10)
+        for name in ("mbp", "vector-project"):
+            found = certify(model, digits, method=name, effort="quick", factory="skip_net:Skip")
+            assert found.certificate.helper.architecture.name == "skip_net:Skip"
+    finally:
+        sys.modules.pop("skip_net", None)
+
+
+def test_the_command_names_the_method_and_what_was_skipped(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["codebound", "certify", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code or 0, *capsys.readouterr()
+
+    command = ("--model", "linear", "--data", "digits", "--effort", "quick", "--holdout", "0.8")
+    code, out, err = run(*command, "--format", "json", "--out", "a")
+    assert code == 0, err
+    record = json.loads(out)
+    assert record["method"] in METHODS
+    assert set(record["methods_skipped"]) == {"conv", "lottery", "imp"}
+    code, out, err = run(*command, "--out", "b")
+    assert f"by {record['method']}" in out
+    assert "Skipped lottery: lottery trains" in err
+    code, out, err = run(*command, "--method", "lottery", "--out", "c")
+    assert (code, out) == (1, "")
+    assert "Choose --effort standard" in err
+    code, out, _ = run("--list")
+    assert code == 0
+    assert all(name in out for name in METHODS)
+    shown = CliRunner().invoke(app, ["certify", "--help"], env={"COLUMNS": "400"}).output
+    assert all(name in shown for name in METHODS)

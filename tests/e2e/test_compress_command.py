@@ -1,0 +1,241 @@
+"""``codebound compress`` on small networks: files, numbers, and what it says when something is wrong."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
+
+from codebound.cli.main import app, main
+from codebound.coding import Bits, decode_tensors
+from codebound.compress import method_names
+
+MODELS = Path(os.environ.get("CODEBOUND_MODELS", Path(__file__).parents[3] / "shared" / "models"))
+LAYER_KEYS = {
+    "name",
+    "shape",
+    "kept",
+    "dense_bytes",
+    "sparse_bytes",
+    "coded_bits",
+    "spectral_error_measured",
+    "spectral_error_predicted",
+    "predicted_by",
+}
+QUICK = {"lottery": ("--set", "epochs=1"), "imp": ("--set", "epochs=1"), "conv": ("--set", "numbers=8")}
+FACTORIES = """
+from torch import nn
+
+def broken():
+    raise RuntimeError("no network today")
+
+def bare():
+    return nn.Sequential(nn.Linear(5, 3))
+"""
+
+
+@pytest.fixture
+def codebound(monkeypatch, capsys, tmp_path):
+    """Runs the command in this process, in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["codebound", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capsys.readouterr()
+        return end.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def decoded(folder: Path) -> dict[str, np.ndarray]:
+    """The message, read as docs/howto/compress.md says."""
+    weights = {}
+    with (folder / "message.bin").open("rb") as file:
+        for tensor in json.loads((folder / "message.json").read_text())["tensors"]:
+            bits = Bits(file.read((tensor["bits"] + 7) // 8), tensor["bits"])
+            (code,) = decode_tensors(bits, [tuple(tensor["shape"])])
+            weights[tensor["name"]] = code.weights()
+        assert file.read() == b""
+    return weights
+
+
+@pytest.mark.parametrize("method", method_names())
+def test_every_method_writes_a_message_that_decodes_to_the_weights(method, codebound, tmp_path):
+    model = "lenet5" if method == "conv" else "mlp:widths=8"
+    arguments = ("--model", model, "--method", method, "--data", "digits", "--examples", 100)
+    code, text, err = codebound(
+        "compress", *arguments, *QUICK.get(method, ()), "--out", "o", "--format", "json"
+    )
+    assert code == 0, err
+    record = json.loads(text)
+    assert record == json.loads((tmp_path / "o" / "result.json").read_text())
+    assert all(set(layer) == LAYER_KEYS for layer in record["layers"])
+    weights, again = load_file(tmp_path / "o" / "compressed.safetensors"), decoded(tmp_path / "o")
+    assert weights.keys() == again.keys()
+    assert all(weights[name].tobytes() == again[name].tobytes() for name in weights)
+    assert record["coded_bytes"] == (tmp_path / "o" / "message.bin").stat().st_size
+    assert record["coded_bits"] <= 8 * record["coded_bytes"]
+    assert 0.0 <= record["accuracy_before"] <= 1.0
+    assert 0.0 <= record["accuracy_after"] <= 1.0
+    assert record["deviation"]["largest"] >= record["deviation"]["mean"] >= 0.0
+    config = json.loads((tmp_path / "o" / "config.json").read_text())
+    assert config["method"] == method
+    assert config["options"] == record["options"]
+
+
+def test_weights_of_the_same_architecture_load_again(codebound, tmp_path):
+    arguments = ("--model", "resnet20", "--method", "naive")
+    code, _, err = codebound("compress", *arguments, "--out", "o", "-q")
+    assert (code, err) == (0, "")
+    again = ("--weights", "o/compressed.safetensors", "--set", "density=1", "--out", "again")
+    assert codebound("compress", *arguments, *again, "-q")[0] == 0
+    first, second = (load_file(tmp_path / out / "compressed.safetensors") for out in ("o", "again"))
+    assert all((first[name] != 0).sum() == (second[name] != 0).sum() for name in first)
+
+
+def test_tables_csv_and_a_plain_word_on_speed(codebound):
+    command = (
+        "compress",
+        "--model",
+        "lenet5",
+        "--input-shape",
+        "1x8x8",
+        "--method",
+        "mbp",
+        "--layers",
+        "conv1,linear3",
+    )
+    code, out, err = codebound(*command, "--out", "a")
+    assert code == 0
+    assert "conv1" in out
+    assert "not asked for" in out
+    assert "no speed-up is claimed" in err
+    assert "CSR" in err
+    assert "G-Lem4.2" in err
+    code, out, err = codebound(*command, "--out", "b", "--format", "csv", "-q")
+    assert (code, err) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["name"] for row in rows[:2]] == ["conv1", "linear3"]
+    assert {row["reason"] for row in rows[2:]} == {"not asked for", "no weight matrix, coded as it is"}
+
+
+def test_measuring_on_the_held_out_part(codebound):
+    command = (
+        "compress",
+        "--model",
+        "linear",
+        "--method",
+        "lottery",
+        "--set",
+        "epochs=1",
+        "--data",
+        "digits",
+    )
+    code, out, _ = codebound(*command, "--holdout", "0.2", "--format", "json", "--out", "a")
+    assert code == 0
+    accuracy = json.loads(out)["accuracy_after"]
+    assert accuracy * 360 == pytest.approx(round(accuracy * 360), abs=1e-9)
+
+
+def test_folders_are_numbered_and_never_overwritten(codebound, tmp_path):
+    command = ("compress", "--model", "linear", "--method", "naive", "-q")
+    assert codebound(*command)[0] == codebound(*command)[0] == 0
+    assert (tmp_path / "runs/compress-2/message.bin").is_file()
+    code, out, err = codebound(*command, "--out", "runs/compress-2")
+    assert (code, out) == (2, "")
+    assert "exists already" in err
+
+
+def test_the_list_and_the_help_name_every_method(codebound):
+    code, out, _ = codebound("compress", "--list")
+    assert code == 0
+    assert all(name in out for name in method_names())
+    assert "strength=1.0" in out
+    shown = CliRunner().invoke(app, ["compress", "--help"], env={"COLUMNS": "400"}).output
+    assert all(name in shown for name in method_names())
+
+
+def test_help_needs_no_torch():
+    check = (
+        "import sys; from typer.testing import CliRunner; from codebound.cli.main import app; "
+        "assert CliRunner().invoke(app, ['compress', '--help']).exit_code == 0; "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+BAD = {
+    "an unknown method": (("--method", "magic"), 2, "Known: mbp, naive"),
+    "an unknown option": (("--set", "strength=1"), 2, "naive takes density=0.1, levels=31"),
+    "an option of the wrong type": (("--set", "levels=few"), 2, "levels is a whole number"),
+    "an option outside its range": (("--set", "density=2"), 2, "density"),
+    "an even number of levels": (("--set", "levels=4"), 2, "odd"),
+    "no data for a lottery": (("--method", "lottery"), 2, "--data"),
+    "no data for imp": (("--method", "imp"), 2, "--data"),
+    "an unknown layer": (("--layers", "conv9"), 2, "conv9"),
+    "an unknown model": (("--model", "lenet7"), 2, "unknown model"),
+    "a factory that fails": (("--model", "some_nets:broken", "--input-shape", "5"), 1, "no network today"),
+    "a factory of unknown input": (("--model", "some_nets:bare"), 2, "--input-shape"),
+    "a shape that is none": (("--input-shape", "wide"), 2, "--input-shape"),
+    "a shape beside data": (("--data", "digits", "--input-shape", "1x8x8"), 2, "leave these out"),
+    "absent weights": (("--weights", "absent.safetensors"), 1, "absent.safetensors"),
+    "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
+    "no examples": (("--data", "digits", "--examples", "0"), 2, "--examples"),
+    "no convolution": (
+        ("--method", "conv", "--model", "some_nets:bare", "--layers", "a", "--input-shape", "5"),
+        2,
+        "a",
+    ),
+    "a negative seed": (("--seed", "-1"), 2, "seed"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_message_and_an_exit_code(name, codebound, tmp_path):
+    (tmp_path / "some_nets.py").write_text(FACTORIES)
+    arguments, code, message = BAD[name]
+    try:
+        found, out, err = codebound(
+            "compress", "--model", "linear", "--method", "naive", "--out", "o", *arguments
+        )
+    finally:
+        sys.modules.pop("some_nets", None)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("resnet20", "mbp"),
+        *(
+            pytest.param(name, method, marks=pytest.mark.slow)
+            for name in ("resnet20", "resnet56")
+            for method in ("naive", "project", "vector-compress", "vector-project", "lowrank", "heavytail")
+        ),
+    ],
+)
+def test_pretrained_resnets(name, method, codebound, tmp_path):
+    weights = MODELS / f"{name}_cifar10.safetensors"
+    if not weights.is_file():
+        pytest.skip(f"{weights.name} is not in {MODELS}; set CODEBOUND_MODELS to the folder that has it")
+    arguments = ("--model", name, "--weights", weights, "--method", method, "--out", "o", "--format", "json")
+    code, text, err = codebound("compress", *arguments)
+    assert code == 0, err
+    record = json.loads(text)
+    assert len(record["layers"]) == int(name.removeprefix("resnet"))
+    assert 8 * record["dense_bytes"] > 3 * record["coded_bits"]
+    again = decoded(tmp_path / "o")
+    for tensor, value in load_file(tmp_path / "o" / "compressed.safetensors").items():
+        assert value.tobytes() == again[tensor].tobytes()

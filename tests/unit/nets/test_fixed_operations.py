@@ -1,0 +1,319 @@
+"""The fixed operations of a chain beside plain loops: dictionary, views, normalised convolutions."""
+
+import hashlib
+import json
+import math
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from codebound.certificate.evaluate import count_errors
+from codebound.compress import narrowed, without_biases, without_dead_units
+from codebound.compress.prune import PrunePlan, prune
+from codebound.data import from_arrays
+from codebound.errors import ModelError, UnsupportedLayerError
+from codebound.nets import DictionaryFeatures, dictionary_channels, views_of, wrap
+from codebound.nets.chain import (
+    AveragePool,
+    Chain,
+    Conv,
+    Dictionary,
+    Linear,
+    LocalConv,
+    MaxPool,
+    NormalisedConv,
+    Residual,
+    Views,
+    chain_of,
+)
+
+ROOT = Path(__file__).parents[3]
+FILE = files("codebound.nets") / "dictionaries.json"
+BOOK = json.loads(FILE.read_text())
+
+
+def test_the_tables_are_the_literal_ones_of_the_page():
+    stated = re.findall(r"`([0-9a-f]{64})`", (ROOT / "docs/format.md").read_text())
+    assert stated == [hashlib.sha256(FILE.read_bytes()).hexdigest()]
+    assert (files("codebound_verify") / "dictionaries.json").read_bytes() == FILE.read_bytes()
+
+
+def correlate(plane: np.ndarray, taps: np.ndarray) -> np.ndarray:
+    """Zero-padded cross-correlation by its definition."""
+    size = len(taps)
+    padded = np.pad(plane, size // 2)
+    return np.array(
+        [
+            [(padded[r : r + size, c : c + size] * taps).sum() for c in range(plane.shape[1])]
+            for r in range(plane.shape[0])
+        ]
+    )
+
+
+def pooled(plane: np.ndarray, pool: int) -> np.ndarray:
+    height, width = (side // pool for side in plane.shape)
+    return np.array(
+        [
+            [plane[r * pool : (r + 1) * pool, c * pool : (c + 1) * pool].mean() for c in range(width)]
+            for r in range(height)
+        ]
+    )
+
+
+def normalised(values: np.ndarray) -> np.ndarray:
+    centred = values - values.mean()
+    return centred / math.sqrt((centred**2).mean() + 1e-5)
+
+
+def features(image: np.ndarray, table: int, pool: int) -> np.ndarray:
+    """Section 5.5 for one image."""
+    if len(image) == 3:
+        r, g, b = image
+        planes = [(r + g + b) / 3, r - g, (r + g) / 2 - b]
+    else:
+        planes = list(image)
+    channels = []
+    for plane in planes:
+        for entry in BOOK[str(table)]:
+            for parts in entry["filters"]:
+                real, imaginary = (np.reshape(part, (entry["size"],) * 2) / 4096 for part in parts)
+                size = np.sqrt(correlate(plane, real) ** 2 + correlate(plane, imaginary) ** 2)
+                channels.append(2 * pooled(size, pool))
+    channels += [pooled(plane, pool) for plane in planes]
+    return normalised(np.array(channels))
+
+
+def moved(image: np.ndarray, down: int, right: int) -> np.ndarray:
+    result = np.zeros_like(image)
+    for r in range(image.shape[1]):
+        for c in range(image.shape[2]):
+            if 0 <= r - down < image.shape[1] and 0 <= c - right < image.shape[2]:
+                result[:, r, c] = image[:, r - down, c - right]
+    return result
+
+
+def all_views(image: np.ndarray, kind: int) -> list[np.ndarray]:
+    if kind == 1:
+        return [image, image[:, :, ::-1]]
+    return [image, *(moved(image, *way) for way in ((1, 0), (-1, 0), (0, 1), (0, -1)))]
+
+
+def logits(chain: Chain, tensors: dict[str, np.ndarray], image: np.ndarray) -> np.ndarray:
+    """Section 5.1 for one image, for the operations that occur here."""
+    value, last = image, len(chain.operations) - 1
+    for position, operation in enumerate(chain.operations):
+        weight = tensors.get(f"{position}.weight")
+        if isinstance(operation, Views):
+            rest = Chain(chain.input_shape, chain.operations[1:])
+            inner = {f"{int(n[0]) - 1}{n[1:]}": w for n, w in tensors.items()}
+            return np.mean([logits(rest, inner, view) for view in all_views(image, operation.kind)], axis=0)
+        if isinstance(operation, Dictionary):
+            value = features(value, operation.table, operation.pool)
+        elif isinstance(operation, NormalisedConv):
+            maps = [
+                sum(correlate(plane, taps) for plane, taps in zip(value, unit, strict=True))
+                for unit in weight
+            ]
+            value = np.maximum(normalised(np.array(maps)), 0)
+        elif isinstance(operation, AveragePool):
+            value = np.array([pooled(plane, operation.kernel) for plane in value])
+        else:
+            value = weight @ value.ravel() + tensors.get(f"{position}.bias", 0.0)
+            value = value if position == last else np.maximum(value, 0)
+    return value
+
+
+def random_tensors(chain: Chain, seed: int = 0) -> dict[str, torch.Tensor]:
+    stream = torch.Generator().manual_seed(seed)
+    return {
+        name: torch.randn(shape, generator=stream, dtype=torch.float64)
+        for name, shape in chain.tensor_shapes().items()
+    }
+
+
+@pytest.mark.parametrize("table", [1, 3])
+@pytest.mark.parametrize(("shape", "pool"), [((1, 9, 7), 2), ((3, 6, 8), 3), ((2, 5, 5), 1), ((1, 1, 1), 1)])
+def test_features_against_loops(table, shape, pool):
+    x = np.random.default_rng(1).normal(size=(2, *shape))
+    found = DictionaryFeatures(table, pool)(torch.from_numpy(x))
+    assert found.shape[1] == dictionary_channels(table, shape[0])
+    expected = np.array([features(image, table, pool) for image in x])
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9, atol=1e-11)
+    narrow = DictionaryFeatures(table, pool)(torch.from_numpy(x).float())
+    assert narrow.dtype == torch.float32
+    np.testing.assert_allclose(narrow.numpy(), expected, atol=2e-4)
+
+
+def test_an_example_does_not_depend_on_the_others_of_its_batch():
+    x = torch.randn(7, 3, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    chain = Chain((3, 12, 12), (Views(1), Dictionary(1, 3), NormalisedConv(4, 3), Linear(3, True)))
+    network = chain.build(random_tensors(chain))
+    whole = network(x)
+    for size in (1, 2, 3):
+        torch.testing.assert_close(
+            torch.cat([network(part) for part in x.split(size)]), whole, rtol=1e-9, atol=0
+        )
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        torch.testing.assert_close(network(x), whole, rtol=1e-9, atol=0)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 3), (3, 4, 5)])
+def test_views_against_loops(kind, shape):
+    x = np.random.default_rng(2).normal(size=(3, *shape))
+    found = views_of(torch.from_numpy(x), kind)
+    expected = zip(*(all_views(image, kind) for image in x), strict=True)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert (ours.numpy() == np.array(theirs)).all()
+
+
+CHAINS = {
+    "all": ((3, 8, 8), (Views(2), Dictionary(3, 2), NormalisedConv(3, 3), AveragePool(2), Linear(4, True))),
+    "mirror": ((1, 5, 6), (Views(1), NormalisedConv(2, 5), NormalisedConv(3, 1), Linear(2, False))),
+    "views alone": ((2, 3, 3), (Views(2), Linear(3, True), Linear(2, True))),
+    "features alone": ((1, 6, 6), (Dictionary(1, 3), Linear(2, False))),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_against_loops(name):
+    chain = Chain(*CHAINS[name])
+    tensors = random_tensors(chain)
+    x = np.random.default_rng(3).normal(size=(2, *chain.input_shape))
+    network = chain.build(tensors)
+    assert list(network.state_dict()) == list(chain.tensor_shapes())
+    plain = {part: tensor.numpy() for part, tensor in tensors.items()}
+    expected = [logits(chain, plain, image) for image in x]
+    np.testing.assert_allclose(network(torch.from_numpy(x)).detach(), expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_built_network_is_recognised_again(name):
+    chain = Chain(*CHAINS[name])
+    network = chain.build({part: tensor.float() for part, tensor in random_tensors(chain).items()})
+    again, tensors = chain_of(network, chain.input_shape)
+    assert again == chain
+    assert all(torch.equal(tensors[part], value) for part, value in network.state_dict().items())
+    wrapped = wrap(network, strict=True)
+    assert [f"{view.name}.weight" for view in wrapped.layers] == [
+        part for part in tensors if part.endswith("weight")
+    ]
+
+
+def test_a_built_residual_chain_is_recognised_again():
+    chain = Chain((1, 4, 4), (Residual(1, True), Residual(3, False), Linear(2, False)))
+    assert chain_of(chain.build(random_tensors(chain)), (1, 4, 4))[0] == chain
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (nn.Conv2d(1, 2, 3, padding=1, bias=False), nn.GroupNorm(2, 2, affine=False)),
+        (nn.Conv2d(1, 2, 3, padding=1, bias=False), nn.GroupNorm(1, 2)),
+        (nn.Conv2d(1, 2, 3, padding=1, bias=False), nn.GroupNorm(1, 2, eps=1e-3, affine=False)),
+        (nn.Conv2d(1, 2, 3, padding=1), nn.GroupNorm(1, 2, affine=False)),
+        (nn.Conv2d(1, 2, 3, bias=False), nn.GroupNorm(1, 2, affine=False)),
+        (nn.Conv2d(1, 2, 2, padding=1, bias=False), nn.GroupNorm(1, 2, affine=False)),
+        (nn.GroupNorm(1, 1, affine=False),),
+    ],
+)
+def test_other_norms_are_no_chain(layers):
+    model = nn.Sequential(*layers, nn.ReLU(), nn.Flatten(), nn.LazyLinear(2))
+    model(torch.zeros(1, 1, 4, 4))
+    with pytest.raises(UnsupportedLayerError, match="GroupNorm"):
+        chain_of(model, (1, 4, 4))
+
+
+MISPLACED = {
+    "views in the middle": (NormalisedConv(1, 1), Views(1)),
+    "views twice": (Views(1), Views(1)),
+    "features in the middle": (NormalisedConv(1, 1), Dictionary(1, 1)),
+    "features twice": (Dictionary(1, 1), Dictionary(1, 1)),
+    "features after views and more": (Views(1), MaxPool(1), Dictionary(1, 1)),
+    "unknown features": (Dictionary(2, 1),),
+    "unknown views": (Views(3),),
+    "an even window": (NormalisedConv(2, 4),),
+    "a window larger than the image": (Dictionary(1, 5),),
+}
+
+
+@pytest.mark.parametrize("name", MISPLACED)
+def test_what_does_not_fit_is_refused(name):
+    with pytest.raises(ModelError):
+        Chain((1, 4, 4), (*MISPLACED[name], Linear(2, False)))
+
+
+@pytest.mark.parametrize("operation", [Views(1), Dictionary(1, 1), NormalisedConv(1, 1)])
+def test_images_are_needed(operation):
+    with pytest.raises(ModelError, match="image"):
+        Chain((4,), (operation, Linear(2, False)))
+
+
+def test_described():
+    chain = Chain(*CHAINS["all"])
+    assert chain.described() == [
+        ["views", 2],
+        ["dictionary", 3, 2],
+        ["normalised conv", 3, 3],
+        ["average pool", 2],
+        ["linear", 4, True],
+    ]
+
+
+@given(st.integers(0, 2**31), st.sampled_from([0.1, 0.4]))
+@settings(max_examples=40)
+def test_dead_units_around_a_normalised_convolution(seed, density):
+    """Small integers in float64. A unit before it may go; one of its own may not: the mean would change."""
+    chain = Chain(
+        (1, 4, 4),
+        (Views(1), Conv(4, 3, 1, 1, False), NormalisedConv(3, 3), Conv(3, 1, 1, 0, False), Linear(2, False)),
+    )
+    stream = torch.Generator().manual_seed(seed)
+    tensors = {
+        name: torch.randint(-2, 3, shape, generator=stream).double()
+        * (torch.rand(shape, generator=stream) < density)
+        for name, shape in chain.tensor_shapes().items()
+    }
+    x = torch.randint(-3, 4, (5, 1, 4, 4), generator=stream).double()
+    small, alive = without_dead_units(chain, tensors)
+    assert small.operations[2] == NormalisedConv(3, 3)
+    torch.testing.assert_close(small.build(alive)(x), chain.build(tensors)(x), rtol=1e-12, atol=1e-12)
+    narrow, kept = narrowed(chain, tensors, 2)
+    assert [operation.out for operation in narrow.operations[1:]] == [2, 3, 2, 2]
+    assert {name: tuple(tensor.shape) for name, tensor in kept.items()} == narrow.tensor_shapes()
+
+
+def test_a_local_convolution_is_not_skipped_over():
+    chain = Chain((1, 4, 4), (Conv(3, 1, 1, 0, True), LocalConv(2, 1, 1, 0, True), Linear(2, True)))
+    assert narrowed(chain, random_tensors(chain), 1)[0] == chain
+    assert not any(name.endswith("bias") for name in without_biases(chain).tensor_shapes())
+
+
+def test_pruning_and_counting_work_on_a_built_network():
+    stream = np.random.default_rng(0)
+    y = stream.integers(0, 2, 64)
+    x = (stream.random((64, 1, 8, 8)) * 60 + 195 * (np.arange(8) // 4 == y[:, None])[:, None, None]).astype(
+        np.uint8
+    )
+    sample = from_arrays(x, y, name="halves").on("cpu")
+    chain = Chain((1, 8, 8), (Views(2), Dictionary(1, 2), NormalisedConv(4, 3), Linear(2, False)))
+    weights = {name: tensor.float() / 8 for name, tensor in random_tensors(chain).items()}
+    plan = PrunePlan(keep=100, epochs=30, batch_size=16, learning_rate=0.03)
+    found = prune(chain.build(weights), list(weights), sample, plan)
+    decoded = chain.build(
+        {name: each.integers.float() * 2 ** (each.step / 8) for name, each in found.items()}
+    )
+    count = count_errors(decoded, sample)
+    assert count.errors <= 6
+    assert count.float32_deviation < 1e-3

@@ -1,0 +1,237 @@
+"""Dictionaries, normalised convolutions and views against loops over pixels."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import codebound_verify
+from codebound_verify import dictionary, evaluate
+from codebound_verify.chain import Operation, described_chain, fit
+from codebound_verify.evaluate import forward
+from codebound_verify.refusal import Refused
+
+FILE = Path(codebound_verify.__file__).parent / "dictionaries.json"
+LAST = Operation("linear", out=4)
+
+
+def correlated(plane: np.ndarray, taps: np.ndarray) -> np.ndarray:
+    """The zero-padded cross-correlation of one plane, pixel by pixel."""
+    reach = len(taps) // 2
+    padded = np.pad(plane, reach)
+    result = np.empty_like(plane)
+    for i, j in np.ndindex(plane.shape):
+        result[i, j] = (padded[i : i + len(taps), j : j + len(taps)] * taps).sum()
+    return result
+
+
+def averaged(plane: np.ndarray, pool: int) -> np.ndarray:
+    height, width = (side // pool for side in plane.shape)
+    return plane[: height * pool, : width * pool].reshape(height, pool, width, pool).mean(axis=(1, 3))
+
+
+def normalised(values: np.ndarray) -> np.ndarray:
+    centred = values - values.mean()
+    return centred / np.sqrt((centred**2).mean() + 1e-5)
+
+
+def features(image: np.ndarray, number: int, pool: int) -> np.ndarray:
+    """Section 5.5, from the file itself."""
+    planes = list(image)
+    if len(planes) == 3:
+        r, g, b = planes
+        planes = [(r + g + b) / 3, r - g, (r + g) / 2 - b]
+    channels = []
+    for plane in planes:
+        for table in json.loads(FILE.read_bytes())[str(number)]:
+            for parts in table["filters"]:
+                real, imaginary = (
+                    correlated(plane, np.array(part).reshape(table["size"], table["size"]) / 4096)
+                    for part in parts
+                )
+                channels.append(2 * averaged(np.sqrt(real**2 + imaginary**2), pool))
+    return normalised(np.stack([*channels, *(averaged(plane, pool) for plane in planes)]))
+
+
+def computed(operations, x, weights=()) -> np.ndarray:
+    """The logits of a chain; ``weights`` are those of its last operations."""
+    chain = fit(operations, x.shape[1:], operations[-1].out)
+    given_weights = [{} for _ in range(len(operations) - len(weights))]
+    given_weights += [{"weight": torch.from_numpy(weight)} for weight in weights]
+    return forward(chain, given_weights, torch.from_numpy(x)).numpy()
+
+
+def identity_of(count: int) -> tuple[Operation, np.ndarray]:
+    """A last operation that passes everything on."""
+    return Operation("linear", out=count), np.eye(count)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize(("shape", "pool"), [((1, 9, 7), 2), ((2, 4, 5), 1), ((3, 6, 8), 3), ((5, 3, 3), 3)])
+def test_features(number, shape, pool):
+    x = np.random.default_rng(0).normal(size=(3, *shape))
+    wanted = np.stack([features(image, number, pool).ravel() for image in x])
+    last, eye = identity_of(wanted.shape[1])
+    found = computed([Operation("dictionary", table=number, pool=pool), last], x, [eye])
+    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+
+
+def test_shapes_of_features():
+    chain = fit([Operation("dictionary", table=3, pool=2), LAST], (3, 32, 32), 4)
+    assert chain.inputs[1] == (51, 16, 16)
+    assert chain.layout() == (("1.weight", (4, 51 * 16 * 16)),)
+
+
+@given(st.integers(1, 4), st.sampled_from([1, 3, 5, 9]), st.integers(1, 6), st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_normalised_convolutions(out, kernel, height, width):
+    random = np.random.default_rng(out + kernel)
+    x, weight = random.normal(size=(2, 2, height, width)), random.normal(size=(out, 2, kernel, kernel))
+    wanted = []
+    for image in x:
+        sums = [sum(map(correlated, image, taps)) for taps in weight]
+        wanted.append(np.maximum(normalised(np.stack(sums)), 0).ravel())
+    last, eye = identity_of(out * height * width)
+    found = computed([Operation("normalised conv", out=out, kernel=kernel), last], x, [weight, eye])
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_a_constant_image_is_not_divided_by_zero():
+    x = np.zeros((1, 1, 3, 3))
+    last, eye = identity_of(9)
+    assert not computed(
+        [Operation("normalised conv", out=1, kernel=1), last], x, [np.ones((1, 1, 1, 1)), eye]
+    ).any()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 4), (1, 1, 5)])
+@pytest.mark.parametrize("kind", [1, 2])
+def test_views(kind, shape):
+    """A ReLU between two linear maps, so that the mean is not that of the inputs."""
+    random = np.random.default_rng(1)
+    x = random.normal(size=(3, *shape))
+    first, second = random.normal(size=(7, x[0].size)), random.normal(size=(4, 7))
+    moved = np.zeros((4, *x.shape))
+    moved[0, :, :, 1:] = x[:, :, :-1]  # down
+    moved[1, :, :, :-1] = x[:, :, 1:]  # up
+    moved[2, :, :, :, 1:] = x[:, :, :, :-1]  # right
+    moved[3, :, :, :, :-1] = x[:, :, :, 1:]  # left
+    views = [x, x[..., ::-1]] if kind == 1 else [x, *moved]
+    wanted = np.mean([np.maximum(view.reshape(3, -1) @ first.T, 0) @ second.T for view in views], axis=0)
+    operations = [Operation("views", views=kind), Operation("linear", out=7), LAST]
+    np.testing.assert_allclose(computed(operations, x, [first, second]), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_views_of_features():
+    x = np.random.default_rng(2).normal(size=(2, 3, 5, 6))
+    last, eye = identity_of(51 * 2 * 3)
+    operations = [Operation("views", views=1), Operation("dictionary", table=3, pool=2), last]
+    wanted = [(features(image, 3, 2) + features(image[..., ::-1], 3, 2)).ravel() / 2 for image in x]
+    np.testing.assert_allclose(computed(operations, x, [eye]), wanted, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("cached", [1, 1000])
+def test_convolutions_are_computed_in_parts(cached, monkeypatch):
+    monkeypatch.setattr(evaluate, "CACHED", cached)
+    test_features(3, (3, 6, 8), 3)
+    test_normalised_convolutions.hypothesis.inner_test(4, 3, 6, 6)
+
+
+def test_what_is_not_finite_stays_so():
+    """Such an example is an error: lengths must not hide that a square overflows."""
+    for value in (np.nan, np.inf, 1e200):
+        x = np.zeros((2, 1, 4, 4))
+        x[0, 0, 1, 1] = value
+        last, eye = identity_of(17 * 4)
+        found = computed([Operation("dictionary", table=1, pool=2), last], x, [eye])
+        assert not np.isfinite(found[0]).all()
+        assert np.isfinite(found[1]).all()
+
+
+class TestFile:
+    def test_the_hash_is_the_one_on_the_page(self):
+        page = Path(__file__).parents[3] / "docs/format.md"
+        assert hashlib.sha256(FILE.read_bytes()).hexdigest() == dictionary.SHA256
+        assert dictionary.SHA256 in page.read_text()
+
+    def test_filters_are_odd_and_in_their_unit(self):
+        for number in (1, 3):
+            for table in dictionary.tables(number):
+                assert table.size % 2 == 1
+                assert np.array_equal(table.filters * 4096, np.round(table.filters * 4096))
+
+    def test_another_file_is_refused(self, tmp_path, monkeypatch):
+        changed = tmp_path / "dictionaries.json"
+        changed.write_bytes(FILE.read_bytes().replace(b"1174", b"1175", 1))
+        monkeypatch.setattr(dictionary, "FILE", changed)
+        dictionary._read.cache_clear()
+        with pytest.raises(Refused, match="damaged"):
+            dictionary.tables(1)
+        monkeypatch.undo()
+        assert dictionary.tables(1)
+
+
+def views(kind=1):
+    return Operation("views", views=kind)
+
+
+def features_of(table=1, pool=1):
+    return Operation("dictionary", table=table, pool=pool)
+
+
+def normalised_conv(out=2, kernel=3):
+    return Operation("normalised conv", out=out, kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    ("operations", "shape", "reason"),
+    [
+        ([features_of(), views()], (1, 4, 4), r"operation 1 \(views\) must be the first"),
+        ([views(), views()], (1, 4, 4), "must be the first"),
+        ([normalised_conv(), views()], (1, 4, 4), "must be the first"),
+        ([views(3)], (1, 4, 4), "has kind 3; kinds are 1, 2"),
+        ([views()], (4,), "needs an image"),
+        ([views()], (1, 2**12, 2**11), "more than 4194304 numbers"),
+        ([normalised_conv(), features_of()], (1, 4, 4), r"operation 1 \(dictionary\) must be the first"),
+        ([features_of(), features_of()], (1, 4, 4), "right after views"),
+        ([views(), normalised_conv(), features_of()], (1, 4, 4), "right after views"),
+        ([features_of(2)], (1, 4, 4), "has number 2, and there is no such"),
+        ([features_of(2**16)], (1, 4, 4), "there is no such"),
+        ([features_of()], (4,), "needs an image"),
+        ([features_of(pool=5)], (1, 4, 9), "window of 5"),
+        ([features_of()], (1, 500, 500), "more than 4194304 numbers"),
+        ([features_of(pool=9)], (1, 500, 500), "multiplications"),
+        ([views(2), features_of(pool=9)], (1, 250, 250), "multiplications"),
+        ([normalised_conv(kernel=2)], (1, 4, 4), "kernel of 2; it must be odd"),
+        ([normalised_conv(kernel=2**16)], (1, 4, 4), "must be odd"),
+        ([normalised_conv(kernel=2**12 - 1)], (1, 4, 4), "more than 4194304 numbers"),
+        ([normalised_conv(kernel=201)], (1, 90, 90), "in patches"),
+        ([Operation("linear", out=4), normalised_conv()], (1, 4, 4), "needs an image"),
+    ],
+)
+def test_operations_that_do_not_fit_are_refused(operations, shape, reason):
+    with pytest.raises(Refused, match=reason):
+        fit([*operations, LAST], shape, 4)
+
+
+def test_the_multiplications_of_all_views_count():
+    """Table 1: 8 complex filters of 81 taps, 8 of 225; then 17 channels and 4 classes."""
+
+    def work(side):
+        return 5 * (2 * 8 * (81 + 225) * side**2 + 4 * 17 * (side // 9) ** 2)
+
+    assert work(208) <= 2**30 < work(210)
+    fit([views(2), features_of(pool=9), LAST], (1, 208, 208), 4)
+    with pytest.raises(Refused, match="multiplications"):
+        fit([views(2), features_of(pool=9), LAST], (1, 210, 210), 4)
+
+
+@pytest.mark.parametrize("entry", [["normalised conv", 2, 3], ["dictionary", 1, 1], ["views", 1]])
+def test_the_original_network_has_none_of_them(entry):
+    with pytest.raises(Refused, match="is no operation"):
+        described_chain([entry, ["linear", 4, True]], (1, 4, 4), 4)
