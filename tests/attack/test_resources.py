@@ -183,7 +183,7 @@ def mixture(coder: writer.Coder) -> None:
     """2^24 sums of 2^11 terms each, with weights that are sums themselves."""
     coder.gamma(12)
     coder.gamma(2**11)
-    coder.gamma(2**10)
+    coder.gamma(2**8)
     coder.gamma(1)
     writer.dense(np.ones(2**11, int)).write(coder, "")
 
