@@ -73,9 +73,17 @@ class Chain:
         )
 
     def widest(self) -> int:
-        """The most numbers that one example takes up in any operation, patches of convolutions included."""
+        """The most numbers that one example takes up in any operation, patches of convolutions included.
+
+        A dictionary has the patches of one plane at a time.
+        """
         return max(
-            max(math.prod(seen), operation.out, _patches(operation, seen))
+            max(
+                math.prod(seen),
+                operation.out,
+                _patches(operation, seen),
+                *(table.size**2 * math.prod(seen[1:]) for table in tables(operation.table)),
+            )
             for operation, seen in zip(self.operations, self.inputs, strict=True)
         )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -33,31 +35,54 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 class Evaluator:
-    """A network with its scaling: batches of stored inputs in, float64 logits out."""
+    """A network with its scaling: batches of stored inputs in, float64 logits out.
+
+    Args:
+        forward: The network.
+        header: Its scaling and its classes.
+        widest: The most numbers that one example takes up.
+        workers: How many batches may be computed at the same time, by one core each.
+        progress: Called with the examples done and their total.
+    """
 
     def __init__(
-        self, forward: Forward, *, header: Header, widest: int, progress: Progress | None = None
+        self,
+        forward: Forward,
+        *,
+        header: Header,
+        widest: int,
+        workers: int = 1,
+        progress: Progress | None = None,
     ) -> None:
         self._forward = forward
         self._scaling = header.scaling
         self._classes = header.classes
-        self._batch = max(1, min(BATCH, NUMBERS // widest))
+        self._workers = max(1, min(workers, NUMBERS // widest))
+        self._batch = max(1, min(BATCH, NUMBERS // widest // self._workers))
         self._progress = progress or (lambda done, total: None)
 
     def logits(self, x: Inputs) -> Iterator[tuple[slice, Tensor]]:
         """The logits of consecutive batches of x."""
-        for start in range(0, len(x), self._batch):
-            part = slice(start, start + self._batch)
-            with torch.inference_mode():
-                scaled = self._scaled(x[part])
-                logits = self._forward(scaled)
-            if logits.shape != (len(scaled), self._classes):
-                raise Refused(
-                    f"Network: it maps {tuple(scaled.shape)} to {tuple(logits.shape)}; "
-                    f"({len(scaled)}, {self._classes}) is needed."
-                )
+        parts = [slice(start, start + self._batch) for start in range(0, len(x), self._batch)]
+        batches = (x[part] for part in parts)
+        if self._workers > 1:
+            found = _side_by_side(self._evaluated, batches, self._workers)
+        else:
+            found = map(self._evaluated, batches)
+        for part, logits in zip(parts, found, strict=True):
             yield part, logits
             self._progress(min(part.stop, len(x)), len(x))
+
+    def _evaluated(self, x: Inputs) -> Tensor:
+        with torch.inference_mode():
+            scaled = self._scaled(x)
+            logits = self._forward(scaled)
+        if logits.shape != (len(scaled), self._classes):
+            raise Refused(
+                f"Network: it maps {tuple(scaled.shape)} to {tuple(logits.shape)}; "
+                f"({len(scaled)}, {self._classes}) is needed."
+            )
+        return logits
 
     def _scaled(self, x: Inputs) -> Tensor:
         """(x / divisor - mean) / std in float64 (section 6)."""
@@ -66,6 +91,29 @@ class Evaluator:
         std = np.array(self._scaling.std).reshape(-1, *ones)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite will be counted as an error
             return torch.from_numpy((x.astype(np.float64) / self._scaling.divisor - mean) / std)
+
+
+def _side_by_side(
+    function: Callable[[Inputs], Tensor], batches: Iterable[Inputs], workers: int
+) -> Iterator[Tensor]:
+    """What ``function`` makes of each batch, in order.
+
+    Cores that share every small operation wait for each other; on a busy machine that takes many times longer
+    than one core alone. So each batch has one core, until the last one is done.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            waiting: deque[Future[Tensor]] = deque()
+            for batch in batches:
+                waiting.append(pool.submit(function, batch))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+    finally:
+        torch.set_num_threads(before)
 
 
 def chain_evaluator(
@@ -77,7 +125,11 @@ def chain_evaluator(
         position, own = name.split(".", 1)
         weights[int(position)][own] = torch.from_numpy(values)
     return Evaluator(
-        lambda x: forward(chain, weights, x), header=header, widest=chain.widest(), progress=progress
+        lambda x: forward(chain, weights, x),
+        header=header,
+        widest=chain.widest(),
+        workers=torch.get_num_threads(),
+        progress=progress,
     )
 
 
