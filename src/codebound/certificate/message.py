@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from codebound.coding import (
     Reader,
+    Sketched,
     Subspace,
     Writer,
     bit,
@@ -39,6 +40,7 @@ from codebound.nets.chain import (
 )
 from codebound.nets.dictionary import filter_tables
 from codebound.refs import implements
+from codebound.sketch import solved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -203,6 +205,8 @@ def decode(
         codes = dict(zip(shapes, complete, strict=True))
     if end != bits.length:
         raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
+    if not isinstance(codes, Subspace):
+        codes = {name: solved(code) if isinstance(code, Sketched) else code for name, code in codes.items()}
     return Message(options, chain, codes, factory)
 
 
@@ -237,8 +241,16 @@ def _require_few(coder: AbstractCoder, shapes: Iterable[tuple[int, ...]]) -> Non
     )
 
 
-def _require_modest(coder: AbstractCoder, chain: Chain) -> None:
-    """A tiny file must not ask for huge work: the limits of docs/format.md, section 5.1."""
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one example takes: numbers in the largest result, in the patches of a convolution, products."""
+
+    largest: int
+    patches: int
+    products: int
+
+
+def _work_of(chain: Chain) -> _Work:
     shapes = (*chain.input_shapes(), (chain.classes,))
     largest, patches, work = 0, 0, 0
     for operation, seen, made in zip(chain.operations, shapes[:-1], shapes[1:], strict=True):
@@ -263,10 +275,21 @@ def _require_modest(coder: AbstractCoder, chain: Chain) -> None:
             continue
         size = taps * math.prod(made[1:])
         patches, work = max(patches, size), work + times * operation.out * size
+    return _Work(largest, patches, work * chain.view_count)
+
+
+def multiplications(chain: Chain) -> int:
+    """Multiplications that one example takes, as docs/format.md counts them in section 5.1."""
+    return _work_of(chain).products
+
+
+def _require_modest(coder: AbstractCoder, chain: Chain) -> None:
+    """A tiny file must not ask for huge work: the limits of docs/format.md, section 5.1."""
+    work = _work_of(chain)
     for what, found, most in (
-        ("numbers in a result", largest, MAX_RESULT),
-        ("numbers in the patches of a convolution", patches, MAX_PATCHES),
-        ("multiplications", work * chain.view_count, MAX_WORK),
+        ("numbers in a result", work.largest, MAX_RESULT),
+        ("numbers in the patches of a convolution", work.patches, MAX_PATCHES),
+        ("multiplications", work.products, MAX_WORK),
     ):
         coder.require(found <= most, f"one example takes {found:,} {what}; at most {most:,} are allowed.")
 

@@ -52,6 +52,7 @@ class Search:
         tried: Messages that were assessed.
         skipped: Methods that do not suit this network or statement, with the reason.
         is_interrupted: Whether the search was interrupted.
+        is_asked: Whether the running method was asked for by name, so that its time is no surprise.
     """
 
     setting: Setting
@@ -65,6 +66,7 @@ class Search:
     tried: int = field(default=0, init=False)
     skipped: dict[str, str] = field(default_factory=dict, init=False)
     is_interrupted: bool = field(default=False, init=False)
+    is_asked: bool = field(default=False, init=False)
     _running: str = field(default="", init=False)
 
     def propose(self, message: Message) -> float:
@@ -168,13 +170,14 @@ def run(search: Search, name: str) -> Assessed:
         UnsuitedError: The one method that was asked for does not suit.
         CertificateError: No message could be made.
     """
+    search.is_asked = name != "auto"
     try:
         for each in METHODS if name == "auto" else (name,):
             search._running = each
             try:
                 METHODS[each].propose(search)
             except UnsuitedError as reason:
-                if name != "auto":
+                if search.is_asked:
                     raise
                 search.skipped[each] = str(reason)
     except KeyboardInterrupt:

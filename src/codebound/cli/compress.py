@@ -115,8 +115,8 @@ def compress(
         measured = fresh or sample
     elif test is not None:
         measured = load_dataset(test, role="test", folder=data_folder)
-    shape, outputs = _sizes(model, measured, input_shape, classes)
-    network = _wrapped(load_model(model, input_shape=shape, classes=outputs, weights=weights), shape)
+    shape, outputs = model_sizes(model, measured, input_shape, classes)
+    network = wrapped(load_model(model, input_shape=shape, classes=outputs, weights=weights), shape)
     if measured is not None and examples is not None:
         measured = measured.select(range(min(examples, measured.n)), role=measured.role)
     with new_folder(out, "compress") as folder, progress_bar(method, quiet=quiet) as progress:
@@ -152,7 +152,7 @@ def compress(
     _print(summary, record, output, quiet=quiet)
 
 
-def _sizes(
+def model_sizes(
     model: str, measured: Dataset | None, input_shape: str | None, classes: int | None
 ) -> tuple[tuple[int, ...], int]:
     """Input shape and classes: those of the data, or as given, or those of the zoo."""
@@ -175,7 +175,8 @@ def _sizes(
     raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
 
 
-def _wrapped(module: Any, shape: tuple[int, ...]) -> Network:
+def wrapped(module: Any, shape: tuple[int, ...]) -> Network:
+    """The layers of a module; refuses one with parts that cannot be seen."""
     import torch
 
     from codebound.nets import wrap

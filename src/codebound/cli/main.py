@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from codebound import __version__
-from codebound.cli import bound, certify, compress, data, decode, demo, doctor, measure, train, verify
+from codebound.cli import bound, certify, compress, data, decode, demo, doctor, measure, sketch, train, verify
 from codebound.errors import CodeboundError
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ app.add_typer(data.app, name="data")
 app.command("train")(train.train)
 app.command("measure")(measure.measure)
 app.command("compress")(compress.compress)
+app.command("sketch")(sketch.sketch)
 app.command("certify")(certify.certify)
 app.command(
     "verify",

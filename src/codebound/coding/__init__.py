@@ -1,6 +1,6 @@
 """Exact code lengths: integers to bits and back, as docs/format.md says; never imports torch.
 
-A message is written with a ``Writer`` and read with a ``Reader``; a tensor has one of twelve codes, and
+A message is written with a ``Writer`` and read with a ``Reader``; a tensor has one of thirteen codes, and
 ``best_tensor_code`` finds the shortest for integer levels; a ``Subspace`` codes all tensors of a network at
 once. The length of the bits is the code length, nothing else is.
 """
@@ -29,6 +29,7 @@ from codebound.coding.quantize import (
     step_for_levels,
     step_size,
 )
+from codebound.coding.sketched import Sketched
 from codebound.coding.stream import Stream
 from codebound.coding.subspace import Subspace, hashes, scale_exponent, starts
 from codebound.coding.tensors import (
@@ -59,6 +60,7 @@ __all__ = [
     "Raw",
     "Reader",
     "RoundingError",
+    "Sketched",
     "Static",
     "Stream",
     "Subspace",

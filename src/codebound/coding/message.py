@@ -8,6 +8,7 @@ from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bits import Bits, join
 from codebound.coding.helpers import Filled, LowRank, Mixed, Projected, Ticket
 from codebound.coding.numbers import gamma
+from codebound.coding.sketched import Sketched
 from codebound.coding.tensors import (
     AbstractTensorCode,
     Adaptive,
@@ -41,6 +42,7 @@ MODES: dict[int, type[AbstractTensorCode]] = {
         Filled,
         Ticket,
         Mixed,
+        Sketched,
     )
 }
 

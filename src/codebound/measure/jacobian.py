@@ -87,17 +87,21 @@ class SegmentDerivative(AbstractDerivative):
         pullback: Callable[[Tensor], tuple[Tensor]] = torch.func.vjp(self._function, self.like)[1]
         return pullback
 
+    @cached_property
+    def _pushforward(self) -> Callable[[Tensor], tuple[Tensor]]:
+        # a pullback is linear and its transpose is J: no forward mode, which PyTorch builds on deprecated parts
+        zero = self.like.new_zeros(self.examples, *self.out_shape)
+        push: Callable[[Tensor], tuple[Tensor]] = torch.func.vjp(lambda c: self._pullback(c)[0], zero)[1]
+        return push
+
     def pull(self, cotangents: Tensor) -> Tensor:
         """Reverse mode, all cotangents at once."""
         pulled: Tensor = torch.func.vmap(lambda cotangent: self._pullback(cotangent)[0])(cotangents)
         return pulled
 
     def push(self, tangents: Tensor) -> Tensor:
-        """Forward mode, all tangents at once."""
-        pushed: Tensor = torch.func.vmap(
-            lambda tangent: torch.func.jvp(self._function, (self.like,), (tangent,))[1]
-        )(tangents)
-        return pushed
+        """Reverse mode twice, one tangent of all examples at a time: pooling has no second derivative in vmap."""
+        return torch.stack([self._pushforward(tangent)[0] for tangent in tangents])
 
 
 class LayerDerivative(AbstractDerivative):

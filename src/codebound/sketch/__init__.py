@@ -1,6 +1,7 @@
 """Sparse matrix sketching: a sparse matrix squeezed to a small one, and its exact recovery."""
 
 from codebound.sketch.certify import Certificate, objection
+from codebound.sketch.codec import Attempt, PlainBits, plain_bits, sketched, smallest_sketch, solved
 from codebound.sketch.operators import Bipartite, adjoint, column_ensemble, row_ensemble, sketch
 from codebound.sketch.peel import Peeled, peel
 from codebound.sketch.recover import (
@@ -21,10 +22,12 @@ from codebound.sketch.sparsity import (
 from codebound.sketch.support import is_injective
 
 __all__ = [
+    "Attempt",
     "Bipartite",
     "Certificate",
     "DistributedSparsity",
     "Peeled",
+    "PlainBits",
     "Recovery",
     "Status",
     "adjoint",
@@ -34,6 +37,7 @@ __all__ = [
     "is_injective",
     "objection",
     "peel",
+    "plain_bits",
     "published_sketch_size",
     "recover",
     "recover_integers",
@@ -42,4 +46,7 @@ __all__ = [
     "row_ensemble",
     "sketch",
     "sketch_size",
+    "sketched",
+    "smallest_sketch",
+    "solved",
 ]

@@ -143,6 +143,42 @@ class Learner:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """The fixed part of a network for every view of a sample: the same for all integers, so computed once.
+
+    Attributes:
+        views: Features of all examples, one tensor per view, in half precision.
+        labels: Labels.
+    """
+
+    views: tuple[Tensor, ...]
+    labels: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, learner: Learner, sample: DeviceData, progress: Progress = silent) -> Features:
+        """The features of a sample, on its device."""
+        views: list[list[Tensor]] = []
+        for done, (x, _) in enumerate(sample.chunks(_CHUNK)):
+            progress(done * _CHUNK, sample.n, "features")
+            found = learner.features(x)
+            views = views or [[] for _ in found]
+            for parts, part in zip(views, found, strict=True):
+                parts.append(part.half())
+        return cls(tuple(map(torch.cat, views)), sample.y)
+
+    @torch.no_grad()
+    def errors(self, learner: Learner, tensors: Mapping[str, Tensor]) -> int:
+        """Errors of the network with these tensors, in single precision: for choosing, not for certifying."""
+        wrong = 0
+        for start in range(0, len(self.labels), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            logits = torch.stack([learner.logits(view[part].float(), tensors) for view in self.views])
+            wrong += int((logits.mean(0).argmax(1) != self.labels[part]).sum())
+        return wrong
+
+
 class Expansion:
     """From d integers, or real numbers in their place, to all tensors of a network, differentiably.
 
@@ -191,7 +227,7 @@ class Expansion:
 
 def train_in_subspace(
     learner: Learner,
-    sample: DeviceData,
+    features: Features,
     plan: SubspacePlan,
     *,
     base: Mapping[str, Tensor] | None = None,
@@ -204,12 +240,12 @@ def train_in_subspace(
 
     Args:
         learner: The network.
-        sample: Examples to train on, on the device to train on.
+        features: Its fixed part for the examples to train on, on the device to train on.
         plan: The subspace and the training.
         base: Tensors to start from in place of the random ones.
         progress: Told the steps done.
     """
-    training = _Training(learner, sample, plan, base)
+    training = _Training(learner, features, plan, base)
     total = plan.epochs * training.steps_per_epoch
     for epoch in range(plan.epochs):
         training.epoch(first=epoch * training.steps_per_epoch, total=total)
@@ -224,13 +260,12 @@ class _Training:
     """State of one training: everything a step reads stays in place, so that a step can be replayed."""
 
     def __init__(
-        self, learner: Learner, sample: DeviceData, plan: SubspacePlan, base: Mapping[str, Tensor] | None
+        self, learner: Learner, features: Features, plan: SubspacePlan, base: Mapping[str, Tensor] | None
     ) -> None:
-        device = sample.x.device
-        self.plan, self.learner, self.labels, self.n = plan, learner, sample.y, sample.n
-        self.batch_size = min(plan.batch_size, sample.n)
-        self.steps_per_epoch = sample.n // self.batch_size
-        self.views = _features(learner, sample)
+        self.plan, self.learner, self.views, self.labels = plan, learner, features.views, features.labels
+        self.n, device = len(self.labels), self.labels.device
+        self.batch_size = min(plan.batch_size, self.n)
+        self.steps_per_epoch = self.n // self.batch_size
         self.expansion = Expansion(learner.shapes, learner.head, plan, base=base, device=device)
         self.order = torch_stream(plan.seed, "subspace batches")
         self.noise = torch_stream(plan.seed, "subspace noise", device=device)
@@ -304,13 +339,6 @@ class _Training:
 
     def integers(self) -> NDArray[np.int32]:
         return self.values.detach().round().to(torch.int32).cpu().numpy()
-
-
-@torch.no_grad()
-def _features(learner: Learner, sample: DeviceData) -> tuple[Tensor, ...]:
-    """The fixed part of the network for every view of the whole sample, in half precision."""
-    chunks = [learner.features(x) for x, _ in sample.chunks(_CHUNK)]
-    return tuple(torch.cat([chunk[view].half() for chunk in chunks]) for view in range(len(chunks[0])))
 
 
 def _code_bits(values: Tensor, spread: Tensor) -> Tensor:

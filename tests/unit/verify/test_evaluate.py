@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from codebound_verify.chain import described_chain
-from codebound_verify.evaluate import chain_evaluator, count_disagreements, count_errors, forward
+from codebound_verify.evaluate import Evaluator, chain_evaluator, count_disagreements, count_errors, forward
 from codebound_verify.header import parse_header
 from codebound_verify.refusal import Refused
 
@@ -230,6 +230,40 @@ def test_counting_agrees_with_numpy_on_any_batch_size(monkeypatch):
     assert errors(logits, y) == expected > 100
     monkeypatch.setattr("codebound_verify.evaluate.BATCH", 7)
     assert errors(logits, y) == expected
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
+    monkeypatch.setattr("codebound_verify.evaluate.BATCH", 3)
+    x, threads, seen = np.arange(60.0).reshape(20, 3), torch.get_num_threads(), []
+    network = Evaluator(
+        lambda batch: batch,
+        header=header_of(x),
+        widest=3,
+        workers=workers,
+        progress=lambda *at: seen.append(at),
+    )
+    assert torch.cat([logits for _, logits in network.logits(x)]).tolist() == x.tolist()
+    assert seen == [(done, 20) for done in (3, 6, 9, 12, 15, 18, 20)]
+    assert torch.get_num_threads() == threads
+
+
+def test_a_refusal_of_one_worker_is_that_of_all(monkeypatch):
+    monkeypatch.setattr("codebound_verify.evaluate.BATCH", 3)
+    x, threads = np.ones((20, 3)), torch.get_num_threads()
+    network = Evaluator(lambda batch: batch[:, :2], header=header_of(x), widest=3, workers=2)
+    with pytest.raises(Refused, match="it maps"):
+        count_errors(network, x, np.zeros(20, np.int64))
+    assert torch.get_num_threads() == threads
+
+
+def test_a_wide_network_has_few_workers_and_small_batches(monkeypatch):
+    """What is held at the same time stays the same."""
+    monkeypatch.setattr("codebound_verify.evaluate.NUMBERS", 60)
+    x = np.ones((20, 3))
+    for widest, sizes in ((5, {3}), (30, {1}), (100, {1})):
+        network = Evaluator(lambda batch: batch, header=header_of(x), widest=widest, workers=4)
+        assert {part.stop - part.start for part, _ in network.logits(x)} == sizes
 
 
 def test_scaling_is_per_channel():

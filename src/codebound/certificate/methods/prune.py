@@ -17,6 +17,8 @@ from codebound.nets.chain import Residual
 from codebound.nets.rebuild import with_weights
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codebound.coding import AbstractTensorCode
     from codebound.data.dataset import DeviceData
     from codebound.progress import Progress
@@ -53,7 +55,7 @@ def _quantised(search: Search, density: float, levels: int) -> Message:
 
 
 @dataclass(frozen=True, slots=True)
-class _Budget:
+class PruneBudget:
     """How much training an effort spends: runs, steps of each, and the pairs of rate and levels to try."""
 
     steps: int
@@ -61,11 +63,11 @@ class _Budget:
     styles: tuple[tuple[float, int], ...]
 
 
-_SHORT = _Budget(steps=3000, runs=7, styles=((3e-3, 2), (1e-2, 2), (1e-2, 3)))
-_LONG = _Budget(
+SHORT = PruneBudget(steps=3000, runs=7, styles=((3e-3, 2), (1e-2, 2), (1e-2, 3)))
+_LONG = PruneBudget(
     steps=10_000, runs=20, styles=((3e-3, 1), (3e-3, 2), (3e-3, 3), (1e-2, 2), (1e-2, 3), (2e-2, 3))
 )
-_BUDGETS = {"standard": (_SHORT,), "max": (_SHORT, _LONG)}
+_BUDGETS = {"standard": (SHORT,), "max": (SHORT, _LONG)}
 
 
 def _prune_and_train(search: Search) -> None:
@@ -81,27 +83,52 @@ def _prune_and_train(search: Search) -> None:
         keep = _spend(search, sample, budget, keep)
 
 
-def _spend(search: Search, sample: DeviceData, budget: _Budget, keep: int) -> int:
+def _spend(search: Search, sample: DeviceData, budget: PruneBudget, keep: int) -> int:
     """Spends a budget around a number of weights; returns the best number found."""
-    batch_size = min(256, max(32, sample.n // 28))
-    epochs = max(1, math.ceil(budget.steps * batch_size / sample.n))
     size = sum(tensor.numel() for tensor in search.subject.tensors.values() if tensor.dim() > 1)
+
+    def bound_of(plan: PrunePlan, report: Progress) -> float:
+        return search.propose(_pruned_message(search, sample, plan, report))
+
+    return best_plan(search, bound_of, budget, size=size, keep=keep, n=sample.n).keep
+
+
+def best_plan(
+    search: Search,
+    bound_of: Callable[[PrunePlan, Progress], float],
+    budget: PruneBudget,
+    *,
+    size: int,
+    keep: int,
+    n: int,
+) -> PrunePlan:
+    """The plan with the smallest bound that a budget finds around a number of weights.
+
+    Args:
+        search: Told of the progress.
+        bound_of: Trains by a plan and returns its bound.
+        budget: How much to train.
+        size: Number of weights that can be kept.
+        keep: Where to begin.
+        n: Examples in the sample.
+    """
+    batch_size = min(256, max(32, n // 28))
+    epochs = max(1, math.ceil(budget.steps * batch_size / n))
     bounds: dict[PrunePlan, float] = {}
 
     def report(done: int, total: int | None, note: str = "") -> None:
         each = total or 1
         search.progress(len(bounds) * each + done, budget.runs * each, search.note or note)
 
-    def bound_of(plan: PrunePlan) -> float:
+    def bound(plan: PrunePlan) -> float:
         if plan not in bounds and len(bounds) < budget.runs and 1 <= plan.keep <= size:
-            bounds[plan] = search.propose(_pruned_message(search, sample, plan, report))
+            bounds[plan] = bound_of(plan, report)
         return bounds.get(plan, math.inf)
 
-    keep = min(size, keep)
     centre = min(
         (
             PrunePlan(
-                keep=keep,
+                keep=min(size, keep),
                 levels=levels,
                 learning_rate=rate,
                 epochs=epochs,
@@ -110,15 +137,15 @@ def _spend(search: Search, sample: DeviceData, budget: _Budget, keep: int) -> in
             )
             for rate, levels in budget.styles
         ),
-        key=bound_of,
+        key=bound,
     )
     for factor in (2.0, math.sqrt(2.0)):
         best = None
         while best != centre:
             centre = best or centre
             sizes = (centre.keep, round(centre.keep / factor), round(centre.keep * factor))
-            best = min((replace(centre, keep=size) for size in sizes), key=bound_of)
-    return centre.keep
+            best = min((replace(centre, keep=size) for size in sizes), key=bound)
+    return centre
 
 
 def _pruned_message(search: Search, sample: DeviceData, plan: PrunePlan, progress: Progress) -> Message:
