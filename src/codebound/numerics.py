@@ -106,6 +106,34 @@ def log_binomial_cdf(k: int, n: int, p: float) -> float:
     return math.log1p(-math.exp(min(0.0, _log_tail(n - k - 1, n, 1.0 - p, p).log_value)))
 
 
+def log_binomial_tail(k: int, n: int, p: float) -> float:
+    """``ln P(Bin(n, p) >= k)`` without underflow, also for a ``p`` that ``1 - p`` would lose.
+
+    Example:
+        >>> round(math.exp(log_binomial_tail(17, 50, 0.3)), 8)
+        0.31612138
+        >>> round(log_binomial_tail(1, 1000, 1e-30) / math.log(10.0), 9)
+        -27.0
+    """
+    if k <= 0 or p >= 1.0:
+        return 0.0
+    if k > n or p <= 0.0:
+        return -math.inf
+    if k > (n + 1) * p - 1.0:
+        return min(0.0, _log_tail(n - k, n, 1.0 - p, p).log_value)
+    return math.log1p(-math.exp(min(0.0, _log_tail(k - 1, n, p, 1.0 - p).log_value)))
+
+
+def log_chernoff_tail(k: float, n: int, p: float) -> float:
+    """Chernoff's bound on :func:`log_binomial_tail`: ``-n kl(k/n, p)`` for ``k > n p``, else 0.
+
+    Example:
+        >>> round(math.exp(log_chernoff_tail(300, 1000, 0.25)), 6)
+        0.001659
+    """
+    return -n * bernoulli_kl(k / n, p) if k > n * p else 0.0
+
+
 @implements("C-5", kind="numerics")
 def binomial_inverse_upper(k: int, n: int, log_delta: float) -> float:
     r"""Smallest double known to be at least ``max{p : P(Bin(n, p) <= k) >= exp(log_delta)}``.

@@ -19,6 +19,8 @@ from codebound.numerics import (
     kl_inverse_upper,
     log2_choose,
     log_binomial_cdf,
+    log_binomial_tail,
+    log_chernoff_tail,
 )
 
 ACCURACY = 1e-9
@@ -112,6 +114,35 @@ def test_log_cdf_is_accurate(counts, p):
         expected = exact_log_cdf(k, n, p)
         # an absolute error in the log is a relative error of the probability; the tail near 1 cancels
         assert abs(log_binomial_cdf(k, n, p) - expected) <= 1e-11 * abs(expected) + 1e-12
+
+
+def exact_log_tail(k: int, n: int, p: float) -> mpmath.mpf:
+    """ln P(Bin(n, p) >= k)."""
+    p = mpmath.mpf(p)
+    if p < mpmath.mpf(k + 1) / (n + 3):
+        return _log_beta_fraction(p, k, n - k + 1)
+    return mpmath.log(1 - mpmath.exp(_log_beta_fraction(1 - p, n - k + 1, k)))
+
+
+@given(COUNTS, st.floats(1e-6, 1.0 - 1e-6) | st.floats(-300.0, -6.0).map(lambda power: 10.0**power))
+@example((0, 1000), 1e-30)
+@settings(max_examples=60)
+def test_log_tail_is_accurate_however_rare_one_success_is(counts, p):
+    k, n = counts[0] + 1, counts[1]
+    with mpmath.workdps(60):
+        expected = exact_log_tail(k, n, p)
+        assert abs(log_binomial_tail(k, n, p) - expected) <= 1e-11 * abs(expected) + 1e-12
+        assert expected <= log_chernoff_tail(k, n, p) * (1 - 1e-11) + 1e-12
+        if k > n * p:
+            assert abs(log_chernoff_tail(k, n, p) + n * exact_kl(k / n, p)) <= 1e-11 * n * exact_kl(k / n, p)
+        else:
+            assert log_chernoff_tail(k, n, p) == 0.0
+
+
+def test_tails_at_their_ends():
+    assert log_binomial_tail(0, 5, 0.3) == log_binomial_tail(5, 5, 1.0) == 0.0
+    assert log_binomial_tail(6, 5, 0.3) == log_binomial_tail(1, 5, 0.0) == -math.inf
+    assert log_chernoff_tail(1, 5, 0.0) == -math.inf
 
 
 @given(st.integers(10**3, 10**9), st.floats(1e-4, 0.6), st.floats(0.7, 0.999))

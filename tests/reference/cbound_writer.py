@@ -405,6 +405,49 @@ def mixed(shape, z: Tensor, *, mixes: int, seed=0) -> Tensor:
     return Tensor(write, real(elements, shape, z.j))
 
 
+def sketch_columns(seed: int, name: str, m: int, p: int, t: int) -> list[list[int]]:
+    """Section 4.13: the rows of the ones of every column of an m x p matrix."""
+    found: list[list[int]] = []
+    start = 0
+    while len(found) < p:
+        words = outputs(seed, name, start + m)[start:]
+        column = sorted(sorted(range(m), key=lambda r: (words[r], r))[:t])
+        if column not in found:
+            found.append(column)
+        start += m
+    return found
+
+
+def sketch_of(x, sizes, *, t: int, seed=0) -> np.ndarray:
+    """A X B^T, of sizes (m1, m2)."""
+    x = np.asarray(x)
+    left = sketch_columns(seed, "sketch/left", sizes[0], x.shape[0], t)
+    right = sketch_columns(seed, "sketch/right", sizes[1], x.shape[1], t)
+    y = np.zeros(sizes, int)
+    for r, c in zip(*np.nonzero(x), strict=True):
+        for i in left[r]:
+            for k in right[c]:
+                y[i, k] += x[r, c]
+    return y
+
+
+def sketched(shape, y: Tensor, *, t: int, x=None, seed=0) -> Tensor:
+    """Section 4.13; whoever writes knows the matrix ``x`` behind the sketch ``y``, if there is one."""
+    if x is not None:
+        x = np.asarray(x).reshape(matrix_of(shape))
+        assert (sketch_of(x, y.q.shape, t=t, seed=seed) == y.q).all()
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(13)
+        coder.gamma(y.q.shape[0])
+        coder.gamma(y.q.shape[1])
+        coder.gamma(t)
+        coder.gamma(seed + 1)
+        y.write(coder, name)
+
+    return Tensor(write, np.zeros(shape) if x is None else real(x.ravel().tolist(), shape, y.j))
+
+
 @dataclass(frozen=True)
 class Subspace:
     """Section 5.4; ``q`` has one size and step index 0."""

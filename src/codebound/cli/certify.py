@@ -79,6 +79,9 @@ def certify(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search; costs nothing.")] = 0,
+    device: Annotated[
+        str, typer.Option(help="Where networks are trained: cpu or cuda. Errors are always counted on the CPU.")
+    ] = "cpu",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; must be new (default: runs/certify-NUMBER).")
     ] = None,
@@ -113,6 +116,7 @@ def certify(
             prior_tenths=None if prior_fraction is None else _tenths(prior_fraction),
             factory="" if is_zoo else model,
             seed=seed,
+            device=device,
             progress=progress,
         )
     place = save_results(
@@ -134,6 +138,7 @@ def certify(
             "input_range": input_range,
             "prior_fraction": prior_fraction,
             "seed": seed,
+            "device": device,
         },
         extra_arguments=_verifier_arguments(
             folder, factory=None if is_zoo else model, unlabelled=fresh, data_folder=data_folder

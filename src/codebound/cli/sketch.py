@@ -76,8 +76,10 @@ def sketch(
     with nullcontext() if out is None else new_folder(out, "sketch") as folder:
         with progress_bar("sketch", quiet=quiet) as progress:
             rows = [
-                _sketched(view, algorithm, side, degree, seed, _part(progress, done, len(views), view.name))
-                for done, view in enumerate(views)
+                _sketched(
+                    view, algorithm, side, degree, seed, _part(progress, position, len(views), view.name)
+                )
+                for position, view in enumerate(views)
             ]
         record = {"layers": [asdict(row) for row in rows], "status": _status(rows), "finding": _finding(rows)}
         if folder is not None:
@@ -164,11 +166,11 @@ def _chosen(network: Network, names: list[str] | None) -> list[AbstractLayerView
     return [known[name] for name in dict.fromkeys(names or known)]
 
 
-def _part(progress: Progress, done: int, total: int, name: str) -> Progress:
+def _part(progress: Progress, position: int, count: int, name: str) -> Progress:
     """The share of one layer in the progress of all."""
 
-    def advance(step: int, steps: int | None, note: str = "") -> None:
-        progress(100 * done + 100 * step // (steps or 1), 100 * total, f"layer {name}")
+    def advance(done: int, total: int | None, note: str = "") -> None:
+        progress(100 * position + 100 * done // (total or 1), 100 * count, f"layer {name}")
 
     advance(0, 1)
     return advance

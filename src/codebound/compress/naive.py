@@ -22,7 +22,7 @@ from codebound.compress.base import (
 from codebound.compress.mbp import kept_share
 from codebound.compress.rounding import rounded, weight_of
 from codebound.errors import UsageError
-from codebound.numerics import log2_choose, log_binomial_cdf
+from codebound.numerics import log2_choose, log_binomial_tail
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 
@@ -99,7 +99,7 @@ def binomial_tail(count: int, *, trials: int, probability: float) -> float:
     """
     if not 0.0 <= probability <= 1.0 or trials < 0:
         raise UsageError(f"a binomial needs trials >= 0 and a probability. Got {trials} and {probability}.")
-    return math.exp(log_binomial_cdf(trials - count, trials, 1.0 - probability))
+    return math.exp(log_binomial_tail(count, trials, probability))
 
 
 @implements("G-LemD.3:exact", kind="numerics")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codebound.errors import UsageError
-from codebound.numerics import bernoulli_kl
+from codebound.numerics import log_chernoff_tail
 from codebound.refs import implements
 
 if TYPE_CHECKING:
@@ -59,9 +59,7 @@ def count_tail_bound(count: int, *, entries: int, probability: float) -> float:
     """
     if not 0 <= count <= entries or not 0.0 <= probability <= 1.0:
         raise UsageError(f"no count among {entries} of probability {probability}: {count}.")
-    if count <= entries * probability:
-        return 1.0
-    return math.exp(-entries * bernoulli_kl(count / entries, probability))
+    return math.exp(log_chernoff_tail(count, entries, probability))
 
 
 @implements("S-E2", kind="published-form")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from codebound.errors import UsageError
 from codebound.measure.laws import Stable, tail_constant
-from codebound.numerics import bernoulli_kl, log_binomial_cdf
+from codebound.numerics import log_binomial_tail, log_chernoff_tail
 from codebound.refs import implements
 
 if TYPE_CHECKING:
@@ -102,13 +102,12 @@ def resilience(probability: float, bracket: float, *, scale: float, top: int, wi
             f"{kappa:.3g} weights of one bracket are needed: at least 1 and fewer than the {width} of a row "
             "is possible. Choose a bracket of at most top, or a wider row."
         )
-    expected, share = width * probability, kappa / width
     return Resilience(
         kappa=kappa,
         probability=probability,
-        expected=expected,
-        chernoff=math.exp(-width * bernoulli_kl(share, probability)) if kappa > expected else 1.0,
-        exact=math.exp(log_binomial_cdf(width - math.ceil(kappa), width, 1.0 - probability)),
+        expected=width * probability,
+        chernoff=math.exp(log_chernoff_tail(kappa, width, probability)),
+        exact=math.exp(log_binomial_tail(math.ceil(kappa), width, probability)),
         released=released_resilience(probability, kappa=kappa, width=width),
     )
 

@@ -7,7 +7,7 @@ import math
 import re
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _INK = "#010203"  # a colour that nothing else has; the page replaces it with that of its text
 _BLUE, _ORANGE = "#3b82d6", "#d9730d"
+_PALETTE = (_ORANGE, _BLUE, "#2e8b57", "#8a4fbf")
 _COLUMNS = 4
 _SHOWN = 0.9  # of a spectrum: the values next to zero would take most of a logarithmic axis
 _STYLE: Any = {  # newer versions of matplotlib know the type of every key
@@ -103,6 +104,91 @@ def survival_figure(panels: Sequence[Panel], *, label: str) -> str:
             axes.set_xlim(left=0.8 * min(shown))
 
     return _drawn(panels, draw, x_label=label, y_label="share above")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points or a curve.
+
+    Attributes:
+        label: For the legend; empty for none.
+        x: Places.
+        y: Values.
+        style: How they are drawn; ``shades`` are squares from white to blue.
+        shade: For shades: how blue, from 0 to 1.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    style: Literal["line", "dashed", "points", "shades"] = "line"
+    shade: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Series on common axes.
+
+    Attributes:
+        title: What it shows.
+        x_label: Under the horizontal axis.
+        y_label: Beside the vertical axis.
+        series: What is drawn, later ones on top.
+        x_scale: Of the horizontal axis.
+        y_scale: Of the vertical axis.
+        x_ticks: Where the horizontal axis has numbers; empty for anywhere.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    x_scale: Literal["linear", "log"] = "linear"
+    y_scale: Literal["linear", "log"] = "linear"
+    x_ticks: Sequence[float] = ()
+
+
+def plots_figure(plots: Sequence[Plot], *, columns: int = 3) -> str:
+    """Plots side by side as a document of its own, dark on white."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    rows = -(-len(plots) // columns)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(2.9 * columns, 2.4 * rows), layout="constrained", facecolor="white")
+        FigureCanvasSVG(figure)
+        for place, plot in enumerate(plots, start=1):
+            _draw(figure.add_subplot(rows, columns, place), plot)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    svg = file.getvalue()
+    body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return re.sub(r'<g id="[^"]*"', "<g", body).replace(_INK, "#1f2328")
+
+
+def _draw(axes: Axes, plot: Plot) -> None:
+    colours = iter(_PALETTE * len(plot.series))
+    for series in plot.series:
+        if series.style == "shades":
+            axes.scatter(
+                series.x, series.y, c=series.shade, cmap="Blues", vmin=0.0, vmax=1.0,
+                marker="s", s=16, edgecolors=_BLUE, linewidths=0.4,
+            )  # fmt: skip
+        else:
+            style = {"line": "-", "dashed": "--", "points": "o"}[series.style]
+            axes.plot(
+                series.x, series.y, style, color=next(colours), label=series.label or None,
+                linewidth=1.2, markersize=3.5,
+            )  # fmt: skip
+    axes.set(xscale=plot.x_scale, yscale=plot.y_scale, xlabel=plot.x_label, ylabel=plot.y_label)
+    axes.set_title(plot.title, parse_math=False)
+    axes.tick_params(width=0.5, length=2)
+    axes.minorticks_off()
+    if plot.x_ticks:
+        axes.set_xticks(plot.x_ticks, [f"{tick:g}" for tick in plot.x_ticks])
+    if any(series.label for series in plot.series):
+        axes.legend(frameon=False, fontsize=7)
 
 
 def _label_few(axes: Axes, *, decades: float) -> None:

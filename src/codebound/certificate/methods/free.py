@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from codebound.certificate.message import Message
     from codebound.train.subspace import Features, Learner
 
-_SOON = 5000  # examples that are trained on in about a minute
-
 
 def require_free(search: Search, name: str) -> None:
     """Refuses settings in which g must stay near f or a base, or in which nothing may be trained."""
@@ -24,9 +22,8 @@ def require_free(search: Search, name: str) -> None:
         raise UnsuitedError(f"{name} trains, and the effort is quick. Choose --effort standard.")
     if search.setting.base is not None or isinstance(search.setting.statement, OnDomain):
         raise UnsuitedError(f"{name} trains a network of its own, which is near no base and not near f.")
-    n = search.setting.counted.n
-    if not search.is_asked and search.effort != "max" and n > _SOON:
-        raise UnsuitedError(f"{name} takes long with {n:,} examples. Choose --method {name} or --effort max.")
+    if not search.is_asked and search.effort != "max":
+        raise UnsuitedError(f"{name} takes its time. Choose --method {name} or --effort max.")
 
 
 def estimate(message: Message, learner: Learner, features: Features, search: Search) -> float:

@@ -1,0 +1,102 @@
+"""The finished parts of a long run, each on disk as soon as it is done: an interrupted run continues."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from codebound.errors import FormatError, UsageError
+from codebound.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Value = Mapping[str, Any]
+
+_MOST_BYTES = 1 << 28
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file that is either there as a whole or not at all."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)  # noqa: PTH105
+
+
+class Cells:
+    """Values by name; each is computed once, even over several processes one after the other.
+
+    Example:
+        >>> cells = Cells()
+        >>> cells.get("two", lambda: {"value": 2})
+        {'value': 2}
+        >>> cells.get("two", lambda: {"value": 3})
+        {'value': 2}
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        run: Mapping[str, Any] | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        """Takes over what an earlier run left.
+
+        Args:
+            path: The file; None keeps the values in memory.
+            run: What the values depend on; a file that was made by another run is refused.
+            progress: Told the number of finished cells and the one to come.
+        """
+        self._path, self._run, self._progress = path, dict(run or {}), progress
+        self._kept: dict[str, dict[str, Any]] = {}
+        if path is not None and path.exists():
+            self._kept = self._read(path)
+
+    def get(self, name: str, compute: Callable[[], Value]) -> Value:
+        """The value of that name, computed if it is new; it must be plain JSON."""
+        if name not in self._kept:
+            self._progress(len(self._kept), None, name)
+            start = time.perf_counter()
+            value = json.loads(json.dumps(compute(), allow_nan=False))  # as a later run will read it
+            self._kept[name] = {"seconds": round(time.perf_counter() - start, 3), "value": value}
+            self._save()
+        return dict(self._kept[name]["value"])
+
+    @property
+    def seconds(self) -> float:
+        """What all cells took together, whenever that was."""
+        return float(sum(cell["seconds"] for cell in self._kept.values()))
+
+    def _save(self) -> None:
+        if self._path is not None:
+            record = {"run": self._run, "cells": self._kept}
+            write_text(self._path, json.dumps(record, indent=0, allow_nan=False) + "\n")
+
+    def _read(self, path: Path) -> dict[str, dict[str, Any]]:
+        if path.stat().st_size > _MOST_BYTES:
+            raise FormatError(f"{path} is larger than {_MOST_BYTES} bytes: not a file of ours. Remove it.")
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            run, cells = record["run"], dict(record["cells"])
+            for cell in cells.values():
+                float(cell["seconds"]), dict(cell["value"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise FormatError(
+                f"{path} does not hold the finished parts of a run: {error!r}. Remove it, or choose another "
+                "--out."
+            ) from error
+        if run != self._run:
+            differing = sorted(key for key in {*run, *self._run} if run.get(key) != self._run.get(key))
+            raise UsageError(
+                f"{path} belongs to another run: {_side_by_side(differing, run, self._run)}. Its parts cannot "
+                "be mixed with new ones. Choose another --out, or remove the file."
+            )
+        return cells
+
+
+def _side_by_side(keys: list[str], there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} is {there.get(key)} there and {here.get(key)} here" for key in keys)
