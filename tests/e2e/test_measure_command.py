@@ -92,7 +92,7 @@ def test_the_table_explains_every_column(measure):
     assert code == 0
     for title in ("Spectra and norms", "Tails of the eigenvalues", "Noise stability", "Margins"):
         assert title in out
-    assert "layer cushion: how much of its largest possible output a layer keeps on real inputs" in out
+    assert "layer cushion: length of the output, divided by the Frobenius norm" in out
     assert re.search(r"undecided: \d+ of 8 values in the tail, fewer than 50", out)
     assert "1 batch norm is folded" in out
 

@@ -38,6 +38,16 @@ def test_the_fit_of_powerlaw(name):
     assert ours.standard_error == pytest.approx(theirs.sigma, rel=1e-9)
 
 
+def test_s_e17_a_fit_to_signed_weights_is_one_to_their_positive_part():
+    """The released code passes signed weights: 640 of them, Gaussian and heavy-tailed."""
+    rng = np.random.default_rng(0)
+    for weights in (rng.normal(size=640) * 0.3, rng.standard_t(3, size=640) * 0.3):
+        signed = powerlaw_fit(weights)
+        positive, absolute = (estimate_tail(part) for part in (weights[weights > 0.0], np.abs(weights)))
+        assert (positive.density_exponent, positive.xmin) == pytest.approx((signed.alpha, signed.xmin), rel=1e-9)
+        assert absolute.density_exponent != pytest.approx(signed.alpha, rel=1e-3)
+
+
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name != "rounded"])
 def test_the_fit_of_weightwatcher(name):
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):

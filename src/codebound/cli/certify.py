@@ -80,7 +80,7 @@ def certify(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search; costs nothing.")] = 0,
     device: Annotated[
-        str, typer.Option(help="Where networks are trained: cpu or cuda. Errors are always counted on the CPU.")
+        str, typer.Option(help="Where networks are trained: cpu or cuda; errors are counted on the CPU.")
     ] = "cpu",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; must be new (default: runs/certify-NUMBER).")

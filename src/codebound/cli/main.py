@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from codebound import __version__
-from codebound.cli import bound, certify, compress, data, decode, demo, doctor, measure, sketch, train, verify
+from codebound.cli import (
+    bound,
+    certify,
+    compress,
+    data,
+    decode,
+    demo,
+    doctor,
+    measure,
+    reproduce,
+    sketch,
+    train,
+    verify,
+)
 from codebound.errors import CodeboundError
 
 app = typer.Typer(
@@ -51,6 +64,7 @@ app.command(
 app.command("decode")(decode.decode)
 app.command("show")(decode.show)
 app.command("bound")(bound.bound)
+app.command("reproduce")(reproduce.reproduce)
 app.command("doctor")(doctor.doctor)
 
 

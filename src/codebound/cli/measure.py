@@ -149,7 +149,7 @@ def measure(
         "families": list(plan.families),
         "tails_of": tails_of,
         "interlayer": interlayer,
-        "jacobian": "exact" if probes is None else f"{probes} probes",
+        "jacobian": "exact" if probes is None else f"{probes} probes, exact where that is less work",
         "smoothness": _noise_in_words(smoothness),
         "biases": biases,
         "outliers": outliers,
@@ -193,20 +193,22 @@ def measure(
 
 
 def _noise(kind: str, seed: int) -> Smoothness | None:
-    from codebound.compress import project_matrix
     from codebound.measure import Smoothness
-
-    def projected(matrix: Tensor, seed: int) -> Tensor:
-        # the compressor leaves layers with fewer weights than numbers as they are
-        return project_matrix(matrix, count=_NUMBERS, seed=seed) if matrix.numel() > _NUMBERS else matrix
 
     if kind == "none":
         return None
     if kind == "gaussian":
         return Smoothness(_NOISE, draws=_DRAWS, seed=seed)
     if kind == "project":
-        return Smoothness(projected, draws=_DRAWS, seed=seed)
+        return Smoothness(_projected, draws=_DRAWS, seed=seed)
     raise UsageError(f"--smoothness is gaussian, project or none. Got {kind!r}.")
+
+
+def _projected(matrix: Tensor, seed: int) -> Tensor:
+    """What the compressor makes of a layer: one with fewer weights than numbers stays as it is."""
+    from codebound.compress import project_matrix
+
+    return project_matrix(matrix, count=_NUMBERS, seed=seed) if matrix.numel() > _NUMBERS else matrix
 
 
 def _noise_in_words(kind: str) -> str:

@@ -55,11 +55,9 @@ def site_of(
         of_map = math.hypot(of_map, math.sqrt(positions) * bias_norm, constant)
     distance = None
     if initial is not None:
-        change = view.matrix.double() - initial[view.name].matrix.to(view.weight.device).double()
-        distance = frobenius_norm(change)
-        before = initial[view.name].bias
-        if layout.augments and view.bias is not None and before is not None:
-            distance = math.hypot(distance, float((view.bias.double() - before.to(view.bias)).norm()))
+        first = initial[view.name]
+        before = augmented_matrix(first, last=constant == 0.0) if layout.augments else first.matrix
+        distance = frobenius_norm(matrix.double() - before.to(matrix.device).double())
     return Site(
         name=place.name,
         width=width,

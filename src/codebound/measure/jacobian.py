@@ -143,7 +143,7 @@ def column_squares(
         pairs: The wanted ``(i, j)``, ``i < j``.
         probes: Exact norms when None. Otherwise the mean over this many standard Gaussian probes
             ``||J^T v||^2``, whose expectation is the same (Hutchinson), for Jacobians with more rows and
-            columns than that; :func:`probe_interval` says how far off it can be.
+            columns than that (:func:`is_probed`); :func:`probe_interval` says how far off it can be.
         seed: Seed of the probes, which are the same for all examples: any split of a sample into batches
             gives the same values.
 
@@ -160,7 +160,7 @@ def column_squares(
     sizes = [math.prod(step.in_shape) for step in derivatives] + [math.prod(derivatives[-1].out_shape)]
     rows, columns, probed = defaultdict(set), defaultdict(set), defaultdict(set)
     for i, j in pairs:
-        if probes is not None and min(sizes[i], sizes[j]) > probes:
+        if is_probed(sizes[j], sizes[i], probes):
             probed[j].add(i)
         elif sizes[j] <= sizes[i]:
             rows[j].add(i)
@@ -187,6 +187,11 @@ def column_squares(
     for i, targets in columns.items():
         found |= _swept_forward(derivatives, i, targets, sizes)
     return found
+
+
+def is_probed(rows: int, columns: int, probes: int | None) -> bool:
+    """Whether the norm of a Jacobian is estimated: with as few rows or columns as probes it is exact."""
+    return probes is not None and min(rows, columns) > probes
 
 
 def _masked_products(

@@ -7,6 +7,7 @@ end of residual blocks take its place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ from codebound.data.dataset import Dataset, DeviceData
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.measure.batch_values import interlayer_values, layer_values, site_of, smoothness_values
 from codebound.measure.forward import observe
+from codebound.measure.jacobian import is_probed
 from codebound.measure.layout import layout_of
 from codebound.measure.smoothness import Smoothness, perturbed
 from codebound.measure.stability_result import Site, Stability
@@ -26,7 +28,7 @@ from codebound.measure.streaming import Examples
 from codebound.nets.fold import fold_batch_norms
 from codebound.nets.layers import AbstractLayerView, LinearView
 from codebound.nets.stages import stages
-from codebound.nets.walk import Network, wrap
+from codebound.nets.walk import Network, trace, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed
@@ -119,6 +121,7 @@ class StabilityMeter:
         self._initial = None if initial is None else _views(_prepared(initial, device), like=network)
         self._noisy = _noisy_networks(network, self.plan.smoothness)
         self._sites: tuple[Site, ...] = ()
+        self._probed: frozenset[tuple[str, str]] = frozenset()
         self._shapes: dict[fx.Node, tuple[int, ...]] = {}
         self._examples = Examples()
 
@@ -140,6 +143,7 @@ class StabilityMeter:
         if not self._sites:
             self._sites = tuple(site_of(place, layout, seen, self._initial) for place in layout.reported)
             self._shapes = dict(seen.shapes)
+            self._probed = self._probed_pairs() if plan.interlayer != "none" else frozenset()
         elif self._shapes and seen.shapes != self._shapes:
             raise UsageError(
                 f"inputs of shape {tuple(x.shape[1:])} give activations of other shapes than the batches "
@@ -174,7 +178,7 @@ class StabilityMeter:
         if differ or self.plan != other.plan:
             raise UsageError("these measurements do not merge: their networks, inputs or plans differ.")
         self._examples.merge(other._examples)
-        self._sites = self._sites or other._sites
+        self._sites, self._probed = self._sites or other._sites, self._probed or other._probed
 
     def compute(self) -> Stability:
         """The result for all examples so far."""
@@ -185,7 +189,8 @@ class StabilityMeter:
             columns=self._examples.compute(),
             outliers=self.plan.outliers,
             delta=0.0 if self.plan.smoothness is None else self.plan.smoothness.delta,
-            probes=self.plan.probes,
+            probes=self.plan.probes if self._probed else None,
+            probed=self._probed,
         )
 
     def _biases(self) -> dict[fx.Node, Tensor]:
@@ -208,6 +213,18 @@ class StabilityMeter:
         if self.plan.interlayer == "none":
             return {}
         return {i: list(range(i + 1 if self.plan.interlayer == "all" else last, last + 1)) for i in sources}
+
+
+    def _probed_pairs(self) -> frozenset[tuple[str, str]]:
+        """The pairs of layers whose Jacobians are too large for exact norms."""
+        points = self._layout.points
+        sizes = [math.prod(self._shapes[place.node]) for place in points]
+        return frozenset(
+            (points[i].name, points[j].name)
+            for i, targets in self._targets().items()
+            for j in targets
+            if is_probed(sizes[j], sizes[i], self.plan.probes)
+        )
 
 
 @implements("A-CondB.1", "I-21", "I-25", kind="measure")
@@ -287,6 +304,13 @@ def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Ne
             raise UsageError(
                 f"device {str(device)!r} cannot be used: {str(cause).splitlines()[0]}"
             ) from cause
+    graph, untraceable = trace(folded)
+    if graph is None:
+        raise ModelError(
+            f"the maps from layer to layer are unknown: torch.fx cannot trace {type(model).__name__} "
+            f"({untraceable}). Spectra, tails and margins need no trace; noise stability needs a forward "
+            "pass that takes the same steps for every input."
+        )
     network = wrap(folded)
     if not network.layers:
         raise ModelError(

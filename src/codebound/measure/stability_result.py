@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -113,7 +113,8 @@ class Stability:
             has one column per noise draw. NaN where a quantity is not defined.
         outliers: The fraction of the sample that may be left out (zeta).
         delta: Fraction of noise draws that may violate smoothness.
-        probes: Probes per Jacobian norm, or None where the norms are exact.
+        probes: Probes per Jacobian norm; None where all norms are exact.
+        probed: Pairs of layer and target whose Jacobian norm is an estimate.
     """
 
     sites: tuple[Site, ...]
@@ -121,6 +122,7 @@ class Stability:
     outliers: float = 0.0
     delta: float = 0.05
     probes: int | None = None
+    probed: frozenset[tuple[str, str]] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.kept.any():
@@ -267,12 +269,18 @@ class Stability:
         """``rho_delta`` over all pairs of layers: per draw the smallest value, over draws the quantile."""
         return self._smoothness([site.name for site in self.sites])
 
-    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """What to multiply an interlayer cushion of an example with for the ends of its interval.
+    def interval(self, layer: str, *, target: str = "", confidence: float = 0.95) -> tuple[float, float]:
+        """What to multiply the interlayer cushion of an example with for the ends of its interval.
 
-        (1, 1) where Jacobian norms are exact. See :func:`codebound.measure.probe_interval`.
+        (1, 1) where the Jacobian norm is exact. See :func:`codebound.measure.probe_interval`.
+
+        Args:
+            layer: Where the Jacobian starts.
+            target: Where it leads; without it the answer holds for each target of the layer.
+            confidence: In (0, 1).
         """
-        if self.probes is None:
+        is_estimate = any(pair[0] == layer and target in ("", pair[1]) for pair in self.probed)
+        if self.probes is None or not is_estimate:
             return 1.0, 1.0
         low, high = probe_interval(self.probes, confidence)
         return math.sqrt(low), math.sqrt(high)
@@ -280,8 +288,7 @@ class Stability:
     def merge(self, *others: Stability) -> Stability:
         """The result of all examples together, as if they had been measured in one pass, in that order."""
         for other in others:
-            same = (other.sites, other.outliers, other.delta, other.probes, other.columns.keys())
-            if same != (self.sites, self.outliers, self.delta, self.probes, self.columns.keys()):
+            if other._settings != self._settings or other.columns.keys() != self.columns.keys():
                 raise UsageError(
                     "these results do not merge: they come from another network or from other settings."
                 )
@@ -289,7 +296,11 @@ class Stability:
             key: np.concatenate([values, *(other.columns[key] for other in others)])
             for key, values in self.columns.items()
         }
-        return Stability(self.sites, columns, self.outliers, self.delta, self.probes)
+        return replace(self, columns=columns)
+
+    @property
+    def _settings(self) -> tuple[object, ...]:
+        return self.sites, self.outliers, self.delta, self.probes, self.probed
 
     def rows(self) -> list[dict[str, object]]:
         """One dictionary per layer, for a table; a quantity that no layer has is left out.

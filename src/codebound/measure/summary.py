@@ -215,7 +215,6 @@ def summarise(
     whole = None
     if "stability" in plan.families:
         try:
-            builder.require_graph()
             result = stability(
                 folded,
                 data,
@@ -237,7 +236,7 @@ def summarise(
         network=whole,
         margins=margins,
         not_measured=tuple(builder.missing),
-        notes=tuple(notes),
+        notes=(*notes, "None of these numbers bounds the error on new data; a certificate does."),
         curves={"layers": dict(builder.curves), "margins": builder.margins},
     )
 
@@ -282,13 +281,6 @@ class _Builder:
 
     def miss(self, layer: str, quantity: str, reason: str) -> None:
         self.missing.append({"layer": layer, "quantity": quantity, "reason": reason})
-
-    def require_graph(self) -> None:
-        if self.network.graph is None:
-            raise ModelError(
-                f"the maps from layer to layer are unknown: torch.fx cannot trace "
-                f"{type(self.network.model).__name__} ({self.network.untraceable})."
-            )
 
     def told(self, family: str) -> Progress:
         """Progress within a family."""

@@ -104,7 +104,12 @@ def stability_row(result: Stability, site: Site) -> Row:
         row["interlayer_smoothness"] = {"rho": finite(worst.smoothness), **_spread_of(smoothness)}
     if result.has("interlayer", site.name):
         found = result.distribution("interlayer", site.name)
-        row["interlayer_cushion"] = {**_spread_of(found), "to": _by_target(result, site.name)}
+        low, high = result.interval(site.name)
+        row["interlayer_cushion"] = {
+            **_spread_of(found),
+            "to": _by_target(result, site.name),
+            "probe_interval": None if low == high else [low, high],
+        }
         row["minimal_interlayer_cushion"] = finite(worst.minimal_interlayer)
     return row | {
         "noise_sensitivity": finite(worst.noise_sensitivity),
@@ -131,7 +136,6 @@ def network_row(result: Stability) -> Row:
         "jacobian_spread": finite(result.spread),
         "interlayer_smoothness": finite(result.smoothness),
         "probes": result.probes,
-        "probe_interval": None if result.probes is None else list(result.interval()),
     }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _INK = "#010203"  # a colour that nothing else has; the page replaces it with that of its text
 _BLUE, _ORANGE = "#3b82d6", "#d9730d"
-_PALETTE = (_ORANGE, _BLUE, "#2e8b57", "#8a4fbf")
+_PALETTE = (_ORANGE, "#2e8b57", _BLUE, "#8a4fbf")
 _COLUMNS = 4
 _SHOWN = 0.9  # of a spectrum: the values next to zero would take most of a logarithmic axis
 _STYLE: Any = {  # newer versions of matplotlib know the type of every key

@@ -52,12 +52,13 @@ _TAILS = {
 }
 
 _STABILITY = {
-    "layer cushion": "how much of its largest possible output a layer keeps on real inputs; larger is "
-    "better.",
-    "interlayer cushion": "the same for all layers from here to the output together; larger is better. The "
-    "output itself has none.",
+    "layer cushion": "length of the output, divided by the Frobenius norm of the weights and the length of the "
+    "input: how well real inputs get through, compared with noise; larger is better.",
+    "interlayer cushion": "the same for all layers from here to the output together, or to the worst later "
+    "layer if all were measured; larger is better. The output itself has none.",
     "contraction": "how much an activation function shortens what it is given; closer to 1 is better.",
-    "smoothness": "how nearly linear the later layers are under noise; larger is better, infinite is linear.",
+    "smoothness": "how nearly linear the later layers are under noise; larger is better. Infinite where they "
+    "are linear, or where the noise has not changed anything yet.",
     "spread": "how unevenly the pixels of a layer matter to the output, 1 for all the same; smaller is "
     "better.",
     "noise sensitivity": "how much more the layer amplifies noise than its input; smaller is better.",
@@ -218,6 +219,12 @@ def _stability(layers: Sequence[Record], network: Record) -> Table:
     empty = [column for column in _STABILITY if all(row[column] == NONE for row in rows)]
     kept = [{column: cell for column, cell in row.items() if column not in empty} for row in rows]
     legend = {column: text for column, text in _STABILITY.items() if column not in empty}
+    intervals = [(layer["interlayer_cushion"] or {}).get("probe_interval") for layer in layers]
+    if interval := next(filter(None, intervals), None):
+        legend["interlayer cushion"] += (
+            f" Estimated with {network['probes']} random probes: the exact value of an example is "
+            f"{interval[0]:.2f} to {interval[1]:.2f} times that, with 95 % confidence."
+        )
     sums = [layer["name"] for layer in layers if layer["kind"] == "sum"]
     if sums:
         legend = {"layer": f"{', '.join(sums[:2])}: where the branches of a block are added up."} | legend

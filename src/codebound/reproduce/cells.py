@@ -90,13 +90,8 @@ class Cells:
                 "--out."
             ) from error
         if run != self._run:
-            differing = sorted(key for key in {*run, *self._run} if run.get(key) != self._run.get(key))
             raise UsageError(
-                f"{path} belongs to another run: {_side_by_side(differing, run, self._run)}. Its parts cannot "
-                "be mixed with new ones. Choose another --out, or remove the file."
+                f"{path} belongs to another run: there {run}, here {self._run}. Their parts cannot be mixed. "
+                "Choose another --out, or remove the file."
             )
         return cells
-
-
-def _side_by_side(keys: list[str], there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} is {there.get(key)} there and {here.get(key)} here" for key in keys)

@@ -109,7 +109,9 @@ def _versions() -> dict[str, Any]:
 def _dumped(value: object, depth: int = 0) -> str:
     """JSON with one row of a table per line, so that two results can be compared."""
     space = "\n" + " " * (depth + 1)
-    if isinstance(value, Mapping) and (depth == 0 or any(isinstance(each, list | tuple) for each in value.values())):
+    if isinstance(value, Mapping) and (
+        depth == 0 or any(isinstance(each, list | tuple) for each in value.values())
+    ):
         parts = [f"{json.dumps(key)}: {_dumped(each, depth + 1)}" for key, each in value.items()]
         return "{" + space + ("," + space).join(parts) + space[:-1] + "}"
     if isinstance(value, list | tuple) and value:

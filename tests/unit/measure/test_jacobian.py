@@ -57,6 +57,18 @@ NETS = {
         (1, 4, 4),
     ),
     "residual": (Residual, (1, 4, 4)),
+    "pooled to a pixel": (
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 2, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(4),
+            nn.Conv2d(2, 3, 1),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(3, 2),
+        ),
+        (1, 4, 4),
+    ),
 }
 
 
@@ -101,6 +113,7 @@ def test_exact_norms_are_those_of_the_written_out_jacobian(name, limit, monkeypa
         assert torch.allclose(found[i, j], written_out(layout, points, i, j), rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", NETS)
 def test_pushing_and_pulling_are_adjoint_and_rows_are_pulled_units(name):
     _, _, derivatives = prepared(name)

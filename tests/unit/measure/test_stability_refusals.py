@@ -55,9 +55,32 @@ def test_results_print_and_travel_as_json():
         found.distribution("spread", "6")
     with pytest.raises(UsageError, match="'0' to 'nope'"):
         found.distribution("interlayer", "0", target="nope")
-    assert found.interval() == (1.0, 1.0)
-    low, high = stability(model, x, StabilityPlan(probes=20)).interval(0.9)
-    assert 0 < low < 1 < high
+    assert layer["distributions"].keys() >= {"interlayer", "contraction", "spread", "smoothness"}
+
+
+def test_an_interval_is_wide_only_where_the_norm_is_an_estimate():
+    """With 20 probes the Jacobian between the convolutions, 36 x 108, is probed; the output has 5 entries."""
+    model, x = convnet(bias=True), inputs(5, 2, 6, 6)
+    exact = stability(model, x, ALL)
+    probed = stability(model, x, StabilityPlan(interlayer="all", probes=20))
+    assert exact.interval("0") == (1.0, 1.0)
+    assert probed.interval("0", target="6") == probed.interval("3") == (1.0, 1.0)
+    assert np.array_equal(*(found.columns[Key("interlayer", "0", "6")] for found in (exact, probed)))
+    low, high = probed.interval("0", confidence=0.9)
+    assert (low, high) == probed.interval("0", target="3", confidence=0.9)
+    ratios = exact.columns[Key("interlayer", "0", "3")] / probed.columns[Key("interlayer", "0", "3")]
+    assert ((low < ratios) & (ratios < high)).all()
+    assert not np.allclose(ratios, 1.0)
+    assert (probed.probes, exact.probes) == (20, None)
+    assert stability(model, x, StabilityPlan(probes=20)).probes is None  # nothing was left to estimate
+    empty = StabilityMeter(model, StabilityPlan(interlayer="all", probes=20))
+    other = StabilityMeter(model, StabilityPlan(interlayer="all", probes=20))
+    other.update(x)
+    empty.merge(other)
+    assert empty.compute().interval("0") == probed.interval("0")
+    assert probed.merge(probed).interval("0") == probed.interval("0")
+    with pytest.raises(UsageError, match="do not merge"):
+        probed.merge(exact)
 
 
 def test_only_the_named_layers_are_reported():
@@ -96,6 +119,15 @@ def test_a_layer_that_is_called_twice_has_a_row_per_call():
 # refusals
 
 
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.fc(x) if x.sum() > 0 else self.fc(-x)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -131,6 +163,7 @@ def test_smoothness_needs_noise_and_draws(settings):
     [
         ("resnet", torch.ones(1, 5), UsageError, "nn.Module"),
         (nn.Linear(5, 3), torch.ones(1, 5), ModelError, "nn.Sequential"),
+        (Branching(), torch.ones(1, 5), ModelError, "cannot trace Branching.*the same steps for every input"),
         (nn.Sequential(nn.ReLU(), nn.Flatten()), torch.ones(1, 5), ModelError, "no linear"),
         (mlp(5, 3, bias=False), torch.ones(1, 4), ModelError, r"fails on inputs of shape \(1, 4\)"),
         (mlp(5, 3, bias=False), torch.ones(2, 5, dtype=torch.int64), UsageError, "floating-point"),

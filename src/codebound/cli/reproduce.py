@@ -1,0 +1,106 @@
+"""``codebound reproduce``: tables and figures of the papers, made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codebound.cli.console import Format, note, print_csv, print_json, print_rows, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from codebound.reproduce import Reproduction
+
+_COMMITTED = Path("results/reproduce")
+
+
+def reproduce(
+    what: Annotated[str, typer.Argument(metavar="list|ITEM", help="list, or an item such as sketch:phase.")],
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="All of it, or a part that shows the same in minutes.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the results; an interrupted run continues in it "
+            "(default: runs/reproduce/ITEM-quick-SEED)."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+) -> None:
+    """Make a table or figure of a paper again: our numbers beside the published ones, and why they differ.
+
+    Example: codebound reproduce sketch:phase --quick
+    """
+    from codebound.reproduce import Size, find_item
+    from codebound.reproduce import reproduce as run
+
+    if what == "list":
+        _list(output)
+        return
+    item = find_item(what)
+    size: Size = "full" if full else "quick"
+    folder = Path("runs/reproduce") / f"{item.stem}-{size}-{seed}" if out is None else out
+    if not quiet:
+        note(f"{item.title}: {item.full if full else item.quick}.")
+    try:
+        with progress_bar("parts", quiet=quiet) as progress:
+            found = run(what, folder, size=size, seed=seed, device=device, progress=progress)
+    except KeyboardInterrupt:
+        note(f"What is finished is kept in {folder}: the same command continues.")
+        raise
+    _show(found.reproduction, found.record, output)
+    if not quiet:
+        note("Written: " + ", ".join(str(path) for path in found.files) + ".")
+
+
+def _list(output: Format) -> None:
+    from codebound.reproduce import ITEMS
+
+    rows = []
+    for item in ITEMS.values():
+        committed = _COMMITTED / f"{item.stem}.json"
+        rows.append(
+            {
+                "item": item.id,
+                "title": item.title,
+                "quick": item.quick,
+                "full": item.full,
+                "results": str(committed) if committed.is_file() else "none here",
+            }
+        )
+    print_rows(rows, output)
+
+
+def _show(found: Reproduction, record: dict[str, Any], output: Format) -> None:
+    if output is Format.json:
+        print_json(record)
+        return
+    if output is Format.csv:
+        columns = dict.fromkeys(key for rows in found.tables.values() for row in rows for key in row)
+        print_csv(
+            [
+                {"table": title, **{column: row.get(column, "") for column in columns}}
+                for title, rows in found.tables.items()
+                for row in rows
+            ]
+        )
+        return
+    for title, rows in found.tables.items():
+        print_table([{key: _cell(value) for key, value in row.items()} for row in rows], title=title)
+    for sentence in found.sentences:
+        typer.echo(sentence)
+    typer.echo("\nDeviations from the published settings:")
+    for deviation in found.deviations:
+        typer.echo(f"  {deviation}")
+
+
+def _cell(value: object) -> object:
+    """Four digits are enough for a table; the files have them all."""
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else value

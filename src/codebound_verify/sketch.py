@@ -1,0 +1,100 @@
+"""Sketches of integer matrices, and proofs that a matrix is the smallest one (docs/format.md, section 4.13).
+
+Everything here is exact, and with ``rank`` it is all that has to be right. Where a matrix and its proof come
+from does not matter (``search``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .stream import Stream
+
+Whole: TypeAlias = NDArray[np.int64]
+
+UNIT = 1 << 48  # one, in a proof
+WEIGHT_LIMIT = 1 << 54  # of an element of a proof: 16^2 of them add up to at most 2^62
+ELEMENT_LIMIT = 1 << 30  # of an element of X: 2^23 of them add up to at most 2^53, exact in float64
+CELLS_LIMIT = 1 << 24  # places of Y that the non-zeros of X add to, all counted: 128 MB
+BATCH = 1 << 20  # outputs that are drawn at a time
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """The map X -> A X B^T, into matrices of the given shape.
+
+    ``left`` has a line for each column of A, the rows of its ones in rising order; ``right`` has those of B.
+    """
+
+    left: Whole
+    right: Whole
+    shape: tuple[int, int]
+
+    def cells(self, x: Whole) -> Whole:
+        """For each non-zero element of X in C order, the places of Y in C order that it adds to."""
+        rows, columns = np.nonzero(x)
+        cells = self.left[rows][:, :, None] * self.shape[1] + self.right[columns][:, None, :]
+        return cells.reshape(rows.size, -1)
+
+    def adjoint(self, weights: Whole) -> Whole:
+        """A^T W B: for each element of X, the sum of W over the places that it adds to."""
+        return _gathered(_gathered(weights, self.left).T, self.right).T
+
+
+def draw(stream: Stream, *, rows: int, columns: int, ones: int) -> Whole:
+    """A random matrix of zeros and ones: a line for each of its columns, with the rows of its ones."""
+    found: dict[bytes, None] = {}  # in the order of their first appearance
+    together = max(1, min(columns, BATCH // rows))
+    start = 0
+    while len(found) < columns:
+        words = stream.words(start, together * rows).reshape(together, rows)
+        start += words.size
+        smallest = np.argsort(words, axis=1, kind="stable")[:, :ones]
+        candidates = np.sort(smallest, axis=1).astype(np.int32)
+        found.update(dict.fromkeys(candidates.view(f"V{4 * ones}").ravel().tolist()))
+    kept = b"".join(list(found)[:columns])
+    return np.frombuffer(kept, np.int32).reshape(columns, ones).astype(np.int64)
+
+
+def has_sketch(sketch: Sketch, x: Whole, y: NDArray[np.int32]) -> bool:
+    """Whether A X B^T = Y; also no where X is too large to be proven anything about."""
+    places = np.count_nonzero(x) * sketch.left.shape[1] * sketch.right.shape[1]
+    if places > CELLS_LIMIT or max(x.max(), -x.min()) > ELEMENT_LIMIT:
+        return False
+    cells = sketch.cells(x)
+    values = np.repeat(x[x != 0].astype(np.float64), cells.shape[1])
+    return np.array_equal(np.bincount(cells.ravel(), values, y.size), y.ravel())
+
+
+def is_strict(sketch: Sketch, x: Whole, weights: Whole) -> bool:
+    """Whether W, in units of 2^-48, shows that X is smaller than any matrix with other non-zeros and its sketch.
+
+    Say H is the difference to another matrix with the sketch of X whose sum is not larger. The sketch of H is
+    zero, so its product with G = A^T W B is zero, and the sum grows by at least slack |H off S| - eta |H on S|
+    (in units of 2^-48). So slack |H off S| <= eta |H| <= 2 eta |X| < slack, and H, of integers, is zero off S.
+
+    Args:
+        sketch: The map.
+        x: A matrix that ``has_sketch`` has accepted.
+        weights: W.
+    """
+    if max(weights.max(), -weights.min()) > WEIGHT_LIMIT:
+        return False
+    gradient = sketch.adjoint(weights)
+    off = x == 0
+    slack = UNIT - int(np.abs(gradient).max(initial=0, where=off))
+    gradient -= UNIT * np.sign(x)
+    eta = int(np.abs(gradient).max(initial=0, where=~off))
+    return 2 * eta * int(np.abs(x).sum()) < slack
+
+
+def _gathered(matrix: Whole, places: Whole) -> Whole:
+    """For each line of ``places`` the sum of those rows of the matrix."""
+    result = matrix[places[:, 0]]
+    for column in places.T[1:]:
+        result += matrix[column]
+    return result

@@ -1,0 +1,129 @@
+"""Training in a coded subspace: what is trained is what the decoder makes of the integers."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from codebound.coding import Subspace, best_tensor_code
+from codebound.data.dataset import DeviceData, Scaling
+from codebound.errors import ModelError, UsageError
+from codebound.nets.chain import Chain, Dictionary, Linear, MaxPool, NormalisedConv, Views
+from codebound.train.subspace import (
+    Expansion,
+    Features,
+    Learner,
+    SubspacePlan,
+    _code_bits,
+    train_in_subspace,
+)
+
+IMAGES = Chain((1, 14, 14), (Views(1), Dictionary(3, 2), NormalisedConv(4, 3), MaxPool(2), Linear(3, False)))
+PLAIN = Chain((6,), (Linear(8, False), Linear(3, False)))
+
+
+def separable(n: int, seed: int = 0) -> DeviceData:
+    """Three classes that the first three numbers tell apart."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 6, generator=generator)
+    return DeviceData(x, x[:, :3].argmax(1), Scaling())
+
+
+@pytest.mark.parametrize("chain", [IMAGES, PLAIN], ids=["images", "plain"])
+@pytest.mark.parametrize("zero_head", [True, False])
+def test_the_trainer_sees_the_weights_that_the_decoder_returns(chain, zero_head):
+    plan = SubspacePlan(dimension=17, step=-5, entries_log2=1, zero_head=zero_head, helper_seed=3)
+    integers = np.random.default_rng(0).integers(-4, 5, 17)
+    learner = Learner.of_chain(chain)
+    seen = Expansion(learner.shapes, learner.head, plan).tensors(torch.from_numpy(integers).float())
+    code = Subspace(best_tensor_code(integers, step=0), 1, -5, zero_head, 3)
+    decoded = code.weights(chain.tensor_shapes(), learner.head)
+    for name, value in decoded.items():
+        np.testing.assert_allclose(seen[name].numpy(), value, rtol=1e-6, atol=1e-7)
+
+
+def test_a_base_takes_the_place_of_the_random_start():
+    plan = SubspacePlan(dimension=5)
+    base = {name: torch.full(shape, 0.5) for name, shape in PLAIN.tensor_shapes().items()}
+    learner = Learner.of_chain(PLAIN)
+    found = Expansion(learner.shapes, learner.head, plan, base=base).tensors(torch.zeros(5))
+    assert all(torch.equal(found[name], value) for name, value in base.items())
+
+
+def test_fixed_features_and_the_rest_make_the_network():
+    learner = Learner.of_chain(IMAGES)
+    generator = torch.Generator().manual_seed(1)
+    tensors = {name: torch.randn(shape, generator=generator) for name, shape in learner.shapes.items()}
+    x = torch.rand(5, 1, 14, 14, generator=generator)
+    views = learner.features(x)
+    assert len(views) == 2
+    logits = torch.stack([learner.logits(view, tensors) for view in views]).mean(0)
+    assert torch.allclose(logits, IMAGES.build(tensors)(x), atol=1e-5)
+
+
+def test_training_finds_integers_that_classify():
+    sample = separable(600)
+    learner = Learner.of_chain(PLAIN)
+    features = Features.of(learner, sample)
+    plan = SubspacePlan(dimension=30, epochs=40, batch_size=50, rate=1.0)
+    integers = train_in_subspace(learner, features, plan)
+    tensors = Expansion(learner.shapes, learner.head, plan).tensors(torch.from_numpy(integers).float())
+    assert integers.dtype == np.int32
+    assert features.errors(learner, tensors) < 90  # of 600; guessing makes 400
+    untrained = Expansion(learner.shapes, learner.head, plan).tensors(torch.zeros(30))
+    assert features.errors(learner, untrained) > 300
+
+
+def test_the_same_plan_gives_the_same_integers_and_another_seed_does_not():
+    learner = Learner.of_chain(PLAIN)
+    features = Features.of(learner, separable(200))
+    plan = SubspacePlan(dimension=12, epochs=3, batch_size=20)
+    first, again = (train_in_subspace(learner, features, plan) for _ in range(2))
+    assert np.array_equal(first, again)
+    other = SubspacePlan(dimension=12, epochs=30, batch_size=20, seed=1)
+    assert not np.array_equal(first, train_in_subspace(learner, features, other))
+
+
+def test_a_larger_rate_gives_shorter_integers():
+    learner = Learner.of_chain(PLAIN)
+    features = Features.of(learner, separable(300))
+    sizes = [
+        np.abs(
+            train_in_subspace(
+                learner, features, SubspacePlan(dimension=40, epochs=40, batch_size=30, rate=rate)
+            )
+        ).sum()
+        for rate in (0.0, 60.0)
+    ]
+    assert sizes[1] < 0.7 * sizes[0]
+
+
+@pytest.mark.parametrize("spread", [-2.0, 0.0, 2.0])
+def test_the_code_length_is_that_of_a_distribution_on_the_integers(spread):
+    integers = torch.arange(-400, 401, dtype=torch.float64)[:, None]
+    bits = torch.stack([_code_bits(value, torch.tensor(spread, dtype=torch.float64)) for value in integers])
+    assert math.isclose(float(torch.exp2(-bits).sum()), 1.0, rel_tol=1e-6)
+
+
+def test_batch_statistics_are_refused_by_name():
+    network = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    with pytest.raises(ModelError, match=r"^1: a batch normalisation trains with the statistics of a batch"):
+        Learner.of_module(network)
+
+
+def test_any_other_network_is_a_learner():
+    network = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    learner = Learner.of_module(network)
+    x = torch.randn(3, 4)
+    assert learner.head == {"2.weight"}
+    assert torch.allclose(learner.logits(*learner.features(x), dict(network.state_dict())), network(x))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"dimension": 0}, {"dimension": 3, "entries_log2": 3}, {"dimension": 3, "gain": 0.0}]
+)
+def test_impossible_plans_are_refused(wrong):
+    with pytest.raises(UsageError):
+        SubspacePlan(**wrong)

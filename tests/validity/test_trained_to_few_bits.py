@@ -1,0 +1,40 @@
+"""Networks trained straight to few bits, on data whose risk is known: a certificate must not promise more."""
+
+import numpy as np
+import pytest
+import torch
+
+from codebound.certificate.build import Setting, assess
+from codebound.certificate.message import Message
+from codebound.coding import Subspace, best_tensor_code
+from codebound.data import from_arrays
+from codebound.nets.chain import Chain, Linear
+from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
+
+CHAIN = Chain((8,), (Linear(16, False), Linear(4, False)))
+RISK = 0.75  # of every classifier, when four labels are drawn at random
+
+
+def bound_on_random_labels(seed: int, *, paid: bool) -> float:
+    """What a network that was fitted to random labels is certified for, or would be if bits were free."""
+    rng = np.random.default_rng(seed)
+    sample = from_arrays(
+        rng.normal(size=(120, 8)).astype(np.float32), rng.integers(0, 4, 120), name="random labels"
+    )
+    learner = Learner.of_chain(CHAIN)
+    plan = SubspacePlan(dimension=60, epochs=150, batch_size=30, rate=0.0, learning_rate=0.2)
+    integers = train_in_subspace(learner, Features.of(learner, sample.on("cpu")), plan)
+    code = Subspace(best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, 0)
+    setting = Setting(sample=sample, delta=0.05)
+    found = assess(Message(setting.options, CHAIN, code), setting)
+    return found.bound.value if paid else found.facts.errors / sample.n
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_labels_are_certified_no_better_than_guessing(seed):
+    torch.manual_seed(seed)  # nothing may depend on it
+    assert bound_on_random_labels(seed, paid=True) >= RISK
+
+
+def test_without_its_bits_the_training_error_would_promise_too_much():
+    assert max(bound_on_random_labels(seed, paid=False) for seed in range(3)) < 0.6
