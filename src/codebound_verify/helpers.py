@@ -1,4 +1,4 @@
-"""Tensors that are made of coded integers and random numbers (docs/format.md, sections 4.8 to 4.12).
+"""Tensors that are made of coded integers and random numbers (docs/format.md, sections 4.8 to 4.13).
 
 All sums are sums of integers. They are computed by matrix products of floating-point numbers, in float32
 where no partial sum can reach 2^24, else in float64, where none can exceed 2^53: exact in any order.
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .refusal import Refused
+from .search import recovered
+from .sketch import Sketch, draw
 from .stream import Stream, quarters, signs, uniforms
 from .tensors import (
     EXPONENT_LIMIT,
@@ -42,6 +44,7 @@ EXACT64 = 1 << 53  # integers up to here are exact in float64
 BLOCK = 1 << 20  # numbers of a factor that are expanded at a time
 GAUSSIAN_LIMIT = 32  # of the absolute value of a popcount less 32
 MEAN_LIMIT = 1 << 20  # of the absolute value of the mean of a filling
+ONES_LIMIT = 16  # in a column of a matrix that sketches
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -256,6 +259,29 @@ def _mixtures(mix: Stream, z: NDArray[Any], k: int, locations: slice) -> Doubles
     return result
 
 
+def _sketched(decoder: Decoder, shape: Shape) -> Recipe:
+    """Mode 13 (4.13)."""
+    height, width = as_matrix(shape)
+    m1 = decoder.size("the number m1 of rows of a sketch", height)
+    m2 = decoder.size("the number m2 of columns of a sketch", width)
+    ones = decoder.size("the number t of ones", ONES_LIMIT)
+    for m, p in ((m1, height), (m2, width)):
+        if math.comb(m, ones) < p:  # also where ones > m
+            raise Refused(
+                f"Message: there are not {p} columns of {m} numbers with {ones} ones, all different."
+            )
+    decoder.work.spend((height * width << 13) + (m1 * height + m2 * width << 11))
+    seed = read_seed(decoder)
+
+    def make(y: Content) -> Values:
+        left = draw(Stream(seed, "sketch/left"), rows=m1, columns=height, ones=ones)
+        right = draw(Stream(seed, "sketch/right"), rows=m2, columns=width, ones=ones)
+        x, step = recovered(Sketch(left, right, (m1, m2)), y.data.astype(np.int64)), grid(y.exponent)
+        return Values(height, width, 1, lambda rows, columns: x[rows, columns].astype(np.float64) * step)
+
+    return Recipe((read_inner(decoder, (m1, m2)),), make)
+
+
 def read_seed(decoder: Decoder) -> int:
     """The seed of a stream (4.8)."""
     return decoder.gamma() - 1
@@ -267,4 +293,5 @@ HELPED: dict[int, Callable[[Decoder, Shape], Recipe]] = {
     10: _filled,
     11: _ticket,
     12: _mixed,
+    13: _sketched,
 }

@@ -6,16 +6,17 @@ integers (``sketch``, ``rank``).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import embedding_bag, softshrink
 
 from .arithmetic import Budget
 from .rank import are_independent
 from .refusal import Refused
-from .sketch import UNIT, WEIGHT_LIMIT, Sketch, Whole, has_sketch, is_strict
+from .sketch import CELLS_LIMIT, UNIT, WEIGHT_LIMIT, Sketch, Whole, has_sketch, is_strict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ SIDE_LIMIT = 1 << 11  # of a sketch: A A^T and B B^T are inverted densely
 WORK_LIMIT = 1 << 39  # multiplications of one search
 LEAST_WORK = 1 << 28  # that a step counts, however small it is
 STEPS = 500  # with one threshold
-THRESHOLDS = (2.0, 6.0, 1.0)  # tried in turn, relative to the mean of the first guess
+THRESHOLDS = (2.0, 0.5, 6.0)  # tried in turn, relative to the mean of the first guess
 RELAXATION = 1.8
 LOOK = 10  # steps from one look at the result to the next
 FITS = (50, 100, 200, 400)  # steps after which the non-zeros are fitted to the sketch
@@ -37,9 +38,10 @@ MARGINS = (0.1, 0.03, 0.01, 0.003)  # that a proof is to have, tried in turn
 ATTEMPTS = (10, 25, 50, 100)  # steps with one margin, after which a proof is tried
 CORRECTIONS = 300  # steps of conjugate gradients
 ACCURACY = 1e-12
+GATHERING = 64  # multiplications in whose time one number is gathered and spread
 
 
-def recovered(sketch: Sketch, y: NDArray[np.int32]) -> Whole:
+def recovered(sketch: Sketch, y: Whole) -> Whole:
     """The matrix X behind a sketch Y, proven to be the only one with a sum as small.
 
     Raises:
@@ -89,8 +91,8 @@ class _Operator:
         m1, m2 = sketch.shape
         self._left, self._right = _Side(sketch.left, m1), _Side(sketch.right, m2)
         elements, ones = len(sketch.left) * len(sketch.right), sketch.left.shape[1]
-        self._cost = max(LEAST_WORK, 4 * ones * elements + 4 * m1 * m2 * (m1 + m2))
-        self._work = Budget(WORK_LIMIT, "the multiplications of a search for the matrix behind a sketch")
+        self._cost = max(LEAST_WORK, 16 * ones * elements + 4 * m1 * m2 * (m1 + m2))
+        self.work = Budget(WORK_LIMIT, "the multiplications of a search for the matrix behind a sketch")
 
     def forward(self, x: Tensor) -> Tensor:
         """A X B^T."""
@@ -102,28 +104,29 @@ class _Operator:
 
     def weights(self, y: Tensor) -> Tensor:
         """W for which A^T W B is the smallest matrix, by its sum of squares, whose sketch is nearest to Y."""
-        self._work.spend(self._cost)
-        return self._left.inverse @ y @ self._right.inverse
+        self.work.spend(self._cost)
+        result: Tensor = self._left.inverse @ y @ self._right.inverse
+        return result
 
 
-def _minimisers(operator: _Operator, y: NDArray[np.int32]) -> Iterator[tuple[Whole, Tensor]]:
+def _minimisers(operator: _Operator, y: Whole) -> Iterator[tuple[Whole, Tensor]]:
     """Integer matrices with the sketch Y whose sum may be the smallest, by Douglas-Rachford splitting.
 
     With each comes a matrix A^T W B that is near to its signs where it is not zero.
     """
     target = torch.from_numpy(y.reshape(operator.sketch.shape)).double()
     guess = operator.adjoint(operator.weights(target))
+    if (operator.forward(guess) - target).abs().max() > 0.5:  # no matrix at all has this sketch
+        return
     last: Whole | None = None
     for threshold in THRESHOLDS:
         limit = threshold * float(guess.abs().mean())
         state = guess.clone()
         for step in range(STEPS):
             move = operator.adjoint(operator.weights(target - operator.forward(state)))
-            beyond = state + 2 * move
-            sparse = beyond - beyond.clamp(-limit, limit)
+            sparse = softshrink(torch.add(state, move, alpha=2), limit)
             if step % LOOK == 0:
-                fitted = _fitted(operator.sketch, sparse, y) if step in FITS else sparse
-                rounded = fitted.round()
+                rounded = (_fitted(operator, sparse, y) if step in FITS else sparse).round()
                 if torch.equal(operator.forward(rounded), target):
                     x = rounded.long().numpy()
                     if last is not None and np.array_equal(x, last):  # it has settled, and there was no proof
@@ -131,7 +134,7 @@ def _minimisers(operator: _Operator, y: NDArray[np.int32]) -> Iterator[tuple[Who
                     if has_sketch(operator.sketch, x, y):
                         yield x, move / limit
                     last = x
-            state += RELAXATION * (sparse - state - move)
+            state.lerp_(sparse.sub_(move), RELAXATION)
 
 
 def _proofs(operator: _Operator, x: Whole, cells: Whole, gradient: Tensor) -> Iterator[Whole]:
@@ -142,25 +145,25 @@ def _proofs(operator: _Operator, x: Whole, cells: Whole, gradient: Tensor) -> It
     """
     signs = torch.from_numpy(np.sign(x)).double()
     is_zero = signs == 0
-    columns = _Columns(cells, operator.sketch.shape[0] * operator.sketch.shape[1])
+    columns = _Columns(operator, cells)
     for margin in MARGINS:
         for step in range(1, ATTEMPTS[-1] + 1):
             weights = operator.weights(operator.forward(gradient))
             possible = operator.adjoint(weights)
-            wanted = (2 * possible - gradient).clamp(margin - 1, 1 - margin)
-            gradient = gradient + torch.where(is_zero, wanted, signs) - possible
+            wanted = torch.sub(2 * possible, gradient).clamp_(margin - 1, 1 - margin)
+            gradient += torch.where(is_zero, wanted, signs).sub_(possible)
             if step in ATTEMPTS:
                 w = weights.numpy()
                 change = columns.spread(columns.solve(np.sign(x[x != 0]) - columns.gather(w)))
                 yield _in_units(w + change.reshape(w.shape))
 
 
-def _fitted(sketch: Sketch, sparse: Tensor, y: NDArray[np.int32]) -> Tensor:
+def _fitted(operator: _Operator, sparse: Tensor, y: Whole) -> Tensor:
     """The matrix with the same non-zeros whose sketch is nearest to Y."""
     support = sparse.numpy() != 0
-    if 2 * np.count_nonzero(support) > y.size:
+    if 2 * np.count_nonzero(support) > y.size or operator.sketch.places(support) > CELLS_LIMIT:
         return sparse
-    columns = _Columns(sketch.cells(support), y.size)
+    columns = _Columns(operator, operator.sketch.cells(support))
     result = torch.zeros_like(sparse)
     result[torch.from_numpy(support)] = torch.from_numpy(columns.solve(columns.gather(y)))
     return result
@@ -169,16 +172,19 @@ def _fitted(sketch: Sketch, sparse: Tensor, y: NDArray[np.int32]) -> Tensor:
 class _Columns:
     """The columns K of the map X -> A X B^T that belong to some elements of X."""
 
-    def __init__(self, cells: Whole, size: int) -> None:
-        self._cells, self._size = cells, size
+    def __init__(self, operator: _Operator, cells: Whole) -> None:
+        self._cells, self._size = cells, math.prod(operator.sketch.shape)
+        self._work, self._cost = operator.work, GATHERING * cells.size
 
     def gather(self, y: NDArray[Any]) -> Doubles:
         """K^T y."""
-        return np.take(y, self._cells).sum(axis=1, dtype=np.float64)
+        result: Doubles = np.take(y, self._cells).sum(axis=1, dtype=np.float64)
+        return result
 
     def spread(self, values: Doubles) -> Doubles:
         """K times values."""
-        return np.bincount(self._cells.ravel(), np.repeat(values, self._cells.shape[1]), self._size)
+        each = np.repeat(values, self._cells.shape[1])
+        return np.bincount(self._cells.ravel(), each, self._size).astype(np.float64, copy=False)
 
     def solve(self, right: Doubles) -> Doubles:
         """c with K^T K c = right, by conjugate gradients."""
@@ -187,8 +193,11 @@ class _Columns:
         for _ in range(CORRECTIONS):
             if square <= ACCURACY**2 * start:
                 break
+            self._work.spend(self._cost)
             image = self.gather(self.spread(direction))
-            step = square / float(direction @ image)
+            if (curvature := float(direction @ image)) <= 0:  # dependent columns, which have no such c
+                break
+            step = square / curvature
             solution += step * direction
             residual -= step * image
             before, square = square, float(residual @ residual)

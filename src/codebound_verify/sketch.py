@@ -7,12 +7,13 @@ from does not matter (``search``).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .stream import Stream
+if TYPE_CHECKING:
+    from .stream import Stream
 
 Whole: TypeAlias = NDArray[np.int64]
 
@@ -34,7 +35,11 @@ class Sketch:
     right: Whole
     shape: tuple[int, int]
 
-    def cells(self, x: Whole) -> Whole:
+    def places(self, x: NDArray[Any]) -> int:
+        """How many numbers ``cells`` has."""
+        return int(np.count_nonzero(x) * self.left.shape[1] * self.right.shape[1])
+
+    def cells(self, x: NDArray[Any]) -> Whole:
         """For each non-zero element of X in C order, the places of Y in C order that it adds to."""
         rows, columns = np.nonzero(x)
         cells = self.left[rows][:, :, None] * self.shape[1] + self.right[columns][:, None, :]
@@ -60,10 +65,9 @@ def draw(stream: Stream, *, rows: int, columns: int, ones: int) -> Whole:
     return np.frombuffer(kept, np.int32).reshape(columns, ones).astype(np.int64)
 
 
-def has_sketch(sketch: Sketch, x: Whole, y: NDArray[np.int32]) -> bool:
+def has_sketch(sketch: Sketch, x: Whole, y: Whole) -> bool:
     """Whether A X B^T = Y; also no where X is too large to be proven anything about."""
-    places = np.count_nonzero(x) * sketch.left.shape[1] * sketch.right.shape[1]
-    if places > CELLS_LIMIT or max(x.max(), -x.min()) > ELEMENT_LIMIT:
+    if sketch.places(x) > CELLS_LIMIT or max(int(x.max()), -int(x.min())) > ELEMENT_LIMIT:
         return False
     cells = sketch.cells(x)
     values = np.repeat(x[x != 0].astype(np.float64), cells.shape[1])
@@ -71,18 +75,18 @@ def has_sketch(sketch: Sketch, x: Whole, y: NDArray[np.int32]) -> bool:
 
 
 def is_strict(sketch: Sketch, x: Whole, weights: Whole) -> bool:
-    """Whether W, in units of 2^-48, shows that X is smaller than any matrix with other non-zeros and its sketch.
+    """Whether W, in units of 2^-48, shows that X is smaller than matrices with other non-zeros.
 
-    Say H is the difference to another matrix with the sketch of X whose sum is not larger. The sketch of H is
-    zero, so its product with G = A^T W B is zero, and the sum grows by at least slack |H off S| - eta |H on S|
-    (in units of 2^-48). So slack |H off S| <= eta |H| <= 2 eta |X| < slack, and H, of integers, is zero off S.
+    Say H is the difference to another matrix with the sketch of X, and its sum is not larger. The sketch of H
+    is zero, hence its product with G = A^T W B, and the sum grows by slack |H off S| - eta |H on S| at least
+    (in units of 2^-48). So slack |H off S| <= eta |H| <= 2 eta |X| < slack: H, of integers, is zero off S.
 
     Args:
         sketch: The map.
         x: A matrix that ``has_sketch`` has accepted.
         weights: W.
     """
-    if max(weights.max(), -weights.min()) > WEIGHT_LIMIT:
+    if max(int(weights.max()), -int(weights.min())) > WEIGHT_LIMIT:
         return False
     gradient = sketch.adjoint(weights)
     off = x == 0

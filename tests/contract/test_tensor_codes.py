@@ -23,6 +23,7 @@ from codebound.coding import (
     Projected,
     Raw,
     Reader,
+    Sketched,
     Static,
     Ticket,
     Writer,
@@ -198,7 +199,7 @@ def test_random_bits_decode_or_are_refused(data, shape):
 
 
 @settings(max_examples=60)
-@given(st.binary(max_size=60), st.integers(1, 12), SHAPES)
+@given(st.binary(max_size=60), st.integers(1, 13), SHAPES)
 def test_random_content_of_every_mode_decodes_or_is_refused(data, mode, shape):
     writer = Writer()
     gamma(writer, mode)
@@ -234,7 +235,7 @@ def test_the_code_word_holds_at_most_2_24_elements(mode):
         read_tensor(Reader(writer.finish()), (2**12, 2**12 + 1))
 
 
-@pytest.mark.parametrize("mode", [13, 14, 1000])
+@pytest.mark.parametrize("mode", [14, 15, 1000])
 def test_unknown_modes_are_refused(mode):
     writer = Writer()
     gamma(writer, mode)
@@ -356,6 +357,8 @@ def helped():
         yield from (Ticket(q, kind, seed) for kind in range(3) for seed in (0, 1))
     for size, mixes, seed in itertools.product((1, 2), (1, 2), (0, 1)):
         yield from (Mixed(shape, z, mixes, seed) for z in inners((size,)))
+    for y, seed in itertools.product(inners(shape), (0, 1, 2)):
+        yield Sketched(shape, y, degree=1, seed=seed)
 
 
 def test_codes_with_helpers_are_prefix_free_and_satisfy_kraft():

@@ -101,6 +101,17 @@ def test_after_a_split_the_codes_are_of_the_difference(name, networks, digits, m
     assert not found.certificate.claim.vacuous
 
 
+def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkeypatch):
+    """Whoever certified with many seeds and kept the best base would have selected it on the rest."""
+    monkeypatch.setattr("codebound.certificate.certification._PRIOR_STEPS", 50)
+    first, second = (
+        certify(networks["linear"], digits, method="naive", effort="quick", prior_tenths=5, seed=seed)
+        for seed in (0, 1)
+    )
+    assert first.certificate.helper == second.certificate.helper
+    assert all(np.array_equal(first.base[name], second.base[name]) for name in first.base)
+
+
 def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
     """A base near f: what is coded is small, and decodes to about f."""
     from codebound.certificate.build import Setting

@@ -120,7 +120,7 @@ def test_tables_csv_and_a_plain_word_on_speed(codebound):
     assert "not asked for" in out
     assert "no speed-up is claimed" in err
     assert "CSR" in err
-    assert "G-Lem4.2" in err
+    assert "lemma 4.2 of Guha et al. 2023" in err
     code, out, err = codebound(*command, "--out", "b", "--format", "csv", "-q")
     assert (code, err) == (0, "")
     rows = list(csv.DictReader(io.StringIO(out)))
@@ -153,6 +153,15 @@ def test_folders_are_numbered_and_never_overwritten(codebound, tmp_path):
     code, out, err = codebound(*command, "--out", "runs/compress-2")
     assert (code, out) == (2, "")
     assert "exists already" in err
+
+
+def test_a_method_that_can_do_nothing_says_so(codebound):
+    code, out, err = codebound("compress", "--model", "linear", "--method", "conv")
+    assert code == 0
+    assert "no convolution" in out
+    assert "No layer was compressed" in err
+    assert "no smaller than the original. Nothing runs faster: no speed-up is claimed." in err
+    assert "filters for every location" not in err
 
 
 def test_the_list_and_the_help_name_every_method(codebound):

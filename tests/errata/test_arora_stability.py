@@ -72,9 +72,7 @@ def test_a_e9_the_printed_estimate_is_above_the_smoothness_and_the_corrected_one
     found = stability(net, x, replaced_first(awake))
     row, after = found.layers
     rank = stable_rank(net[2].weight.detach())
-    corrected = adversarial_smoothness(
-        cushion=after.cushion, stable_rank=rank, contraction=row.contraction
-    )
+    corrected = adversarial_smoothness(cushion=after.cushion, stable_rank=rank, contraction=row.contraction)
     assert rank == pytest.approx(h)
     assert row.smoothness == pytest.approx(corrected, rel=1e-6)
     assert row.smoothness < after.cushion * rank / row.contraction / 2.9

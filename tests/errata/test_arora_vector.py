@@ -11,6 +11,7 @@ from codebound.compress.vector import (
     discretize_vectors,
     keep_probabilities,
     nonzeros_bound,
+    published_discretize_vectors,
     published_threshold,
     published_vector_count,
     threshold,
@@ -68,8 +69,25 @@ def test_a_e12_dropping_by_a_threshold_also_takes_certain_coordinates():
     size, margin, eta = 100, 0.1, 0.1
     c = torch.full((size,), math.sqrt(0.19 / (size - 1))).double()
     c[0] = 0.9
-    assert threshold(size, margin=margin, eta=eta) < 0.9
+    assert threshold(size, margin=margin, eta=eta) < published_threshold(size, margin=margin, eta=eta) < 0.9
+    assert float(published_discretize_vectors(c, margin=margin, eta=eta)[0]) == 0.0
     assert float(discretize_vectors(c, margin=margin, eta=eta)[0]) == pytest.approx(0.9, abs=margin / 20)
+
+
+def test_a_e12_the_published_threshold_keeps_values_that_the_lemma_drops():
+    """A coordinate of 0.2 to 0.8 of the size that counts as small: 0.6 to 2.5 once compressed, all above 0.5.
+
+    The lemma drops them all; the published threshold of 2 keeps some, which the corrected one never does.
+    """
+    size, margin, eta = 10_000, 0.1, 0.1
+    small = margin / (4 * math.sqrt(size))
+    c = small * torch.linspace(0.2, 0.8, size).double()
+    found = [published_discretize_vectors(c, margin=margin, eta=eta, seed=seed) for seed in range(40)]
+    values = torch.cat([each[each != 0.0] for each in found])
+    assert len(values) > 20
+    assert threshold(size, margin=margin, eta=eta) < float(values.abs().min())
+    assert float(values.abs().max()) < published_threshold(size, margin=margin, eta=eta)
+    assert not discretize_vectors(c, margin=margin, eta=eta).any()
 
 
 def test_a_lem5_errors_stay_within_the_margin():

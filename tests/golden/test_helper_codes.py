@@ -14,17 +14,24 @@ from codebound.coding import (
     LowRank,
     Mixed,
     Projected,
+    Sketched,
     Static,
     Ticket,
     Zero,
     decode_tensors,
     encode_tensors,
 )
+from codebound.sketch import solved
 
 Q = np.array([[0, 2, 0, -1], [0, 0, 0, 0], [1, 0, -2, 0]], dtype=np.int32)
 F = [8192, 8192, 40000, 4096, 5056]
 Z = np.array([[3, -1, 0, 2, -3]], dtype=np.int32)
 U, V = Q[:, :2].copy(), Q[[0, 2]]
+X = np.zeros((5, 6), dtype=np.int64)
+X[0, 1], X[3, 4], X[4, 0] = 2, -1, 1
+Y = np.array([[0, -1, -1, 0], [2, 0, 0, 2], [2, 0, 1, 3], [0, -1, 0, 1]], dtype=np.int32)
+Y3 = np.array([[-1, 0, 0, 0, -1], [-1, 3, 1, 2, -1], [0, 1, 1, 0, 0], [0, 2, 0, 2, 0]], dtype=np.int32)
+F3 = [0, 0, 9000, 30000, 9000, 9000, 8536]
 
 # name: ours, the literal writer's, the bits ("length:hex"), the float32 values (big-endian hex)
 GOLDEN = {
@@ -113,6 +120,26 @@ GOLDEN = {
         "17:184d00",
         "000000000000000000000000000000000000000000000000",
     ),
+    "sketched": (
+        Sketched((5, 2, 3), Dense(Y, -21, 3), degree=2, seed=0, matrix=X),
+        reference.sketched((5, 2, 3), reference.dense(Y, -21), t=2, x=X),
+        "84:1a422b054de83d27297730",
+        (
+            "000000003ea5fed70000000000000000000000000000000000000000000000000000000000000000"
+            "00000000000000000000000000000000000000000000000000000000000000000000000000000000"
+            "0000000000000000be25fed7000000003e25fed70000000000000000000000000000000000000000"
+        ),
+    ),
+    "sketched, with a block": (
+        Sketched((5, 6), Static(Y3, 5, 3, table=np.array(F3), lanes_log2=1), degree=2, seed=3, matrix=X),
+        reference.sketched((5, 6), reference.static(Y3, 5, table=F3, lanes_log=1), t=2, x=X, seed=3),
+        "296:1a42a21c5bc0011948001d4c4001194800232900042b2300b64f0f060004a947100a10c390",
+        (
+            "000000004045672a0000000000000000000000000000000000000000000000000000000000000000"
+            "00000000000000000000000000000000000000000000000000000000000000000000000000000000"
+            "0000000000000000bfc5672a000000003fc5672a0000000000000000000000000000000000000000"
+        ),
+    ),
 }
 
 
@@ -137,4 +164,6 @@ def test_bits_and_numbers_never_change(name):
     length, _, octets = bits.partition(":")
     (decoded,) = decode_tensors(Bits(bytes.fromhex(octets), int(length)), [ours.shape])
     assert type(decoded) is type(ours)
+    if isinstance(decoded, Sketched):
+        decoded = solved(decoded)
     assert numbers(decoded.weights()) == numbers(ours.weights()) == values

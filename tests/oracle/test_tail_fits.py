@@ -44,7 +44,9 @@ def test_s_e17_a_fit_to_signed_weights_is_one_to_their_positive_part():
     for weights in (rng.normal(size=640) * 0.3, rng.standard_t(3, size=640) * 0.3):
         signed = powerlaw_fit(weights)
         positive, absolute = (estimate_tail(part) for part in (weights[weights > 0.0], np.abs(weights)))
-        assert (positive.density_exponent, positive.xmin) == pytest.approx((signed.alpha, signed.xmin), rel=1e-9)
+        assert (positive.density_exponent, positive.xmin) == pytest.approx(
+            (signed.alpha, signed.xmin), rel=1e-9
+        )
         assert absolute.density_exponent != pytest.approx(signed.alpha, rel=1e-3)
 
 

@@ -280,9 +280,15 @@ def _print(summary: CompressionSummary, record: dict[str, Any], output: Format, 
         note(f"About the predicted error: {sentence}.")
     note(f"Sparse bytes are those of {record['sparse_format']}; no layer is stored that way here.")
     note(f"Written to {record['out']}: compressed.safetensors (dense), message.bin and message.json (code).")
-    if record["method"] == "conv":
+    if not summary.layers:
+        note("No layer was compressed; the table says why.")
+    elif record["method"] == "conv":
         note("compressed.safetensors has filters for every location, so it is larger than the original.")
-    note("The message is what got smaller. Nothing runs faster: no speed-up is claimed.")
+    is_smaller = record["coded_bytes"] < record["dense_bytes"]
+    note(
+        f"The message is {'what got smaller' if is_smaller else 'no smaller than the original'}. "
+        "Nothing runs faster: no speed-up is claimed."
+    )
 
 
 def _coded_bytes(summary: CompressionSummary) -> int:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MAX_SIDE = 1 << 13
 MAX_DEGREE = 16
 SKETCH_WORK = 1 << 13  # of recovering one element, in multiplications
+DRAWING_WORK = 1 << 11  # of one element of A or B
 
 
 @implements("K-SK", kind="algorithm")
@@ -69,7 +70,6 @@ class Sketched(AbstractHelperCode):
             max(sides) <= MAX_SIDE,
             f"a matrix that is sketched has sides of at most {MAX_SIDE:,}. Got {sides[0]:,} x {sides[1]:,}.",
         )
-        coder.charge_work(math.prod(sides) * SKETCH_WORK)
         m1, m2 = (gamma(coder, side) for side in self.inner.shape)
         coder.require(
             m1 <= sides[0] and m2 <= sides[1],
@@ -84,6 +84,7 @@ class Sketched(AbstractHelperCode):
                 math.comb(m, degree) >= side,
                 f"{side} different columns with {degree} ones among {m} rows do not exist.",
             )
+        coder.charge_work(SKETCH_WORK * math.prod(sides) + DRAWING_WORK * (m1 * sides[0] + m2 * sides[1]))
         seed = code_seed(coder, self.seed)
         inner = code_inner(coder, self.inner, (m1, m2))
         return Sketched(self.sizes, inner, degree=degree, seed=seed, matrix=self.matrix)

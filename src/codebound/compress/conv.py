@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from codebound.coding import Mixed, best_tensor_code, nearest_step, quantize, step_for_levels, step_size
 from codebound.coding.arithmetic import MAX_WORK
-from codebound.coding.helpers import MAX_MIXED
+from codebound.coding.helpers import GAUSSIAN_WORK, MAX_MIXED
 from codebound.coding.projection import Helper
 from codebound.coding.tensors import MAX_SIZE
 from codebound.errors import UnsupportedLayerError, UsageError
@@ -157,7 +157,7 @@ def coherence(jacobian: Tensor, image: Tensor, *, kernel: int, stride: int = 1, 
         4.0
     """
     patches = functional.unfold(image.double()[None], kernel, padding=padding, stride=stride)[0]
-    locations = jacobian.shape[1] * jacobian.shape[2]
+    locations = math.prod(jacobian.shape[1:3])
     if jacobian.dim() != 4 or patches.shape[1] != locations:
         raise UsageError(
             f"an image of shape {tuple(image.shape)} has {patches.shape[1]} patches, one per location of the "
@@ -232,7 +232,7 @@ def _check_sizes(name: str, sizes: tuple[int, ...], *, numbers: int, mixes: int,
         raise UsageError(
             f"{name}: a layer takes 1 to {MAX_MIXED:,} numbers and mixes. Got {numbers} and {mixes}."
         )
-    work = numbers * entries + 2 * mixes * numbers * sizes[0]
+    work = numbers * entries + GAUSSIAN_WORK * mixes * numbers * sizes[0]
     if entries > MAX_SIZE or work > MAX_WORK or (mixes * numbers**2 * (levels // 2)) << 10 > 1 << 53:
         raise UnsupportedLayerError(
             f"{name}: {sizes[0]:,} locations of {per_location:,} weights from {numbers} numbers and {mixes} "

@@ -127,7 +127,9 @@ class HeavyTail(AbstractCompressor):
             seed=seed,
         )
         return CompressedLayer(
-            layer.name, code, predicted_by="S-Prop1.1 is about fixed u and v, not about the spectral norm"
+            layer.name,
+            code,
+            predicted_by="proposition 1.1 of Shin 2021 is about fixed directions, not about a spectral norm",
         )
 
 

@@ -120,4 +120,4 @@ def conv_network(
     return LocalNetwork(network, chain, codes, names, tuple(done), carried)
 
 
-_PREDICTED = "A-Lem13 is about a fixed input and a fixed direction, not about the spectral norm"
+_PREDICTED = "lemma 13 of Arora et al. 2018 is about fixed directions, not about a spectral norm"

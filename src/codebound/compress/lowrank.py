@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from codebound.nets.walk import Network
 
 _MOST_LEVELS = 8193  # -4096 .. 4096: what every code of levels takes
+_ALLOWANCE = (
+    "delta times the spectral norm of the layer, which lemma 1 of Arora et al. 2018 allows it to lose"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +159,7 @@ class Truncation(AbstractCompressor):
             code = LowRank(tuple(weight.shape), left, right)
         else:
             code = best_tensor_code(levels[0].reshape(weight.shape), step=step)
-        return CompressedLayer(layer.name, code, allowance, f"A-Lem1 within delta = {self.delta}, measured")
+        return CompressedLayer(layer.name, code, allowance, _ALLOWANCE)
 
 
 def lowrank(network: Network, *, delta: float = 0.25, seed: int = 0) -> CompressedNetwork:

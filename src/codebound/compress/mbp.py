@@ -138,6 +138,8 @@ def expected_change_norm(
         >>> round(expected_change_norm(784, 784, strength=1.0, variance=1.0), 2)
         43.11
     """
+    if not 0.0 < constant < math.inf:
+        raise UsageError(f"the constant of lemma 4.2 is a finite number > 0. Got {constant}.")
     second, fourth = change_moments(strength, variance)
     sides = math.sqrt(rows) + math.sqrt(columns)
     return constant * (math.sqrt(second) * sides + math.sqrt(math.sqrt(rows * columns * fourth)))
@@ -204,8 +206,9 @@ class MagnitudePruning(AbstractCompressor):
             grid.code,
             predicted_error=change + grid.error,
             predicted_by=(
-                f"G-Lem4.2 in the mean, for Gaussian entries, with C = {self.constant:g} (unknown), "
-                "plus rho sqrt(J) / 2 for rounding"
+                "lemma 4.2 of Guha et al. 2023 bounds its mean for Gaussian weights, with a constant that is "
+                f"unknown and taken as C = {self.constant:g}; half a step times the root of the non-zeros is "
+                "added for rounding"
             ),
         )
 

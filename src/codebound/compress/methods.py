@@ -11,6 +11,7 @@ from codebound.compress.base import COMPRESSORS, CompressedNetwork, compress
 from codebound.compress.imp import imp
 from codebound.compress.local import LocalNetwork, conv_network
 from codebound.compress.lottery import lottery
+from codebound.compress.mbp import common_variance
 from codebound.compress.thresholds import (
     AbstractThreshold,
     Corrected,
@@ -44,6 +45,7 @@ _SENTENCES = {
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"conv": conv_network, "lottery": lottery, "imp": imp}
 _OF_THE_JOB = ("layers", "seed", "progress")
+_COMMON = "common"  # the variance of mbp: one for all layers, which only the whole network knows
 _TRAINED = ("lottery", "imp")
 _RULES: dict[str, type[AbstractThreshold]] = {
     "std": StandardDeviation,
@@ -116,7 +118,7 @@ def option_text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, StandardDeviation | Published | Corrected | ScaleFree):
         name = next(name for name, rule in _RULES.items() if rule is type(value))
-        return ":".join([name, *(f"{number:g}" for number in asdict(value).values())])
+        return ":".join([name, *map(str, asdict(value).values())])
     return str(value)
 
 
@@ -136,7 +138,8 @@ def parse_options(method: str, texts: Iterable[str]) -> Options:
             raise UsageError(f"cannot read the option {text!r}. {method} takes {known}.")
         if name in given:
             raise UsageError(f"the option {name} is given twice.")
-        given[name] = _parsed(name, value, options[name])
+        is_common = (method, name, value) == ("mbp", "variance", _COMMON)
+        given[name] = _COMMON if is_common else _parsed(name, value, options[name])
     return {**options, **given}
 
 
@@ -157,6 +160,8 @@ def run_method(method: str, options: Options, job: Job) -> CompressedNetwork | L
         return conv_network(
             network, job.input_shape, **options, layers=job.layers, seed=seed, progress=progress
         )
+    if options.get("variance") == _COMMON:
+        options = {**options, "variance": common_variance(network)}
     if method not in _TRAINED:
         algorithm = COMPRESSORS[method](**options)
         return compress(network, algorithm, seed=seed, layers=job.layers, progress=progress)

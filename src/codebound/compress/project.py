@@ -15,7 +15,7 @@ import torch
 
 from codebound.coding import Projected, Stream, project_onto
 from codebound.coding.arithmetic import MAX_WORK
-from codebound.coding.helpers import MAX_PROJECTIONS
+from codebound.coding.helpers import GAUSSIAN_WORK, MAX_PROJECTIONS
 from codebound.compress.base import (
     AbstractCompressor,
     CompressedLayer,
@@ -160,7 +160,7 @@ class MatrixProject(AbstractCompressor):
         weight, k = weight_of(layer), self.numbers
         if k >= weight.numel():
             return CompressedLayer(layer.name, rounded(weight, self.levels).code)
-        check_work(layer, k)
+        check_work(layer, k, vectors=1, gaussian=False)
         vector = weight.double().reshape(1, -1).numpy()
         products = project_onto(vector, count=k, seed=seed, gaussian=False)
         inner = rounded(torch.from_numpy(products / k), self.levels).code
@@ -202,19 +202,21 @@ def check_numbers(count: int, levels: int) -> None:
         raise UsageError(f"count is at least 1, and levels odd and at least 3. Got {count} and {levels}.")
 
 
-def check_work(layer: AbstractLayerView, count: int) -> None:
-    """Refuses a projection that no message may contain."""
-    if count > MAX_PROJECTIONS or count * layer.weight.numel() > MAX_WORK:
+def check_work(layer: AbstractLayerView, count: int, *, vectors: int, gaussian: bool) -> None:
+    """Refuses ``count`` numbers for each of the vectors of a layer where no message may contain them."""
+    weights = layer.weight.numel()
+    work = count * (weights + weights // vectors * GAUSSIAN_WORK * gaussian)
+    if count > MAX_PROJECTIONS or work > MAX_WORK:
         raise UnsupportedLayerError(
-            f"layer {layer.name}: {count:,} numbers for {layer.weight.numel():,} weights are too much for a "
-            f"message, which allows {MAX_PROJECTIONS:,} numbers and 2^36 products. Choose fewer numbers."
+            f"layer {layer.name}: {count:,} numbers for {weights:,} weights are too much for a message, "
+            f"which allows {MAX_PROJECTIONS:,} numbers and {MAX_WORK:,} products. Choose fewer numbers."
         )
 
 
 def _fixed_directions(count: int) -> str:
     return (
-        f"A-Alg1 with k = {count} predicts |u'(g - f)v| for fixed u and v, not the spectral norm, which "
-        "takes the largest over all u and v"
+        f"algorithm 1 of Arora et al. 2018 with k = {count} promises something for fixed directions, and a "
+        "spectral norm is the largest change over all of them"
     )
 
 

@@ -258,5 +258,5 @@ def _measured(compressed: LocalNetwork, sample: DeviceData, progress: Progress) 
         mean=float(lengths.mean()),
         recursion=None,
         e_form=None,
-        reason="the compressed network has another architecture",
+        reason="The compressed network has another architecture.",
     )

@@ -97,7 +97,7 @@ class StandardDeviation(AbstractThreshold):
 
 @dataclass(frozen=True, slots=True)
 class Published(AbstractThreshold):
-    """From (epsilon, eta) with the constant of S-Alg1, which is too small."""
+    """From (epsilon, eta) with the constant of S-Alg1: a threshold that is too high (S-E2)."""
 
     epsilon: float
     eta: float

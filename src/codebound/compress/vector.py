@@ -122,7 +122,8 @@ def discretize_vectors(vectors: Tensor, *, margin: float, eta: float, seed: int 
     """Vector-Compress at half the margin, between dropping small coordinates and rounding.
 
     Coordinates below ``gamma / (4 sqrt(h))`` are dropped (gamma/4), the others compressed (gamma/2) and
-    rounded to multiples of ``gamma / (2 sqrt(h))`` (gamma/4): an inner product moves by at most gamma in all.
+    rounded to multiples of ``gamma / (2 sqrt(h))`` (gamma/4): with probability ``1 - eta`` an inner product
+    with a unit vector moves by at most gamma in all.
 
     Differs.    The paper drops afterwards, by a threshold on the compressed values, which also takes large
                 coordinates that are kept with certainty; dropping first needs no threshold (A-E12).
@@ -136,6 +137,23 @@ def discretize_vectors(vectors: Tensor, *, margin: float, eta: float, seed: int 
     )
     step = _rounding(vectors.shape[-1], margin)
     return torch.round(compressed / step) * step
+
+
+@implements("A-Lem5:published", kind="published-form")
+def published_discretize_vectors(vectors: Tensor, *, margin: float, eta: float, seed: int = 0) -> Tensor:
+    """Lemma 5 as printed: Vector-Compress at half the margin, large values set to zero, the others rounded.
+
+    No guarantee: the threshold is four times too large, and large coordinates may exceed it too (A-E12).
+
+    Example:
+        >>> published_discretize_vectors(torch.tensor([0.9, 0.02]), margin=0.1, eta=0.1)
+        tensor([0.0000, 0.0354], dtype=torch.float64)
+    """
+    compressed = compress_vectors(vectors, margin=margin / 2.0, eta=eta, seed=seed)
+    size = vectors.shape[-1]
+    is_large = compressed.abs() >= published_threshold(size, margin=margin, eta=eta)
+    step = _rounding(size, margin)
+    return torch.round(torch.where(is_large, 0.0, compressed) / step) * step
 
 
 @implements("A-Lem6", kind="published-form")
@@ -280,7 +298,7 @@ class VectorProject(AbstractCompressor):
         rows = weight.flatten(1).double().numpy()
         if k >= rows.shape[1]:
             return CompressedLayer(layer.name, rounded(weight, self.levels).code)
-        check_work(layer, k)
+        check_work(layer, k, vectors=len(rows), gaussian=True)
         products = project_onto(rows, count=k, seed=seed, gaussian=True)
         # a coded Gaussian is a quarter of an integer, on either side of the product
         inner = rounded(torch.from_numpy(products / (16.0 * k)), self.levels).code

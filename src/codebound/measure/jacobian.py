@@ -89,7 +89,7 @@ class SegmentDerivative(AbstractDerivative):
 
     @cached_property
     def _pushforward(self) -> Callable[[Tensor], tuple[Tensor]]:
-        # a pullback is linear and its transpose is J: no forward mode, which PyTorch builds on deprecated parts
+        # a pullback is linear and J is its transpose; forward mode rests on deprecated parts of PyTorch
         zero = self.like.new_zeros(self.examples, *self.out_shape)
         push: Callable[[Tensor], tuple[Tensor]] = torch.func.vjp(lambda c: self._pullback(c)[0], zero)[1]
         return push
@@ -100,7 +100,7 @@ class SegmentDerivative(AbstractDerivative):
         return pulled
 
     def push(self, tangents: Tensor) -> Tensor:
-        """Reverse mode twice, one tangent of all examples at a time: pooling has no second derivative in vmap."""
+        """Reverse mode twice, tangent by tangent: the second derivative of pooling fails under vmap."""
         return torch.stack([self._pushforward(tangent)[0] for tangent in tangents])
 
 

@@ -214,7 +214,6 @@ class StabilityMeter:
             return {}
         return {i: list(range(i + 1 if self.plan.interlayer == "all" else last, last + 1)) for i in sources}
 
-
     def _probed_pairs(self) -> frozenset[tuple[str, str]]:
         """The pairs of layers whose Jacobians are too large for exact norms."""
         points = self._layout.points

@@ -52,8 +52,8 @@ _TAILS = {
 }
 
 _STABILITY = {
-    "layer cushion": "length of the output, divided by the Frobenius norm of the weights and the length of the "
-    "input: how well real inputs get through, compared with noise; larger is better.",
+    "layer cushion": "length of the output, divided by the Frobenius norm of the weights and the length of "
+    "the input: how well real inputs get through, compared with noise; larger is better.",
     "interlayer cushion": "the same for all layers from here to the output together, or to the worst later "
     "layer if all were measured; larger is better. The output itself has none.",
     "contraction": "how much an activation function shortens what it is given; closer to 1 is better.",

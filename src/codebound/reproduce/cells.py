@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.errors import FormatError, UsageError
 from codebound.progress import Progress, silent
@@ -53,6 +53,7 @@ class Cells:
         """
         self._path, self._run, self._progress = path, dict(run or {}), progress
         self._kept: dict[str, dict[str, Any]] = {}
+        self._asked: set[str] = set()
         if path is not None and path.exists():
             self._kept = self._read(path)
 
@@ -60,16 +61,18 @@ class Cells:
         """The value of that name, computed if it is new; it must be plain JSON."""
         if name not in self._kept:
             self._progress(len(self._kept), None, name)
-            start = time.perf_counter()
+            start = time.perf_counter(), time.process_time()
             value = json.loads(json.dumps(compute(), allow_nan=False))  # as a later run will read it
-            self._kept[name] = {"seconds": round(time.perf_counter() - start, 3), "value": value}
+            end = time.perf_counter(), time.process_time()
+            seconds, cpu_seconds = (round(b - a, 3) for a, b in zip(start, end, strict=True))
+            self._kept[name] = {"seconds": seconds, "cpu_seconds": cpu_seconds, "value": value}
             self._save()
+        self._asked.add(name)
         return dict(self._kept[name]["value"])
 
-    @property
-    def seconds(self) -> float:
-        """What all cells took together, whenever that was."""
-        return float(sum(cell["seconds"] for cell in self._kept.values()))
+    def total(self, clock: Literal["seconds", "cpu_seconds"]) -> float:
+        """What the cells that were asked for took, whenever that was; on a busy machine the clocks differ."""
+        return round(sum(float(self._kept[name][clock]) for name in self._asked), 1)
 
     def _save(self) -> None:
         if self._path is not None:
@@ -83,7 +86,7 @@ class Cells:
             record = json.loads(path.read_text(encoding="utf-8"))
             run, cells = record["run"], dict(record["cells"])
             for cell in cells.values():
-                float(cell["seconds"]), dict(cell["value"])
+                float(cell["seconds"]), float(cell["cpu_seconds"]), dict(cell["value"])
         except (ValueError, KeyError, TypeError) as error:
             raise FormatError(
                 f"{path} does not hold the finished parts of a run: {error!r}. Remove it, or choose another "

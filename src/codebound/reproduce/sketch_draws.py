@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from codebound.reproduce.cells import Cells
 
+Line = Literal["column", "row"]
+
 _RECOVERED = 1e-4  # relative error in the Frobenius norm that counts as recovery
 _LONGER = 4  # on noisy sums no proof ends the l1 program: it runs until its digits settle
 
@@ -46,7 +48,7 @@ class Design:
     p: int
     j: int
     m: int
-    line: Literal["column", "row"] = "column"
+    line: Line = "column"
     ones: int = 5
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codebound.report.figures import Plot, Series, plots_figure
 from codebound.reproduce.sketch_draws import HYBRID, L1
@@ -13,49 +13,51 @@ if TYPE_CHECKING:
     from codebound.reproduce.item import Row
 
 _LINES = "non-zeros in a line, j"
-_LAW, _PRINTED = "c sqrt(N ln(p²/N))", "C sqrt(jp) ln p"
 
 
 def phase_figure(
     *,
     counts: Sequence[Row],
     thresholds: Sequence[Row],
+    constant: float,
     ensembles: Sequence[Row],
     noise: Sequence[Row],
-    law: Sequence[Row],
 ) -> str:
     """Success over j and m for each p; constants; placement of ones; noise.
 
     Args:
         counts: Draws recovered for each decoder, p, j and m.
         thresholds: Smallest m for each decoder, p and j.
+        constant: Fitted to those of l1.
         ensembles: Draws recovered for each placement of ones.
         noise: Errors for each m and level of noise.
-        law: The fitted m for each p and j.
     """
-    sides = dict.fromkeys(row["p"] for row in counts)
     maps = [
-        _map(p, _where(counts, p=p, decoder=L1), _where(law, p=p), _where(thresholds, p=p, decoder=HYBRID))
-        for p in sides
+        _map(p, _where(counts, {"p": p, "decoder": L1}), _where(thresholds, {"p": p}), constant)
+        for p in dict.fromkeys(row["p"] for row in counts)
     ]
-    return plots_figure(
-        [*maps, _constants(_where(thresholds, decoder=L1)), _placements(ensembles), _stability(noise)]
-    )
+    others = (_constants(_where(thresholds, {"decoder": L1})), _placements(ensembles), _stability(noise))
+    return plots_figure([*maps, *others], columns=max(len(maps), 3))
 
 
-def _map(p: int, counts: Sequence[Row], law: Sequence[Row], peeling: Sequence[Row]) -> Plot:
-    shares = [row["recovered"] / row["draws"] for row in counts]
+def _map(p: int, counts: Sequence[Row], thresholds: Sequence[Row], constant: float) -> Plot:
+    unit = {row["j"]: row["m"] / row["c"] for row in thresholds}
+    tried = [row for row in counts if row["j"] in unit]
+    peeling = _where(thresholds, {"decoder": HYBRID})
+    lines = sorted(unit)
     return Plot(
-        f"p = {p}: draws that l1 recovers (dark: all)",
+        f"recovered by l1, p = {p} (white: none)",
         _LINES,
-        "side of the sketch, m",
+        "m / sqrt(N ln(p²/N))",
         (
-            Series("", _of(counts, "j"), _of(counts, "m"), "shades", shares),
-            Series(_LAW, _of(law, "j"), _of(law, "m")),
-            Series("enough with peeling first", _of(peeling, "j"), _of(peeling, "m"), "dashed"),
+            Series(
+                "", _of(tried, "j"), [row["m"] / unit[row["j"]] for row in tried], "shades", _shares(tried)
+            ),
+            Series(f"fitted to all p: {constant:.2f}", lines, [constant for _ in lines]),
+            Series("enough with peeling first", _of(peeling, "j"), _of(peeling, "c"), "dashed"),
         ),
         x_scale="log",
-        x_ticks=_of(law, "j"),
+        x_ticks=lines,
     )
 
 
@@ -66,8 +68,8 @@ def _constants(thresholds: Sequence[Row]) -> Plot:
         _LINES,
         "constant",
         (
-            Series(f"c of {_LAW}", j, _of(thresholds, "c"), "points"),
-            Series(f"C of {_PRINTED}", j, _of(thresholds, "C"), "points"),
+            Series("c of c sqrt(N ln(p²/N))", j, _of(thresholds, "c"), "points"),
+            Series("C of C sqrt(jp) ln p", j, _of(thresholds, "C"), "points"),
         ),
         x_scale="log",
         x_ticks=sorted(set(j)),
@@ -75,27 +77,22 @@ def _constants(thresholds: Sequence[Row]) -> Plot:
 
 
 def _placements(ensembles: Sequence[Row]) -> Plot:
-    placed = {line: _where(ensembles, ones_by=line) for line in ("row", "column")}
+    placed = {line: _where(ensembles, {"ones_by": line}) for line in ("row", "column")}
     return Plot(
-        "draws that l1 recovers, by placement of the ones",
-        "mean number of ones in a column",
+        f"recovered by l1, p = {ensembles[0]['p']}, j = {ensembles[0]['j']}",
+        "mean number of ones in a column, placed ...",
         "share of draws",
         tuple(
-            Series(
-                f"{line} by {line}",
-                _of(rows, "ones_per_column"),
-                [row["recovered"] / row["draws"] for row in rows],
-                "points",
-            )
+            Series(f"{line} by {line}", _of(rows, "ones_per_column"), _shares(rows), "points")
             for line, rows in placed.items()
         ),
     )
 
 
 def _stability(noise: Sequence[Row]) -> Plot:
-    by_side = {m: _where(noise, m=m) for m in dict.fromkeys(row["m"] for row in noise)}
+    by_side = {m: _where(noise, {"m": m}) for m in dict.fromkeys(row["m"] for row in noise)}
     l1 = [Series(f"l1, m = {m}", _of(rows, "noise"), _of(rows, "l1_error")) for m, rows in by_side.items()]
-    largest = _where(noise, m=max(by_side))
+    largest = _where(noise, {"m": max(by_side)})
     return Plot(
         f"noise, p = {noise[0]['p']}, j = {noise[0]['j']}",
         "relative noise on the sketch",
@@ -110,5 +107,9 @@ def _of(rows: Sequence[Row], column: str) -> list[float]:
     return [row[column] for row in rows]
 
 
-def _where(rows: Sequence[Row], **wanted: Any) -> list[Row]:
-    return [row for row in rows if all(row[column] == value for column, value in wanted.items())]
+def _shares(rows: Sequence[Row]) -> list[float]:
+    return [row["recovered"] / row["draws"] for row in rows]
+
+
+def _where(rows: Sequence[Row], wanted: Row) -> list[Row]:
+    return [row for row in rows if wanted.items() <= row.items()]

@@ -32,7 +32,7 @@ GROWTH = (1.0, 1.15, 1.4)
 """Sides to try, as multiples of the measured law."""
 _DEGREE = 5
 _SMALL = 1000  # non-zeros whose independence is decided without peeling
-_ITERATIONS = 400  # of the encoder: a proof that is found early is found by other solvers too
+_ITERATIONS = 200  # of the encoder: a proof that is found early is found by other solvers too
 
 
 def sides(m: int, *, rows: int, columns: int) -> tuple[int, int]:
@@ -176,8 +176,8 @@ def smallest_sketch(
 ) -> Attempt:
     """The first sketch, among some of growing size, from which a tensor of integers comes back with proof.
 
-    A size at which a row or column has too many non-zeros is not tried, nor one whose sketch is too long.
-    Every size takes a new seed: A is singular now and then where it is as large as a side of the matrix.
+    A size at which a row or column has too many non-zeros is not tried. Every size takes a new
+    seed: A is singular now and then where it is as large as a side of the matrix.
 
     Args:
         levels: Integers in the shape of the tensor.
@@ -196,19 +196,20 @@ def smallest_sketch(
     sparsity = distributed_sparsity(torch.from_numpy(levels.reshape(rows, columns)))
     if sparsity.nonzeros == 0:
         return Attempt(0, 0, None, "all elements are zero")
-    law = sketch_size(sparsity.nonzeros, d1=rows, d2=columns)
+    shape = rows, columns
+    tries = _sides_to_try(sparsity, shape) if m is None else [m]
+    if not tries:
+        return Attempt(rows, columns, None, "a sketch would be as large as the matrix")
     attempt = Attempt(0, 0, None)
-    for number, side in enumerate([m] if m else [math.ceil(factor * law) for factor in GROWTH]):
+    for number, side in enumerate(tries):
         m1, m2 = sides(side, rows=rows, columns=columns)
-        if m is None and m1 * m2 >= rows * columns:
-            return attempt if number else Attempt(m1, m2, None, "a sketch would be as large as the matrix")
-        reason, code = _crowded(sparsity, (rows, columns), (m1, m2)), None
+        reason, code = _crowded(sparsity, shape, (m1, m2)), None
         if not reason:
-            ones = degree or _degree(sparsity.nonzeros, (rows, columns), (m1, m2))
+            ones = _degree(sparsity.nonzeros, shape, (m1, m2)) if degree is None else degree
             try:
                 draft = unsolved(levels, step=step, m=side, degree=ones, seed=seed + number)
                 bits = encode_tensors([draft]).length
-            except UsageError as error:  # the format has no such sketch, and a larger one does not help
+            except UsageError as error:  # the format has no such sketch
                 return Attempt(m1, m2, None, str(error))
             if bits > most_bits:
                 return Attempt(m1, m2, None, f"its sketch takes {bits:,} bits, more than {most_bits:,.0f}")
@@ -218,6 +219,24 @@ def smallest_sketch(
         if code is not None:
             break
     return attempt
+
+
+def _sides_to_try(sparsity: DistributedSparsity, shape: tuple[int, int]) -> list[int]:
+    """Sides that make sketches smaller than the matrix; without those at which l1 fails on a full line.
+
+    A line was never recovered from fewer than about three numbers for each of its non-zeros. If all sides
+    are that small, the largest one stays.
+    """
+    rows, columns = shape
+    law = sketch_size(sparsity.nonzeros, d1=rows, d2=columns)
+    pairs = {m: sides(m, rows=rows, columns=columns) for m in (math.ceil(factor * law) for factor in GROWTH)}
+    smaller = {m: pair for m, pair in pairs.items() if math.prod(pair) < rows * columns}
+    roomy = [
+        m
+        for m, (m1, m2) in smaller.items()
+        if (m1 == rows or m1 >= 3 * sparsity.j_r) and (m2 == columns or m2 >= 3 * sparsity.j_c)
+    ]
+    return roomy or list(smaller)[-1:]
 
 
 def _crowded(sparsity: DistributedSparsity, shape: tuple[int, int], sketch_shape: tuple[int, int]) -> str:

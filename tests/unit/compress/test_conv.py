@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from codebound.coding import Mixed, Stream, decode_tensors, encode_tensors, step_size
+from codebound.coding.arithmetic import Writer
 from codebound.compress import ConvCount, coherence, conv_project, project_conv
 from codebound.compress.conv import (
     conv_from_numbers,
@@ -115,6 +116,8 @@ def test_coherence_tells_in_phase_from_random():
 def test_coherence_refuses_what_does_not_fit():
     with pytest.raises(UsageError, match="has 16 patches"):
         coherence(torch.ones(1, 3, 3, 1), torch.ones(1, 4, 4), kernel=1)
+    with pytest.raises(UsageError, match="channels, n1', n2', outputs"):
+        coherence(torch.ones(16, 1), torch.ones(1, 4, 4), kernel=1)
     with pytest.raises(UsageError, match="zero image"):
         coherence(torch.ones(1, 4, 4, 1), torch.zeros(1, 4, 4), kernel=1)
 
@@ -217,6 +220,20 @@ def test_too_many_locations_are_refused():
     chain = Chain((64, 64, 64), (Conv(64, 3, 1, 1, bias=False), Linear(2, bias=False)))
     with pytest.raises(UnsupportedLayerError, match="4,096 locations of 36,864 weights"):
         conv_project(chain, {"0.weight": torch.zeros(64, 64, 3, 3)}, [0])
+
+
+def test_the_work_that_is_refused_is_the_work_that_a_message_charges(monkeypatch):
+    chain, tensors = lenet()
+    arguments = (chain, tensors, convolutions(chain)[1:])
+    _, codes = conv_project(*arguments, numbers=7, mixes=9)
+    writer = Writer()
+    for code in codes.values():
+        code.code(writer)
+    monkeypatch.setattr("codebound.compress.conv.MAX_WORK", writer._work)
+    conv_project(*arguments, numbers=7, mixes=9)
+    monkeypatch.setattr("codebound.compress.conv.MAX_WORK", writer._work - 1)
+    with pytest.raises(UnsupportedLayerError, match="too much for a message"):
+        conv_project(*arguments, numbers=7, mixes=9)
 
 
 @pytest.mark.parametrize(("numbers", "mixes"), [(0, 5), (5, 0), (5, 5000)])

@@ -140,6 +140,12 @@ def test_expected_nonzeros_counts_the_diagonal():
     assert abs(np.mean(counts) - without) > 20 * error
 
 
+@pytest.mark.parametrize("constant", [0.0, -1.0, math.inf, math.nan])
+def test_a_constant_that_predicts_nothing_is_refused(constant):
+    with pytest.raises(UsageError, match="the constant of lemma"):
+        expected_change_norm(9, 4, strength=1.0, variance=1.0, constant=constant)
+
+
 def test_expected_change_norm_covers_the_measured_one_with_constant_one():
     entries = gaussian(300, 200, variance=0.04)
     for strength in (0.1, 1.0):
@@ -175,7 +181,7 @@ def test_the_compressor_rounds_what_the_algorithm_left():
         step = float(layer.weight.abs().max()) / 15
         assert float((layer.weight - kept).abs().max()) <= 0.5 * step * 1.1
         assert layer.predicted_error > float(torch.linalg.matrix_norm(layer.weight - view.weight, ord=2))
-        assert "C = 1 (unknown)" in layer.predicted_by
+        assert "unknown and taken as C = 1" in layer.predicted_by
 
 
 def test_one_variance_for_all_layers_or_each_its_own():

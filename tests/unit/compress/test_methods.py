@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from codebound.compress import (
     COMPRESSORS,
@@ -9,6 +10,7 @@ from codebound.compress import (
     Job,
     LocalNetwork,
     ScaleFree,
+    common_variance,
     default_options,
     method_names,
     option_text,
@@ -64,6 +66,19 @@ def test_options_are_read_by_their_kind():
     assert parse_options("heavytail", ["threshold=scale-free:0.1:0.05"])["threshold"] == ScaleFree(0.1, 0.05)
     assert parse_options("heavytail", ["threshold=0.25"])["threshold"] == 0.25
     assert option_text(ScaleFree(0.1, 0.05)) == "scale-free:0.1:0.05"
+    exact = ScaleFree(0.123456789, 1e-9)
+    assert parse_options("heavytail", [f"threshold={option_text(exact)}"])["threshold"] == exact
+
+
+def test_one_variance_for_all_layers():
+    options = parse_options("mbp", ["variance=common"])
+    assert option_text(options["variance"]) == "common"
+    given = job()
+    expected = {**options, "variance": common_variance(given.network)}
+    layers = [run_method("mbp", each, given).layers for each in (options, expected, default_options("mbp"))]
+    common, same, own = ([layer.weight for layer in found] for found in layers)
+    assert all(map(torch.equal, common, same))
+    assert not all(map(torch.equal, common, own))
 
 
 BAD = {
@@ -77,6 +92,7 @@ BAD = {
     "neither true nor false": ("mbp", ["keep_diagonal=maybe"], "true or false"),
     "an unknown rule": ("heavytail", ["threshold=twice"], "scale-free with :EPSILON:ETA"),
     "a rule without its numbers": ("heavytail", ["threshold=corrected"], "scale-free with :EPSILON:ETA"),
+    "common for another option": ("heavytail", ["variance=common"], "variance is a number"),
     "no number and not none": ("project", ["epsilon=big"], "a number or none"),
 }
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from codebound.coding import Projected, Stream, decode_tensors, encode_tensors, step_size
-from codebound.compress import FromInitial, MatrixProject, compress, project
+from codebound.coding.arithmetic import Writer
+from codebound.compress import FromInitial, MatrixProject, VectorProject, compress, project
 from codebound.compress.project import (
     eta_for_pairs,
     gaussian_count,
@@ -155,6 +156,18 @@ def test_too_much_work_is_carried_with_the_reason():
     assert "70,000 numbers for 120,000 weights are too much for a message" in compressed.carried["0"]
     with pytest.raises(UnsupportedLayerError, match="layer fc"):
         MatrixProject(count=70_000).compress(view_of("fc", linear(400, 300)), seed=0)
+
+
+@pytest.mark.parametrize("algorithm", [MatrixProject(count=20), VectorProject(count=20)])
+def test_the_work_that_is_refused_is_the_work_that_a_message_charges(algorithm, monkeypatch):
+    layer = view_of("fc", linear(3, 50))
+    writer = Writer()
+    algorithm.compress(layer, seed=0).code.code(writer)
+    monkeypatch.setattr(sys.modules["codebound.compress.project"], "MAX_WORK", writer._work)
+    algorithm.compress(layer, seed=0)
+    monkeypatch.setattr(sys.modules["codebound.compress.project"], "MAX_WORK", writer._work - 1)
+    with pytest.raises(UnsupportedLayerError, match="too much for a message"):
+        algorithm.compress(layer, seed=0)
 
 
 def test_zero_weights_stay_zero():

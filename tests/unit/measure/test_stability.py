@@ -511,4 +511,6 @@ def test_the_single_layer_estimates_hold_for_their_noise():
         assert row.smoothness >= adversarial_smoothness(stable_rank=rank, **known)
         # half of the units stay as they are, so the remainder is smaller than the noise, but not by much
         assert 1.0 < row.smoothness / gaussian_smoothness(width=200, **known) < 4.0
-        assert gaussian_smoothness(width=200, **known) > 1.5 * adversarial_smoothness(stable_rank=rank, **known)
+        assert gaussian_smoothness(width=200, **known) > 1.5 * adversarial_smoothness(
+            stable_rank=rank, **known
+        )

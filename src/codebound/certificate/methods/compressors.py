@@ -31,6 +31,7 @@ from codebound.compress import (
     sentence_of,
     strength_for,
 )
+from codebound.compress.base import weight_name
 from codebound.errors import UnsupportedLayerError
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
@@ -140,7 +141,7 @@ def _message(search: Search, network: Network, algorithm: AbstractCompressor, se
     """The message of a compressed network; None as soon as it is too long to be the best."""
     codes, bits = {}, 0
     for position, view in enumerate(network.layers):
-        name = f"{view.name}.weight".lstrip(".")
+        name = weight_name(view.name)
         try:
             code = algorithm.compress(view, seed=seed + position).code
         except UnsupportedLayerError:

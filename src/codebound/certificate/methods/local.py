@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
 from codebound.certificate.build import OnDomain
-from codebound.certificate.message import Message
+from codebound.certificate.message import MAX_ELEMENTS, Message
 from codebound.certificate.methods.parts import tensor_code
 from codebound.certificate.search import Search, UnsuitedError, method
-from codebound.coding import encode_tensors
+from codebound.coding import Writer, encode_tensors
 from codebound.compress import conv_project, sentence_of
-from codebound.errors import UnsupportedLayerError
+from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.chain import Conv
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codebound.coding import AbstractTensorCode
+    from codebound.nets.chain import Chain
 
 _NUMBERS = (16, 64, 256)
 _MIXES = 4  # times the numbers: the noise of a location is then half its signal
@@ -46,12 +50,13 @@ def _message(search: Search, numbers: int, *, density: float, levels: int) -> Me
     for position, operation in enumerate(chain.operations):
         if isinstance(operation, Conv):
             try:
-                chain, found = conv_project(
+                local, found = conv_project(
                     chain, tensors, [position], numbers=numbers, mixes=_MIXES * numbers
                 )
             except UnsupportedLayerError:
                 continue  # too large for a message: the layer is pruned like the others
-            codes |= found
+            if _fits(local, codes | found):
+                chain, codes = local, codes | found
     if not codes:
         return None
     for name in tensors:
@@ -60,3 +65,14 @@ def _message(search: Search, numbers: int, *, density: float, levels: int) -> Me
     if search.best is not None and encode_tensors(list(codes.values())).length > search.most_bits:
         return None
     return Message(search.setting.options, chain, {name: codes[name] for name in chain.tensor_shapes()})
+
+
+def _fits(chain: Chain, codes: Mapping[str, AbstractTensorCode]) -> bool:
+    """Whether one message can hold all these layers: each alone may be small enough, and all of them not."""
+    writer = Writer()
+    try:
+        for code in codes.values():
+            code.code(writer)
+    except UsageError:
+        return False
+    return sum(map(math.prod, chain.tensor_shapes().values())) <= MAX_ELEMENTS

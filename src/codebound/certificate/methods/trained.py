@@ -83,12 +83,12 @@ def _sizes(network: Network) -> list[int]:
 
 
 def _message(search: Search, found: CompressedNetwork) -> Message:
-    codes = {f"{layer.name}.weight".lstrip("."): layer.code for layer in found.layers}
+    codes = {layer.tensor: layer.code for layer in found.layers}
     return Message(
         search.setting.options,
         search.subject.chain,
         {
-            name: codes.get(name) or tensor_code(name, search, levels=VECTOR_LEVELS)
+            name: codes[name] if name in codes else tensor_code(name, search, levels=VECTOR_LEVELS)
             for name in search.subject.tensors
         },
     )

@@ -1,0 +1,93 @@
+"""``codebound reproduce`` as a user runs it: list, table, JSON, CSV, files, interruption, refusals."""
+
+import csv
+import json
+import sys
+
+import pytest
+
+from codebound.cli.main import main
+from codebound.reproduce import sketch_draws, sketch_phase
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Runs the command in an empty folder, quick being tiny: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sketch_phase._PLANS, "quick", sketch_phase._PLANS["tiny"])
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["codebound", "reproduce", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capsys.readouterr()
+        return end.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def test_the_list_names_costs_and_committed_results(command, tmp_path):
+    code, out, _ = command("list", "--format", "json")
+    assert code == 0
+    row = next(row for row in json.loads(out) if row["item"] == "sketch:phase")
+    assert "minutes" in row["quick"]
+    assert "hours" in row["full"]
+    assert row["results"] == "none here"
+    (tmp_path / "results/reproduce").mkdir(parents=True)
+    (tmp_path / "results/reproduce/sketch-phase.json").write_text("{}")
+    assert "results/reproduce/sketch-phase.json" in command("list")[1]
+
+
+def test_a_run_prints_rows_and_sentences_and_writes_files(command, tmp_path):
+    code, out, err = command("sketch:phase", "--device", "cpu")
+    assert code == 0
+    assert "Smallest side m" in out
+    assert "G-E19" in out
+    assert "Deviations from the published settings:" in out
+    assert "theorem 5.1" in err
+    folder = tmp_path / "runs/reproduce/sketch-phase-quick-0"
+    assert {path.name for path in folder.iterdir()} == {
+        "sketch-phase.cells.json",
+        "sketch-phase.json",
+        "sketch-phase.svg",
+    }
+    record = json.loads((folder / "sketch-phase.json").read_text())
+    assert record["command"] == "codebound reproduce sketch:phase --quick --seed 0 --device cpu"
+    assert command("sketch:phase", "--device", "cpu", "--format", "json", "-q") == (
+        0,
+        json.dumps(record, indent=2) + "\n",
+        "",
+    )
+    code, out, _ = command("sketch:phase", "--device", "cpu", "--format", "csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert len(rows) == sum(len(table) for table in record["tables"].values())
+    assert {row["table"] for row in rows} == set(record["tables"])
+
+
+def test_an_interrupted_run_says_how_to_continue(command, monkeypatch):
+    def interrupt(cases, iterations):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setitem(sketch_draws._DECODERS, sketch_draws.HYBRID, interrupt)
+        code, out, err = command("sketch:phase", "--out", "o", "--device", "cpu")
+    assert code == 130
+    assert out == ""
+    assert "kept in o: the same command continues" in err
+    assert command("sketch:phase", "--out", "o", "--device", "cpu")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("sketch:fase",), "Known: sketch:phase"),
+        (("sketch:phase", "--device", "abacus"), "unknown device 'abacus'"),
+        (("sketch:phase", "--out", "file"), "the folder file cannot be made"),
+    ],
+)
+def test_what_cannot_be_done_is_a_usage_error(command, tmp_path, arguments, message):
+    (tmp_path / "file").write_text("")
+    code, _, err = command(*arguments)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err

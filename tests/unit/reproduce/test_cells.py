@@ -1,0 +1,107 @@
+"""Finished parts survive an interruption, and are never mixed with those of another run."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from codebound.errors import FormatError, UsageError
+from codebound.reproduce import Cells
+
+RUN = {"item": "x", "seed": 0}
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from codebound.reproduce import Cells
+
+cells, log = Cells(Path(sys.argv[1])), Path(sys.argv[2])
+
+def compute(n):
+    with log.open("a") as file:
+        file.write(f"{n}\\n")
+    if n == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"square": n * n}
+
+print(sum(cells.get(str(n), lambda: compute(n))["square"] for n in range(5)))
+"""
+
+
+def test_a_value_is_computed_once(tmp_path):
+    path, seen = tmp_path / "cells.json", []
+
+    def compute():
+        seen.append(1)
+        return {"value": 0.1, "pair": (1, 2)}
+
+    first = Cells(path, run=RUN).get("a", compute)
+    assert Cells(path, run=RUN).get("a", compute) == first == {"value": 0.1, "pair": [1, 2]}
+    assert len(seen) == 1
+
+
+def test_a_killed_process_is_continued(tmp_path):
+    def run(fatal):
+        arguments = [sys.executable, "-c", KILLED, tmp_path / "cells.json", tmp_path / "log", str(fatal)]
+        return subprocess.run(arguments, capture_output=True, text=True, check=False)
+
+    assert run(3).returncode < 0
+    assert run(-1).stdout == f"{0 + 1 + 4 + 9 + 16}\n"
+    assert (tmp_path / "log").read_text().split() == ["0", "1", "2", "3", "3", "4"]
+
+
+def test_an_exception_leaves_the_others(tmp_path):
+    cells = Cells(tmp_path / "cells.json")
+    cells.get("a", lambda: {"value": 1})
+    with pytest.raises(KeyboardInterrupt):
+        cells.get("b", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    again = Cells(tmp_path / "cells.json")
+    assert again.get("a", dict) == {"value": 1}
+    assert again.get("b", dict) == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["cells.json"]
+
+
+def test_a_caller_cannot_change_what_is_kept():
+    cells = Cells()
+    cells.get("a", lambda: {"value": 1})["value"] = 2
+    assert cells.get("a", dict) == {"value": 1}
+
+
+def test_the_time_of_all_parts_that_were_used_adds_up(tmp_path):
+    path = tmp_path / "cells.json"
+    parts = {name: {"seconds": 1.5, "cpu_seconds": 0.5, "value": {}} for name in "abc"}
+    path.write_text(json.dumps({"run": {}, "cells": parts}))
+    cells = Cells(path)
+    for name in "aba":
+        cells.get(name, dict)
+    assert cells.total("seconds") == 3.0
+    assert cells.total("cpu_seconds") == 1.0
+
+
+def test_progress_hears_of_every_new_part():
+    heard = []
+    cells = Cells(progress=lambda done, total, note="": heard.append((done, total, note)))
+    for name in ("a", "a", "b"):
+        cells.get(name, dict)
+    assert heard == [(0, None, "a"), (1, None, "b")]
+
+
+def test_parts_of_another_run_are_refused(tmp_path):
+    Cells(tmp_path / "cells.json", run=RUN).get("a", dict)
+    with pytest.raises(UsageError, match=r"another run: there .*'seed': 0.*, here .*'seed': 1"):
+        Cells(tmp_path / "cells.json", run=RUN | {"seed": 1})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"run": {}, "cells": 3}', '{"run": {}, "cells": {"a": 1}}', "\x00\xff"],
+)
+def test_a_damaged_file_is_named(tmp_path, text):
+    (tmp_path / "cells.json").write_text(text, encoding="latin-1")
+    with pytest.raises(FormatError, match=r"cells\.json does not hold"):
+        Cells(tmp_path / "cells.json")
+
+
+def test_a_value_that_is_not_json_is_an_error_of_the_item():
+    with pytest.raises(ValueError, match="Out of range float"):
+        Cells().get("a", lambda: {"value": float("nan")})
