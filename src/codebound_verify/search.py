@@ -114,7 +114,7 @@ def _minimisers(operator: _Operator, y: Whole) -> Iterator[tuple[Whole, Tensor]]
 
     With each comes a matrix A^T W B that is near to its signs where it is not zero.
     """
-    target = torch.from_numpy(y.reshape(operator.sketch.shape)).double()
+    target = torch.from_numpy(y.reshape(operator.sketch.shape).astype(np.float64))
     guess = operator.adjoint(operator.weights(target))
     if (operator.forward(guess) - target).abs().max() > 0.5:  # no matrix at all has this sketch
         return

@@ -48,6 +48,7 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         Mixed,
         Projected,
         Raw,
+        Sketched,
         Static,
         Subspace,
         Ticket,
@@ -113,8 +114,11 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
             lambda: (
                 Mixed(shape, integers((4,), inside), mixes=3, seed=turn) if len(shape) > 1 else Zero(shape)
             ),
+            lambda: Sketched(
+                shape, integers((vectors, math.prod(shape) // vectors), inside), degree=1, seed=turn
+            ),
         ]
-        return makers[turn % 9]()
+        return makers[turn % 10]()
 
     chains = [
         Chain((5,), (Linear(3, True),)),

@@ -23,6 +23,7 @@ from codebound.coding import (
     Mixed,
     Projected,
     Raw,
+    Sketched,
     Static,
     Subspace,
     Ticket,
@@ -80,7 +81,7 @@ def codes(draw, shape):
     rows = shape[0] if len(shape) > 1 else 1
     columns = math.prod(shape) // rows
     size, seed = draw(st.integers(1, 9)), draw(SEEDS)
-    mode = draw(st.sampled_from(["plain", "codebook", "raw", 8, 9, 10, 11, *[12] * (len(shape) > 1)]))
+    mode = draw(st.sampled_from(["plain", "codebook", "raw", 8, 9, 10, 11, 13, *[12] * (len(shape) > 1)]))
     floats = st.floats(-100, 100, width=32)
     if mode == "plain":
         return draw(integers(shape))
@@ -102,6 +103,8 @@ def codes(draw, shape):
         return Filled(draw(integers(shape)), draw(st.none() | fillings))
     if mode == 11:
         return Ticket(draw(integers(shape)), kind=draw(st.integers(0, 2)), seed=seed)
+    if mode == 13:  # as wide as the matrix, with one in a column: every sketch has one matrix
+        return Sketched(shape, draw(integers((rows, columns))), degree=1, seed=seed)
     return Mixed(shape, draw(integers((size,))), mixes=draw(st.integers(1, 5)), seed=seed)
 
 
@@ -259,6 +262,36 @@ def test_larger_tensors():
     layout = tuple((name, values.shape) for name, values in expected.items())
     for name, values in decoded(message, layout, None).tensors.items():
         assert values.tobytes() == expected[name].tobytes(), name
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "ones", "count", "limit"),
+    [
+        ((40, 40), (26, 26), 5, 80, 3),
+        ((30, 10, 3, 3), (22, 40), 4, 60, 100),
+        ((100, 100), (62, 62), 5, 900, 3),
+        ((200, 120), (64, 50), 6, 250, 15),
+        ((60, 1), (60, 1), 1, 20, 5),
+        ((6, 50), (4, 22), 2, 5, 2**18),
+        ((12, 50), (12, 30), 3, 40, 1),
+    ],
+)
+def test_sketched_tensors(shape, sizes, ones, count, limit):
+    """Two solvers and two proofs, one matrix; some have a smaller one than that which was planted."""
+    random = np.random.default_rng(0)
+    for seed in range(3):
+        x = np.zeros((shape[0], math.prod(shape[1:])), int)
+        where = random.choice(x.size, count, replace=False)
+        x.ravel()[where] = random.choice([-1, 1], count) * random.integers(1, limit + 1, count)
+        y = writer.sketch_of(x, sizes, t=ones, seed=seed).astype(np.int32)
+        code = Sketched(shape, Dense(y, -20, max(1, int(np.abs(y).max()))), degree=ones, seed=seed)
+        message = Message(Options(), None, {"w": code})
+        try:
+            expected = message.weights()["w"]
+        except CodeboundError:
+            continue
+        assert decoded(message, (("w", shape),), None).tensors["w"].tobytes() == expected.tobytes()
+        assert (expected == (x * 2.0**-2.5).astype(np.float32).reshape(shape)).mean() > 0.9
 
 
 def test_chains_with_local_convolutions_have_the_same_tensors():

@@ -17,8 +17,8 @@ from codebound.nets import load_model
 from codebound.train import TrainConfig, fit
 
 NETWORKS = ("linear", "mlp:widths=12", "lenet5")
-TRAINED = ("prune", "lottery", "imp")
-POST_HOC = [name for name in METHODS if name not in (*TRAINED, "conv")]
+TRAINED = ("features", "subspace", "lottery", "imp")  # never at the effort quick
+POST_HOC = [name for name in METHODS if name not in (*TRAINED, "prune", "conv")]
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,14 @@ def test_local_convolutions(networks, digits):
         certify(networks["linear"], digits, method="conv", effort="quick")
 
 
+def test_layers_that_fit_alone_but_not_together_stay_convolutions(networks, digits, monkeypatch):
+    """Of a VGG-19 each local layer is small enough, and all of them are too much for a message."""
+    monkeypatch.setattr("codebound.certificate.methods.local.MAX_ELEMENTS", 30_000)  # with both: 36,116
+    monkeypatch.setattr("codebound.certificate.methods.local._NUMBERS", (16,))
+    found = certify(networks["lenet5"], digits, method="conv", effort="quick")
+    assert [found.network.state_dict()[f"{position}.weight"].dim() for position in (0, 2)] == [5, 4]
+
+
 @pytest.mark.parametrize("spec", NETWORKS)
 @pytest.mark.parametrize("name", ["lottery", "imp"])
 def test_trained_masks(name, spec, networks, digits, monkeypatch):
@@ -75,7 +83,7 @@ def test_auto_is_never_worse_than_any_method_it_guesses_well(networks, digits):
     found = certify(networks["linear"], digits, effort="quick")
     assert found.certificate.claim.bound == min(bounds.values())
     assert found.method == min(bounds, key=lambda name: bounds[name])
-    assert set(found.skipped) == {"conv", "lottery", "imp"}
+    assert set(found.skipped) == {"conv", *TRAINED}
 
 
 def test_statements_about_f_skip_what_moves_too_far(networks, digits):
@@ -171,7 +179,7 @@ def test_the_command_names_the_method_and_what_was_skipped(monkeypatch, capsys, 
     assert code == 0, err
     record = json.loads(out)
     assert record["method"] in METHODS
-    assert set(record["methods_skipped"]) == {"conv", "lottery", "imp"}
+    assert set(record["methods_skipped"]) == {"conv", *TRAINED}
     code, out, err = run(*command, "--out", "b")
     assert f"by {record['method']}" in out
     assert "Skipped lottery: lottery trains" in err

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _F = "Certificates for the original network, or with a learned helper"
 _METHODS = (
-    "auto for the best of all, or prune, naive, mbp, lowrank, vector-compress, vector-project, project, "
-    "heavytail, gaussian-fill, conv, sketch, lottery, imp; see --list."
+    "auto for the best of all, or prune, features, subspace, naive, mbp, lowrank, vector-compress, "
+    "vector-project, project, heavytail, gaussian-fill, conv, sketch, lottery, imp; see --list."
 )
 
 

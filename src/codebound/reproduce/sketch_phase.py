@@ -130,7 +130,7 @@ def sketch_phase(settings: Settings) -> Reproduction:
     ]
     return Reproduction(
         tables={
-            "Smallest side m of a sketch from which at least 75 % of the draws are recovered": thresholds,
+            "Smallest side m of a sketch at which at least 75 % of the draws are recovered": thresholds,
             "Constants of two forms of m": constants,
             "Ones placed column by column, and row by row as printed": found.ensembles,
             "Relative noise on the sketch, and relative error of what is recovered": found.noise,
@@ -230,7 +230,7 @@ def _sentences(found: _Found) -> Iterator[str]:
         "The theorem leaves the constant of m = C sqrt(jp) ln p open (G-E20). As an upper bound that form "
         f"agrees, as a law it does not: C runs from {printed.largest:.2f} (p = {l1[-1]['p']}, "
         f"j = {l1[-1]['j']}) to {printed.smallest:.2f} (p = {l1[0]['p']}, j = {l1[0]['j']}), a spread of "
-        f"{100 * printed.spread:.0f} %, because its logarithm should be the root of one."
+        f"{100 * printed.spread:.0f} %: the root of a logarithm fits better than a logarithm."
     )
     yield (
         "No sketch has fewer numbers than the matrix has non-zeros (G-E18): recovery takes "

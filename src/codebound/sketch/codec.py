@@ -33,6 +33,7 @@ GROWTH = (1.0, 1.15, 1.4)
 _DEGREE = 5
 _SMALL = 1000  # non-zeros whose independence is decided without peeling
 _ITERATIONS = 200  # of the encoder: a proof that is found early is found by other solvers too
+_PATIENCE = 500  # of the decoder: bounds what a hostile file can ask for
 
 
 def sides(m: int, *, rows: int, columns: int) -> tuple[int, int]:
@@ -96,7 +97,7 @@ def sketched(
     return _proven(unsolved(levels, step=step, m=m, degree=degree, seed=seed), levels, progress)
 
 
-def solved(code: Sketched, *, iterations: int = 2000, progress: Progress = silent) -> Sketched:
+def solved(code: Sketched, *, iterations: int = _PATIENCE, progress: Progress = silent) -> Sketched:
     """The code with its matrix, recovered from the sketch and proven to be the only one.
 
     Args:

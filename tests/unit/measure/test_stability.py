@@ -233,7 +233,8 @@ def test_residual_networks_are_measured_between_their_sums_and_batch_norms_are_f
     assert rows["add"].cushion is None
     assert rows["b"].contraction is None  # a sum follows it, not an activation
     model.eval()
-    stem = model.norm(model.stem(x)).detach()
+    model.requires_grad_(False)
+    stem = model.norm(model.stem(x))
 
     def to_sum(v):
         v = functional.relu(v)

@@ -35,7 +35,7 @@ def literal_columns(words, m: int, p: int, t: int) -> list[list[int]]:
 class TestDraw:
     @pytest.mark.parametrize(
         ("m", "p", "t"),
-        [(1, 1, 1), (5, 5, 1), (4, 6, 2), (6, 20, 3), (9, 126, 4), (16, 20, 16 - 1 - 14), (30, 50, 5)],
+        [(1, 1, 1), (5, 5, 1), (4, 6, 2), (6, 20, 3), (7, 35, 3), (17, 17, 16), (30, 50, 5)],
     )
     def test_is_that_of_the_page(self, m, p, t):
         """Also where nearly all columns that there are have to be found."""
@@ -79,8 +79,8 @@ def dense(sketch: Sketch) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sketched(sketch: Sketch, x: np.ndarray) -> np.ndarray:
-    a, b = dense(sketch)
-    return a @ x @ b.T
+    a, b = (matrix.astype(float) for matrix in dense(sketch))
+    return (a @ x @ b.T).astype(np.int64)
 
 
 def planted(seed: int, shape, count: int, limit=3) -> np.ndarray:
@@ -99,35 +99,39 @@ def all_matrices(shape, total: int):
         support = np.flatnonzero(counts)
         for signs in itertools.product((-1, 1), repeat=len(support)):
             x = counts.copy()
-            x[support] *= signs
+            x[support] *= np.array(signs, np.int64)
             yield x.reshape(shape)
+
+
+SMALL = (5, 6)
+
+
+@pytest.fixture(scope="module")
+def sketch() -> Sketch:
+    """Of matrices that are small enough to list."""
+    return sketch_of_seed(1, SMALL, (4, 4), 2)
+
+
+@pytest.fixture(scope="module")
+def minimisers(sketch):
+    """For each sketch that a matrix with a sum of at most 3 has, its sum and all smallest matrices."""
+    a, b = dense(sketch)
+    found: dict[bytes, tuple[int, list[np.ndarray]]] = {}
+    for total in range(4):
+        for x in all_matrices(SMALL, total):
+            entry = found.setdefault((a @ x @ b.T).tobytes(), (total, []))
+            if entry[0] == total:
+                entry[1].append(x)
+    return found
 
 
 class TestBruteForce:
     """All matrices up to a sum, and which of them are the only smallest one with their sketch."""
 
-    SHAPE, SIZES, SEED = (5, 6), (4, 4), 1
-
-    @pytest.fixture(scope="class")
-    def sketch(self):
-        return sketch_of_seed(self.SEED, self.SHAPE, self.SIZES, 2)
-
-    @pytest.fixture(scope="class")
-    def minimisers(self, sketch):
-        """For each sketch that a matrix with a sum of at most 3 has, the smallest matrices that have it."""
-        a, b = dense(sketch)
-        found: dict[bytes, tuple[int, list[np.ndarray]]] = {}
-        for total in range(4):
-            for x in all_matrices(self.SHAPE, total):
-                entry = found.setdefault((a @ x @ b.T).tobytes(), (total, []))
-                if entry[0] == total:
-                    entry[1].append(x)
-        return found
-
     def test_what_is_proven_is_the_only_minimiser(self, sketch, minimisers):
         proven = refused = 0
         for index, (key, (_, smallest)) in enumerate(minimisers.items()):
-            if len(smallest[0].nonzero()[0]) > 1 and index % 150:
+            if len(smallest[0].nonzero()[0]) > 1 and index % 400:
                 continue  # all with one non-zero, and some of the others
             y = np.frombuffer(key, np.int64)
             try:
@@ -139,12 +143,12 @@ class TestBruteForce:
             assert (x == smallest[0]).all()
             proven += 1
         assert proven > 20
-        assert refused > 20
+        assert refused > 10
 
     def test_two_minimisers_are_refused(self, sketch, minimisers):
         twofold = [key for key, (_, smallest) in minimisers.items() if len(smallest) > 1]
         assert len(twofold) > 100
-        for key in twofold[:: len(twofold) // 40]:
+        for key in twofold[:: len(twofold) // 20]:
             with pytest.raises(Refused, match="proven"):
                 recovered(sketch, np.frombuffer(key, np.int64))
 
@@ -153,7 +157,7 @@ class TestBruteForce:
         random = np.random.default_rng(0)
         a, b = dense(sketch)
         tried = 0
-        for x in itertools.islice(all_matrices(self.SHAPE, 3), 0, None, 97):
+        for x in itertools.islice(all_matrices(SMALL, 3), 0, None, 97):
             total, smallest = minimisers[(a @ x @ b.T).tobytes()]
             if total == 3 and len(smallest) == 1:
                 continue
@@ -161,7 +165,7 @@ class TestBruteForce:
             exact = np.linalg.lstsq(np.kron(a.T, b.T)[x.ravel() != 0], signs[x != 0], rcond=None)[0]
             for noise in (0, 1, UNIT // 100):
                 weights = np.rint(exact).astype(np.int64) + random.integers(-noise, noise + 1, 16)
-                is_proof = is_strict(sketch, x, weights.reshape(self.SIZES))
+                is_proof = is_strict(sketch, x, weights.reshape(4, 4))
                 assert not (is_proof and are_independent(sketch.cells(x)))
                 tried += 1
         assert tried > 100
@@ -309,7 +313,7 @@ class TestIndependence:
 class TestSearch:
     @pytest.mark.parametrize(
         ("side", "size", "count", "limit"),
-        [(40, 26, 80, 1), (40, 26, 80, 60), (100, 40, 200, 3), (100, 62, 900, 3), (30, 30, 900, 9)],
+        [(40, 26, 80, 1), (40, 26, 80, 60), (100, 40, 200, 3), (100, 62, 900, 3), (30, 30, 150, 9)],
     )
     def test_finds_what_was_planted(self, side, size, count, limit):
         for seed in range(3):

@@ -1,0 +1,199 @@
+"""Attacks through sketched tensors (mode 13): a decoder proves what it decodes, in bounded time."""
+
+import contextlib
+import copy
+import time
+import tracemalloc
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+
+from codebound.certificate import Certificate, decode
+from codebound.errors import CodeboundError
+from codebound_verify import Refused, decode_network, verify
+
+N = 30
+X, Y = writer.clusters(N)
+CHAIN = [["linear", 6, False], ["linear", 6, False], ["linear", 3, False]]  # the middle one is 6 x 6
+
+
+def sealed(middle: writer.Tensor, operations=CHAIN) -> bytes:
+    """A consistent certificate that claims nothing: every example may be an error."""
+    ends = (writer.zero(0), writer.zero(0))
+    tensors = dict(zip(("0.weight", "1.weight", "2.weight"), (ends[0], middle, ends[1]), strict=True))
+    message = writer.Message(operations, tensors)
+    return writer.write(message, writer.header(message, X, Y, errors=N, classes=3))
+
+
+def matrix(**entries: int) -> np.ndarray:
+    """A 6 x 6 matrix by its non-zeros: ``rRcC=value``."""
+    x = np.zeros((6, 6), int)
+    for place, value in entries.items():
+        x[int(place[1]), int(place[3])] = value
+    return x
+
+
+def sketched(x: np.ndarray, code=writer.dense, *, m=4, seed=1) -> writer.Tensor:
+    y = writer.sketch_of(x, (m, m), t=2, seed=seed)
+    return writer.sketched((6, 6), code(y, -3), t=2, x=x, seed=seed)
+
+
+def sketch_alone(y: np.ndarray, *, seed=1) -> writer.Tensor:
+    """A sketch whose matrix the writer does not know."""
+    return writer.sketched((6, 6), writer.dense(y, -3), t=2, seed=seed)
+
+
+TRUE = {
+    "one": sketched(matrix(r0c0=-3)),
+    "adaptive": sketched(matrix(r2c3=1), writer.adaptive),
+    "enumerative": sketched(matrix(r5c5=2**18), writer.enumerative),
+    "in a block": sketched(matrix(r1c4=7), writer.static),
+    "as wide as the matrix": sketched(matrix(r0c0=1, r1c2=-2, r5c5=9), m=6, seed=0),
+    "zero": writer.sketched((6, 6), writer.zero((4, 4)), t=2, x=matrix()),
+}
+
+
+def both(data: bytes) -> list[bytes | None]:
+    """The middle tensor that the verifier and codebound decode, None where one refuses."""
+    found: list[bytes | None] = [None, None]
+    with contextlib.suppress(Refused):
+        found[0] = decode_network(data)[1]["1.weight"].tobytes()
+    with contextlib.suppress(CodeboundError):
+        weights = list(decode(Certificate.from_bytes(data)).state_dict().values())
+        found[1] = weights[1].numpy().tobytes()
+    return found
+
+
+def refused(data: bytes, because: str) -> None:
+    """By both programs, and by the verifier with a reason."""
+    verdict = verify(data, X, Y)
+    assert verdict.bound is None
+    assert any(because in reason for reason in verdict.reasons), verdict.reasons
+    with pytest.raises(CodeboundError):
+        decode(Certificate.from_bytes(data))
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_the_messages_that_are_attacked_are_true(name):
+    data = sealed(TRUE[name])
+    assert verify(data, X, Y).reasons == ()
+    for weights in both(data):
+        assert weights == TRUE[name].values.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("name", ["one", "as wide as the matrix", "zero"])
+def test_a_flipped_bit_never_gives_two_networks(name):
+    """One program may find a proof that the other does not find; they never prove two matrices."""
+    data = sealed(TRUE[name])
+    message = writer.Message(
+        CHAIN, {"0.weight": writer.zero(0), "1.weight": TRUE[name], "2.weight": writer.zero(0)}
+    )
+    before = sum(bits for _, bits in message.ledger[:4])
+    for position in range(before, len(message.bits), 2):
+        other = copy.copy(message)
+        flipped = str(1 - int(message.bits[position]))
+        other.bits = message.bits[:position] + flipped + message.bits[position + 1 :]
+        data = writer.write(other, writer.header(other, X, Y, errors=N, classes=3))
+        ours, theirs = both(data)
+        assert ours is None or theirs is None or ours == theirs
+
+
+def numbers(*values) -> writer.Tensor:
+    """Gamma-coded numbers, then inner tensors."""
+
+    def write(coder: writer.Coder, name: str) -> None:
+        for value in values:
+            if isinstance(value, writer.Tensor):
+                value.write(coder, name)
+            else:
+                coder.gamma(value)
+
+    return writer.Tensor(write, np.zeros(1))
+
+
+FORBIDDEN = {
+    "more rows than the matrix": (numbers(13, 7), "m1 of rows of a sketch is 7"),
+    "more columns than the matrix": (numbers(13, 4, 7), "m2 of columns of a sketch is 7"),
+    "seventeen ones": (numbers(13, 4, 4, 17), "t of ones is 17"),
+    "more ones than rows": (numbers(13, 2, 6, 3, 1, 2), "6 columns of 2 numbers with 3 ones"),
+    "fewer different columns than there are, left": (numbers(13, 3, 6, 2, 1, 2), "6 columns of 3 numbers"),
+    "fewer different columns than there are, right": (numbers(13, 6, 3, 2, 1, 2), "6 columns of 3 numbers"),
+    "one different column": (numbers(13, 6, 6, 6, 1, 2), "6 columns of 6 numbers with 6 ones"),
+    "a sketch in a sketch": (numbers(13, 4, 4, 2, 1, 13), "inner tensor has mode 13"),
+    "a seed of 42 digits": (numbers(13, 4, 4, 2, 2**41), "more than 41 binary digits"),
+    "weights beyond float32": (
+        writer.sketched((6, 6), writer.dense(writer.sketch_of(matrix(r0c0=9), (4, 4), t=2), 1000), t=2),
+        "too large for float32",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_what_the_page_forbids(name):
+    middle, because = FORBIDDEN[name]
+    refused(sealed(middle), because)
+
+
+def test_a_sketch_that_no_sparse_matrix_has():
+    refused(sealed(sketch_alone(np.random.default_rng(0).integers(-99, 100, (4, 4)))), "proven")
+
+
+def test_a_sketch_that_no_integer_matrix_has():
+    """The elements of a sketch of t = 2 add up to a multiple of four."""
+    refused(sealed(sketch_alone(np.eye(4, dtype=int)[::-1] * [1, 0, 0, 0])), "proven")
+
+
+def test_a_sketch_with_two_smallest_matrices():
+    """Columns {0, 1} and {2, 3} add up to the same as {0, 2} and {1, 3}; the page does not choose."""
+    right = writer.sketch_columns(1, "sketch/right", 4, 6, 2)
+    pairs = [[right.index([0, 1]), right.index([2, 3])], [right.index([0, 2]), right.index([1, 3])]]
+    sketches = []
+    for pair in pairs:
+        x = np.zeros((6, 6), int)
+        x[2, pair] = 1
+        sketches.append(writer.sketch_of(x, (4, 4), t=2, seed=1))
+    assert (sketches[0] == sketches[1]).all()
+    refused(sealed(sketch_alone(sketches[0])), "proven")
+
+
+HUGE = {  # sizes of the middle tensor, what is coded of it, and why it is refused
+    "work of the elements": (2**11 + 1, 2**12, numbers(13, 16, 16, 5, 1, 2), "multiplications"),
+    "work of the drawing": (2**10, 2**12, numbers(13, 2**10, 2**12, 5, 1, 2), "multiplications"),
+    "a long vector": (2**16, 2**4, numbers(13, 2**16, 2**4, 1, 1, 2), "multiplications"),
+    "columns that there are not": (2**11, 2**12, numbers(13, 8, 8, 5, 1, 2), "2048 columns of 8 numbers"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_work_in_a_tiny_file_is_refused_at_once(name):
+    height, width, middle, because = HUGE[name]
+    operations = [["linear", width, False], ["linear", height, False], ["linear", 3, False]]
+    data = sealed(middle, operations)
+    assert len(data) < 2_000
+    tracemalloc.start()
+    start = time.perf_counter()
+    verdict = verify(data, X, Y)
+    seconds, (_, peak) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert any(because in reason for reason in verdict.reasons), verdict.reasons
+    assert seconds < 5
+    assert peak < 2**24
+
+
+def test_many_sketches_share_one_limit():
+    operations = [*[["linear", 512, False]] * 34, ["linear", 3, False]]
+    tensors = {"0.weight": writer.zero(0), "34.weight": writer.zero(0)}
+    tensors |= {f"{i}.weight": numbers(13, 64, 64, 3, 1, 2) for i in range(1, 34)}
+    message = writer.Message(operations, dict(sorted(tensors.items(), key=lambda item: int(item[0][:-7]))))
+    start = time.perf_counter()
+    refused(writer.write(message, writer.header(message, X, Y, errors=N, classes=3)), "multiplications")
+    assert time.perf_counter() - start < 5
+
+
+def test_a_sketch_of_zeros_predicts_nothing():
+    message = writer.Message(
+        CHAIN, {"0.weight": writer.zero(0), "1.weight": TRUE["zero"], "2.weight": writer.zero(0)}
+    )
+    verdict = verify(writer.write(message, writer.header(message, X, Y, errors=0, classes=3)), X, Y)
+    assert any("makes 30 errors" in reason for reason in verdict.reasons), verdict.reasons
