@@ -69,6 +69,7 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         Residual,
         Views,
     )
+    from codebound.sketch import solved
 
     stream = np.random.default_rng(0)
 
@@ -114,8 +115,8 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
             lambda: (
                 Mixed(shape, integers((4,), inside), mixes=3, seed=turn) if len(shape) > 1 else Zero(shape)
             ),
-            lambda: Sketched(
-                shape, integers((vectors, math.prod(shape) // vectors), inside), degree=1, seed=turn
+            lambda: solved(
+                Sketched(shape, integers((vectors, math.prod(shape) // vectors), inside), degree=1, seed=turn)
             ),
         ]
         return makers[turn % 10]()

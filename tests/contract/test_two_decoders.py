@@ -44,6 +44,7 @@ from codebound.nets.chain import (
     Residual,
     Views,
 )
+from codebound.sketch import solved
 from codebound_verify import Refused
 from codebound_verify.chain import described_chain
 from codebound_verify.evaluate import forward
@@ -104,7 +105,7 @@ def codes(draw, shape):
     if mode == 11:
         return Ticket(draw(integers(shape)), kind=draw(st.integers(0, 2)), seed=seed)
     if mode == 13:  # as wide as the matrix, with one in a column: every sketch has one matrix
-        return Sketched(shape, draw(integers((rows, columns))), degree=1, seed=seed)
+        return solved(Sketched(shape, draw(integers((rows, columns))), degree=1, seed=seed))
     return Mixed(shape, draw(integers((size,))), mixes=draw(st.integers(1, 5)), seed=seed)
 
 
@@ -285,13 +286,10 @@ def test_sketched_tensors(shape, sizes, ones, count, limit):
         x.ravel()[where] = random.choice([-1, 1], count) * random.integers(1, limit + 1, count)
         y = writer.sketch_of(x, sizes, t=ones, seed=seed).astype(np.int32)
         code = Sketched(shape, Dense(y, -20, max(1, int(np.abs(y).max()))), degree=ones, seed=seed)
-        message = Message(Options(), None, {"w": code})
-        try:
-            expected = message.weights()["w"]
-        except CodeboundError:
-            continue
+        message = Message(Options(), None, {"w": solved(code)})
+        expected = message.weights()["w"]
         assert decoded(message, (("w", shape),), None).tensors["w"].tobytes() == expected.tobytes()
-        assert (expected == (x * 2.0**-2.5).astype(np.float32).reshape(shape)).mean() > 0.9
+        assert np.mean((expected != 0) == (x.reshape(shape) != 0)) > 0.95
 
 
 def test_chains_with_local_convolutions_have_the_same_tensors():

@@ -255,8 +255,7 @@ def _sentences(found: _Found) -> Iterator[str]:
     yield (
         f"With ones in every column the decoder called {proven} draws recovered, and {wrong} of these were "
         f"not. Placed row by row it was {sum(row['proven'] for row in by_rows)} and "
-        f"{sum(row['wrong'] for row in by_rows)}: where non-zeros leave no trace, the smallest matrix with "
-        "that sketch is another one."
+        f"{sum(row['wrong'] for row in by_rows)}."
     )
 
 

@@ -118,7 +118,8 @@ def recover_l1(
     """X as the minimiser of the l1 norm among all matrices with the sketch y.
 
     ``RECOVERED`` means that the residual is zero, the sketch determines the values on the support, the
-    support is as small as for ``recover``, and the duality gap is closed: this is the only minimiser.
+    support is as small as for ``recover``, no row or column of X is invisible to the sketch, and the
+    duality gap is closed: this is the only minimiser.
     ``L1_OPTIMAL`` is a minimiser to five digits; there may be others, and it may not be the matrix that was
     sketched.
 
@@ -224,7 +225,8 @@ def _unique_on_support(problem: _Problem, x: Tensor, iterations: int) -> Recover
     sparsity = distributed_sparsity(x)
     left, right = problem.a.gram_inverse[1], problem.b.gram_inverse[1]
     generic = 2 * sparsity.nonzeros <= left * right and 2 * sparsity.j_c <= right and 2 * sparsity.j_r <= left
-    if residual > _EXACT or not generic:
+    is_seen = min(problem.a.degrees.min(), problem.b.degrees.min()) > 0  # else a line of X leaves no trace
+    if residual > _EXACT or not generic or not is_seen:
         return None
     if not is_injective(np.flatnonzero(x.cpu().numpy()), problem.a, problem.b):
         return None

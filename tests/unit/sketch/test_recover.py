@@ -9,6 +9,7 @@ import torch
 from codebound.coding import Stream
 from codebound.errors import UsageError
 from codebound.sketch import (
+    Bipartite,
     Status,
     column_ensemble,
     distributed_sparsity,
@@ -96,6 +97,18 @@ def test_the_literal_ensemble_is_not_recovered(function):
     x, _, _ = case(0, p1=100, j=2, m=48)
     a, b = (row_ensemble(Stream(0, side), m=48, p=100, degree=5) for side in ("a", "b"))
     assert not function(sketch(x, a, b), a, b, iterations=400).recovered
+
+
+def test_the_only_minimiser_is_not_called_recovered_where_a_row_leaves_no_trace():
+    _, full, b = case(0, p1=40, j=1, m=26)
+    starts = np.minimum(full.starts, 35) + np.maximum(full.starts - 40, 0)  # column 7 without its five ones
+    a = Bipartite(full.m, full.p, np.delete(full.rows, range(35, 40)), starts)
+    x = torch.zeros(40, 40, dtype=torch.float64)
+    x[20, 3] = 1.5
+    found = recover_l1(sketch(x, a, b), a, b)
+    assert torch.allclose(found.value, x, atol=1e-4)
+    assert found.status is not Status.RECOVERED
+    assert recover_l1(sketch(x, full, b), full, b).status is Status.RECOVERED
 
 
 @pytest.mark.parametrize("function", [recover, recover_l1])
