@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch.func import functional_call
@@ -32,15 +34,15 @@ def ordinary(features: Features, epochs: int) -> None:
     network = CHAIN.build({name: value.detach() for name, value in weights.items()})
     optimizer = torch.optim.Adam(weights.values(), lr=1e-3)
     for _ in range(epochs):
-        for batch in torch.randperm(EXAMPLES, device=device).split(BATCH):
+        for batch in torch.split(torch.randperm(EXAMPLES, device=device), BATCH):
             logits = functional_call(network, weights, (features.views[0][batch].float(),))
             loss = functional.cross_entropy(logits, features.labels[batch])
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()
+            torch.autograd.backward(loss)
             optimizer.step()
 
 
-def timed(run, device: torch.device) -> float:
+def timed(run: Callable[[], object], device: torch.device) -> float:
     """Wall time of one call."""
     start = time.perf_counter()
     run()
@@ -67,10 +69,8 @@ def main() -> None:
     plain = min(timed(lambda: ordinary(features, epochs), device) for _ in range(3)) / epochs
     for dimension in (600, 3000):
         plan = SubspacePlan(dimension=dimension, epochs=epochs, batch_size=BATCH)
-        ours = (
-            min(timed(lambda p=plan: train_in_subspace(learner, features, p), device) for _ in range(3))
-            / epochs
-        )
+        train = partial(train_in_subspace, learner, features, plan)
+        ours = min(timed(train, device) for _ in range(3)) / epochs
         print(f"{dimension:>10,} {ours:>12.3f} {plain:>12.3f} {ours / plain:>7.2f}")
 
 

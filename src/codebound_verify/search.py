@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 SIDE_LIMIT = 1 << 11  # of a sketch: A A^T and B B^T are inverted densely
 WORK_LIMIT = 1 << 39  # multiplications of one search
 LEAST_WORK = 1 << 28  # that a step counts, however small it is
-STEPS = 500  # with one threshold
-THRESHOLDS = (2.0, 0.5, 6.0)  # tried in turn, relative to the mean of the first guess
+THRESHOLD = 2.0  # relative to the mean of the first guess
+STAGES, SHRINKING = 4, 0.2  # how often the threshold shrinks: smaller elements need a smaller one
+STEPS = 400  # of a stage
 RELAXATION = 1.8
 LOOK = 10  # steps from one look at the result to the next
-FITS = (50, 100, 200, 400)  # steps after which the non-zeros are fitted to the sketch
+FITS = (50, 100, 200, 390)  # steps after which the non-zeros are fitted to the sketch
 MARGINS = (0.1, 0.03, 0.01, 0.003)  # that a proof is to have, tried in turn
 ATTEMPTS = (10, 25, 50, 100)  # steps with one margin, after which a proof is tried
 CORRECTIONS = 300  # steps of conjugate gradients
@@ -118,10 +119,13 @@ def _minimisers(operator: _Operator, y: Whole) -> Iterator[tuple[Whole, Tensor]]
     guess = operator.adjoint(operator.weights(target))
     if (operator.forward(guess) - target).abs().max() > 0.5:  # no matrix at all has this sketch
         return
-    last: Whole | None = None
-    for threshold in THRESHOLDS:
-        limit = threshold * float(guess.abs().mean())
-        state = guess.clone()
+    x = guess.round().long().numpy()
+    if has_sketch(operator.sketch, x, y):  # as where no other matrix has this sketch
+        yield x, torch.from_numpy(np.sign(x).astype(np.float64))
+    last = x
+    limit = THRESHOLD * float(guess.abs().mean())
+    state = guess
+    for _ in range(STAGES):
         for step in range(STEPS):
             move = operator.adjoint(operator.weights(target - operator.forward(state)))
             sparse = softshrink(torch.add(state, move, alpha=2), limit)
@@ -129,12 +133,14 @@ def _minimisers(operator: _Operator, y: Whole) -> Iterator[tuple[Whole, Tensor]]
                 rounded = (_fitted(operator, sparse, y) if step in FITS else sparse).round()
                 if torch.equal(operator.forward(rounded), target):
                     x = rounded.long().numpy()
-                    if last is not None and np.array_equal(x, last):  # it has settled, and there was no proof
+                    if np.array_equal(x, last):  # it has settled, and there was no proof
                         return
                     if has_sketch(operator.sketch, x, y):
                         yield x, move / limit
                     last = x
             state.lerp_(sparse.sub_(move), RELAXATION)
+        state.add_(move, alpha=1 - SHRINKING)
+        limit *= SHRINKING
 
 
 def _proofs(operator: _Operator, x: Whole, cells: Whole, gradient: Tensor) -> Iterator[Whole]:

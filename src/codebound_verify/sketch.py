@@ -43,7 +43,7 @@ class Sketch:
         """For each non-zero element of X in C order, the places of Y in C order that it adds to."""
         rows, columns = np.nonzero(x)
         cells = self.left[rows][:, :, None] * self.shape[1] + self.right[columns][:, None, :]
-        return cells.reshape(rows.size, -1)
+        return cells.reshape(rows.size, self.left.shape[1] * self.right.shape[1])
 
     def adjoint(self, weights: Whole) -> Whole:
         """A^T W B: for each element of X, the sum of W over the places that it adds to."""

@@ -92,6 +92,12 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         inner = integers((7 + turn,), turn, steps=(0, 0, 0, 0))
         return Subspace(inner, turn % 3, turn - 20, zero_head=bool(turn % 2), seed=turn)
 
+    def sketched(shape, inner, turn):
+        """With one in a column and as wide as the matrix: every sketch has one."""
+        if math.prod(shape) < 4:
+            return Zero(shape)
+        return solved(Sketched(shape, inner, degree=1, seed=turn))
+
     def code(shape, turn):
         vectors = shape[0] if len(shape) > 1 else 1
         inside, by_rows = turn // 3, bool(turn % 2)
@@ -115,9 +121,7 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
             lambda: (
                 Mixed(shape, integers((4,), inside), mixes=3, seed=turn) if len(shape) > 1 else Zero(shape)
             ),
-            lambda: solved(
-                Sketched(shape, integers((vectors, math.prod(shape) // vectors), inside), degree=1, seed=turn)
-            ),
+            lambda: sketched(shape, integers((vectors, math.prod(shape) // vectors), inside), turn),
         ]
         return makers[turn % 10]()
 

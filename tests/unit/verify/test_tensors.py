@@ -140,7 +140,7 @@ def number(*values: int):
 @pytest.mark.parametrize(
     ("numbers", "reason"),
     [
-        ((13,), "no tensor mode 13"),
+        ((14,), "no tensor mode 14"),
         ((3, 2 * 1001 + 1), "exponent 1001"),
         ((3, 2 * 1001), "exponent -1001"),
         ((3, 1, 2**20 + 1), "largest element L is 1048577"),
