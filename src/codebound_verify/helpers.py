@@ -45,6 +45,7 @@ BLOCK = 1 << 20  # numbers of a factor that are expanded at a time
 GAUSSIAN_LIMIT = 32  # of the absolute value of a popcount less 32
 MEAN_LIMIT = 1 << 20  # of the absolute value of the mean of a filling
 ONES_LIMIT = 16  # in a column of a matrix that sketches
+SKETCHED_LIMIT = 1 << 13  # rows, and columns, of a tensor that is sketched
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -262,6 +263,10 @@ def _mixtures(mix: Stream, z: NDArray[Any], k: int, locations: slice) -> Doubles
 def _sketched(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 13 (4.13)."""
     height, width = as_matrix(shape)
+    if max(height, width) > SKETCHED_LIMIT:
+        raise Refused(
+            f"Message: a sketched tensor is {height} x {width}; at most {SKETCHED_LIMIT} is allowed."
+        )
     m1 = decoder.size("the number m1 of rows of a sketch", height)
     m2 = decoder.size("the number m2 of columns of a sketch", width)
     ones = decoder.size("the number t of ones", ONES_LIMIT)

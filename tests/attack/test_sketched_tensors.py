@@ -160,7 +160,8 @@ def test_a_sketch_with_two_smallest_matrices():
 HUGE = {  # sizes of the middle tensor, what is coded of it, and why it is refused
     "work of the elements": (2**11 + 1, 2**12, numbers(13, 16, 16, 5, 1, 2), "multiplications"),
     "work of the drawing": (2**10, 2**12, numbers(13, 2**10, 2**12, 5, 1, 2), "multiplications"),
-    "a long vector": (2**16, 2**4, numbers(13, 2**16, 2**4, 1, 1, 2), "multiplications"),
+    "a high matrix": (2**13 + 1, 2**4, numbers(13, 2**13, 2**4, 1, 1, 2), "is 8193 x 16"),
+    "a wide matrix": (2**4, 2**13 + 1, numbers(13, 2**4, 2**13, 1, 1, 2), "is 16 x 8193"),
     "columns that there are not": (2**11, 2**12, numbers(13, 8, 8, 5, 1, 2), "2048 columns of 8 numbers"),
 }
 
