@@ -380,7 +380,7 @@ def _refine(problem: _Problem, x: Tensor) -> Tensor | None:
     """
     projector, y = problem.fine, problem.rest
     size = float(projector.lift(y).norm())
-    x = _largest_entries(x, problem.a.gram_inverse[1] * problem.b.gram_inverse[1] // 4)
+    x = _largest_entries(x, max(4, problem.a.gram_inverse[1] * problem.b.gram_inverse[1] // 4))
     support = x != 0
     previous = math.inf
     for _ in range(_ROUNDS):

@@ -228,3 +228,13 @@ def test_why_there_is_no_sketch():
     assert "do not exist" in smallest_sketch(sparse(40, 40, 30), step=0, m=20, degree=1).reason
     assert "at most 8,192" in smallest_sketch(sparse(2**13 + 1, 2, 9), step=0, m=50).reason
     assert "no proof" in smallest_sketch(sparse(40, 40, 60), step=0, m=11).reason
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 1)])
+def test_the_smallest_sketches_are_decoded_or_refused(shape):
+    code = Sketched(shape, Dense(np.ones(shape, np.int32), 0, 2), degree=1, seed=0)
+    try:
+        found = solved(code)
+    except FormatError:
+        return
+    assert found.matrix.sum() == np.prod(shape)  # one one in every column: the sketch is a permutation
