@@ -23,7 +23,7 @@ def require_free(search: Search, name: str) -> None:
     if search.setting.base is not None or isinstance(search.setting.statement, OnDomain):
         raise UnsuitedError(f"{name} trains a network of its own, which is near no base and not near f.")
     if not search.is_asked and search.effort != "max":
-        raise UnsuitedError(f"{name} takes its time. Choose --method {name} or --effort max.")
+        raise UnsuitedError(f"{name} trains for minutes. Choose --method {name} or --effort max.")
 
 
 def estimate(message: Message, learner: Learner, features: Features, search: Search) -> float:
