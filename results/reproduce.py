@@ -2,6 +2,8 @@
 
 Run: python results/reproduce.py digits-linear        (half a minute)
      python results/reproduce.py mnist-guha-mlp       (three minutes; needs `codebound data get mnist`)
+     python results/reproduce.py mnist-features       (five minutes on one core)
+     python results/reproduce.py fashion-features     (five minutes; needs `codebound data get fashion-mnist`)
 """
 
 from __future__ import annotations
@@ -28,6 +30,10 @@ RECIPES = {
     "mnist-guha-mlp": [
         f"train {GUHA} --data mnist --test mnist --epochs 5 --out f",
         f"certify --model {GUHA} --weights f/model.safetensors --data mnist --test mnist --out g",
+    ],
+    "mnist-features": ["certify --model linear --data mnist --test mnist --method features --out g"],
+    "fashion-features": [
+        "certify --model linear --data fashion-mnist --test fashion-mnist --method features --out g"
     ],
 }
 
