@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.certificate import certify as certify
     from codebound.certificate import decode as decode
     from codebound.certificate import verify as verify
+    from codebound.compare import compare as compare
     from codebound.data import Dataset as Dataset
     from codebound.data import load_dataset as load_dataset
     from codebound.data import split as split
@@ -55,6 +56,7 @@ _HOME = {
     "measure": "codebound",
     "compress": "codebound",
     "sketch": "codebound",
+    "compare": "codebound.compare",  # a package that can be called like its main function
     # certificates
     "Certificate": "codebound.certificate",
     "certify": "codebound.certificate",
@@ -68,7 +70,7 @@ __all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> object:
-    if _HOME.get(name) == __name__:
+    if _HOME.get(name) in (__name__, f"{__name__}.{name}"):
         return importlib.import_module(f"{__name__}.{name}")
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)

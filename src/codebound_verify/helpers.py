@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from .arithmetic import Decoder
 
-INNER_MODES = (1, 2, 3, 4, 7)
+INNER_MODES = (1, 2, 3, 4, 7, 14)
 EXACT32 = 1 << 24  # integers below are exact in float32
 EXACT64 = 1 << 53  # integers up to here are exact in float64
 BLOCK = 1 << 20  # numbers of a factor that are expanded at a time
@@ -64,7 +64,7 @@ def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
     if mode in HELPED:
         return HELPED[mode](decoder, shape)
     if mode not in (2, 7, *MODES):
-        raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to {max(HELPED)}.")
+        raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to {max(MODES)}.")
     return Recipe((read_coded(decoder, mode, shape),), Content.values)
 
 

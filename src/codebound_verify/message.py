@@ -11,6 +11,7 @@ from .arithmetic import Decoder
 from .chain import Chain, Layout, Shape, read_chain
 from .helpers import Recipe, read_tensor
 from .refusal import Refused
+from .stack import read_stack
 from .subspace import read_integers, read_subspace
 from .tensors import TENSOR_LIMIT, Blocks, Content, Floats, Static, Values, grid, to_float32
 
@@ -83,11 +84,14 @@ def decode(
     _agree("a margin theta", theta is not None, "the statement is C-12a", header.statement == "C-12a")
     _agree("differences to a base", has_base, "the header names a base", header.base is not None)
 
-    if (architecture := decoder.gamma()) > 2:
-        raise Refused(f"Message: architecture {architecture} is unknown; 1 is a chain, 2 a factory.")
+    if (architecture := decoder.gamma()) > 3:
+        raise Refused(
+            f"Message: architecture {architecture} is unknown; 1 is a chain, 2 a factory, 3 a stack."
+        )
     has_factory = header.architecture is not None
     _agree("a factory", architecture == 2, "the header names a factory", has_factory)
-    chain = None if has_factory else read_chain(decoder, header.input_shape, header.classes)
+    read_network = read_stack if architecture == 3 else read_chain
+    chain = None if has_factory else read_network(decoder, header.input_shape, header.classes)
     close("architecture")
 
     layout = chain.layout() if chain is not None else factory_layout or ()

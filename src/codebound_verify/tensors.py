@@ -1,4 +1,4 @@
-"""The codes of tensors (docs/format.md, sections 4.3 to 4.7)."""
+"""The codes of tensors (docs/format.md, sections 4.3 to 4.7 and 4.14)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arithmetic import Context, Decoder, Flags
+from .bell import LARGEST, read_bell
 from .refusal import Refused
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def read_coded(decoder: Decoder, mode: int, shape: tuple[int, ...]) -> Content | Static:
-    """The rest of a tensor of mode 1 to 7 (4.3)."""
+    """The rest of a tensor of mode 1 to 7 or 14 (4.3)."""
     rows, columns = as_matrix(shape)
     if mode == 2:
         return Content(np.zeros(rows * columns, np.int32))
@@ -214,6 +215,12 @@ def _raw(decoder: Decoder, rows: int, columns: int) -> Content:
     return Content(np.fromiter(values, np.float32, rows * columns))
 
 
+def _bell(decoder: Decoder, rows: int, columns: int) -> Content:
+    """Mode 14 (4.14)."""
+    exponent = read_exponent(decoder)
+    return Content(read_bell(decoder, rows * columns), exponent, LARGEST)
+
+
 def _mask(decoder: Decoder, count: int) -> NDArray[np.int64]:
     """The places of the non-zeros (4.5)."""
     left = decoder.uniform(count + 1)
@@ -234,6 +241,7 @@ MODES: dict[int, Callable[[Decoder, int, int], Content]] = {
     4: _enumerative,
     5: _codebook,
     6: _raw,
+    14: _bell,
 }
 
 

@@ -218,13 +218,17 @@ def _assumptions(header: Header) -> tuple[str, ...]:
     ]
     if header.architecture is not None:
         fixed.append(f"the architecture {header.architecture.name}")
-    if header.base is not None:
-        fixed.append(f"the base {header.base.name}")
     lines = [
         f"Independent draws from the distribution that the claim is about: {sample}.",
         f"Chosen without looking at {sample}: {'; '.join(fixed)}.",
         "The network is run as it was counted: in float64, or close enough not to change a prediction.",
     ]
+    if header.base is not None:
+        lines.insert(
+            0,
+            f"The base ({header.base.name}; SHA-256 {header.base.sha256}) was neither trained nor selected on "
+            f"{sample}: without that the bound means nothing.",
+        )
     if isinstance(extra := header.extra, Domain):
         lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")
     if isinstance(extra, Disagreement):

@@ -39,6 +39,7 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
     from codebound.certificate.message import Message, Options
     from codebound.coding import (
         Adaptive,
+        Bell,
         Codebook,
         Dense,
         Enumerative,
@@ -86,7 +87,8 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
             Dense(q, steps[1], 2),
             Enumerative(q, steps[2], 2),
             Static(q, steps[3], 2, table=table, lanes_log2=turn % 3),
-        )[turn % 5]
+            Bell(q, steps[0], width=turn),
+        )[turn % 6]
 
     def subspace(turn):
         inner = integers((7 + turn,), turn, steps=(0, 0, 0, 0))
@@ -123,6 +125,7 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         ]
         return makers[turn % 10]()
 
+    stages = (NormalisedConv(8, 1), MaxPool(2), NormalisedConv(4, 3), NormalisedConv(4, 3))
     chains = [
         Chain((5,), (Linear(3, True),)),
         Chain((5,), (Linear(4, False), Linear(4, True), Linear(3, False))),
@@ -134,6 +137,8 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         Chain((1, 5, 4), (Views(2), Dictionary(1, 2), NormalisedConv(2, 3), Linear(3, True))),
         Chain((3, 4, 4), (Views(1), NormalisedConv(3, 1), MaxPool(2), Linear(3, False))),
         Chain((3, 5, 5), (Dictionary(3, 2), Conv(2, 1, 1, 0, True), Linear(3, False))),
+        Chain((1, 4, 5), (NormalisedConv(8, 3), Linear(3, False))),  # this one and the next are stacks
+        Chain((1, 5, 5), (Views(2), Dictionary(1, 1), *stages, GlobalAveragePool(), Linear(3, False))),
     ]
     found = []
     for chain in chains:
@@ -220,7 +225,7 @@ def mutated_bits(bits: str, others: list[str], choice: random.Random) -> str:
 
 def random_tensor(coder: writer.Coder, choice: random.Random) -> None:
     """The beginning of a tensor; those of modes 8 to 12 are complete, with zeros inside."""
-    coder.gamma(mode := choice.choice((2, 2, 2, 2, 2, 2, 1, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13)))
+    coder.gamma(mode := choice.choice((2, 2, 2, 2, 2, 2, 1, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14)))
     if mode == 8:
         coder.bit(choice.random() < 0.5)
         coder.bit(choice.random() < 0.2)
@@ -234,8 +239,8 @@ def random_tensor(coder: writer.Coder, choice: random.Random) -> None:
         coder.gamma(choice.choice((1, 3, 50, 2**12)))
     if mode in (8, 11, 12):
         coder.gamma(choice.choice((1, 2, 2**41 - 1)))
-    if mode >= 8:
-        coder.gamma(choice.choice((2, 2, 2, 2, 3, 7, 8)))
+    if 8 <= mode <= 13:
+        coder.gamma(choice.choice((2, 2, 2, 2, 3, 7, 8, 14)))
     if mode == 9:
         coder.gamma(2)
     elif mode == 10:
@@ -249,7 +254,7 @@ def random_subspace(coder: writer.Coder, choice: random.Random) -> None:
     coder.signed(choice.choice((0, -9, -1000, 1000, 1001)))
     coder.bit(choice.random() < 0.5)
     coder.gamma(choice.choice((1, 2, 2**41 - 1)))
-    coder.gamma(choice.choice((2, 2, 2, 2, 1, 3, 4, 5, 7, 8)))
+    coder.gamma(choice.choice((2, 2, 2, 2, 1, 3, 4, 5, 7, 8, 14)))
 
 
 def random_message(choice: random.Random) -> str:
@@ -258,6 +263,36 @@ def random_message(choice: random.Random) -> str:
     coder.gamma(method := choice.choice((1, 1, 1, 2, 2, 3)))
     for _ in range(3):
         coder.bit(choice.random() < 0.02)
+    count = random_stack(coder, choice) if choice.random() < 0.2 else random_chain(coder, choice)
+    if method == 2:
+        random_subspace(coder, choice)
+    else:
+        for _ in range(count):
+            random_tensor(coder, choice)
+    return coder.end() + "".join(choice.choices("01", k=choice.randrange(300)))
+
+
+def random_stack(coder: writer.Coder, choice: random.Random) -> int:
+    """Any point of the grid; the number of its tensors."""
+    stages = [
+        writer.Stage(
+            choice.randrange(3), choice.choice((1, 1, 2, 3)), choice.randrange(3), choice.randrange(3)
+        )
+        for _ in range(choice.choice((1, 1, 2, 4)))
+    ]
+    writer.Stack(
+        v=choice.randrange(3),
+        t=choice.choice((0, 0, 1, 3, 2, 7)),
+        p=choice.randrange(1, 5),
+        i=choice.randrange(8),
+        stages=tuple(stages),
+        e=choice.randrange(4),
+    ).write(coder)
+    return sum(stage.c for stage in stages) + 1
+
+
+def random_chain(coder: writer.Coder, choice: random.Random) -> int:
+    """Operations of all kinds; their number."""
     coder.gamma(1)
     count = choice.choice((1, 2, 3, 4, 8, 60, 255, 256))
     coder.gamma(count)
@@ -294,12 +329,7 @@ def random_message(choice: random.Random) -> str:
             coder.gamma(choice.choice((1, 2, 2, 3)))
         if kind in (1, 2, 6, 7):
             coder.bit(choice.random() < 0.3)
-    if method == 2:
-        random_subspace(coder, choice)
-    else:
-        for _ in range(count):
-            random_tensor(coder, choice)
-    return coder.end() + "".join(choice.choices("01", k=choice.randrange(300)))
+    return count
 
 
 def mutant(seeds: list, choice: random.Random) -> tuple[bytes, np.ndarray, np.ndarray]:

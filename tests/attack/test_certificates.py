@@ -348,7 +348,7 @@ def test_a_crafted_message_is_refused(name):
 
 
 def test_an_unknown_method_and_an_unknown_architecture():
-    for numbers, because in (((3,), "method 3"), ((1, 3), "architecture 3"), ((1, 1, 1, 11), "operation 11")):
+    for numbers, because in (((3,), "method 3"), ((1, 4), "architecture 4"), ((1, 1, 1, 11), "operation 11")):
         coder = writer.Coder()
         for position, number in enumerate(numbers):
             if position == 1:

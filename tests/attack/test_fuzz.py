@@ -81,7 +81,7 @@ def test_any_message(bits):
     assert not any("SHA-256" in reason for reason in verdict.reasons)
 
 
-@given(st.binary(max_size=200), st.integers(1, 14), st.sampled_from([(3,), (2, 3), (5, 2, 2)]))
+@given(st.binary(max_size=200), st.integers(1, 15), st.sampled_from([(3,), (2, 3), (5, 2, 2)]))
 @settings(max_examples=300)
 def test_any_tensor(data, mode, shape):
     coder = writer.Coder()

@@ -118,7 +118,7 @@ FORBIDDEN = {
     "raw numbers in a filled": (numbers(10, 6), "inner tensor has mode 6"),
     "a mixture in a mixture": (numbers(12, 1, 1, 1, 12, 1, 1, 1), "inner tensor has mode 12"),
     "an inner mode that is not there": (numbers(12, 1, 1, 1, 99), "inner tensor has mode 99"),
-    "an outer mode that is not there": (numbers(14), "no tensor mode 14"),
+    "an outer mode that is not there": (numbers(15), "no tensor mode 15"),
     "an inner step": (numbers(8, "0", "0", 1, 1, 3, 2 * 1001), "exponent -1001"),
     "an inner limit": (numbers(8, "0", "0", 1, 1, 1, 1, 2**12 + 1), "largest element L"),
     "an inner table": (numbers(8, "0", "0", 1, 1, 7, 1, 1, 1, 2**16, 1), "add up to 65535"),

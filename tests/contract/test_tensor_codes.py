@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from codebound.coding import (
     Adaptive,
+    Bell,
     Bits,
     Codebook,
     Dense,
@@ -70,7 +71,7 @@ SEEDS = st.sampled_from([0, 1, 7, 2**41 - 2])
 def inner(draw, shape):
     """Integers of a shape in one of the modes that may be inside others."""
     kind, limit, step = (
-        draw(st.integers(0, 4)),
+        draw(st.integers(0, 5)),
         draw(st.sampled_from([1, 3, 127])),
         draw(st.integers(-500, 500)),
     )
@@ -79,6 +80,8 @@ def inner(draw, shape):
     levels = draw(hnp.arrays(np.int32, shape, elements=st.integers(-limit, limit)))
     if kind == 1:
         return static_code(levels, step, limit, draw(st.integers(0, 2)))
+    if kind == 5:
+        return Bell(levels, step, width=draw(st.integers(0, 63)))
     return (Dense, Enumerative, Adaptive)[kind - 2](levels, step, limit)
 
 
@@ -137,6 +140,7 @@ CODES = {
     "static": LIMITS.flatmap(
         lambda L: st.builds(static_code, grid(L), STEPS, st.just(L), st.sampled_from([0, 1, 3, 12]))
     ),
+    "bell": st.builds(Bell, grid(255), STEPS, width=st.integers(0, 63)),
     "projected": projected(),
     "low rank": low_rank(),
     "filled": st.builds(Filled, SHAPES.flatmap(inner), st.none() | FILLINGS),
@@ -227,7 +231,7 @@ def test_sizes_are_refused_before_anything_is_allocated(shape):
         decode_tensors(Bits(b"\0" * 8, 64), [shape])
 
 
-@pytest.mark.parametrize("mode", [1, 3, 4, 5, 6])
+@pytest.mark.parametrize("mode", [1, 3, 4, 5, 6, 14])
 def test_the_code_word_holds_at_most_2_24_elements(mode):
     writer = Writer()
     gamma(writer, mode)
@@ -235,7 +239,7 @@ def test_the_code_word_holds_at_most_2_24_elements(mode):
         read_tensor(Reader(writer.finish()), (2**12, 2**12 + 1))
 
 
-@pytest.mark.parametrize("mode", [14, 15, 1000])
+@pytest.mark.parametrize("mode", [15, 16, 1000])
 def test_unknown_modes_are_refused(mode):
     writer = Writer()
     gamma(writer, mode)
@@ -287,6 +291,8 @@ def words_of(name, shape, limit):
             yield Codebook((levels + limit).astype(np.int32), np.arange(2 * limit, dtype=np.float32))
         elif name == "static":
             yield Static(levels, 0, limit, table=np.array([5536, 50000, 10000]), lanes_log2=1)
+        elif name == "bell":
+            yield Bell(levels, 0, width=8)
         elif name == "best":
             yield best_tensor_code(levels, step=0)
         else:
@@ -307,7 +313,7 @@ def collisions(words):
 ADAPTIVES = [f"adaptive-{k}-{r}-{c}" for k in range(4) for r in (0, 1) for c in (0, 1)]
 
 
-@pytest.mark.parametrize("name", ["dense", "enumerative", "codebook", "static", "best"])
+@pytest.mark.parametrize("name", ["dense", "enumerative", "codebook", "static", "bell", "best"])
 @pytest.mark.parametrize("shape", [(1,), (2, 3)])
 def test_words_are_prefix_free_and_satisfy_kraft(name, shape):
     words = all_words(name, shape)
@@ -324,7 +330,7 @@ def test_adaptive_words_are_prefix_free_and_satisfy_kraft(name):
 
 
 def test_all_codes_together_are_prefix_free_and_satisfy_kraft():
-    names = ["dense", "enumerative", "codebook", "static", *ADAPTIVES]
+    names = ["dense", "enumerative", "codebook", "static", "bell", *ADAPTIVES]
     words = [w for name in names for w in all_words(name, (2, 2))]
     words += [w for name in ("dense", "enumerative") for w in all_words(name, (2, 2), 2)]
     words.append(str(encode_tensors([Zero((2, 2))])))
@@ -334,11 +340,12 @@ def test_all_codes_together_are_prefix_free_and_satisfy_kraft():
 
 
 def inners(shape):
-    """All inner tensors of a shape with levels -1, 0, 1, in three modes."""
+    """All inner tensors of a shape with levels -1, 0, 1, in four modes."""
     yield Zero(shape)
     for code in words_of("dense", shape, 1):
         yield code
         yield Static(code.levels, 0, 1, table=np.array([5536, 50000, 10000]))
+        yield Bell(code.levels, 0, width=8)
 
 
 def helped():

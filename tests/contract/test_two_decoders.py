@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as arrays
 from codebound.certificate.message import Message, Options
 from codebound.coding import (
     Adaptive,
+    Bell,
     Codebook,
     Dense,
     Enumerative,
@@ -60,10 +61,11 @@ X, Y = writer.clusters(3)
 @st.composite
 def integers(draw, shape):
     """A code that may stand inside another."""
-    mode = draw(st.sampled_from([1, 2, 3, 4, 7]))
+    mode = draw(st.sampled_from([1, 2, 3, 4, 7, 14]))
     if mode == 2:
         return Zero(shape)
-    limit = draw(st.sampled_from([1, 5, 300] if mode in (1, 7) else [1, 5, 2**20]))
+    limits = {1: [1, 5, 300], 7: [1, 5, 300], 14: [1, 5, 255]}
+    limit = draw(st.sampled_from(limits.get(mode, [1, 5, 2**20])))
     q = draw(arrays.arrays(np.int32, shape, elements=st.integers(-limit, limit), fill=st.just(0)))
     step = draw(STEPS)
     if mode == 1:
@@ -73,6 +75,8 @@ def integers(draw, shape):
     if mode == 7:
         table = frequency_table(np.bincount(q.ravel() + limit, minlength=2 * limit + 1))
         return Static(q, step, limit, table=table, lanes_log2=draw(st.integers(0, 3)))
+    if mode == 14:
+        return Bell(q, step, width=draw(st.integers(0, 63)))
     return {3: Dense, 4: Enumerative}[mode](q, step, limit)
 
 
@@ -223,6 +227,45 @@ def test_chains_in_a_subspace(chain, subspace, step, has_base):
     with torch.no_grad():
         logits = chain.build({name: torch.from_numpy(values) for name, values in tensors.items()}).double()(x)
         torch.testing.assert_close(forward(network.chain, own, x), logits, rtol=1e-9, atol=1e-9)
+
+
+STAGES = st.builds(
+    writer.Stage, st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.sampled_from([0, 0, 1, 2])
+)
+STACKS = st.builds(
+    writer.Stack,
+    v=st.integers(0, 2),
+    t=st.sampled_from([0, 1, 3]),
+    p=st.integers(1, 4),
+    i=st.integers(0, 7),
+    stages=st.lists(STAGES, min_size=1, max_size=4).map(tuple),
+    e=st.integers(0, 3),
+)
+KINDS = {
+    "views": Views,
+    "dictionary": Dictionary,
+    "normalised conv": NormalisedConv,
+    "max pool": MaxPool,
+    "average pool": AveragePool,
+    "global average pool": GlobalAveragePool,
+    "linear": Linear,
+}
+
+
+@given(STACKS)
+@settings(deadline=None)
+def test_stacks(stack):
+    """Every point of the grid that fits is the same chain to both, and costs no more than that point."""
+    input_shape = (1, 9, 10)
+    operations = tuple(KINDS[kind](*sizes) for kind, *sizes in stack.chain(3))
+    try:
+        message = Message(Options(), Chain(input_shape, operations), Subspace(Zero((4,)), 0, -9, True, 0))
+        network = decoded(message, None, None, np.zeros((3, *input_shape)))
+    except CodeboundError:
+        reject()
+    assert network.chain.layout() == tuple(message.chain.tensor_shapes().items())
+    literal = writer.Message(stack, writer.Subspace(writer.zero((4,)), 0, -9, True, 0))
+    assert len(str(message.encode()[0])) <= len(literal.bits) + 1  # some have several points of the grid
 
 
 def test_a_large_subspace():

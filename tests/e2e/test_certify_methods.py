@@ -17,7 +17,7 @@ from codebound.nets import load_model
 from codebound.train import TrainConfig, fit
 
 NETWORKS = ("linear", "mlp:widths=12", "lenet5")
-TRAINED = ("features", "subspace", "lottery", "imp")  # never at the effort quick
+TRAINED = ("features", "subspace", "subspace-f", "lottery", "imp")  # never at the effort quick
 POST_HOC = [name for name in METHODS if name not in (*TRAINED, "prune", "conv")]
 
 

@@ -32,10 +32,19 @@ def test_the_list_names_costs_and_committed_results(command, tmp_path):
     row = next(row for row in json.loads(out) if row["item"] == "sketch:phase")
     assert "minutes" in row["quick"]
     assert "hours" in row["full"]
-    assert row["results"] == "none here"
-    (tmp_path / "results/reproduce").mkdir(parents=True)
-    (tmp_path / "results/reproduce/sketch-phase.json").write_text("{}")
-    assert "results/reproduce/sketch-phase.json" in command("list")[1]
+    assert row["results"] == "not run"
+    command("sketch:phase", "--device", "cpu", "--out", "results/reproduce", "-q")
+    code, out, _ = command("list", "--format", "json")
+    row = next(row for row in json.loads(out) if row["item"] == "sketch:phase")
+    assert row["results"].startswith("quick, ")
+
+
+def test_the_list_says_what_cannot_be_had(command, monkeypatch):
+    monkeypatch.delenv("CODEBOUND_MODELS", raising=False)
+    rows = {row["item"]: row for row in json.loads(command("list", "--format", "json")[1])}
+    assert "6 networks: SVHN comes as MATLAB files" in rows["S-Tab1"]["not here"]
+    assert "2 networks: no folder of pretrained networks was given" in rows["S-Fig3"]["not here"]
+    assert rows["S-Fig1"]["not here"] == "-"
 
 
 def test_a_run_prints_rows_and_sentences_and_writes_files(command, tmp_path):
@@ -52,7 +61,7 @@ def test_a_run_prints_rows_and_sentences_and_writes_files(command, tmp_path):
         "sketch-phase.svg",
     }
     record = json.loads((folder / "sketch-phase.json").read_text())
-    assert record["command"] == "codebound reproduce sketch:phase --quick --seed 0 --device cpu"
+    assert record["command"] == "codebound reproduce sketch:phase --quick --seed 0"
     assert command("sketch:phase", "--device", "cpu", "--format", "json", "-q") == (
         0,
         json.dumps(record, indent=2) + "\n",
@@ -80,7 +89,7 @@ def test_an_interrupted_run_says_how_to_continue(command, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("sketch:fase",), "Known: sketch:phase"),
+        (("sketch:fase",), "nothing is called 'sketch:fase' here. Known:"),
         (("sketch:phase", "--device", "abacus"), "unknown device 'abacus'"),
         (("sketch:phase", "--out", "file"), "the folder file cannot be made"),
     ],

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from codebound.bounds.published.projection_counts import ConvCount, published_conv_count
 from codebound.compress.conv import (
-    ConvCount,
     location_correlation,
     project_conv,
-    published_conv_count,
     random_subspace,
 )
 from codebound.compress.moments import mixed_moment_sum, moment_bound
 from codebound.errors import UsageError
+from codebound.nets.layers import conv_output_size
 
 SETTINGS = [(600, 10, 4, 400), (600, 10, 2, 400), (2000, 10, 8, 150)]
 LOCATIONS = 60
@@ -108,3 +108,13 @@ def test_a_e19_claim_1_needs_that_no_power_is_one():
 def test_a_e19_odd_moments_are_refused(order):
     with pytest.raises(UsageError, match="even"):
         moment_bound([1.0], order)
+
+
+@pytest.mark.parametrize(("size", "kernel", "stride"), [(32, 3, 1), (32, 5, 2), (7, 7, 1)])
+def test_a_e21_the_last_position_counts(size, kernel, stride):
+    """A filter as large as the image has one position, where the printed size is 0."""
+    output = torch.nn.functional.conv2d(
+        torch.zeros(1, 1, size, size), torch.zeros(1, 1, kernel, kernel), stride=stride
+    )
+    assert conv_output_size(size, kernel=kernel, stride=stride) == output.shape[-1]
+    assert (size - kernel) // stride == output.shape[-1] - 1

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from codebound.compress.planner import (
+from codebound.bounds.published.projection_plan import (
     LayerStability,
     PlanSetting,
     compression_threshold,

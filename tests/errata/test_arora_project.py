@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from codebound.compress.project import gaussian_count, project_matrix, published_count, sign_count
+from codebound.bounds.published.projection_counts import gaussian_count, published_count, sign_count
+from codebound.compress.project import project_matrix
 from codebound.compress.vector import project_vectors
 
 EPSILON, ETA, REPEATS = 0.5, 0.05, 4000
@@ -88,3 +89,12 @@ def test_a_e14_the_estimate_is_much_larger_than_the_matrix(count, factor):
     ]
     assert float(np.mean(ratios)) == pytest.approx(factor, rel=0.12)
     assert 1 + 2499 / count == pytest.approx(factor, rel=0.01)
+
+
+def test_a_e4_the_inequalities_behind_the_corrected_k():
+    """Both tails of a squared sum of signs, with the exponents that the proof picks for them."""
+    for epsilon in np.linspace(0.01, 1.0, 100):
+        allowed = -(epsilon**2 / 2 - epsilon**3 / 3) / 2
+        step = epsilon / (2 * (1 + epsilon))
+        assert math.log(1 - step + 1.5 * step**2) + step * (1 - epsilon) <= allowed + 1e-12
+        assert (math.log1p(epsilon) - epsilon) / 2 <= allowed + 1e-12

@@ -9,24 +9,22 @@ import torch
 from scipy.integrate import quad
 
 from codebound.bounds.certified import LayerBounds, output_deviation
-from codebound.compress.deviation import exponential_deviation
-from codebound.compress.lottery import least_sketch_side, published_sketch_side, ticket_bits
-from codebound.compress.mbp import (
+from codebound.bounds.published.lottery import least_sketch_side, published_sketch_side
+from codebound.bounds.published.pruning_law import (
     change_moments,
     expected_change_norm,
     expected_nonzeros,
     kept_share,
     least_kept_share,
-    prune_randomly,
     strength_for,
 )
-from codebound.compress.naive import (
-    binomial_tail,
-    count_bits,
-    published_count_nats,
-    published_pruned_probability,
-)
-from codebound.compress.rounding import number_of_levels, published_rounding_bound, rounding_bound
+from codebound.bounds.published.rounding_error import published_rounding_bound, rounding_bound
+from codebound.bounds.published.sketching import published_count_nats
+from codebound.compress.deviation import exponential_deviation
+from codebound.compress.lottery import ticket_bits
+from codebound.compress.mbp import prune_randomly
+from codebound.compress.naive import binomial_tail, count_bits, published_pruned_probability
+from codebound.compress.rounding import number_of_levels
 from codebound.rng import torch_stream
 
 

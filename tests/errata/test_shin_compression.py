@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from codebound.bounds.published.replaced_bulk import published_spread, spread
 from codebound.compress import ScaleFree
 from codebound.compress.heavytail import replace_bulk, split, split_signed
-from codebound.compress.naive import binomial_tail
+from codebound.compress.naive import binomial_tail, count_bits
 from codebound.compress.replacement import replace_small
-from codebound.compress.thresholds import Corrected, published_spread, spread
+from codebound.compress.thresholds import Corrected
 from codebound.rng import torch_stream
 
 TAU, T, ETA = 2.0, 0.5, 0.05
@@ -124,3 +125,58 @@ def test_s_e22_the_thresholds_of_theorem_2_leave_nothing_to_replace(depth, width
     found = ScaleFree(epsilon, eta).of(matrix, variance=0.0)
     assert found == pytest.approx(threshold, rel=0.05)
     assert (split(matrix, found).bulk != 0).double().mean() < 0.02
+
+
+def test_s_e4_a_negative_coefficient_turns_the_inequality_round():
+    """a A <= a tau fails for a < 0; Hoeffding's lemma bounds the exponential moment for either sign."""
+    entry, coefficient = -TAU, -1.0
+    assert coefficient * entry > coefficient * TAU
+    for exponent in (0.1, 0.5, 3.0):
+        moment = math.cosh(exponent * TAU)  # of an entry +-tau, whatever the sign of the exponent
+        assert moment > math.exp(-exponent * TAU)
+        assert moment <= math.exp(exponent**2 * TAU**2 / 2)
+
+
+def test_s_e5_two_sides_cost_a_factor_of_two():
+    """The sum of 100 signs over 10 lies above 1 as often as below -1; for positive entries it never does."""
+    upper = binomial_tail(56, trials=100, probability=0.5)  # more than 55 plus signs
+    both = sum(math.comb(100, k) for k in range(101) if abs(2 * k - 100) > 10) / 2**100
+    assert both == pytest.approx(2 * upper)
+    positive = np.random.default_rng(0).random((1000, 100)).sum(axis=1) / 10
+    assert (positive > 1.0).mean() == 1.0
+    assert (positive < -1.0).mean() == 0.0
+
+
+def test_s_e6_directions_that_know_the_matrix_break_the_bound():
+    """The probability is over the weights; Jacobians and activations of a trained network depend on them."""
+    side = 100
+    bulk = np.random.default_rng(0).choice([-1.0, 1.0], size=(side, side))
+    bound = math.sqrt(2 * math.log(2 / ETA))  # tau = 1, t = 0
+    left, values, right = np.linalg.svd(bulk)
+    assert left[:, 0] @ bulk @ right[0] == pytest.approx(values[0])
+    assert values[0] > 6 * bound
+    directions = np.random.default_rng(1).normal(size=(2, 2000, side))
+    u, v = directions / np.linalg.norm(directions, axis=2, keepdims=True)
+    assert (np.abs(np.einsum("ri,ij,rj->r", u, bulk, v)) > bound).mean() <= ETA
+
+
+def test_s_e12_positions_cost_bits_too():
+    """All matrices of six entries with two large ones: counted by values alone, their mass is 15."""
+    entries, large, levels = 6, 2, 5
+    matrices = math.comb(entries, large) * (levels - 1) ** large
+    assert matrices * 2.0 ** -(large * math.log2(levels - 1)) == pytest.approx(15)
+    total = sum(
+        math.comb(entries, k) * (levels - 1) ** k * 2.0 ** -count_bits(entries, nonzeros=k, levels=levels)
+        for k in range(entries + 1)
+    )
+    assert total == pytest.approx(1.0)
+
+
+def test_s_e21_the_norm_of_the_replacement_is_not_that_of_the_matrix():
+    """E||W(t)||_F^2 = t N + ||B||_F^2; the paper takes the norm for at most (1 + 1/d) that of W."""
+    matrix = torch.from_numpy(np.random.default_rng(0).standard_t(3.0, size=(60, 50)))
+    parts = split(matrix, 2.0)
+    large = replace_bulk(parts, variance=9.0, generator=torch_stream(0, "s-e21"))
+    assert float(large.norm()) > 1.5 * float(matrix.norm())
+    expected = 9.0 * 3000 + float(parts.tail.square().sum())
+    assert float(large.square().sum()) == pytest.approx(expected, rel=0.1)

@@ -256,6 +256,33 @@ def static(q, j=0, *, limit=None, lanes_log=2, table=None) -> Tensor:
     return Tensor(write, q * step(j), q, j, limit)
 
 
+DECAYS = """
+    1200 1673 2268 2999 3874 4898 6075 7401 8869 10471 12192 14019 15933 17917 19953 22023 24109 26196 28267
+    30311 32314 34267 36162 37991 39750 41434 43041 44569 46019 47389 48681 49898 51039 52110 53111 54045
+    54917 55729 56484 57185 57835 58438 58997 59514 59992 60434 60842 61218 61565 61886 62181 62452 62703
+    62933 63145 63340 63520 63685 63836 63976 64104 64221 64329 64429"""
+
+
+def bell(q, j=0, *, width=16, largest=255) -> Tensor:
+    """Section 4.14; no reader knows another ``largest``."""
+    q = np.asarray(q)
+    u, r, sizes = 2**30, int(DECAYS.split()[width]), []
+    for _ in range(largest + 1):
+        sizes.append(1 + 2**48 * u // (2**30 + u) ** 2)
+        u = u * r // 2**16
+    freqs = [sizes[abs(value)] for value in range(-largest, largest + 1)]
+    below = [sum(freqs[:place]) for place in range(len(freqs))]
+
+    def write(coder: Coder, name: str) -> None:
+        coder.gamma(14)
+        coder.signed(j)
+        coder.uniform(width, 64)
+        for value in q.ravel().tolist():
+            coder.symbol(below[value + largest], freqs[value + largest], sum(freqs))
+
+    return Tensor(write, q * step(j), q, j, largest)
+
+
 def outputs(seed: int, name: str, count: int) -> list[int]:
     """Section 8: Philox 4x64 of ten rounds, from its definition."""
     digest = hashlib.sha256(f"codebound/{seed}/{name}".encode("ascii")).digest()
@@ -524,11 +551,64 @@ def write_chain(coder: Coder, operations: list[list]) -> None:
                 coder.gamma(size)
 
 
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a stack: the numbers of section 5.6; ``g`` says nothing in the first."""
+
+    g: int = 1
+    c: int = 1
+    k: int = 1
+    q: int = 0
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Section 5.6, with the letters of the page."""
+
+    v: int = 0
+    t: int = 0
+    p: int = 1
+    i: int = 0
+    stages: tuple[Stage, ...] = (Stage(),)
+    e: int = 0
+
+    def write(self, coder: Coder) -> None:
+        coder.gamma(3)
+        coder.uniform(self.v, 3)
+        coder.uniform(self.t, 8)
+        if self.t:
+            coder.uniform(self.p - 1, 4)
+        coder.uniform(len(self.stages) - 1, 4)
+        coder.uniform(self.i, 8)
+        for position, stage in enumerate(self.stages):
+            if position:
+                coder.uniform(stage.g, 3)
+            coder.uniform(stage.c - 1, 3)
+            coder.uniform(stage.k, 3)
+            coder.uniform(stage.q, 3)
+        coder.uniform(self.e, 4)
+
+    def chain(self, classes: int) -> list[list]:
+        """The same operations, as a chain has them."""
+        found: list[list] = [["views", self.v]] if self.v else []
+        if self.t:
+            found.append(["dictionary", self.t, self.p])
+        width = Fraction([8, 16, 24, 32, 48, 64, 96, 128][self.i])
+        for position, stage in enumerate(self.stages):
+            if position:
+                width *= [Fraction(1, 2), 1, 2][stage.g]
+            assert width.denominator == 1
+            found += [["normalised conv", int(width), [1, 3, 5][stage.k]]] * stage.c
+            found += [[], [["max pool", 2]], [["average pool", 2]]][stage.q]
+        found += [[], [["average pool", 2]], [["average pool", 4]], [["global average pool"]]][self.e]
+        return [*found, ["linear", classes, False]]
+
+
 @dataclass
 class Message:
     """The message of section 5; ``operations`` None means a factory, a ``Subspace`` means method 2."""
 
-    operations: list[list] | None
+    operations: list[list] | Stack | None
     tensors: dict[str, Tensor] | Subspace
     split: int | None = None
     theta: int | None = None
@@ -556,6 +636,8 @@ class Message:
         close("options")
         if self.operations is None:
             coder.gamma(2)
+        elif isinstance(self.operations, Stack):
+            self.operations.write(coder)
         else:
             write_chain(coder, self.operations)
         close("architecture")

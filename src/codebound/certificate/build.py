@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from codebound.coding import Bits
     from codebound.data.dataset import Dataset
+    from codebound.engine import Engine
     from codebound.nets.chain import Chain
 
 Tensors = dict[str, "NDArray[np.float32]"]
@@ -185,7 +186,9 @@ class Assessed:
     bound: RiskBound
 
 
-def assess(message: Message, setting: Setting, progress: Progress = silent) -> Assessed:
+def assess(
+    message: Message, setting: Setting, *, engine: Engine | None = None, progress: Progress = silent
+) -> Assessed:
     """Encodes a message, decodes it, and bounds the risk from the errors of the decoded network."""
     statement = setting.statement
     theta = 0.0
@@ -198,7 +201,7 @@ def assess(message: Message, setting: Setting, progress: Progress = silent) -> A
     bits, _ = message.encode()
     network = decoded_network(bits, setting)
     counted = setting.counted
-    count = count_errors(network, counted.on("cpu"), theta=theta, progress=progress)
+    count = count_errors(network, counted.on("cpu"), theta=theta, engine=engine, progress=progress)
     facts = OccamFacts(
         errors=count.errors,
         n=counted.n,
@@ -328,10 +331,20 @@ def _extra(assessed: Assessed, setting: Setting) -> dict[str, object]:
     return {}
 
 
+def _about_base(setting: Setting) -> str:
+    """The sentence on which a certificate with a base rests; it is the first of its declarations."""
+    base, statement = setting.helper.base, setting.statement
+    assert base is not None  # the caller has looked
+    if isinstance(statement, AfterSplit):
+        return f"The base was trained on the first {statement.tenths} tenths of the sample alone."
+    return f"The base ({base.name}; SHA-256 {base.sha256}) was neither trained nor selected on the sample."
+
+
 def _declarations(assessed: Assessed, setting: Setting) -> tuple[str, ...]:
     """What has to be true and cannot be computed: the assumptions, and the helper in words."""
     scaling = setting.sample.scaling
     lines = [
+        *([] if setting.base is None else [_about_base(setting)]),
         *assessed.bound.assumptions,
         f"Inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}.",
     ]
@@ -343,12 +356,6 @@ def _declarations(assessed: Assessed, setting: Setting) -> tuple[str, ...]:
     if setting.architecture is not None:
         lines.append(
             f"The architecture {setting.architecture.name} was chosen without looking at the sample."
-        )
-    if setting.base is not None and not isinstance(setting.statement, AfterSplit):
-        lines.append(f"The base {setting.base[0]} was never trained or selected on the sample.")
-    if isinstance(setting.statement, AfterSplit):
-        lines.append(
-            f"The base was trained on the first {setting.statement.tenths} tenths of the sample alone."
         )
     lines.extend(f"About the data: {warning}" for warning in setting.sample.warnings)
     return tuple(line[:400] for line in lines)

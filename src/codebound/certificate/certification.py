@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
+    from codebound.certificate.base import Pretrained
     from codebound.data.dataset import Dataset
+    from codebound.engine import Engine
 
 _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
@@ -60,8 +62,8 @@ class Certification:
         network: The decoded network g, in evaluation mode.
         holdout: Hold-out bound of g on the test sample, where one was given.
         test_errors: Errors of g on that sample.
-        original_errors: Training errors of f, counted in the same way.
-        base: Tensors of the base that a split trained; the verifier needs them.
+        original_errors: Training errors of f, counted in the same way; None where f was never trained.
+        base: Tensors of the base, with the names of the message; the verifier needs them.
         original: Tensors of f, where the certificate is about f; the verifier needs them.
         copies: Test inputs that also occur in the sample, where a test sample was given.
         method: The method that made the message.
@@ -75,7 +77,7 @@ class Certification:
     network: nn.Module
     holdout: RiskBound | None
     test_errors: int | None
-    original_errors: int
+    original_errors: int | None
     base: dict[str, NDArray[np.float32]] | None
     original: dict[str, NDArray[np.float32]] | None
     copies: int | None
@@ -87,6 +89,14 @@ class Certification:
 
     def __str__(self) -> str:
         return str(self.certificate)
+
+    @property
+    def is_base(self) -> bool:
+        """Whether g is the base itself, so that the claim rests on its declaration alone."""
+        state = self.network.state_dict()
+        return self.base is not None and all(
+            np.array_equal(state[name].numpy(), value) for name, value in self.base.items()
+        )
 
     def save(self, path: Path | str) -> Path:
         """Writes the certificate."""
@@ -104,9 +114,11 @@ def certify(
     unlabelled: Dataset | None = None,
     input_range: tuple[float, float] | None = None,
     prior_tenths: int | None = None,
+    base: Pretrained | None = None,
     factory: str = "",
     seed: int = 0,
     device: str = "cpu",
+    engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Certification:
     """Compresses a network and bounds its error on new data by the length of the message.
@@ -123,9 +135,13 @@ def certify(
         input_range: Smallest and largest stored value that any input can have: certifies f itself on that
             domain (C-12a).
         prior_tenths: Tenths of the sample that a base is trained on; errors count on the rest (C-10).
+        base: A network of the same architecture that was neither trained nor selected on the sample: the
+            message codes only the difference to it. The certificate declares it; nobody can check it.
         factory: ``package.module:factory`` of the model, needed where it is no chain of known layers.
         seed: Seed of the search; free, because no decoder needs it.
         device: Where pruned networks are trained; errors are always counted on the CPU, in float64.
+        engine: Where errors are counted, a part of the sample on each of its workers; None: here. The count
+            is the same.
         progress: Told how far the search is.
 
     Raises:
@@ -146,6 +162,8 @@ def certify(
         raise UsageError(f"unknown effort {effort!r}. Known: {', '.join(EFFORTS)}.")
     if sum(option is not None for option in (unlabelled, input_range, prior_tenths)) > 1:
         raise UsageError("choose one of --unlabelled, --input-range and --prior-fraction.")
+    if base is not None and prior_tenths is not None:
+        raise UsageError("--prior-fraction trains a base of its own: give it or --base, not both.")
     for name, other in (("test", test_set), ("unlabelled", unlabelled)):
         if other is not None and other.input_shape != sample.input_shape:
             raise DataError(
@@ -164,24 +182,29 @@ def certify(
         raise ModelError(
             f"the network has {subject.chain.classes} outputs, the sample {sample.classes} classes."
         )
-    original_errors = count_errors(_twin(module, subject), sample.on("cpu")).errors
-    base = None
+    original_errors = count_errors(_twin(module, subject), sample.on("cpu"), engine=engine).errors
+    helper: tuple[str, dict[str, NDArray[np.float32]]] | None = None
     if prior_tenths is not None:
-        subject, base = _trained_on_prior(module, sample, prior_tenths, progress)
+        subject = _trained_on_prior(module, sample, prior_tenths, progress)
+        helper = "trained on the prior part of the sample", _arrays(subject.tensors)
+    elif base is not None:
+        helper = base.name, _base_tensors(base, sample, subject, architecture)
     setting = Setting(
         sample=sample,
         delta=delta,
         statement=_statement(subject, sample, unlabelled, input_range, prior_tenths),
         architecture=architecture,
         module=None if architecture is None else module,
-        base=None if base is None else ("trained on the prior part of the sample", base),
+        base=helper,
     )
-    search = Search(setting, subject, effort, seed=seed, device=resolve_device(device), progress=progress)
+    search = Search(
+        setting, subject, effort, seed=seed, device=resolve_device(device), engine=engine, progress=progress
+    )
     best = run(search, method)
     certificate = issue(best, setting)
     test_errors, fresh = None, None
     if test_set is not None:
-        test_errors = count_errors(best.network, test_set.on("cpu")).errors
+        test_errors = count_errors(best.network, test_set.on("cpu"), engine=engine).errors
         fresh = holdout(
             HoldoutFacts(errors=test_errors, n=test_set.n, delta=delta, classes=sample.classes, subject="g")
         )
@@ -191,7 +214,7 @@ def certify(
         holdout=fresh,
         test_errors=test_errors,
         original_errors=original_errors,
-        base=base,
+        base=None if helper is None else helper[1],
         original=_arrays(subject.tensors) if certificate.claim.subject == "f" else None,
         copies=None if test_set is None else cross_duplicates(sample, test_set).count,
         method=search.method,
@@ -260,9 +283,29 @@ def _arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[np.float32]]:
     return {name: tensor.detach().cpu().float().numpy() for name, tensor in tensors.items()}
 
 
-def _trained_on_prior(
-    module: nn.Module, sample: Dataset, tenths: int, progress: Progress
-) -> tuple[Subject, dict[str, NDArray[np.float32]]]:
+def _base_tensors(
+    base: Pretrained, sample: Dataset, subject: Subject, architecture: Factory | None
+) -> dict[str, NDArray[np.float32]]:
+    """The tensors of a base, if it is a network like f."""
+    wrap(base.network, example=_example(base.network, sample), strict=True)
+    found, other = _subject(base.network, sample, "" if architecture is None else architecture.name)
+    tensors = _arrays(found.tensors)
+    for name, tensor in subject.tensors.items():
+        if name not in tensors or tensors[name].shape != tuple(tensor.shape):
+            has = f"has shape {tensors[name].shape}" if name in tensors else "is not there"
+            raise ModelError(
+                f"the base is another network than f: its tensor {name} {has}; f has "
+                f"{tuple(tensor.shape)} there. Give a base of the same architecture."
+            )
+    if (found.chain, other) != (subject.chain, architecture):
+        raise ModelError(
+            "the base is another network than f: their tensors are alike, but not the operations between "
+            "them. Give a base of the same architecture."
+        )
+    return tensors
+
+
+def _trained_on_prior(module: nn.Module, sample: Dataset, tenths: int, progress: Progress) -> Subject:
     """The network trained anew, from a fresh start, on the prior part alone: it may then be the helper.
 
     Its seed cannot be chosen: whoever picked the best of many bases would have to pay for the choice.
@@ -278,7 +321,7 @@ def _trained_on_prior(
     )
     result = fit(_fresh(chain), prior, config, progress=progress)
     tensors = {name: tensor.detach() for name, tensor in result.model.state_dict().items()}
-    return Subject(chain, tensors), _arrays(tensors)
+    return Subject(chain, tensors)
 
 
 def _fresh(chain: Chain) -> nn.Module:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.engine import Job, value_of
 from codebound.measure.margins import margins
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.data.dataset import DeviceData
+    from codebound.engine import Engine
 
 TOLERANCE = 1e-4
 """Share of the largest absolute logit that a margin must exceed; the verifier uses half of it."""
@@ -45,6 +47,7 @@ def count_errors(
     *,
     theta: float = 0.0,
     chunk_size: int = 0,
+    engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Count:
     """Counts the examples whose float64 margin is at most ``theta`` plus the tolerance.
@@ -54,18 +57,51 @@ def count_errors(
         sample: The examples, on the device of the network.
         theta: Margin to exceed.
         chunk_size: Examples at a time; 0 for as many as fit into a few hundred megabytes.
+        engine: Where to count, one part of the sample on each of its workers; None: here.
         progress: Told the examples done.
     """
     chunk_size = chunk_size or _chunk_size(sample)
+    if engine is None:
+        errors = errors_in(network, sample, theta=theta, chunk_size=chunk_size, progress=progress)
+    else:
+        errors = _errors_in_shards(network, sample, engine, theta=theta, chunk_size=chunk_size)
+    deviation = _float32_deviation(network, sample, chunk_size)
+    return Count(errors, deviation)
+
+
+@torch.no_grad()
+def errors_in(
+    network: nn.Module, sample: DeviceData, *, theta: float, chunk_size: int, progress: Progress = silent
+) -> int:
+    """Errors in one part of a sample; the network is float64 when this returns."""
     double = network.double()
     errors, done = 0, 0
     for x, y in sample.chunks(chunk_size, torch.float64):
-        logits = double(x)
-        errors += int(_is_error(logits, y, theta).sum())
+        errors += int(_is_error(double(x), y, theta).sum())
         done += len(y)
         progress(done, sample.n)
-    deviation = _float32_deviation(network, sample, chunk_size)
-    return Count(errors, deviation)
+    return errors
+
+
+def _errors_in_shards(
+    network: nn.Module, sample: DeviceData, engine: Engine, *, theta: float, chunk_size: int
+) -> int:
+    """The sum over parts of whole chunks: the same batches, and so the same logits, as in one pass."""
+    chunks = math.ceil(sample.n / chunk_size)
+    size = chunk_size * math.ceil(chunks / engine.slots)
+    jobs = [
+        Job(
+            function=f"{__name__}:errors_in",
+            arguments={
+                "network": network,
+                "sample": sample.part(start, start + size),
+                "theta": theta,
+                "chunk_size": chunk_size,
+            },
+        )
+        for start in range(0, sample.n, size)
+    ]
+    return sum(value_of(finished) for finished in engine.as_finished(jobs))
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codebound.certificate.stack import BLANK_STACK, stack_of
 from codebound.coding import (
     Reader,
     Sketched,
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 TENSORS, SUBSPACE = 1, 2
 """The two methods of the format."""
+CHAIN, FACTORY, STACK = 1, 2, 3
+"""The ways to name an architecture."""
 MAX_OPERATIONS = 256
 MAX_SIZE = 1 << 16
 MAX_THETA_INDEX = 8000
@@ -126,10 +129,14 @@ class Message:
         _code_options(writer, self.options)
         enter("options")
         if self.chain is None:
-            gamma(writer, 2)
+            gamma(writer, FACTORY)
         else:
-            gamma(writer, 1)
-            _code_chain(writer, self.chain.operations, classes=self.chain.classes)
+            stack = stack_of(self.chain.operations)
+            gamma(writer, CHAIN if stack is None else STACK)
+            if stack is None:
+                _code_chain(writer, self.chain.operations, classes=self.chain.classes)
+            else:
+                stack.code(writer)
             _require_modest(writer, self.chain)
         enter("architecture")
         _require_few(writer, self.shapes.values())
@@ -179,19 +186,24 @@ def decode(
         raise FormatError(f"method {method} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
     options = _code_options(reader, Options())
     kind = gamma(reader, 0)
-    if kind == 1:
+    if kind in (CHAIN, STACK):
         try:
-            chain = Chain(input_shape, _code_chain(reader, (), classes=classes))
+            chain = Chain(
+                input_shape,
+                _code_chain(reader, (), classes=classes)
+                if kind == CHAIN
+                else BLANK_STACK.code(reader).operations(classes),
+            )
         except ModelError as error:
             raise FormatError(f"the message describes no network: {error}") from error
         _require_modest(reader, chain)
         shapes = chain.tensor_shapes()
-    elif kind == 2 and factory is not None:
+    elif kind == FACTORY and factory is not None:
         chain, shapes = None, factory
     else:
         raise FormatError(
             "the architecture is a factory: give it as --model."
-            if kind == 2
+            if kind == FACTORY
             else f"architecture {kind} is unknown."
         )
     _require_few(reader, shapes.values())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.certificate.message import Message
+    from codebound.engine import Engine
     from codebound.nets.chain import Chain
 
 Effort = Literal["quick", "standard", "max"]
@@ -46,6 +47,7 @@ class Search:
         effort: How much time to spend.
         seed: Of random choices that no decoder needs.
         device: Where networks are trained.
+        engine: Where errors are counted; None: here.
         progress: Told how far the method is.
         best: The best message so far.
         method: The method that proposed it.
@@ -60,6 +62,7 @@ class Search:
     effort: Effort
     seed: int = 0
     device: str | torch.device = "cpu"
+    engine: Engine | None = None
     progress: Progress = silent
     best: Assessed | None = field(default=None, init=False)
     method: str = field(default="", init=False)
@@ -71,7 +74,7 @@ class Search:
 
     def propose(self, message: Message) -> float:
         """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
-        found = assess(message, self.setting)
+        found = assess(message, self.setting, engine=self.engine)
         self.tried += 1
         if self.best is None or _rank(found) < _rank(self.best):
             self.best, self.method = found, self._running

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,13 +17,24 @@ from codebound.cli.console import Format, note, print_csv, print_json, print_tab
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
-    from codebound.certificate import Certification
+    from torch import nn
+
+    from codebound.certificate import Certification, Pretrained
     from codebound.data import Dataset
+    from codebound.engine import Engine
 
 _F = "Certificates for the original network, or with a learned helper"
+_BASE = "Certificates of a fine-tuned network"
+_PARALLEL = "Large samples"
+BASE_HELP = (
+    "Weights of the same architecture that were neither trained nor selected on the sample; the last layer "
+    "may be missing or of another size. Only the difference to them is coded."
+)
+BASE_SAYS_HELP = "Where the base comes from, in words: part of the certificate."
 _METHODS = (
-    "auto for the best of all, or prune, features, subspace, naive, mbp, lowrank, vector-compress, "
-    "vector-project, project, heavytail, gaussian-fill, conv, sketch, lottery, imp; see --list."
+    "auto for the best of all, or prune, features, subspace, subspace-f, naive, mbp, lowrank, "
+    "vector-compress, vector-project, project, heavytail, gaussian-fill, conv, sketch, lottery, imp; "
+    "see --list."
 )
 
 
@@ -78,10 +89,29 @@ def certify(
             rich_help_panel=_F,
         ),
     ] = None,
+    base: Annotated[Path | None, typer.Option(help=BASE_HELP, rich_help_panel=_BASE)] = None,
+    base_says: Annotated[str | None, typer.Option(help=BASE_SAYS_HELP, rich_help_panel=_BASE)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search; costs nothing.")] = 0,
     device: Annotated[
         str, typer.Option(help="Where networks are trained: cpu or cuda; errors are counted on the CPU.")
     ] = "cpu",
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Count errors in parallel: local (processes of this machine) or ray. The count is the same.",
+            rich_help_panel=_PARALLEL,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes (default: one for each core).", rich_help_panel=_PARALLEL)
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here).",
+            rich_help_panel=_PARALLEL,
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; must be new (default: runs/certify-NUMBER).")
     ] = None,
@@ -101,9 +131,16 @@ def certify(
 
     sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
     network = load_model(model, input_shape=sample.input_shape, classes=sample.classes, weights=weights)
+    pretrained = given_base(base, base_says, network, sample)
+    if pretrained is not None and weights is None:
+        network = pretrained.network
     is_zoo = model.partition(":")[0] in ZOO
     fresh = None if unlabelled is None else load_dataset(unlabelled, role="unlabelled", folder=data_folder)
-    with new_folder(out) as folder, progress_bar("certify", quiet=quiet) as progress:
+    with (
+        _counting_engine(engine, workers, address) as counters,
+        new_folder(out) as folder,
+        progress_bar("certify", quiet=quiet) as progress,
+    ):
         found = run(
             network,
             sample,
@@ -114,9 +151,11 @@ def certify(
             unlabelled=fresh,
             input_range=input_range,
             prior_tenths=None if prior_fraction is None else _tenths(prior_fraction),
+            base=pretrained,
             factory="" if is_zoo else model,
             seed=seed,
             device=device,
+            engine=counters,
             progress=progress,
         )
     place = save_results(
@@ -137,12 +176,12 @@ def certify(
             "unlabelled": unlabelled,
             "input_range": input_range,
             "prior_fraction": prior_fraction,
+            "base": None if base is None else str(base),
+            "base_says": base_says,
             "seed": seed,
             "device": device,
         },
-        extra_arguments=_verifier_arguments(
-            folder, factory=None if is_zoo else model, unlabelled=fresh, data_folder=data_folder
-        ),
+        extra_arguments=verifier_arguments(found, folder, unlabelled=fresh, data_folder=data_folder),
     )
     print_result(place, output, quiet=quiet)
 
@@ -162,6 +201,19 @@ def load_samples(
         parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
         return parts["train"], parts["test"]
     return sample, None if test is None else load_dataset(test, role="test", folder=folder)
+
+
+def _counting_engine(
+    kind: str | None, workers: int | None, address: str | None
+) -> AbstractContextManager[Engine | None]:
+    """What errors are counted on, if not on this process."""
+    from codebound.engine import open_engine
+
+    if kind is None:
+        if workers is not None or address is not None:
+            raise UsageError("--workers and --address belong to --engine: give it too.")
+        return nullcontext()
+    return open_engine(kind, workers=workers, address=address)
 
 
 def _tenths(fraction: float) -> int:
@@ -197,15 +249,26 @@ def _made(out: Path | None, verb: str) -> Path:
     raise UsageError(f"{out} exists already; results are never overwritten. Choose another --out.")
 
 
-def _verifier_arguments(
-    folder: Path, *, factory: str | None, unlabelled: Dataset | None, data_folder: Path | None
+def given_base(base: Path | None, says: str | None, network: nn.Module, sample: Dataset) -> Pretrained | None:
+    """The base that was asked for."""
+    from codebound.certificate import load_base
+
+    if base is None:
+        if says is not None:
+            raise UsageError("--base-says describes a --base, and none was given.")
+        return None
+    return load_base(base, network, sample=sample, says=says or "")
+
+
+def verifier_arguments(
+    found: Certification, folder: Path, *, unlabelled: Dataset | None = None, data_folder: Path | None
 ) -> list[str]:
     """What the verifier has to be given beside the sample."""
     import numpy as np
 
     arguments = [] if data_folder is None else ["--data-folder", str(data_folder)]
-    if factory is not None:
-        arguments += ["--model", factory]
+    if (architecture := found.certificate.helper.architecture) is not None:
+        arguments += ["--model", architecture.name]
     if unlabelled is not None:
         np.savez_compressed(folder / "unlabelled.npz", x=unlabelled.x)
         arguments += ["--unlabelled", str(folder / "unlabelled.npz")]
@@ -238,6 +301,7 @@ def save_results(
     is_part: bool,
     settings: dict[str, Any],
     extra_arguments: list[str],
+    weights: str = "g.safetensors",
 ) -> Saved:
     """Writes certificate, decoded network, settings, result and report into the folder."""
     import numpy as np
@@ -248,9 +312,7 @@ def save_results(
 
     certificate = found.certificate
     path = certificate.save(folder / "certificate.cbound")
-    save_file(
-        {name: t.contiguous() for name, t in found.network.state_dict().items()}, folder / "g.safetensors"
-    )
+    save_file({name: t.contiguous() for name, t in found.network.state_dict().items()}, folder / weights)
     arguments = [*extra_arguments]
     if found.base is not None:
         save_arrays(found.base, folder / "base.safetensors")
@@ -289,6 +351,9 @@ def save_results(
         result["holdout"] = found.holdout.value
         result["test_errors"] = found.test_errors
         result["test_copies_in_sample"] = found.copies
+    if found.base is not None:
+        result["base_declared"] = certificate.declarations[0]
+        result["base_is_g"] = found.is_base
     numbers = number_rows(
         certificate,
         original_errors=found.original_errors,
@@ -344,6 +409,14 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         },
         {"what": "verifier", "value": result["verdict"], "note": "the independent program agrees"},
     ]
+    if "base_declared" in result:
+        rows.append(
+            {
+                "what": "DECLARED",
+                "value": "g is the base" if result["base_is_g"] else "a base",
+                "note": f"{result['base_declared']} No program can check that; without it the bound is void.",
+            }
+        )
     if "holdout" in result:
         rows.insert(
             1,

@@ -11,17 +11,21 @@ from codebound import __version__
 from codebound.cli import (
     bound,
     certify,
+    compare,
     compress,
     data,
     decode,
     demo,
     doctor,
     measure,
+    plan,
     reproduce,
     sketch,
+    sweep,
     train,
     verify,
 )
+from codebound.cli.config import with_config
 from codebound.errors import CodeboundError
 
 app = typer.Typer(
@@ -51,20 +55,23 @@ def _root(
 
 app.command("demo")(demo.demo)
 app.add_typer(data.app, name="data")
-app.command("train")(train.train)
-app.command("measure")(measure.measure)
-app.command("compress")(compress.compress)
-app.command("sketch")(sketch.sketch)
-app.command("certify")(certify.certify)
+app.command("train")(with_config(train.train))
+app.command("measure")(with_config(measure.measure))
+app.command("compress")(with_config(compress.compress))
+app.command("sketch")(with_config(sketch.sketch))
+app.command("plan")(with_config(plan.plan))
+app.command("certify")(with_config(certify.certify))
 app.command(
     "verify",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     add_help_option=False,
 )(verify.verify)
+app.command("compare")(with_config(compare.compare))
 app.command("decode")(decode.decode)
 app.command("show")(decode.show)
 app.command("bound")(bound.bound)
 app.command("reproduce")(reproduce.reproduce)
+app.command("sweep")(sweep.sweep)
 app.command("doctor")(doctor.doctor)
 
 

@@ -125,8 +125,8 @@ def measure(
     before = (
         None if initial is None else load_model(model, input_shape=shape, classes=classes, weights=initial)
     )
-    work = workload(network, _first(whole, network))
-    sample = _drawn(whole, work.examples if examples is None else examples, seed)
+    work = workload(network, first_example(whole, network))
+    sample = drawn(whole, work.examples if examples is None else examples, seed)
     probes = _probes(jacobian, work, interlayer)
     plan = SummaryPlan(
         families=tuple(name.strip() for name in families.split(",")),  # type: ignore[misc]  # names are checked there
@@ -225,7 +225,7 @@ def _probes(jacobian: str, work: Workload, interlayer: str) -> int | None:
     return None if jacobian == "exact" else _PROBES
 
 
-def _first(sample: Dataset, network: Any) -> Tensor:
+def first_example(sample: Dataset, network: Any) -> Tensor:
     """One example, in the arithmetic of the network."""
     import torch
 
@@ -233,7 +233,7 @@ def _first(sample: Dataset, network: Any) -> Tensor:
     return sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
 
 
-def _drawn(whole: Dataset, count: int, seed: int) -> Dataset:
+def drawn(whole: Dataset, count: int, seed: int) -> Dataset:
     """That many examples at random, in stored order, or all of them."""
     from codebound.rng import numpy_stream
 

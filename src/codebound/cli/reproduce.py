@@ -12,44 +12,59 @@ from codebound.cli.console import Format, note, print_csv, print_json, print_row
 if TYPE_CHECKING:
     from codebound.reproduce import Reproduction
 
-_COMMITTED = Path("results/reproduce")
-
 
 def reproduce(
-    what: Annotated[str, typer.Argument(metavar="list|ITEM", help="list, or an item such as sketch:phase.")],
+    what: Annotated[str, typer.Argument(metavar="list|ITEM", help="list, or an item such as S-Fig2.")],
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="All of it, or a part that shows the same in minutes.")
+        bool, typer.Option("--full/--quick", help="The paper's settings, or a run that takes minutes.")
     ] = False,
+    epochs: Annotated[
+        int | None, typer.Option(help="Train for at most so many epochs; printed as a deviation.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Folder for the results; an interrupted run continues in it "
-            "(default: runs/reproduce/ITEM-quick-SEED)."
+            "(default: runs/reproduce/ITEM-quick-SEED, with -epochsN)."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Folder with pretrained networks as safetensors.", envvar="CODEBOUND_MODELS"),
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
 ) -> None:
     """Make a table or figure of a paper again: our numbers beside the published ones, and why they differ.
 
-    Example: codebound reproduce sketch:phase --quick
+    Example: codebound reproduce S-Fig2 --quick
     """
     from codebound.reproduce import Size, find_item
     from codebound.reproduce import reproduce as run
 
     if what == "list":
-        _list(output)
+        _list(output, models)
         return
     item = find_item(what)
     size: Size = "full" if full else "quick"
-    folder = Path("runs/reproduce") / f"{item.stem}-{size}-{seed}" if out is None else out
+    cut = "" if epochs is None else f"-epochs{epochs}"
+    folder = Path("runs/reproduce") / f"{item.stem}-{size}-{seed}{cut}" if out is None else out
     if not quiet:
         note(f"{item.title}: {item.full if full else item.quick}.")
     try:
         with progress_bar("parts", quiet=quiet) as progress:
-            found = run(what, folder, size=size, seed=seed, device=device, progress=progress)
+            found = run(
+                what,
+                folder,
+                size=size,
+                seed=seed,
+                epochs=epochs,
+                device=device,
+                models=models,
+                progress=progress,
+            )
     except KeyboardInterrupt:
         note(f"What is finished is kept in {folder}: the same command continues.")
         raise
@@ -58,19 +73,22 @@ def reproduce(
         note("Written: " + ", ".join(str(path) for path in found.files) + ".")
 
 
-def _list(output: Format) -> None:
-    from codebound.reproduce import ITEMS
+def _list(output: Format, models: Path | None) -> None:
+    from codebound.reproduce import ITEMS, Settings, models_folder
+    from codebound.reproduce.gallery import cost, read_results
 
+    committed, settings = read_results(), Settings(models=models_folder(models))
     rows = []
     for item in ITEMS.values():
-        committed = _COMMITTED / f"{item.stem}.json"
+        record = committed.get(item.id)
         rows.append(
             {
                 "item": item.id,
                 "title": item.title,
                 "quick": item.quick,
                 "full": item.full,
-                "results": str(committed) if committed.is_file() else "none here",
+                "results": "not run" if record is None else f"{record['size']}, {cost(record)}",
+                "not here": "; ".join(item.lacks(settings)) or "-",
             }
         )
     print_rows(rows, output)
@@ -94,8 +112,9 @@ def _show(found: Reproduction, record: dict[str, Any], output: Format) -> None:
         print_table([{key: _cell(value) for key, value in row.items()} for row in rows], title=title)
     for sentence in found.sentences:
         typer.echo(sentence)
-    typer.echo("\nDeviations from the published settings:")
-    for deviation in found.deviations:
+    if record["deviations"]:
+        typer.echo("\nDeviations from the published settings:")
+    for deviation in record["deviations"]:
         typer.echo(f"  {deviation}")
 
 

@@ -11,23 +11,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codebound.cli.certify import BASE_HELP, BASE_SAYS_HELP
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.train_to_few_bits import train_to_few_bits
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codebound.data import Dataset
     from codebound.train import TrainConfig, TrainResult
 
 _START = "Where to start"
 _SETTINGS = "Settings"
 _RUN = "The run"
+_BITS = "Straight to few bits"
 
 
 def train(
-    arch: Annotated[
-        str, typer.Argument(help="Zoo name such as mlp:depth=5,width=784, or package.module:factory.")
-    ],
     data: Annotated[str, typer.Option(help="Name, .npz file, image folder, or package.module:factory.")],
+    arch: Annotated[
+        str | None,
+        typer.Argument(
+            help="Zoo name such as mlp:depth=5,width=784, or package.module:factory; may be left out with "
+            "--for-certificate.",
+            show_default=False,
+        ),
+    ] = None,
     data_folder: Annotated[Path | None, typer.Option(help="Folder that holds the named dataset.")] = None,
     test: Annotated[
         str | None, typer.Option(help="Test sample, written like --data; a known name gives its test split.")
@@ -92,16 +102,42 @@ def train(
             help="Seed of weights, batches, dropout and labels (default: 0).", rich_help_panel=_SETTINGS
         ),
     ] = None,
+    for_certificate: Annotated[
+        bool,
+        typer.Option(
+            "--for-certificate",
+            help="Train straight to few bits, and certify: the weights are those of the certified network.",
+            rich_help_panel=_BITS,
+        ),
+    ] = False,
+    effort: Annotated[
+        str | None,
+        typer.Option(help="standard (minutes) or max (default: standard).", rich_help_panel=_BITS),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Failure probability of the certificate (default: 0.05).", rich_help_panel=_BITS),
+    ] = None,
+    base: Annotated[Path | None, typer.Option(help=BASE_HELP, rich_help_panel=_BITS)] = None,
+    base_says: Annotated[str | None, typer.Option(help=BASE_SAYS_HELP, rich_help_panel=_BITS)] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=_RUN)] = "auto",
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Run folder; the same command goes on where it was killed (default: runs/ARCH-DATA-HASH).",
+            help="Run folder; the same command goes on where it was killed (default: runs/ARCH-DATA-HASH). "
+            "With --for-certificate it must be new (default: runs/train-NUMBER).",
             rich_help_panel=_RUN,
         ),
     ] = None,
     checkpoint_every: Annotated[
         int | None, typer.Option(help="Epochs between checkpoints (default: 1).", rich_help_panel=_RUN)
+    ] = None,
+    keep_epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="Keep the weights of every so many epochs, for compare --over (default: only the last).",
+            rich_help_panel=_RUN,
+        ),
     ] = None,
     eval_every: Annotated[
         int | None,
@@ -120,6 +156,48 @@ def train(
 
     Example: codebound train mlp --data digits --holdout 0.2
     """
+    if for_certificate:
+        chosen = {
+            "weights": weights,
+            "preset": preset,
+            "optimizer": optimizer,
+            "lr": lr,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "weight-decay": weight_decay,
+            "schedule": schedule,
+            "epochs": epochs,
+            "batch-size": batch_size,
+            "shuffle-labels": shuffle_labels,
+            "augment": augment,
+            "checkpoint-every": checkpoint_every,
+            "keep-epochs": keep_epochs,
+            "eval-every": eval_every,
+        }
+        _refuse(chosen, "--for-certificate chooses that; --effort says how long it may take")
+        train_to_few_bits(
+            arch,
+            data,
+            samples=_samples(data, folder=data_folder, test=test, holdout=holdout),
+            is_part=holdout is not None,
+            data_folder=data_folder,
+            base=base,
+            base_says=base_says,
+            effort=effort or "standard",
+            delta=0.05 if delta is None else delta,
+            seed=seed or 0,
+            device=device,
+            out=out,
+            output=output,
+            quiet=quiet,
+        )
+        return
+    _refuse(
+        {"effort": effort, "delta": delta, "base": base, "base-says": base_says},
+        "it belongs to --for-certificate",
+    )
+    if arch is None:
+        raise UsageError("give an architecture, such as mlp; only --for-certificate chooses one by itself.")
     from codebound.nets import load_model
     from codebound.train import TrainConfig, fit, parse_schedule, resolve_device, run_record, runs
     from codebound.train import preset as named_preset
@@ -137,11 +215,12 @@ def train(
         "augment": augment,
         "seed": seed,
         "checkpoint_every": checkpoint_every,
+        "keep_every": keep_epochs,
         "eval_every": eval_every,
     }
-    base = TrainConfig() if preset is None else named_preset(preset)
+    settings = TrainConfig() if preset is None else named_preset(preset)
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    config = replace(base, **changes)
+    config = replace(settings, **changes)
     place = resolve_device(device)
     train_set, test_set = _samples(data, folder=data_folder, test=test, holdout=holdout)
     model = load_model(
@@ -167,6 +246,12 @@ def train(
     }
     runs.update_result(out, record)
     _show(record, result, output)
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    found = [f"--{name}" for name, value in options.items() if value is not None]
+    if found:
+        raise UsageError(f"{', '.join(found)} cannot be given here: {why}.")
 
 
 def _samples(

@@ -6,6 +6,7 @@ once. The length of the bits is the code length, nothing else is.
 """
 
 from codebound.coding.arithmetic import AbstractCoder, Reader, Writer
+from codebound.coding.bell import Bell
 from codebound.coding.bits import Bits, join
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.codebook import assign_codebook, fit_codebook
@@ -47,6 +48,7 @@ __all__ = [
     "AbstractCoder",
     "AbstractTensorCode",
     "Adaptive",
+    "Bell",
     "Bits",
     "Codebook",
     "Dense",

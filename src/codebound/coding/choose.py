@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.coding.costs import block_bits, context_bits, gamma_bits, mask_bits, signed_bits, table_bits
+from codebound.coding.bell import MAX_BELL_LEVEL, best_bell
+from codebound.coding.costs import block_bits, context_bits, gamma_bits, mask_bits, table_bits
 from codebound.coding.quantize import MAX_LEVEL
 from codebound.coding.static import choose_lanes_log2, frequency_table
 from codebound.coding.tensors import (
@@ -42,9 +43,9 @@ def best_tensor_code(
 ) -> AbstractTensorCode:
     """The shortest code of integer levels: the choice is part of the code, so it is paid.
 
-    All context kinds, with and without flags of rows and columns, the dense, enumerative and static codes are
-    compared by their lengths in closed form. A tensor with more than ``max_elements``, even without its empty
-    rows and columns, takes the static code.
+    All context kinds, with and without flags of rows and columns, the dense, enumerative, bell-shaped and
+    static codes are compared by their lengths in closed form. A tensor with more than ``max_elements``, even
+    without its empty rows and columns, takes the static code.
 
     Args:
         levels: Integers in the shape of the tensor.
@@ -68,7 +69,6 @@ def best_tensor_code(
     if limit > MAX_LEVEL:
         raise UsageError(f"levels lie within {MAX_LEVEL:,} of zero. Got {limit:,}: choose a larger step.")
     levels = levels.astype(np.int32)
-    grid_bits = signed_bits(step) + gamma_bits(limit)
     candidates = list(_plain(levels, step, limit)) if levels.size <= max_elements else []
     if limit <= MAX_MODEL_LEVEL:
         candidates += _static(levels, step, limit), *_adaptive(levels, step, limit, strides, max_elements)
@@ -77,13 +77,16 @@ def best_tensor_code(
             f"no code takes {levels.size:,} levels up to {limit:,}: those of long tensors lie within "
             f"{MAX_MODEL_LEVEL:,} of zero. Choose a larger step."
         )
-    return min(candidates, key=lambda candidate: grid_bits + gamma_bits(candidate[1].mode) + candidate[0])[1]
+    return min(candidates, key=lambda candidate: gamma_bits(candidate[1].mode) + candidate[0])[1]
 
 
 def _plain(levels: Levels, step: int, limit: int) -> Iterator[Candidate]:
-    nonzeros = int(np.count_nonzero(levels))
-    yield levels.size * math.log2(2 * limit + 1), Dense(levels, step, limit)
-    yield mask_bits(levels.size, nonzeros) + nonzeros * math.log2(2 * limit), Enumerative(levels, step, limit)
+    nonzeros, limit_bits = int(np.count_nonzero(levels)), gamma_bits(limit)
+    yield limit_bits + levels.size * math.log2(2 * limit + 1), Dense(levels, step, limit)
+    value_bits = nonzeros * math.log2(2 * limit)
+    yield limit_bits + mask_bits(levels.size, nonzeros) + value_bits, Enumerative(levels, step, limit)
+    if limit <= MAX_BELL_LEVEL:
+        yield best_bell(levels, step)
 
 
 def _static(levels: Levels, step: int, limit: int) -> Candidate:
@@ -91,7 +94,7 @@ def _static(levels: Levels, step: int, limit: int) -> Candidate:
     table = frequency_table(counts)
     lanes_log2 = choose_lanes_log2(block_bits(counts, table, 0), levels.size)
     code = Static(levels, step, limit, table=table, lanes_log2=lanes_log2)
-    return table_bits(table) + block_bits(counts, table, lanes_log2), code
+    return gamma_bits(limit) + table_bits(table) + block_bits(counts, table, lanes_log2), code
 
 
 def _adaptive(
@@ -110,7 +113,7 @@ def _adaptive(
         height, width = int(rows.sum()), int(columns.sum())
         if height * width + row_flags * len(rows) + column_flags * len(columns) > max_elements:
             continue
-        bits = value_bits + 4.0
+        bits = gamma_bits(limit) + value_bits + 4.0
         if row_flags:
             bits += context_bits(_pair(height, len(rows)))
         if column_flags:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from codebound.coding.bell import Bell
 from codebound.coding.numbers import gamma
 from codebound.coding.quantize import step_size
 from codebound.coding.tensors import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Inner = AbstractGridCode | Zero
 INNER_MODES: dict[int, type[Inner]] = {
-    code.mode: code for code in (Adaptive, Zero, Dense, Enumerative, Static)
+    code.mode: code for code in (Adaptive, Zero, Dense, Enumerative, Static, Bell)
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.bell import Bell
 from codebound.coding.bits import Bits, join
 from codebound.coding.helpers import Filled, LowRank, Mixed, Projected, Ticket
 from codebound.coding.numbers import gamma
@@ -43,6 +44,7 @@ MODES: dict[int, type[AbstractTensorCode]] = {
         Ticket,
         Mixed,
         Sketched,
+        Bell,
     )
 }
 

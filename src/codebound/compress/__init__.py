@@ -1,5 +1,7 @@
 """Compressors: from a trained network to few, small integers."""
 
+from codebound.bounds.published.projection_counts import ConvCount
+from codebound.bounds.published.pruning_law import strength_for
 from codebound.compress.base import (
     COMPRESSORS,
     AbstractCompressor,
@@ -8,15 +10,16 @@ from codebound.compress.base import (
     compress,
     compressor,
 )
-from codebound.compress.conv import ConvCount, coherence, conv_project, project_conv
+from codebound.compress.conv import coherence, conv_project, project_conv
 from codebound.compress.deviation import NetworkDeviation, deviation
 from codebound.compress.distance import FromInitial
 from codebound.compress.heavytail import HeavyTail, heavytail
 from codebound.compress.imp import imp
+from codebound.compress.induction import InductionStep, induction
 from codebound.compress.local import LocalNetwork, conv_network
 from codebound.compress.lottery import lottery
 from codebound.compress.lowrank import Truncation, lowrank
-from codebound.compress.mbp import MagnitudePruning, common_variance, mbp, strength_for
+from codebound.compress.mbp import MagnitudePruning, common_variance, mbp
 from codebound.compress.methods import (
     Job,
     default_options,
@@ -27,18 +30,20 @@ from codebound.compress.methods import (
     sentence_of,
 )
 from codebound.compress.naive import LargestWeights, naive
-from codebound.compress.planner import (
-    InductionStep,
-    LayerStability,
-    PlanSetting,
-    ProjectionPlan,
-    epsilon_for_margin,
-    induction,
-    plan_projection,
-)
-from codebound.compress.project import MatrixProject, project, project_matrix, sign_count
+from codebound.compress.project import MatrixProject, project, project_matrix
 from codebound.compress.prune import PrunedTensor, PrunePlan, prune
 from codebound.compress.replacement import GaussianFill, ReplacementTrials, replacement_trials
+from codebound.compress.requirements import (
+    HeavytailRequirements,
+    MbpRequirements,
+    MeasuredMinimum,
+    ProjectRequirements,
+    Terms,
+    heavytail_requirements,
+    mbp_requirements,
+    measured_minimum,
+    project_requirements,
+)
 from codebound.compress.summary import CarriedTensor, CompressionSummary, LayerSummary, summarise
 from codebound.compress.thresholds import Corrected, Published, ScaleFree, StandardDeviation
 from codebound.compress.units import narrowed, rescaled, without_biases, without_dead_units
@@ -56,23 +61,25 @@ __all__ = [
     "FromInitial",
     "GaussianFill",
     "HeavyTail",
+    "HeavytailRequirements",
     "InductionStep",
     "Job",
     "LargestWeights",
-    "LayerStability",
     "LayerSummary",
     "LocalNetwork",
     "MagnitudePruning",
     "MatrixProject",
+    "MbpRequirements",
+    "MeasuredMinimum",
     "NetworkDeviation",
-    "PlanSetting",
-    "ProjectionPlan",
+    "ProjectRequirements",
     "PrunePlan",
     "PrunedTensor",
     "Published",
     "ReplacementTrials",
     "ScaleFree",
     "StandardDeviation",
+    "Terms",
     "Truncation",
     "VectorCompress",
     "VectorProject",
@@ -84,28 +91,29 @@ __all__ = [
     "conv_project",
     "default_options",
     "deviation",
-    "epsilon_for_margin",
     "heavytail",
+    "heavytail_requirements",
     "imp",
     "induction",
     "lottery",
     "lowrank",
     "mbp",
+    "mbp_requirements",
+    "measured_minimum",
     "method_names",
     "naive",
     "narrowed",
     "option_text",
     "parse_options",
-    "plan_projection",
     "project",
     "project_conv",
     "project_matrix",
+    "project_requirements",
     "prune",
     "replacement_trials",
     "rescaled",
     "run_method",
     "sentence_of",
-    "sign_count",
     "strength_for",
     "summarise",
     "vector_compress",

@@ -8,7 +8,6 @@ subspace (A-E17). ``coherence`` measures how much of the common error a layer fe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -29,46 +28,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from codebound.bounds.published.projection_counts import ConvCount
     from codebound.coding import AbstractTensorCode
     from codebound.nets.chain import Chain
-
-
-@dataclass(frozen=True, slots=True)
-class ConvCount:
-    """What algorithm 4 asks for.
-
-    Attributes:
-        mixes: k, Gaussian tensors per location.
-        order: p, the even number of locations that were to be independent.
-    """
-
-    mixes: int
-    order: int
-
-    @property
-    def numbers(self) -> int:
-        """k p, the dimension of the subspace and the numbers that are kept."""
-        return self.mixes * self.order
-
-
-@implements("A-Alg4:count", kind="published-form")
-def published_conv_count(epsilon: float, eta: float, *, patch: int, constant: float = 1.0) -> ConvCount:
-    """``k = Q ceil(kappa/s)^2 log^2(1/eta) / eps^2`` and ``p = log_2(1/eta)``, rounded up to an even number.
-
-    Args:
-        epsilon: Accuracy, positive.
-        eta: Failure probability.
-        patch: ``ceil(kappa / s)``.
-        constant: Q, which the paper leaves open.
-
-    Example:
-        >>> published_conv_count(1.0, 0.1, patch=3)
-        ConvCount(mixes=48, order=4)
-    """
-    if not (epsilon > 0.0 and 0.0 < eta < 1.0 and patch >= 1 and constant > 0.0):
-        raise UsageError("epsilon and the constant are positive, eta is in (0, 1), patch at least 1.")
-    mixes = math.ceil(constant * (patch * math.log(1.0 / eta) / epsilon) ** 2)
-    return ConvCount(mixes, 2 * math.ceil(math.log2(1.0 / eta) / 2.0))
 
 
 @implements("A-Alg4", kind="algorithm")
@@ -126,11 +88,12 @@ def conv_from_numbers(
     return torch.stack(mixed) @ subspace.T * (size / (dimension * count.mixes))
 
 
-@implements("A-E17:correlation", kind="numerics")
+@implements("A-Lem12", "A-E17:correlation", kind="numerics")
 def location_correlation(size: int, count: ConvCount) -> float:
     """Correlation of the errors at two locations: ``(1 - kp/N) / (p + 1 - kp/N)``; independence would be 0.
 
     Example:
+        >>> from codebound.bounds.published.projection_counts import ConvCount
         >>> round(location_correlation(600, ConvCount(mixes=10, order=4)), 2)
         0.19
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _OUTWARD = 1.0 + 1e-12
 
 
-@implements("G-LemB.2", "G-E5", "I-10", kind="certificate")
+@implements("G-LemB.2", "G-E5", "A-Lem9", "S-Lem2.4", "I-10", kind="certificate")
 def exponential_deviation(layers: Sequence[LayerBounds], *, input_norm: float) -> float:
     r"""The e-form of the deviation: :math:`e \|x\| \prod_l L_l \|A^l\| \sum_l \|U^l\| / \|A^l\|`.
 

@@ -153,32 +153,3 @@ def ticket_bits(entries: int, *, kept: int) -> float:
     if not 0 <= kept <= entries:
         raise UsageError(f"{kept} of {entries} weights cannot be kept.")
     return math.log2(entries + 1) + log2_choose(entries, kept)
-
-
-@implements("G-Thm6.1", kind="published-form")
-def published_active_weights(*, inputs: int, random_width: int, depth: int) -> int:
-    """``d_0 D_G + D_G^2 L``, as printed: weights of the whole random network, not of the ticket (G-E21)."""
-    return inputs * random_width + random_width**2 * depth
-
-
-@implements("G-Thm6.1:corrected", kind="numerics")
-def active_weights(*, inputs: int, width: int, depth: int) -> int:
-    """``d_0 n_M + n_M^2 L``, n_M the width of the target: what the proof has, up to a constant."""
-    return inputs * width + width**2 * depth
-
-
-@implements("G-Thm6.2:sketch", kind="published-form")
-def published_sketch_side(*, width: int, random_width: int) -> float:
-    """``m = n_M ln D_G``: the side of the sketch of a middle layer in G-Thm6.2, without its constant."""
-    return width * math.log(random_width)
-
-
-@implements("G-Thm6.2:corrected", kind="numerics")
-def least_sketch_side(*, random_width: int) -> float:
-    """``sqrt(D_G) ln D_G``: the least side for G-Thm5.1, which needs a non-zero diagonal (G-E21).
-
-    Example:
-        >>> round(least_sketch_side(random_width=10_000))
-        921
-    """
-    return math.sqrt(random_width) * math.log(random_width)

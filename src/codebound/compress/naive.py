@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.bounds.published.pruning_law import kept_share
 from codebound.compress.base import (
     AbstractCompressor,
     CompressedLayer,
@@ -19,7 +20,6 @@ from codebound.compress.base import (
     compress,
     compressor,
 )
-from codebound.compress.mbp import kept_share
 from codebound.compress.rounding import rounded, weight_of
 from codebound.errors import UsageError
 from codebound.numerics import log2_choose, log_binomial_tail
@@ -31,16 +31,6 @@ if TYPE_CHECKING:
 
     from codebound.nets.layers import AbstractLayerView
     from codebound.nets.walk import Network
-
-
-@implements("G-LemD.1:count", kind="published-form")
-def published_count_nats(entries: int, *, nonzeros: int, size: float) -> float:
-    """Log of the number of parameterisations of a layer, as published: ``ln C(N, alpha) + alpha ln(1/rho)``.
-
-    No guarantee: it counts matrices with exactly ``nonzeros`` non-zeros (G-E13), and 1/rho levels whatever
-    the range of the weights (G-E10).
-    """
-    return log2_choose(entries, nonzeros) * math.log(2.0) + nonzeros * math.log(1.0 / size)
 
 
 @implements("G-E13", "I-13", kind="numerics")

@@ -6,13 +6,13 @@ sign matrices come from a seed, in blocks: never more than a few megabytes of th
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from codebound.bounds.published.projection_counts import sign_count
 from codebound.coding import Projected, Stream, project_onto
 from codebound.coding.arithmetic import MAX_WORK
 from codebound.coding.helpers import GAUSSIAN_WORK, MAX_PROJECTIONS
@@ -37,72 +37,6 @@ if TYPE_CHECKING:
     from codebound.nets.walk import Network
 
 _BLOCK_ENTRIES = 1 << 21  # of the sign matrices, held at a time
-
-
-@implements("A-Alg1:count", kind="published-form")
-def published_count(epsilon: float, eta: float) -> int:
-    """The number of sign matrices that algorithm 1 prints: ``log(1/eta) / epsilon^2``, too few by A-E4.
-
-    Example:
-        >>> published_count(0.1, 1e-6)
-        1382
-    """
-    _check_accuracy(epsilon, eta)
-    return max(1, math.ceil(math.log(1.0 / eta) / epsilon**2))
-
-
-@implements("A-E4", kind="algorithm")
-def sign_count(epsilon: float, eta: float) -> int:
-    r"""The number of sign matrices with which algorithm 1 keeps its promise.
-
-    Statement.  For fixed unit u, v and ``k = ceil(4 ln(4/eta) / (eps^2 - 2 eps^3/3))``,
-                :math:`P(|u^T (\hat A - A) v| \ge \epsilon \|A\|_F) \le \eta`.
-    Proof.      Polarise: ``<a,M><b,M> = (<a+b,M>^2 - <a-b,M>^2) / 4`` with
-                ``||a+b||^2 + ||a-b||^2 = 4`` for unit a and b, and bound either mean of squares by
-                Achlioptas' inequality for signs.
-    Differs.    The paper has ``log(1/eta) / eps^2``: neither the two sides nor the variance ``1 + rho^2``
-                of the product are in it.
-    Checked by. simulation (teeth: the published count fails up to four times too often).
-
-    Example:
-        >>> sign_count(0.1, 1e-6)
-        6516
-    """
-    _check_accuracy(epsilon, eta)
-    return math.ceil(4.0 * math.log(4.0 / eta) / (epsilon**2 - 2.0 * epsilon**3 / 3.0))
-
-
-@implements("A-E4:gaussian", kind="algorithm")
-def gaussian_count(epsilon: float, eta: float) -> int:
-    r"""The number of Gaussian matrices, or vectors, with which the same promise holds.
-
-    ``k = ceil(2 ln(2/eta) / (eps - ln(1 + eps)))``: the Cramer rate of a product of two Gaussians of
-    correlation rho is smallest at ``rho = 1``, where it is ``(eps - ln(1 + eps)) / 2``.
-
-    Example:
-        >>> gaussian_count(0.1, 1e-6)
-        6188
-    """
-    _check_accuracy(epsilon, eta)
-    return math.ceil(2.0 * math.log(2.0 / eta) / (epsilon - math.log1p(epsilon)))
-
-
-@implements("A-Lem2", kind="algorithm")
-def eta_for_pairs(delta: float, *, pairs: int, rows: int) -> float:
-    r"""The failure probability to ask of algorithm 1 for many directions at once: ``delta / (m n)``.
-
-    Statement.  With it, :math:`\|U (\hat A - A) x\| \le \epsilon \|A\|_F \|U\|_F \|x\|` holds with
-                probability ``1 - delta`` for all m pairs of a matrix U with n rows and a vector x, fixed
-                beforehand.
-    Differs.    The paper's last line prints the inequality the other way round (A-E5).
-
-    Example:
-        >>> eta_for_pairs(0.05, pairs=1000, rows=10)
-        5e-06
-    """
-    if not 0.0 < delta < 1.0 or min(pairs, rows) < 1:
-        raise UsageError(f"delta is in (0, 1), pairs and rows at least 1. Got {delta}, {pairs}, {rows}.")
-    return delta / (pairs * rows)
 
 
 @implements("A-Alg1", kind="algorithm")
@@ -227,8 +161,3 @@ def _sign_blocks(count: int, size: int, seed: int) -> Iterator[NDArray[np.float6
     for start in range(0, count, rows):
         block = min(rows, count - start)
         yield stream.signs(block * padded).reshape(block, padded)[:, :size].astype(np.float64)
-
-
-def _check_accuracy(epsilon: float, eta: float) -> None:
-    if not (0.0 < epsilon <= 1.0 and 0.0 < eta < 1.0):
-        raise UsageError(f"epsilon is in (0, 1] and eta in (0, 1). Got {epsilon} and {eta}.")

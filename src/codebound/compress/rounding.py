@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from codebound.bounds.published.rounding_error import rounding_bound
 from codebound.coding import best_tensor_code, quantize, step_for_levels, step_size
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.refs import implements
@@ -60,23 +61,6 @@ def rounded(weight: Tensor, levels: int) -> Rounded:
     step = step_for_levels(values, levels)
     code = best_tensor_code(quantize(values, step), step=step)
     return Rounded(code, step_size(step), int(np.count_nonzero(values)))
-
-
-@implements("G-Lem4.4:corrected", "G-E9", kind="numerics")
-def rounding_bound(size: float, *, nonzeros: int) -> float:
-    r"""Most that rounding to multiples of ``size`` moves a matrix, in Frobenius norm: :math:`\rho\sqrt J/2`.
-
-    Example:
-        >>> rounding_bound(0.5, nonzeros=100)
-        2.5
-    """
-    return size * math.sqrt(nonzeros) / 2.0
-
-
-@implements("G-Lem4.4", kind="published-form")
-def published_rounding_bound(size: float, *, nonzeros: int) -> float:
-    r"""The published :math:`\rho J`: true, and :math:`2 \sqrt J` times too large (G-E9)."""
-    return size * nonzeros
 
 
 @implements("G-E10", kind="numerics")

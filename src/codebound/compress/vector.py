@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.bounds.published.projection_counts import gaussian_count
 from codebound.coding import (
     Projected,
     best_tensor_code,
@@ -28,7 +29,7 @@ from codebound.compress.base import (
     compress,
     compressor,
 )
-from codebound.compress.project import check_numbers, check_work, gaussian_count
+from codebound.compress.project import check_numbers, check_work
 from codebound.compress.rounding import rounded, weight_of
 from codebound.errors import UsageError
 from codebound.refs import implements

@@ -191,6 +191,10 @@ class DeviceData:
         """Scaled inputs and labels of the examples at ``indices``."""
         return self.scaling.apply(self.x[indices], dtype), self.y[indices]
 
+    def part(self, start: int, stop: int) -> DeviceData:
+        """The examples from ``start`` to ``stop``, without the others: a part can be sent elsewhere."""
+        return DeviceData(self.x[start:stop].clone(), self.y[start:stop].clone(), self.scaling)
+
     def chunks(self, chunk_size: int, dtype: torch.dtype = torch.float32) -> Iterator[tuple[Tensor, Tensor]]:
         """All examples in stored order, at most ``chunk_size`` of them in floating point at a time."""
         for start in range(0, self.n, chunk_size):

@@ -1,5 +1,6 @@
 """Properties of a trained network: margins, norms, spectra, tails and noise stability."""
 
+from codebound.bounds.published.kappa import Kappa
 from codebound.measure.alternatives import Comparison, compare_alternatives
 from codebound.measure.brackets import (
     Resilience,
@@ -20,7 +21,7 @@ from codebound.measure.cushions import (
     tensor_spread,
 )
 from codebound.measure.jacobian import probe_interval
-from codebound.measure.kappa import Kappa, kappa_diagnostics, kappa_violations
+from codebound.measure.kappa import kappa_diagnostics, kappa_violations
 from codebound.measure.laws import PowerLaw, Stable, tail_constant
 from codebound.measure.margins import (
     MarginReport,

@@ -9,12 +9,11 @@ the data. :func:`kappa_violations` shows how often a kappa is wrong on real inpu
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.bounds.published.kappa import RELEASED_FAILURE, Kappa, SpreadInputs, layer_kappa
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.measure.spectral import matrix_spectral_norm
 from codebound.nets.layers import LinearView
@@ -25,35 +24,10 @@ if TYPE_CHECKING:
 
     from codebound.nets.walk import Network
 
-_RELEASED_FAILURE = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Kappa:
-    """The factors of one layer; no guarantee.
-
-    Attributes:
-        layer: Its name.
-        inputs: Width of its input.
-        outputs: Width of its output.
-        t: Where the assumed tail, over all n examples, has probability ``failure``.
-        proved: ``t sqrt(outputs)``, or 1 for a layer that widens: what the proof of Lemma C.1 arrives at.
-        printed: ``sqrt(outputs t)``, or 1: what its statement prints.
-        released: ``min(1, t sqrt(outputs))`` at a = b = 1 and failure 0.01, or 1 unless the layer narrows.
-    """
-
-    layer: str
-    inputs: int
-    outputs: int
-    t: float
-    proved: float
-    printed: float
-    released: float
-
 
 @implements("I-12", kind="published-form")
 def kappa_diagnostics(
-    network: Network, *, n: int, failure: float = _RELEASED_FAILURE, a: float = 1.0, b: float = 1.0
+    network: Network, *, n: int, failure: float = RELEASED_FAILURE, a: float = 1.0, b: float = 1.0
 ) -> tuple[Kappa, ...]:
     """The factors of all layers of a network of linear layers.
 
@@ -70,11 +44,7 @@ def kappa_diagnostics(
         >>> round(kappa.proved, 4), round(kappa.printed, 4), round(kappa.released, 4)
         (0.443, 1.1836, 0.443)
     """
-    if n < 1 or not 0.0 < failure < 1.0 or a <= 0.0 or b <= 0.0 or n * a <= failure:
-        raise UsageError(
-            "kappa needs n >= 1, failure in (0, 1), positive a and b, and n a above failure. "
-            f"Got n={n}, failure={failure}, a={a}, b={b}."
-        )
+    spread = SpreadInputs(n=n, failure=failure, a=a, b=b)
     kappas = []
     for view in network.layers:
         if not isinstance(view, LinearView):
@@ -82,19 +52,7 @@ def kappa_diagnostics(
                 f"layer {view.name}: kappa is defined for linear layers. Got {type(view).__name__}."
             )
         outputs, inputs = view.matrix.shape
-        t = math.sqrt(math.log(n * a / failure) / (b * inputs))
-        released_t = math.sqrt(math.log(n / _RELEASED_FAILURE) / inputs)
-        kappas.append(
-            Kappa(
-                layer=view.name,
-                inputs=inputs,
-                outputs=outputs,
-                t=t,
-                proved=t * math.sqrt(outputs) if outputs <= inputs else 1.0,
-                printed=math.sqrt(outputs * t) if outputs <= inputs else 1.0,
-                released=min(1.0, released_t * math.sqrt(outputs)) if outputs < inputs else 1.0,
-            )
-        )
+        kappas.append(layer_kappa(view.name, inputs=inputs, outputs=outputs, spread=spread))
     return tuple(kappas)
 
 

@@ -83,7 +83,7 @@ def describe() -> tuple[dict[str, object], ...]:
 
 
 def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 0) -> nn.Module:
-    """A freshly initialised network on the CPU, with torch's default initialisation.
+    """A freshly initialised network on the CPU, with torch's default initialisation except for alexnet and vgg19.
 
     Args:
         spec: ``name`` or ``name:key=value,key=value``.
@@ -278,8 +278,24 @@ def _conv(inputs: int, outputs: int, kernel: int = 3, *, stride: int = 1, bias: 
     return nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=bias)
 
 
+def _scaled(model: nn.Sequential) -> nn.Sequential:
+    """Convolutions start Gaussian with variance 2 / fan-out and without biases.
+
+    From torch's defaults the outputs of many layers without batch norms hardly depend on the input, and it
+    takes long before such a network learns anything.
+    """
+    for layer in model:
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+    return model
+
+
 @_register("AlexNet for CIFAR: five convolutions, one linear layer", input_shape=(3, 32, 32), paper="A-Fig2L")
-def alexnet(*, input_shape: tuple[int, ...], classes: int, dropout: float = 0.5) -> nn.Module:
+def alexnet(
+    *, input_shape: tuple[int, ...], classes: int, dropout: float = 0.5, width: int = 64
+) -> nn.Module:
     """The AlexNet layout in common use for 32x32 images (2.47 million weights on CIFAR-10).
 
     | layer | kernel | channels | then | side (from 32) |
@@ -291,40 +307,49 @@ def alexnet(*, input_shape: tuple[int, ...], classes: int, dropout: float = 0.5)
     | conv5 | 3x3, padding 1 | 256 | ReLU, pool 2 | 1 |
     | linear1 | | classes | dropout before | |
 
-    Arora et al. name the network and not its layers; this layout is our choice.
+    With another ``width``, which is the number of channels of conv1, those of the others change in
+    proportion. Arora et al. name the network and not its layers; this layout is our choice.
     """
-    channels, height, width = _image_shape("alexnet", input_shape, least=32)
+    channels, *sides = _image_shape("alexnet", input_shape, least=32)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
-    plan = ((64, 11, 4, True), (192, 5, 1, True), (384, 3, 1, False), (256, 3, 1, False), (256, 3, 1, True))
-    for i, (outputs, kernel, stride, pools) in enumerate(plan, start=1):
+    plan = ((1, 11, 4, True), (3, 5, 1, True), (6, 3, 1, False), (4, 3, 1, False), (4, 3, 1, True))
+    for i, (multiple, kernel, stride, pools) in enumerate(plan, start=1):
+        outputs = multiple * width
         layers[f"conv{i}"] = _conv(channels, outputs, kernel, stride=stride)
         layers[f"relu{i}"] = nn.ReLU()
         if pools:
             layers[f"pool{i}"] = nn.MaxPool2d(2)
         channels = outputs
-    sides = [((size + 3) // 4) // 8 for size in (height, width)]
+    pixels = math.prod(((side + 3) // 4) // 8 for side in sides)
     layers["flatten"] = nn.Flatten()
     layers["dropout1"] = nn.Dropout(dropout)
-    layers["linear1"] = nn.Linear(channels * sides[0] * sides[1], classes)
-    return nn.Sequential(layers)
+    layers["linear1"] = nn.Linear(channels * pixels, classes)
+    return _scaled(nn.Sequential(layers))
 
 
 @_register(
     "VGG-19 for CIFAR: sixteen convolutions, three linear layers", input_shape=(3, 32, 32), paper="A-Tab1"
 )
 def vgg19(
-    *, input_shape: tuple[int, ...], classes: int, batch_norm: bool = False, dropout: float = 0.5
+    *,
+    input_shape: tuple[int, ...],
+    classes: int,
+    batch_norm: bool = False,
+    dropout: float = 0.5,
+    width: int = 64,
 ) -> nn.Module:
     """VGG-19 with two linear layers of width 512 before the output; dropout before each of the two.
 
     ``conv1 ... conv16`` (3x3, padding 1) have 64 x 2, 128 x 2, 256 x 4, 512 x 4, 512 x 4 channels with a
     2x2 max pool after each group; then ``linear17``, ``linear18``, ``linear19``. The numbers are those of
-    A-Tab1: layer 1 has 1728 weights and layer 18 has 512 x 512.
+    A-Tab1: layer 1 has 1728 weights and layer 18 has 512 x 512. With another ``width``, which is the number
+    of channels of conv1, all others change in proportion.
     """
-    channels, height, width = _image_shape("vgg19", input_shape, least=32)
+    channels, *sides = _image_shape("vgg19", input_shape, least=32)
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     number = 0
-    for group, (count, outputs) in enumerate(((2, 64), (2, 128), (4, 256), (4, 512), (4, 512)), start=1):
+    for group, (count, multiple) in enumerate(((2, 1), (2, 2), (4, 4), (4, 8), (4, 8)), start=1):
+        outputs = multiple * width
         for _ in range(count):
             number += 1
             layers[f"conv{number}"] = _conv(channels, outputs, bias=not batch_norm)
@@ -333,15 +358,15 @@ def vgg19(
             layers[f"relu{number}"] = nn.ReLU()
             channels = outputs
         layers[f"pool{group}"] = nn.MaxPool2d(2)
-    features = channels * (height // 32) * (width // 32)
+    features = channels * math.prod(side // 32 for side in sides)
     layers["flatten"] = nn.Flatten()
     for number in (17, 18):
         layers[f"dropout{number}"] = nn.Dropout(dropout)
-        layers[f"linear{number}"] = nn.Linear(features, 512)
+        layers[f"linear{number}"] = nn.Linear(features, channels)
         layers[f"relu{number}"] = nn.ReLU()
-        features = 512
+        features = channels
     layers["linear19"] = nn.Linear(features, classes)
-    return nn.Sequential(layers)
+    return _scaled(nn.Sequential(layers))
 
 
 class Shortcut(nn.Module):

@@ -107,6 +107,64 @@ def survival_figure(panels: Sequence[Panel], *, label: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """One number on a line of its own.
+
+    Attributes:
+        name: Beside the line.
+        log10: Where it is, on a decimal logarithmic scale.
+        group: What it has in common with others; groups have colours and a legend.
+    """
+
+    name: str
+    log10: float
+    group: str
+
+
+def marks_figure(marks: Sequence[Mark], *, label: str, line: tuple[float, str]) -> str:
+    """Numbers below each other on one logarithmic axis, from the first at the top to the last.
+
+    The axis shows exponents, because some numbers are larger than any double.
+
+    Args:
+        marks: The numbers.
+        label: Name of the axis.
+        line: Where a vertical line is drawn, as a decimal logarithm, and what it says.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import MaxNLocator
+
+    groups = list(dict.fromkeys(mark.group for mark in marks))
+    with rc_context(_STYLE):
+        figure = Canvas(figsize=(8.4, 0.9 + 0.19 * len(marks)), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.add_subplot()
+        axes.axvline(line[0], color=_INK, linewidth=0.8, linestyle="--", label=line[1])
+        for group, colour in zip(groups, _PALETTE * len(groups), strict=False):
+            places = [place for place, mark in enumerate(marks) if mark.group == group]
+            values = [marks[place].log10 for place in places]
+            axes.hlines(places, [line[0]] * len(places), values, color=colour, linewidth=1.0)
+            axes.plot(values, places, "o", color=colour, markersize=4.5, label=group)
+        axes.set_yticks(range(len(marks)), [mark.name for mark in marks], parse_math=False)
+        axes.set_ylim(len(marks) - 0.5, -0.5)
+        axes.set_xlabel(label)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.tick_params(width=0.5, length=2)
+        figure.legend(loc="outside upper center", ncols=len(groups) + 1, frameon=False, fontsize=8)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return _inline(file.getvalue())
+
+
+def standalone(svg: str) -> str:
+    """A drawing made for a page as a document of its own, dark on white."""
+    spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    return svg.replace("<svg", f'<svg {spaces} style="background:white;color:#1f2328"', 1) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """Points or a curve.
 
@@ -114,15 +172,35 @@ class Series:
         label: For the legend; empty for none.
         x: Places.
         y: Values.
-        style: How they are drawn; ``shades`` are squares from white to blue.
+        style: How they are drawn; ``shades`` are squares from white to blue, ``bars`` of several series
+            stand side by side.
         shade: For shades: how blue, from 0 to 1.
+        deviations: For points: half the length of the bar through each; empty for none.
     """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
-    style: Literal["line", "dashed", "points", "shades"] = "line"
+    style: Literal["line", "dashed", "points", "shades", "bars"] = "line"
     shade: Sequence[float] = ()
+    deviations: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contours:
+    """Values over a grid, as areas between levels, from white to blue.
+
+    Attributes:
+        x: Columns of the grid, ascending.
+        y: Rows of the grid, ascending.
+        values: One row for each y, with one value for each x.
+        levels: Where a line is drawn and labelled, ascending.
+    """
+
+    x: Sequence[float]
+    y: Sequence[float]
+    values: Sequence[Sequence[float]]
+    levels: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +215,53 @@ class Plot:
         x_scale: Of the horizontal axis.
         y_scale: Of the vertical axis.
         x_ticks: Where the horizontal axis has numbers; empty for anywhere.
+        x_names: Of the places 0, 1, 2 and so on, in place of numbers; empty for none.
     """
 
     title: str
     x_label: str
     y_label: str
-    series: Sequence[Series]
+    series: Sequence[Series | Contours]
     x_scale: Literal["linear", "log"] = "linear"
     y_scale: Literal["linear", "log"] = "linear"
     x_ticks: Sequence[float] = ()
+    x_names: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Plots side by side, still to be drawn: matplotlib is needed for that and not before.
+
+    Attributes:
+        plots: Row by row.
+        columns: Plots in a row.
+    """
+
+    plots: Sequence[Plot]
+    columns: int = 3
+
+    def svg(self) -> str:
+        """The drawing."""
+        return plots_figure(self.plots, columns=min(self.columns, len(self.plots)))
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Numbers below each other on one logarithmic axis, still to be drawn; see `marks_figure`.
+
+    Attributes:
+        marks: The numbers.
+        label: Name of the axis.
+        line: Where a vertical line is drawn, as a decimal logarithm, and what it says.
+    """
+
+    marks: Sequence[Mark]
+    label: str
+    line: tuple[float, str]
+
+    def svg(self) -> str:
+        """The drawing."""
+        return standalone(marks_figure(self.marks, label=self.label, line=self.line))
 
 
 def plots_figure(plots: Sequence[Plot], *, columns: int = 3) -> str:
@@ -169,25 +285,52 @@ def plots_figure(plots: Sequence[Plot], *, columns: int = 3) -> str:
 
 def _draw(axes: Axes, plot: Plot) -> None:
     colours = iter(_PALETTE * len(plot.series))
+    bars = [series for series in plot.series if isinstance(series, Series) and series.style == "bars"]
     for series in plot.series:
-        if series.style == "shades":
+        if isinstance(series, Contours):
+            grid = series.x, series.y, series.values
+            axes.contourf(*grid, levels=series.levels, cmap="Blues", extend="both")
+            lines = axes.contour(*grid, levels=series.levels, colors=_INK, linewidths=0.4)
+            axes.clabel(lines, fontsize=6, fmt="%g")
+        elif series.style == "shades":
             axes.scatter(
                 series.x, series.y, c=series.shade, cmap="Blues", vmin=0.0, vmax=1.0,
                 marker="s", s=16, edgecolors=_BLUE, linewidths=0.4,
             )  # fmt: skip
+        elif series.style == "bars":
+            width = 0.8 / len(bars)
+            shift = (bars.index(series) - (len(bars) - 1) / 2) * width
+            places = [place + shift for place in series.x]
+            axes.bar(places, series.y, width, color=next(colours), label=series.label or None)
+            axes.axhline(0.0, color=_INK, linewidth=0.6)
         else:
             style = {"line": "-", "dashed": "--", "points": "o"}[series.style]
             axes.plot(
                 series.x, series.y, style, color=next(colours), label=series.label or None,
                 linewidth=1.2, markersize=3.5,
             )  # fmt: skip
+            if series.deviations:
+                colour = axes.lines[-1].get_color()
+                axes.errorbar(
+                    series.x,
+                    series.y,
+                    series.deviations,
+                    fmt="none",
+                    ecolor=colour,
+                    elinewidth=0.8,
+                    capsize=1.5,
+                )
     axes.set(xscale=plot.x_scale, yscale=plot.y_scale, xlabel=plot.x_label, ylabel=plot.y_label)
     axes.set_title(plot.title, parse_math=False)
     axes.tick_params(width=0.5, length=2)
     axes.minorticks_off()
     if plot.x_ticks:
         axes.set_xticks(plot.x_ticks, [f"{tick:g}" for tick in plot.x_ticks])
-    if any(series.label for series in plot.series):
+    if plot.x_names:
+        axes.set_xticks(
+            range(len(plot.x_names)), plot.x_names, rotation=35, ha="right", rotation_mode="anchor"
+        )
+    if any(isinstance(series, Series) and series.label for series in plot.series):
         axes.legend(frameon=False, fontsize=7)
 
 

@@ -62,7 +62,7 @@ def certificate_page(
 
 
 def number_rows(
-    certificate: Certificate, *, original_errors: int, holdout: float | None
+    certificate: Certificate, *, original_errors: int | None, holdout: float | None
 ) -> list[tuple[str, str, str]]:
     """The rows that every certificate has, with a sentence for each."""
     claim, facts = certificate.claim, certificate.facts
@@ -75,10 +75,13 @@ def number_rows(
             f"{facts.errors:,} of {facts.n:,}",
             "counted on the decoded network; ambiguous predictions count as errors",
         ),
-        ("training errors of f", f"{original_errors:,}", "the network before compression"),
         ("message", f"{facts.code_bits:,} bits", f"{facts.code_bits / facts.n:.3f} bits per example"),
         ("delta", repr(claim.delta), "probability that the draw of the sample was misleading"),
     ]
+    if original_errors is not None:
+        rows.insert(4, ("training errors of f", f"{original_errors:,}", "the network before compression"))
+    if certificate.helper.base is not None:
+        rows.append(("base", "declared", f"{certificate.declarations[0]} No program can check that."))
     if holdout is not None:
         rows.append(
             (

@@ -159,14 +159,14 @@ def _spectra(layers: Sequence[Record]) -> Table:
                 "shape": _shape(layer),
                 "Frobenius norm": _number(layer["frobenius_norm"]),
                 "spectral norm": _number(norm["value"]),
-                "at most": _rounded_up(norm["upper"]),
+                "at most": rounded_up(norm["upper"]),
                 "stable rank": _number(layer["stable_rank"]),
             }
         )
     return Table("Spectra and norms", rows, _SPECTRA)
 
 
-def _rounded_up(value: float | None) -> str:
+def rounded_up(value: float | None) -> str:
     """Four digits, never below the value: it is printed as a bound."""
     if value is None or value <= 0.0:
         return _number(value)

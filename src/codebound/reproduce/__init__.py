@@ -1,20 +1,69 @@
 """Tables and figures of the papers, made again: one file per item, each with its command and its costs."""
 
-from codebound.reproduce import sketch_phase
+from codebound.reproduce import (
+    arora_figure1,
+    arora_figure2_middle,
+    arora_figure2_right,
+    arora_figures_a1_a5,
+    arora_figures_a6_a7,
+    arora_table1,
+    guha_exp_x1,
+    guha_exp_x2,
+    guha_figure1a,
+    guha_figure1b,
+    guha_figure1c,
+    guha_figure2,
+    guha_table1,
+    guha_table2,
+    shin_figure1,
+    shin_figure2,
+    shin_figure3,
+    shin_table1,
+    sketch_phase,
+)
 from codebound.reproduce.cells import Cells
-from codebound.reproduce.item import ITEMS, Item, Reproduction, Settings, Size, item
-from codebound.reproduce.run import Finished, find_item, reproduce
+from codebound.reproduce.item import ITEMS, Item, Reproduction, Row, Settings, Size, item
+from codebound.reproduce.run import Computed, Finished, compute, find_item, models_folder, reproduce
+from codebound.reproduce.samples import Samples, made_up_samples, named_samples
+from codebound.reproduce.trained import Trained, trained
 
 __all__ = [
     "ITEMS",
     "Cells",
+    "Computed",
     "Finished",
     "Item",
     "Reproduction",
+    "Row",
+    "Samples",
     "Settings",
     "Size",
+    "Trained",
+    "arora_figure1",
+    "arora_figure2_middle",
+    "arora_figure2_right",
+    "arora_figures_a1_a5",
+    "arora_figures_a6_a7",
+    "arora_table1",
+    "compute",
     "find_item",
+    "guha_exp_x1",
+    "guha_exp_x2",
+    "guha_figure1a",
+    "guha_figure1b",
+    "guha_figure1c",
+    "guha_figure2",
+    "guha_table1",
+    "guha_table2",
     "item",
+    "made_up_samples",
+    "models_folder",
+    "named_samples",
     "reproduce",
+    "shin_figure1",
+    "shin_figure2",
+    "shin_figure3",
+    "shin_table1",
     "sketch_phase",
+    "trained",
 ]

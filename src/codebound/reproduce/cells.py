@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Value = Mapping[str, Any]
+
+CELLS = ".cells.json"
+"""How the name of a file of cells ends."""
 
 _MOST_BYTES = 1 << 28
 
@@ -42,6 +46,7 @@ class Cells:
         path: Path | None = None,
         *,
         run: Mapping[str, Any] | None = None,
+        machine: Mapping[str, Any] | None = None,
         progress: Progress = silent,
     ) -> None:
         """Takes over what an earlier run left.
@@ -49,13 +54,19 @@ class Cells:
         Args:
             path: The file; None keeps the values in memory.
             run: What the values depend on; a file that was made by another run is refused.
+            machine: Where new values are computed: device and versions. A run may have begun on another.
             progress: Told the number of finished cells and the one to come.
         """
         self._path, self._run, self._progress = path, dict(run or {}), progress
+        self._machine = dict(machine or {})
         self._kept: dict[str, dict[str, Any]] = {}
         self._asked: set[str] = set()
         if path is not None and path.exists():
             self._kept = self._read(path)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the value of that name is finished."""
+        return name in self._kept
 
     def get(self, name: str, compute: Callable[[], Value]) -> Value:
         """The value of that name, computed if it is new; it must be plain JSON."""
@@ -65,7 +76,8 @@ class Cells:
             value = json.loads(json.dumps(compute(), allow_nan=False))  # as a later run will read it
             end = time.perf_counter(), time.process_time()
             seconds, cpu_seconds = (round(b - a, 3) for a, b in zip(start, end, strict=True))
-            self._kept[name] = {"seconds": seconds, "cpu_seconds": cpu_seconds, "value": value}
+            clocks = {"seconds": seconds, "cpu_seconds": cpu_seconds}
+            self._kept[name] = {**clocks, "machine": self._machine, "value": value}
             self._save()
         self._asked.add(name)
         return dict(self._kept[name]["value"])
@@ -73,6 +85,12 @@ class Cells:
     def total(self, clock: Literal["seconds", "cpu_seconds"]) -> float:
         """What the cells that were asked for took, whenever that was; on a busy machine the clocks differ."""
         return round(sum(float(self._kept[name][clock]) for name in self._asked), 1)
+
+    def machines(self) -> list[dict[str, Any]]:
+        """Where the cells that were asked for were computed, and how many of them at each."""
+        asked = (cell["machine"] for name, cell in self._kept.items() if name in self._asked)
+        counts = Counter(json.dumps(machine, sort_keys=True) for machine in asked)
+        return [{**json.loads(machine), "cells": count} for machine, count in counts.items()]
 
     def _save(self) -> None:
         if self._path is not None:
@@ -86,7 +104,8 @@ class Cells:
             record = json.loads(path.read_text(encoding="utf-8"))
             run, cells = record["run"], dict(record["cells"])
             for cell in cells.values():
-                float(cell["seconds"]), float(cell["cpu_seconds"]), dict(cell["value"])
+                float(cell["seconds"]), float(cell["cpu_seconds"])
+                dict(cell["machine"]), dict(cell["value"])
         except (ValueError, KeyError, TypeError) as error:
             raise FormatError(
                 f"{path} does not hold the finished parts of a run: {error!r}. Remove it, or choose another "

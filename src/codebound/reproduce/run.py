@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from codebound.errors import UsageError
 from codebound.progress import Progress, silent
-from codebound.reproduce.cells import Cells, write_text
+from codebound.reproduce.cells import CELLS, Cells, write_text
 from codebound.reproduce.item import ITEMS, Item, Reproduction, Settings, Size
 
-if TYPE_CHECKING:
-    from pathlib import Path
+MODELS = "CODEBOUND_MODELS"
+"""Environment variable that names the folder with pretrained networks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An item whose parts are finished.
+
+    Attributes:
+        item: The item.
+        reproduction: What it found.
+        cells: Its parts.
+    """
+
+    item: Item
+    reproduction: Reproduction
+    cells: Cells
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An item that was run.
+    """An item that was run and written.
 
     Attributes:
         reproduction: What it found.
-        record: The content of the JSON file: what was found, command, versions, seed, time.
+        record: The content of the JSON file: what was found, command, seed, time, machines.
         files: What was written.
     """
 
@@ -38,67 +55,129 @@ def find_item(id: str) -> Item:
     return ITEMS[id]
 
 
+def models_folder(given: Path | None = None) -> Path | None:
+    """The folder with pretrained networks: the given one, else that of the environment variable."""
+    named = os.environ.get(MODELS)
+    folder = given if given is not None else Path(named).expanduser() if named else None
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"the folder of pretrained networks {folder} does not exist (--models or {MODELS}).")
+    return folder
+
+
+def compute(
+    id: str,
+    folder: Path,
+    *,
+    size: Size = "quick",
+    seed: int = 0,
+    epochs: int | None = None,
+    device: str = "auto",
+    models: Path | None = None,
+    progress: Progress = silent,
+) -> Computed:
+    """Finishes the parts of an item, those that an interrupted run in the same folder has left.
+
+    It needs PyTorch, numpy and safetensors only; `reproduce` in the same folder then writes results and
+    figures, on any machine.
+
+    Args:
+        id: Name of the item.
+        folder: For the parts; made if need be.
+        size: How much of it.
+        seed: Of everything random.
+        epochs: Most epochs to train for; None: as many as the item says.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``.
+        models: Folder with pretrained networks (default: that of ``CODEBOUND_MODELS``).
+        progress: Told the finished parts, and how a training advances.
+    """
+    from codebound import __version__
+    from codebound.train import resolve_device
+
+    entry, place = find_item(id), resolve_device(device)
+    if epochs is not None and epochs < 1:
+        raise UsageError(f"a network is trained for at least one epoch. Got {epochs}.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+    cells = Cells(
+        folder / f"{entry.stem}{CELLS}",
+        run={"item": id, "size": size, "seed": seed, "epochs": epochs, "codebound": __version__},
+        machine=_machine(str(place)),
+        progress=progress,
+    )
+    settings = Settings(
+        size=size,
+        seed=seed,
+        epochs=epochs,
+        device=str(place),
+        models=models_folder(models),
+        cells=cells,
+        progress=progress,
+    )
+    return Computed(entry, entry.run(settings), cells)
+
+
 def reproduce(
     id: str,
     folder: Path,
     *,
     size: Size = "quick",
     seed: int = 0,
+    epochs: int | None = None,
     device: str = "auto",
+    models: Path | None = None,
     progress: Progress = silent,
 ) -> Finished:
-    """Runs an item, or the rest of it if an earlier run was interrupted in the same folder.
-
-    Args:
-        id: Name of the item.
-        folder: For the results; made if need be.
-        size: How much of it.
-        seed: Of everything random.
-        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``.
-        progress: Told the finished parts.
-    """
-    from codebound import __version__
-    from codebound.train import resolve_device
-
-    entry, place = find_item(id), str(resolve_device(device))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
-    run = {"item": id, "size": size, "seed": seed, "device": place, "codebound": __version__}
-    cells = Cells(folder / f"{entry.stem}.cells.json", run=run, progress=progress)
-    found = entry.run(Settings(size=size, seed=seed, device=place, cells=cells))
+    """Runs an item, or the rest of it, and writes what it found; the arguments are those of `compute`."""
+    computed = compute(
+        id,
+        folder,
+        size=size,
+        seed=seed,
+        epochs=epochs,
+        device=device,
+        models=models,
+        progress=progress,
+    )
+    entry, found = computed.item, computed.reproduction
+    cut = "" if epochs is None else f" --epochs {epochs}"
+    short = [] if epochs is None else [f"No network was trained for more than {epochs} epochs (--epochs)."]
     record = {
         "item": id,
         "title": entry.title,
-        "command": f"codebound reproduce {id} --{size} --seed {seed} --device {place}",
+        "about": entry.about,
+        "command": f"codebound reproduce {id} --{size} --seed {seed}{cut}",
         "size": size,
         "seed": seed,
-        "device": place,
-        "seconds": cells.total("seconds"),
-        "cpu_seconds": cells.total("cpu_seconds"),
-        **_versions(),
+        "epochs": epochs,
+        "seconds": computed.cells.total("seconds"),
+        "cpu_seconds": computed.cells.total("cpu_seconds"),
+        "machines": computed.cells.machines(),
         "sentences": list(found.sentences),
-        "deviations": list(found.deviations),
+        "deviations": [*short, *found.deviations],
+        "figures": [f"{stem}.svg" for stem in found.figures],
         "tables": found.tables,
         "points": found.points,
     }
-    texts = {f"{stem}.svg": svg for stem, svg in found.figures.items()}
+    texts = {f"{stem}.svg": figure.svg() for stem, figure in found.figures.items()}
     texts[f"{entry.stem}.json"] = _dumped(record) + "\n"
     for name, text in texts.items():
         write_text(folder / name, text)
     return Finished(found, record, tuple(folder / name for name in texts))
 
 
-def _versions() -> dict[str, Any]:
+def _machine(place: str) -> dict[str, Any]:
     import platform
 
     import numpy as np
     import torch
 
     from codebound import __version__
+    from codebound.train.device import device_name
 
     return {
+        "device": device_name(torch.device(place)),
         "codebound": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codebound.report.figures import Plot, Series, plots_figure
+from codebound.report.figures import Figure, Plot, Series
 from codebound.reproduce.sketch_draws import HYBRID, L1
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def phase_figure(
     constant: float,
     ensembles: Sequence[Row],
     noise: Sequence[Row],
-) -> str:
+) -> Figure:
     """Success over j and m for each p; constants; placement of ones; noise.
 
     Args:
@@ -37,7 +37,7 @@ def phase_figure(
         for p in dict.fromkeys(row["p"] for row in counts)
     ]
     others = (_constants(_where(thresholds, {"decoder": L1})), _placements(ensembles), _stability(noise))
-    return plots_figure([*maps, *others], columns=max(len(maps), 3))
+    return Figure([*maps, *others], columns=max(len(maps), 3))
 
 
 def _map(p: int, counts: Sequence[Row], thresholds: Sequence[Row], constant: float) -> Plot:

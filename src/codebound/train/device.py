@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,6 +11,8 @@ from codebound.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from codebound.train.config import Precision
 
 
 def resolve_device(device: torch.device | str) -> torch.device:
@@ -56,3 +58,10 @@ def seed_layers(seed: int, device: torch.device) -> None:
     if device.type == "cuda":
         with torch.cuda.device(device):
             torch.cuda.manual_seed(seed)
+
+
+def lower_precision(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Products and convolutions of float32 tensors inside are computed in that precision."""
+    if precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16)

@@ -2,7 +2,7 @@
 
 A run folder holds ``config.json`` (what determines the run), ``checkpoint.safetensors`` (while it is
 unfinished), and in the end ``history.jsonl``, ``model.safetensors`` and ``result.json``, in this order:
-a folder with a ``result.json`` is finished.
+a folder with a ``result.json`` is finished. ``epochs/`` holds the weights of the epochs that were to be kept.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ CHECKPOINT = "checkpoint.safetensors"
 HISTORY = "history.jsonl"
 WEIGHTS = "model.safetensors"
 RESULT = "result.json"
+EPOCHS = "epochs"
 _NAMES = (CONFIG, CHECKPOINT, HISTORY, WEIGHTS, RESULT)
 
 
@@ -108,6 +109,25 @@ def save_checkpoint(
         tensors |= {f"optimizer.{index}.{key}": value.detach().cpu() for key, value in kept.items()}
     save_tensors(folder / CHECKPOINT, tensors, [row.record() for row in history])
     _write_history(folder, history)
+
+
+def keep_epoch(folder: Path, model: nn.Module, epoch: int) -> None:
+    """Keeps the weights after an epoch."""
+    (folder / EPOCHS).mkdir(exist_ok=True)
+    save_weights(folder / EPOCHS / f"{epoch:06d}.safetensors", state_tensors(model))
+
+
+def kept_epochs(folder: Path) -> dict[int, Path]:
+    """The weights that a run folder holds, by the epoch after which they were kept; the last ones included.
+
+    Raises:
+        FormatError: The folder holds no run.
+    """
+    read_json(folder / CONFIG)
+    found = {int(path.stem): path for path in (folder / EPOCHS).glob("*.safetensors") if path.stem.isdigit()}
+    if is_finished(folder):
+        found[len(_read_history(folder))] = folder / WEIGHTS
+    return dict(sorted(found.items()))
 
 
 def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[EpochRow]:

@@ -235,7 +235,7 @@ def train_in_subspace(
 ) -> NDArray[np.int32]:
     """The integers of a subspace in which the network classifies the sample well and is short to describe.
 
-    The loss is the cross-entropy plus the code length of the integers under a discretised Laplace law
+    The loss is the cross-entropy plus the code length of the integers under a discretised logistic law
     whose scale is learned. On a GPU the step is recorded once and replayed.
 
     Args:
@@ -342,10 +342,10 @@ class _Training:
 
 
 def _code_bits(values: Tensor, spread: Tensor) -> Tensor:
-    """Negative log2 likelihood of integers under a discretised Laplace distribution."""
+    """Negative log2 likelihood under a discretised logistic law, which is the law of the code."""
     scale = functional.softplus(spread) + 0.05
-    size = values.abs()
-    centre = 1.0 - 0.5 * (torch.exp(-(0.5 - size).clamp(min=0.0) / scale) + torch.exp(-(0.5 + size) / scale))
-    tail = math.log(0.5) - (size - 0.5).clamp(min=0.0) / scale + torch.log1p(-torch.exp(-1.0 / scale))
-    nats = torch.where(size < 0.5, torch.log(centre + 1e-9), tail)
+    ends = functional.logsigmoid((0.5 - values.abs()) / scale) + functional.logsigmoid(
+        (0.5 + values.abs()) / scale
+    )
+    nats = ends + torch.log1p(-torch.exp(-1.0 / scale))
     return -nats.sum() / math.log(2.0)

@@ -381,7 +381,7 @@ def test_declarations_say_what_cannot_be_checked():
     words = {name: " ".join(certificate.declarations) for name, certificate in ISSUED.items()}
     assert "(x / 16 -" in words["C-2"]
     assert "float32" in words["C-2"]
-    assert "never trained or selected on the sample" in words["C-2 with a base"]
+    assert "neither trained nor selected on the sample" in words["C-2 with a base"]
     assert "odd:Odd was chosen without looking" in words["C-2 with a factory"]
     assert "first 3 tenths" in words["C-10"]
 

@@ -382,7 +382,7 @@ def header_bits(*numbers: int, options: str = "000") -> str:
 
 REFUSED = {
     "method 3": ("011", "method 3"),
-    "architecture 3": (header_bits(3), "architecture 3"),
+    "architecture 4": (header_bits(4), "architecture 4"),
     "257 operations": (header_bits(1, 257), "at most 256"),
     "operation 11": (header_bits(1, 2, 11), "operation 11"),
     "features without an image": (header_bits(1, 2, 9, 1, 1, 1), "describes no network"),

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
+from codebound.bounds.published.projection_counts import published_conv_count
 from codebound.coding import Mixed, Stream, decode_tensors, encode_tensors, step_size
 from codebound.coding.arithmetic import Writer
 from codebound.compress import ConvCount, coherence, conv_project, project_conv
 from codebound.compress.conv import (
     conv_from_numbers,
     location_correlation,
-    published_conv_count,
     random_subspace,
 )
 from codebound.errors import UnsupportedLayerError, UsageError

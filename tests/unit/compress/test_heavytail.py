@@ -10,6 +10,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom, pareto
 from torch import nn
 
+from codebound.bounds.published.replaced_bulk import (
+    count_tail_bound,
+    product_tail,
+    published_product_tail,
+    published_spread,
+    spread,
+)
 from codebound.coding import Filled, decode_tensors, encode_tensors, step_size
 from codebound.compress import (
     Corrected,
@@ -22,13 +29,6 @@ from codebound.compress import (
 )
 from codebound.compress.heavytail import replace_bulk, split, split_signed
 from codebound.compress.naive import binomial_tail
-from codebound.compress.thresholds import (
-    count_tail_bound,
-    product_tail,
-    published_product_tail,
-    published_spread,
-    spread,
-)
 from codebound.errors import UsageError
 from codebound.nets import wrap
 from codebound.rng import torch_stream
@@ -74,6 +74,7 @@ def test_thresholds_follow_their_formulas():
 
 
 def test_the_scale_free_threshold_keeps_the_same_entries_at_every_scale():
+    """S-E8: a fixed threshold does not."""
     matrix = heavy((30, 20))
     rule = ScaleFree(0.1, 0.05)
     kept = [

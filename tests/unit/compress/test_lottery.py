@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.coding import Ticket, decode_tensors, encode_tensors
-from codebound.coding.costs import mask_bits
-from codebound.compress import imp, lottery
-from codebound.compress.descent import descend
-from codebound.compress.lottery import (
+from codebound.bounds.published.lottery import (
     active_weights,
     least_sketch_side,
     published_active_weights,
     published_sketch_side,
-    ticket_bits,
 )
+from codebound.coding import Ticket, decode_tensors, encode_tensors
+from codebound.coding.costs import mask_bits
+from codebound.compress import imp, lottery
+from codebound.compress.descent import descend
+from codebound.compress.lottery import ticket_bits
 from codebound.compress.naive import kept_count
 from codebound.data import from_arrays
 from codebound.errors import ModelError, UsageError

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from torch import nn
 
-from codebound.coding import decode_tensors, encode_tensors
-from codebound.compress import MagnitudePruning, common_variance, compress, mbp
-from codebound.compress.mbp import (
+from codebound.bounds.published.pruning_law import (
     change_moments,
     expected_change_norm,
     expected_nonzeros,
     kept_share,
     least_kept_share,
-    prune_randomly,
     strength_for,
 )
+from codebound.coding import decode_tensors, encode_tensors
+from codebound.compress import MagnitudePruning, common_variance, compress, mbp
+from codebound.compress.mbp import prune_randomly
 from codebound.errors import UsageError
 from codebound.nets import wrap
 from codebound.rng import torch_stream

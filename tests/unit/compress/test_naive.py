@@ -12,9 +12,10 @@ from scipy.special import betainc
 from scipy.stats import binom
 from torch import nn
 
+from codebound.bounds.published.pruning_law import kept_share
+from codebound.bounds.published.sketching import published_count_nats
 from codebound.coding import Enumerative, encode_tensors
 from codebound.compress import naive
-from codebound.compress.mbp import kept_share
 from codebound.compress.naive import (
     binomial_tail,
     count_bits,
@@ -22,7 +23,6 @@ from codebound.compress.naive import (
     kept_count,
     most_nonzeros,
     prunable_share,
-    published_count_nats,
     published_prunable_probability,
     published_pruned_probability,
 )

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from codebound.coding import Projected, Stream, decode_tensors, encode_tensors, step_size
-from codebound.coding.arithmetic import Writer
-from codebound.compress import FromInitial, MatrixProject, VectorProject, compress, project
-from codebound.compress.project import (
+from codebound.bounds.published.projection_counts import (
     eta_for_pairs,
     gaussian_count,
-    project_matrix,
     published_count,
     sign_count,
 )
+from codebound.coding import Projected, Stream, decode_tensors, encode_tensors, step_size
+from codebound.coding.arithmetic import Writer
+from codebound.compress import FromInitial, MatrixProject, VectorProject, compress, project
+from codebound.compress.project import project_matrix
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets import wrap
 from codebound.nets.layers import view_of

@@ -7,14 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from codebound.bounds.published.rounding_error import published_rounding_bound, rounding_bound
 from codebound.compress import rounding
-from codebound.compress.rounding import (
-    number_of_levels,
-    published_rounding_bound,
-    rounded,
-    rounding_bound,
-    weight_of,
-)
+from codebound.compress.rounding import number_of_levels, rounded, weight_of
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import view_of
 

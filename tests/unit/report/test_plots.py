@@ -1,8 +1,10 @@
 """Plots as documents of their own."""
 
+import re
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
-from codebound.report.figures import Plot, Series, plots_figure
+from codebound.report.figures import Contours, Figure, Plot, Series, plots_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 PLOTS = [
@@ -48,3 +50,37 @@ def test_plots_fill_rows_of_the_figure():
     wide, high = (size(plots_figure(PLOTS, columns=columns)) for columns in (2, 1))
     assert float(wide[0]) == 2 * float(high[0])
     assert float(high[1]) == 2 * float(wide[1])
+
+
+def texts(figure):
+    return {element.text for element in ET.fromstring(figure).iter(f"{SVG}text")}
+
+
+def test_contours_are_labelled_with_their_levels():
+    grid = [0.0, 1.0, 2.0]
+    ramp = Contours(grid, grid, [grid] * 3, levels=[0.5, 1.5])
+    assert {"0.5", "1.5"} <= texts(plots_figure([Plot("ramp", "x", "y", [ramp])]))
+
+
+def test_deviations_are_drawn_in_the_colour_of_their_points():
+    plain, barred = (
+        plots_figure([Plot("", "x", "y", [Series("a", [1, 2], [1, 2], "points", deviations=bars)])])
+        for bars in ((), (0.5, 0.5))
+    )
+    assert len(barred) > len(plain)
+    assert barred.count("stroke: #d9730d") > plain.count("stroke: #d9730d")
+
+
+def test_a_figure_is_drawn_in_no_more_columns_than_it_has_plots():
+    assert Figure(PLOTS).svg() == plots_figure(PLOTS, columns=2)
+    assert Figure(PLOTS, columns=1).svg() == plots_figure(PLOTS, columns=1)
+
+
+def test_bars_stand_side_by_side_over_their_names():
+    left, right = Series("here", [0, 1], [2, -1], "bars"), Series("there", [0, 1], [3, -2], "bars")
+    figure = plots_figure([Plot("bars", "", "y", [left, right], x_names=["first", "second"])])
+    assert {"here", "there", "first", "second"} <= texts(figure)
+    filled = re.findall(r'd="M ([\d.]+) [\d.]+ \nL ([\d.]+) [^"]*" clip-path="[^"]*" style="fill: #', figure)
+    starts_and_ends = sorted((float(start), float(end)) for start, end in filled)
+    assert len(starts_and_ends) == 4
+    assert all(end <= start + 1e-3 for (_, end), (start, _) in pairwise(starts_and_ends))

@@ -69,13 +69,27 @@ def test_a_caller_cannot_change_what_is_kept():
 
 def test_the_time_of_all_parts_that_were_used_adds_up(tmp_path):
     path = tmp_path / "cells.json"
-    parts = {name: {"seconds": 1.5, "cpu_seconds": 0.5, "value": {}} for name in "abc"}
+    parts = {name: {"seconds": 1.5, "cpu_seconds": 0.5, "machine": {}, "value": {}} for name in "abc"}
     path.write_text(json.dumps({"run": {}, "cells": parts}))
     cells = Cells(path)
     for name in "aba":
         cells.get(name, dict)
     assert cells.total("seconds") == 3.0
     assert cells.total("cpu_seconds") == 1.0
+
+
+def test_a_part_remembers_the_machine_it_was_computed_on(tmp_path):
+    path = tmp_path / "cells.json"
+    there = Cells(path, machine={"device": "cuda:0"})
+    assert there.machines() == []
+    for name in ("a", "b"):
+        there.get(name, dict)
+    here = Cells(path, machine={"device": "cpu"})
+    for name in ("b", "c"):
+        here.get(name, dict)
+    assert here.machines() == [{"device": "cuda:0", "cells": 1}, {"device": "cpu", "cells": 1}]
+    assert "a" in here
+    assert "d" not in here
 
 
 def test_progress_hears_of_every_new_part():

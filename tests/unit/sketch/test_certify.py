@@ -33,6 +33,7 @@ def matrices_of_norm_at_most_two():
 
 
 def test_exactly_the_matrices_that_brute_force_finds_unique_are_proven():
+    """G-E20: through one sketch some matrices come back and others do not; the proof tells which."""
     # Two rows, three columns, seen through 2 x 2 cells: columns {0}, {1}, {0, 1} on the right.
     a = Bipartite(2, 2, np.array([0, 1]), np.array([0, 1, 2]))
     b = Bipartite(2, 3, np.array([0, 1, 0, 1]), np.array([0, 1, 2, 4]))

@@ -18,6 +18,7 @@ def test_arora18_is_what_the_paper_says():
 
 @pytest.mark.parametrize(("name", "batch_size"), [("guha23", 256), ("guha23-cifar10", 4)])
 def test_guha23_is_what_the_text_says(name, batch_size):
+    """G-E29, the text."""
     # 1.3: Adam, learning rate 0.02, 300 epochs; batch 256 (MNIST), 4 (CIFAR10)
     config = preset(name)
     assert (config.optimizer, config.learning_rate, config.epochs) == ("adam", 0.02, 300)
@@ -26,6 +27,7 @@ def test_guha23_is_what_the_text_says(name, batch_size):
 
 
 def test_guha23_released_is_what_the_code_runs():
+    """G-E29, the configuration that was run."""
     # 1.4: SGD momentum 0.9, weight decay 1e-4; lr 0.01 with steps at 40, 80, ..., 240
     config = preset("guha23-released")
     assert (config.optimizer, config.momentum, config.weight_decay) == ("sgd", 0.9, 1e-4)

@@ -14,7 +14,7 @@ from codebound.data import Dataset, Scaling
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.train import Step, TrainConfig, fit
 from codebound.train.files import write_atomically
-from codebound.train.runs import epochs_on_disk
+from codebound.train.runs import epochs_on_disk, kept_epochs
 
 SGD = TrainConfig(
     optimizer="sgd", learning_rate=0.05, schedule=Step(every=2, multiply=0.5), epochs=5, batch_size=16
@@ -268,3 +268,27 @@ def test_a_damaged_result_is_refused_by_name(name, damage, tmp_path):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CodeboundError, match=name.replace(".", r"\.")):
         fit(net(), sample(), ADAM, out=tmp_path)
+
+
+def test_kept_epochs_hold_the_weights_after_each_of_them(tmp_path):
+    seen = {}
+
+    def look(event):
+        seen[event.row.epoch] = {name: value.clone() for name, value in event.model.state_dict().items()}
+
+    fit(net(), sample(), SGD, on_epoch=look)
+    keeping = replace(SGD, keep_every=2)
+    interrupted(keeping, tmp_path / "run")
+    assert list(kept_epochs(tmp_path / "run")) == [2]
+    fit(net(), sample(), keeping, out=tmp_path / "run")
+    kept = kept_epochs(tmp_path / "run")
+    assert list(kept) == [2, 4, 5]
+    for epoch, path in kept.items():
+        weights = load_file(path)
+        assert weights.keys() == seen[epoch].keys()
+        assert all(torch.equal(value, seen[epoch][name]) for name, value in weights.items())
+    assert keeping.record() == SGD.record()  # what is kept does not determine the weights
+    with pytest.raises(FormatError, match=r"config\.json"):
+        kept_epochs(tmp_path / "absent")
+    with pytest.raises(UsageError, match="keep_every"):
+        replace(SGD, keep_every=-1)

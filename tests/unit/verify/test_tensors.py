@@ -80,6 +80,11 @@ def test_zero(shape):
     expect(writer.zero(shape))
 
 
+@given(sparse(255), STEPS, st.integers(0, 63))
+def test_bell(q, j, width):
+    expect(writer.bell(q, j, width=width))
+
+
 @given(sparse(30), STEPS, st.integers(0, 12))
 @settings(deadline=None)
 def test_static(q, j, lanes_log):
@@ -140,12 +145,13 @@ def number(*values: int):
 @pytest.mark.parametrize(
     ("numbers", "reason"),
     [
-        ((14,), "no tensor mode 14"),
+        ((15,), "no tensor mode 15"),
         ((3, 2 * 1001 + 1), "exponent 1001"),
         ((3, 2 * 1001), "exponent -1001"),
         ((3, 1, 2**20 + 1), "largest element L is 1048577"),
         ((1, 1, 2**12 + 1), "largest element L is 4097"),
         ((7, 1, 2**12 + 1), "largest element L is 4097"),
+        ((14, 2 * 1001), "exponent -1001"),
         ((5, 257), "codebook is 257"),
         ((7, 1, 1, 1, 2**16, 1), "add up to 65535"),
     ],

@@ -16,7 +16,7 @@ from codebound.facts import HoldoutFacts, OccamFacts, SplitFacts
 from codebound.refs import implements
 
 
-@implements("C-11", kind="certificate")
+@implements("C-11", "C-12d", kind="certificate")
 def holdout(facts: HoldoutFacts) -> RiskBound:
     r"""Clopper-Pearson limit on fresh examples, for whichever network was tested.
 

@@ -41,7 +41,7 @@ def chernoff_tail(errors: int, n: int, *, risk: float) -> float:
     return min(1.0, round_up(math.exp(-exponent)) * (1.0 + 1e-15))
 
 
-@implements("C-2", "C-6", kind="certificate")
+@implements("C-2", "C-6", "I-04", kind="certificate")
 def occam_binomial(facts: OccamFacts) -> RiskBound:
     r"""Occam bound with the exact binomial tail: the certificate.
 

@@ -1,4 +1,4 @@
-"""What the methods share that train a network of their own."""
+"""What the methods share that train straight to few bits, by themselves or from a base."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.bounds.certified import occam_binomial
-from codebound.certificate.build import OnDomain
+from codebound.certificate.build import AfterSplit, OnDomain
 from codebound.certificate.search import Search, UnsuitedError
 from codebound.facts import OccamFacts
 
@@ -16,21 +16,27 @@ if TYPE_CHECKING:
     from codebound.train.subspace import Features, Learner
 
 
-def require_free(search: Search, name: str) -> None:
-    """Refuses settings in which g must stay near f or a base, or in which nothing may be trained."""
+def require_time(search: Search, name: str) -> None:
+    """Refuses settings in which nothing may be trained, or g must stay near f, or nobody expects to wait.
+
+    With a base that was given, such a training is what fine-tunes it.
+    """
+    setting = search.setting
     if search.effort == "quick":
         raise UnsuitedError(f"{name} trains, and the effort is quick. Choose --effort standard.")
-    if search.setting.base is not None or isinstance(search.setting.statement, OnDomain):
-        raise UnsuitedError(f"{name} trains a network of its own, which is near no base and not near f.")
-    if not search.is_asked and search.effort != "max":
+    if isinstance(setting.statement, OnDomain):
+        raise UnsuitedError(f"{name} trains a network that does not stay near f.")
+    is_expected = search.is_asked or search.effort == "max"
+    if not is_expected and (setting.base is None or isinstance(setting.statement, AfterSplit)):
         raise UnsuitedError(f"{name} trains for minutes. Choose --method {name} or --effort max.")
 
 
 def estimate(message: Message, learner: Learner, features: Features, search: Search) -> float:
     """The bound as the features show it, without evaluating the fixed part again: for choosing, no bound."""
     bits, _ = message.encode()
-    device = features.labels.device
-    tensors = {name: torch.from_numpy(value).to(device) for name, value in message.weights().items()}
+    device, base = features.labels.device, search.setting.base
+    weights = message.weights(None if base is None else base[1])
+    tensors = {name: torch.from_numpy(value).to(device) for name, value in weights.items()}
     facts = OccamFacts(
         errors=features.errors(learner, tensors),
         n=len(features.labels),

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.certificate.message import Message, multiplications
-from codebound.certificate.methods.free import estimate, require_free
+from codebound.certificate.methods.free import estimate, require_time
 from codebound.certificate.search import Search, UnsuitedError, method
 from codebound.coding import Subspace, best_tensor_code
 from codebound.compress import without_biases
-from codebound.nets.chain import AveragePool, Chain, Dictionary, Linear, MaxPool, NormalisedConv, Views
+from codebound.errors import ModelError
+from codebound.nets.chain import Chain, Dictionary, Views
+from codebound.nets.few_bits import LEAST_SIDE, image_chain
 from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codebound.nets.chain import Operation
-
-_DICTIONARY_SIDE = 12  # least side of an image that the fixed filters make sense of
 _RUNS = {"standard": 4, "max": 16}
 _STEPS = {"standard": 6000, "max": 24_000}  # of one run
+_STEP, _STEP_FROM_BASE = -8, -12  # coarser ones drown what the base knows
 _LEAST_EPOCHS = 30  # a run that can do no more takes the place of others
 _PRODUCTS = {
     ("cpu", "standard"): 1e13,
@@ -34,21 +34,44 @@ _PRODUCTS = {
 
 
 @method(
-    "subspace", "All weights from a few integers in a random subspace; a network of its own, best on a GPU."
+    "subspace",
+    "All weights from a few integers in a random subspace: of a small network of its own, best on a GPU, or "
+    "around the base.",
 )
 def subspace_method(search: Search) -> None:
+    """A network of its own for images; the architecture of f for other inputs and where there is a base."""
+    require_time(search, "subspace")
+    shape = search.setting.sample.input_shape
+    has_own = search.setting.base is None and search.subject.chain is not None
+    if has_own and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
+        chain = image_chain(shape, search.setting.sample.classes)
+        _find(search, chain, Learner.of_chain(chain))
+    else:
+        _find(search, *_network_of_f(search))
+
+
+@method("subspace-f", "The same in the architecture of f, whatever the inputs are.")
+def subspace_of_f_method(search: Search) -> None:
+    """The architecture of f, without its biases where the message describes it."""
+    require_time(search, "subspace-f")
+    if search.setting.base is not None:
+        raise UnsuitedError("subspace-f does the same as subspace where there is a base.")
+    _find(search, *_network_of_f(search))
+
+
+def _find(search: Search, chain: Chain | None, learner: Learner) -> None:
     """Looks for the plan with the smallest bound, each trained on the sample; the best one is assessed."""
-    require_free(search, "subspace")
     setting = search.setting
-    chain, learner = _network(search)
     sample = setting.counted.on(search.device)
     features = Features.of(learner, sample, search.progress)
+    base = setting.base and {name: torch.from_numpy(value) for name, value in setting.base[1].items()}
     is_colour = len(setting.sample.input_shape) == 3 and setting.sample.input_shape[0] > 1
     batch_size = min(500, max(32, sample.n // 28))
     most_epochs = _epochs_in_all(search, chain, sample.n)
     runs = max(1, min(_RUNS[search.effort], most_epochs // _LEAST_EPOCHS))
     plan = SubspacePlan(
         dimension=max(16, round((6.0 if is_colour else 2.5) * math.sqrt(sample.n))),
+        step=_STEP if base is None else _STEP_FROM_BASE,
         gain=1.5 if is_colour else 3.0,
         batch_size=batch_size,
         epochs=max(1, min(most_epochs // runs, math.ceil(_STEPS[search.effort] * batch_size / sample.n))),
@@ -63,7 +86,7 @@ def subspace_method(search: Search) -> None:
             def report(done: int, total: int | None, note: str = "") -> None:
                 search.progress(before * (total or 1) + done, runs * (total or 1), search.note or note)
 
-            integers = train_in_subspace(learner, features, candidate, progress=report)
+            integers = train_in_subspace(learner, features, candidate, base=base, progress=report)
             code = Subspace(
                 best_tensor_code(integers, step=0),
                 candidate.entries_log2,
@@ -95,34 +118,24 @@ def _neighbours(plan: SubspacePlan) -> Iterator[SubspacePlan]:
     yield replace(plan, helper_seed=plan.helper_seed + 1)
 
 
-def _network(search: Search) -> tuple[Chain | None, Learner]:
-    """For images a small network on fixed features; else the architecture of f without its biases."""
+def _network_of_f(search: Search) -> tuple[Chain | None, Learner]:
+    """The architecture of f; without its biases, which start at zero, unless a base has them."""
     setting, subject = search.setting, search.subject
-    shape, classes = setting.sample.input_shape, setting.sample.classes
-    if subject.chain is None:
-        assert setting.module is not None  # a subject is a chain or the state of a module
+    if subject.chain is not None:
+        chain = subject.chain if setting.base is not None else without_biases(subject.chain)
+        return chain, Learner.of_chain(chain)
+    assert setting.module is not None  # a subject is a chain or the state of a module
+    try:
         learner = Learner.of_module(setting.module)
-        flat = [name for name, value in subject.tensors.items() if value.dim() < 2 and "bias" not in name]
-        if flat:
-            raise UnsuitedError(
-                f"vectors of a subspace start at zero, which would switch off {', '.join(flat)}. "
-                "normalisations without weights (affine=False)."
-            )
-        return None, learner
-    if len(shape) == 3 and min(shape[1:]) >= 4:
-        chain = Chain(shape, (*_image_operations(shape), Linear(classes, False)))
-    else:
-        chain = without_biases(subject.chain)
-    return chain, Learner.of_chain(chain)
-
-
-def _image_operations(shape: tuple[int, ...]) -> tuple[Operation, ...]:
-    if min(shape[1:]) < _DICTIONARY_SIDE:
-        return NormalisedConv(16, 3), MaxPool(2), NormalisedConv(32, 3), MaxPool(2)
-    if shape[0] == 1:
-        return Dictionary(3, 2), NormalisedConv(32, 3), MaxPool(2), NormalisedConv(64, 3), MaxPool(2)
-    convolutions = (NormalisedConv(32, 3),) * 2 + (MaxPool(2),) + (NormalisedConv(64, 3),) * 2 + (MaxPool(2),)
-    return Views(1), Dictionary(3, 2), *convolutions, AveragePool(2)
+    except ModelError as reason:
+        raise UnsuitedError(str(reason)) from reason
+    flat = [name for name, value in subject.tensors.items() if value.dim() < 2 and "bias" not in name]
+    if flat and setting.base is None:
+        raise UnsuitedError(
+            f"vectors of a subspace start at zero, which would switch off {', '.join(flat)}. "
+            "Use normalisations without weights (affine=False), or give a base."
+        )
+    return None, learner
 
 
 def _epochs_in_all(search: Search, chain: Chain | None, n: int) -> int:

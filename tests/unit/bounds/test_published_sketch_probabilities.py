@@ -7,8 +7,7 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import binom
 
-from codebound.errors import UsageError
-from codebound.sketch.probabilities import (
+from codebound.bounds.published.sketch_probabilities import (
     code_costs,
     dropped_failure_probability,
     least_mean_load,
@@ -18,6 +17,7 @@ from codebound.sketch.probabilities import (
     sketch_numbers,
     sparsity_probability,
 )
+from codebound.errors import UsageError
 
 
 def load_frequency(bins, per_bin, *, trials=200):

@@ -1,31 +1,15 @@
 """How many numbers Matrix-Project needs per layer (Arora et al. 2018, lemmas 3, 10 and 14).
 
-A plan is arithmetic on measured noise stability. The induction behind it is checked on the sample: layers are
-replaced one after the other, and what that does to all later layers is measured.
+A plan is arithmetic on measured noise stability; ``compress.induction`` measures what its proof claims.
 """
 
-from __future__ import annotations
-
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import torch
-
-from codebound.compress.conv import published_conv_count
-from codebound.compress.project import sign_count
+from codebound.bounds.published.projection_counts import published_conv_count, sign_count
 from codebound.errors import UsageError
-from codebound.nets.walk import activations, wrap
-from codebound.progress import Progress, silent
 from codebound.refs import implements
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from codebound.compress.base import CompressedNetwork
-    from codebound.nets.walk import LayerActivation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +109,7 @@ class ProjectionPlan:
         return f"The lemma compresses {len(small)} of {len(self.layers)} layers: {', '.join(small)}."
 
 
-@implements("A-Lem10", kind="algorithm")
+@implements("A-Lem10", "S-Lem2.3", kind="algorithm")
 def epsilon_for_margin(margin: float, *, largest_output: float) -> float:
     """Relative accuracy of the outputs that a margin allows: ``gamma / (sqrt(2) max ||f(x)||)``.
 
@@ -223,80 +207,9 @@ def plan_projection(
     return ProjectionPlan(layers=tuple(planned), eta=eta, is_smooth=is_smooth)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InductionStep:
-    """What replacing the layers up to one of them does to the sample.
-
-    Attributes:
-        name: The last replaced layer, i.
-        deviation: Largest ``||xhat^j - x^j|| / ||x^j||`` over the sample and over all j >= i.
-        worst: The layer j where that is.
-        allowed: ``(i/d) eps``.
-    """
-
-    name: str
-    deviation: float
-    worst: str
-    allowed: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether the induction hypothesis holds after this layer."""
-        return self.deviation <= self.allowed
-
-
-@implements("A-Lem3:induction", kind="measure")
-@torch.no_grad()
-def induction(
-    compressed: CompressedNetwork,
-    inputs: Tensor,
-    *,
-    epsilon: float,
-    batch: int = 256,
-    progress: Progress = silent,
-) -> tuple[InductionStep, ...]:
-    """Replaces the layers one after the other and measures the induction of lemma 3 on a sample.
-
-    Args:
-        compressed: The compressed network; layers that were carried change nothing when their turn comes.
-        inputs: The sample, on the device of the network.
-        epsilon: Relative accuracy that the outputs should have in the end.
-        batch: Examples at a time.
-        progress: Told how many layers are replaced.
-
-    Returns:
-        One step per layer, in forward order. A pre-activation that is zero and is moved counts as infinitely
-        far off.
-    """
-    network = compressed.network
-    names = [view.name for view in network.layers]
-    replaced = {layer.name: layer for layer in compressed.layers}
-    steps = []
-    for i, name in enumerate(names):
-        progress(i, len(names), name)
-        so_far = tuple(replaced[each] for each in names[: i + 1] if each in replaced)
-        partial = wrap(replace(compressed, layers=so_far).module(), example=inputs[:1])
-        worst: dict[str, float] = {}
-        for part in torch.split(inputs, batch):
-            pairs = zip(activations(network, part), activations(partial, part), strict=True)
-            for before, after in list(pairs)[network.calls.index(name) :]:
-                worst[before.name] = max(worst.get(before.name, 0.0), _deviation(before, after))
-        where = max(worst, key=lambda layer: worst[layer])
-        allowed = (i + 1) / len(names) * epsilon
-        steps.append(InductionStep(name=name, deviation=worst[where], worst=where, allowed=allowed))
-    progress(len(names), len(names), "")
-    return tuple(steps)
-
-
 def _published_count(layer: LayerStability, setting: PlanSetting, *, depth: int) -> float:
     factor = compression_threshold(
         depth=depth, width=setting.width, examples=setting.examples, delta=setting.delta
     )
     cushions = layer.cushion * layer.interlayer_cushion
     return factor * (setting.contraction / (setting.epsilon * cushions)) ** 2
-
-
-def _deviation(before: LayerActivation, after: LayerActivation) -> float:
-    x = before.output.flatten(1).double()
-    moved = (after.output.flatten(1).double() - x).norm(dim=1)
-    return float(torch.where(moved > 0.0, moved / x.norm(dim=1), 0.0).max())

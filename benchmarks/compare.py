@@ -1,0 +1,37 @@
+"""Time of ``compare`` without a certificate: an MLP on MNIST and, with --vgg, VGG-19 on CIFAR-10.
+
+Run: python benchmarks/compare.py [--vgg]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import torch
+
+from codebound.compare import MeasurePlan, compare
+from codebound.data import load_dataset
+from codebound.nets import load_model
+
+CASES = [("mlp:depth=5,width=784", "mnist", 1000), ("vgg19", "cifar10", 2000)]
+
+
+def main() -> None:
+    """Prints one line per case: wall time, and processor time, which a busy machine does not change."""
+    print(f"{torch.get_num_threads()} threads")
+    for model, data, examples in CASES if "--vgg" in sys.argv else CASES[:1]:
+        sample = load_dataset(data)
+        network = load_model(model, input_shape=sample.input_shape, classes=sample.classes)
+        start = time.perf_counter(), time.process_time()
+        found = compare(network, sample, effort=None, plan=MeasurePlan(examples=examples))
+        wall, processor = time.perf_counter() - start[0], time.process_time() - start[1]
+        print(
+            f"{model} on {data}: {sample.n:,} examples, {examples:,} for Jacobians: {wall:.1f} s "
+            f"({processor:.1f} s of processor time), {len(found.rows)} rows",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""How time and memory grow: python benchmarks/scaling.py [SECTION ...] [--full]
+
+engines   jobs a second and overhead a job, on processes of this machine and on Ray where it is installed
+weights   certify (quick, naive), measure (spectra, cushions, margins) and compare, against the number of
+          weights, on 1,000 examples
+samples   the same against the number of examples, on 10,000 weights
+counting  errors counted in one process and in two, against the number of examples
+
+Data are random bytes; every cell runs in a process of its own, whose peak memory is printed less that of a
+process which only imports. The exponent is the slope of the least-squares line through the logarithms.
+Sizes end at 10^7 weights and 10^5 examples; --full adds 10^8 and 10^6, which takes hours and many gigabytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import resource
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from codebound.engine import Engine, Job, LocalEngine, RayEngine, value_of
+
+SHAPE, CLASSES = (1, 28, 28), 10
+INPUTS = math.prod(SHAPE)
+FEW_EXAMPLES, FEW_WEIGHTS = 1_000, 10_000
+STABILITY_EXAMPLES = 100
+TOY_JOBS = 200
+VERBS = ("certify", "measure", "compare")
+
+
+def nothing(*, number: int) -> int:
+    """The smallest job."""
+    return number
+
+
+def case(weights: int, examples: int) -> tuple[Any, Any]:
+    """A two-layer network of about that many weights and a sample of random bytes."""
+    import numpy as np
+
+    from codebound.data import Dataset, Scaling
+    from codebound.nets import load_model
+
+    random = np.random.default_rng(0)
+    x = random.integers(0, 256, size=(examples, *SHAPE), dtype=np.uint8)
+    y = random.integers(0, CLASSES, size=examples)
+    sample = Dataset("random bytes", "train", x, y, CLASSES, Scaling(divisor=255.0))
+    width = max(1, weights // (INPUTS + CLASSES))
+    return load_model(f"mlp:widths={width}", input_shape=SHAPE, classes=CLASSES), sample
+
+
+def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
+    """Seconds and megabytes of one call, in a process that has done nothing else."""
+    from codebound.certificate import certify
+    from codebound.compare import MeasurePlan, compare
+    from codebound.measure import StabilityPlan, SummaryPlan, summarise
+
+    model, sample = case(weights, examples)
+    cushions = StabilityPlan(interlayer="none", smoothness=None)
+    calls: dict[str, Callable[[], object]] = {
+        "certify": lambda: certify(model, sample, method="naive", effort="quick"),
+        "measure": lambda: summarise(
+            model, sample, SummaryPlan(families=("spectra", "stability", "margins"), stability=cushions)
+        ),
+        "compare": lambda: compare(model, sample, effort=None, plan=MeasurePlan(examples=STABILITY_EXAMPLES)),
+    }
+    before = _peak_megabytes()
+    start = time.perf_counter()
+    calls[verb]()
+    return {"seconds": time.perf_counter() - start, "megabytes": _peak_megabytes() - before}
+
+
+def counted(engine: Engine | None, examples: int) -> float:
+    """Seconds to count the errors of a network with 10^5 weights."""
+    from codebound.certificate.evaluate import count_errors
+
+    model, sample = case(100_000, examples)
+    data = sample.on("cpu")
+    start = time.perf_counter()
+    count_errors(model, data, engine=engine)
+    return time.perf_counter() - start
+
+
+def engines() -> None:
+    """Overhead of jobs that do nothing."""
+    choices: list[tuple[str, Callable[[], Engine]]] = [("local", lambda: LocalEngine(2))]
+    if importlib.util.find_spec("ray") is not None:
+        choices.append(("ray", lambda: RayEngine(workers=2)))
+    for name, make in choices:
+        start = time.perf_counter()
+        with make() as engine:
+            run_toys(engine, 2)
+            ready = time.perf_counter() - start
+            seconds = min(run_toys(engine, TOY_JOBS) for _ in range(3))
+        print(
+            f"{name:6} first results after {ready:6.2f} s; {TOY_JOBS / seconds:8.0f} jobs/s, "
+            f"{1e3 * seconds / TOY_JOBS:.2f} ms a job"
+        )
+
+
+def run_toys(engine: Engine, count: int) -> float:
+    """Seconds for that many jobs that do nothing."""
+    jobs = [Job(function="scaling:nothing", arguments={"number": number}) for number in range(count)]
+    start = time.perf_counter()
+    assert sorted(value_of(each) for each in engine.as_finished(jobs)) == list(range(count))
+    return time.perf_counter() - start
+
+
+def grow(what: str, sizes: Sequence[int], fixed: dict[str, int]) -> None:
+    """Prints one line per command and size, and the exponents."""
+    for verb in VERBS:
+        seconds = []
+        for size in sizes:
+            with LocalEngine(1) as engine:
+                job = Job(function="scaling:cell", arguments={"verb": verb, what: size, **fixed})
+                (finished,) = engine.as_finished([job])
+            found = value_of(finished)
+            seconds.append(found["seconds"])
+            print(
+                f"{verb:8} {size:>11,} {what:8} {found['seconds']:9.2f} s {found['megabytes']:9.0f} MB",
+                flush=True,
+            )
+        print(f"{verb:8} time grows with the power {slope(sizes, seconds):.2f} of the {what}")
+
+
+def counting(sizes: Sequence[int]) -> None:
+    """Prints the time to count in one and in two processes."""
+    with LocalEngine(2) as engine:
+        counted(engine, 10_000)  # workers start and import
+        for size in sizes:
+            one, two = (
+                min(counted(None, size) for _ in range(3)),
+                min(counted(engine, size) for _ in range(3)),
+            )
+            print(f"counting {size:>11,} examples   here {one:7.2f} s, two processes {two:7.2f} s")
+
+
+def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Of the least-squares line through the logarithms."""
+    x, y = ([math.log(each) for each in values] for values in (sizes, seconds))
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum(
+        (a - mean_x) ** 2 for a in x
+    )
+
+
+def _peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # kilobytes on Linux
+
+
+def main() -> None:
+    """Runs the sections that were asked for."""
+    sections = ("engines", "weights", "samples", "counting")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("sections", nargs="*", choices=[*sections, []], help="default: all")
+    parser.add_argument("--full", action="store_true", help="10^8 weights and 10^6 examples too")
+    arguments = parser.parse_args()
+    weights = [10**power for power in range(4, 9 if arguments.full else 8)]
+    samples = [10**power for power in range(3, 7 if arguments.full else 6)]
+    for section in arguments.sections or sections:
+        if section == "engines":
+            engines()
+        elif section == "weights":
+            grow("weights", weights, {"examples": FEW_EXAMPLES})
+        elif section == "samples":
+            grow("examples", samples, {"weights": FEW_WEIGHTS})
+        else:
+            counting(samples)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Makes the headline certificates of this folder again, in two steps that may run on two machines.
+
+    python results/headline.py train NAME RUN.json      trains the integers, best on a GPU
+    python results/headline.py certify NAME RUN.json    writes certificate, JSON and verdict, on a CPU
+
+Training needs torch and numpy alone. ``--plan dimension=700 helper_seed=3`` changes choices of the plan: what a
+decoder needs of them is coded in the message, so looking for better ones costs nothing but time. `certify` takes
+several runs and certifies the one with the smallest estimated bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from codebound.certificate.message import Message, Options
+from codebound.coding import Subspace, best_tensor_code
+from codebound.data import load_dataset
+from codebound.nets.chain import (
+    AveragePool,
+    Chain,
+    Dictionary,
+    Linear,
+    MaxPool,
+    NormalisedConv,
+    Operation,
+    Views,
+)
+from codebound.numerics import kl_inverse_upper
+from codebound.train.subspace import Expansion, Features, Learner, SubspacePlan, train_in_subspace
+
+HERE = Path(__file__).parent
+DELTA = 0.05
+GREY = (NormalisedConv(32, 3), MaxPool(2), NormalisedConv(64, 3), MaxPool(2))
+COLOUR = (
+    *(NormalisedConv(32, 3),) * 2,
+    MaxPool(2),
+    *(NormalisedConv(64, 3),) * 2,
+    MaxPool(2),
+    AveragePool(2),
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A network and the subspace it is trained in."""
+
+    data: str
+    operations: tuple[Operation, ...]
+    plan: SubspacePlan
+
+    def chain(self, input_shape: tuple[int, ...], classes: int) -> Chain:
+        """The network on inputs of that shape."""
+        return Chain(input_shape, (*self.operations, Linear(classes, False)))
+
+
+RECIPES = {
+    "mnist-subspace": Recipe(
+        "mnist",
+        (Views(2), Dictionary(3, 2), *GREY),
+        SubspacePlan(dimension=600, step=0, rate=5.0, gain=3.0, epochs=60),
+    ),
+    "fashion-subspace": Recipe(
+        "fashion-mnist",
+        (Views(1), Dictionary(1, 2), *GREY),
+        SubspacePlan(dimension=600, step=-8, rate=12.0, gain=3.0, epochs=120),
+    ),
+    "cifar10-subspace": Recipe(
+        "cifar10",
+        (Views(1), Dictionary(3, 2), *COLOUR),
+        SubspacePlan(dimension=1500, step=-8, rate=3.0, gain=1.0, epochs=200),
+    ),
+}
+
+
+def train(name: str, out: Path, changes: dict[str, float]) -> None:
+    """Trains the integers and writes them with everything that made them."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    recipe, device = RECIPES[name], torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    plan = replace(recipe.plan, **changes)  # type: ignore[arg-type]
+    sample = load_dataset(recipe.data)
+    chain = recipe.chain(sample.input_shape, sample.classes)
+    learner = Learner.of_chain(chain)
+    start = time.perf_counter()
+    features = Features.of(learner, sample.on(device))
+    integers = train_in_subspace(learner, features, plan)
+    seconds = time.perf_counter() - start
+    expansion = Expansion(learner.shapes, learner.head, plan, device=device)
+    tensors = expansion.tensors(torch.from_numpy(integers).float().to(device))
+    errors = features.errors(learner, tensors)
+    bits = _message(chain, plan, integers).encode()[0].length
+    estimate = kl_inverse_upper(errors / sample.n, (bits * math.log(2.0) - math.log(DELTA)) / sample.n)
+    record = {
+        "recipe": name,
+        "command": " ".join(["python results/headline.py", *sys.argv[1:]]),
+        "plan": asdict(plan),
+        "estimated_bound": estimate,
+        "estimated_errors": errors,
+        "code_bits": bits,
+        "seconds": round(seconds, 1),
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor(),
+        "torch": str(torch.__version__),
+        "integers": integers.tolist(),
+    }
+    out.write_text(json.dumps(record) + "\n")
+    sys.stdout.write(f"{name}: about {100 * estimate:.2f} %, {errors} errors, {bits} bits, {seconds:.0f} s\n")
+
+
+def certify(name: str, runs: list[dict[str, Any]]) -> None:
+    """Certifies the best of the runs and keeps certificate, JSON and verdict in this folder."""
+    from codebound import __version__
+    from codebound.bounds.certified import holdout
+    from codebound.certificate.build import Setting, assess, issue
+    from codebound.certificate.evaluate import count_errors
+    from codebound.facts import HoldoutFacts
+
+    recipe, best = RECIPES[name], min(runs, key=lambda each: float(each["estimated_bound"]))
+    sample = load_dataset(recipe.data)
+    chain = recipe.chain(sample.input_shape, sample.classes)
+    plan = SubspacePlan(**best["plan"])
+    setting = Setting(sample=sample, delta=DELTA)
+    start = time.perf_counter()
+    found = assess(_message(chain, plan, np.array(best["integers"], np.int32)), setting)
+    certificate = issue(found, setting)
+    path = certificate.save(HERE / "certificates" / f"{name}.cbound")
+    counted = time.perf_counter() - start
+    verify = ["codebound-verify", str(path), "--data", recipe.data, "--format", "json"]
+    start = time.perf_counter()
+    answer = subprocess.run(verify, check=True, capture_output=True, text=True)
+    checked = time.perf_counter() - start
+    test = load_dataset(recipe.data, role="test")
+    test_errors = count_errors(found.network, test.on("cpu")).errors
+    fresh = holdout(HoldoutFacts(errors=test_errors, n=test.n, delta=DELTA))
+    record = {
+        "commands": [best["command"], f"python results/headline.py certify {name} RUN.json"],
+        "runs_compared": len(runs),
+        "verify": f"codebound-verify results/certificates/{name}.cbound --data {recipe.data}",
+        "verdict": json.loads(answer.stdout)["verdict"],
+        "bound": found.bound.value,
+        "train_errors": found.facts.errors,
+        "n": sample.n,
+        "code_bits": certificate.facts.code_bits,
+        "delta": DELTA,
+        "test_errors": test_errors,
+        "holdout": fresh.value,
+        "plan": best["plan"],
+        "training": {key: best[key] for key in ("seconds", "device", "torch")},
+        "certify_seconds": round(counted, 1),
+        "verify_seconds": round(checked, 1),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "codebound": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+    }
+    (HERE / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
+    sys.stdout.write(json.dumps(record, indent=2) + "\n")
+
+
+def _message(chain: Chain, plan: SubspacePlan, integers: np.ndarray[Any, np.dtype[np.int32]]) -> Message:
+    code = Subspace(
+        best_tensor_code(integers, step=0),
+        plan.entries_log2,
+        plan.step,
+        plan.zero_head,
+        plan.helper_seed,
+    )
+    return Message(Options(), chain, code)
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("step", choices=("train", "certify"))
+    parser.add_argument("name", choices=RECIPES)
+    parser.add_argument("runs", type=Path, nargs="+", help="file of the run; several for certify")
+    parser.add_argument("--plan", nargs="*", default=[], metavar="KEY=VALUE")
+    options = parser.parse_args()
+    if options.step == "certify":
+        certify(options.name, [json.loads(path.read_text()) for path in options.runs])
+        return
+    changes = dict(each.split("=", 1) for each in options.plan)
+    types = SubspacePlan.__annotations__
+    train(
+        options.name,
+        options.runs[0],
+        {k: int(v) if types[k] == "int" else float(v) for k, v in changes.items()},
+    )
+
+
+if __name__ == "__main__":
+    main()

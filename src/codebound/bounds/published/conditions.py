@@ -1,0 +1,28 @@
+"""Conditions that several published theorems share, read off the facts of a network."""
+
+from codebound.bounds.published.facts import NetworkFacts
+from codebound.bounds.published.value import Constant, Hypothesis
+
+BIG_O = Constant("O(.)", 1.0, "constant factor that the theorem leaves open")
+
+
+def separates(facts: NetworkFacts) -> Hypothesis:
+    """The margin at which an expression is evaluated is positive."""
+    return Hypothesis(
+        "f separates the sample with a positive margin", facts.margin > 0.0, f"margin {facts.margin:.4g}"
+    )
+
+
+def has_no_biases(facts: NetworkFacts) -> Hypothesis:
+    """All parameters are entries of the layers' matrices, as the theory assumes."""
+    others = facts.parameters - sum(layer.weights for layer in facts.layers)
+    return Hypothesis(
+        "the network has no biases", others == 0, f"{others:,} parameters besides the layers' matrices"
+    )
+
+
+def is_fully_connected(facts: NetworkFacts) -> Hypothesis:
+    """The matrices are the linear maps themselves; of a convolution they are only its filters."""
+    convolutions = [layer.name for layer in facts.layers if layer.patch is not None]
+    found = f"taken as its filter matrix: {', '.join(convolutions)}" if convolutions else ""
+    return Hypothesis("every layer is fully connected", not convolutions, found)

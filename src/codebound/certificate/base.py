@@ -1,0 +1,100 @@
+"""A base: a network made without the sample, so that the message need only say what changed.
+
+No program can check how a base was made. Its words are therefore printed wherever its certificate is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.errors import CertificateError, FormatError, UsageError
+from codebound.nets.loading import install, read_checkpoint
+from codebound.nets.rebuild import with_weights
+from codebound.train.files import read_json
+from codebound.train.runs import RESULT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor, nn
+
+    from codebound.data.dataset import Dataset
+
+MAX_WORDS = 200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pretrained:
+    """A network that was neither trained nor selected on the sample; whoever makes one declares that.
+
+    Attributes:
+        network: Of the architecture of f.
+        says: Where it comes from, in words.
+        zeroed: Tensors of its last layer that start at zero, because it had none that fit.
+    """
+
+    network: nn.Module
+    says: str
+    zeroed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.says.strip() or len(self.says) > MAX_WORDS or not self.says.isprintable():
+            raise UsageError(
+                f"a base is described in one line of 1 to {MAX_WORDS} characters, such as 'trained on "
+                f"Fashion-MNIST'. Got {self.says!r:.80}."
+            )
+
+    @property
+    def name(self) -> str:
+        """Its name in a certificate."""
+        return f"{self.says}; its last layer starts at zero" if self.zeroed else self.says
+
+
+def load_base(path: Path | str, model: nn.Module, *, sample: Dataset, says: str = "") -> Pretrained:
+    """The base in a weights file, for a network like ``model``.
+
+    The last layer of the file may be missing or of another size: it then starts at zero.
+
+    Args:
+        path: Safetensors, or a torch checkpoint; the names are those of ``model``.
+        model: The architecture; read only.
+        sample: The sample to certify with. Where the file lies in a run folder that was trained on it,
+            the base is refused.
+        says: Where the base comes from, in words (default: the name of the file).
+    """
+    path = Path(path)
+    _refuse_trained_on(sample, path)
+    checkpoint, wanted = read_checkpoint(path), model.state_dict()
+    head = _last_layer(wanted)
+    found = {name: tensor.shape for name, tensor in checkpoint.tensors.items()}
+    zeroed = () if all(found.get(name) == wanted[name].shape for name in head) else head
+    zeros = {name: torch.zeros_like(wanted[name], device="cpu") for name in zeroed}
+    network = with_weights(model, wanted)
+    install(network, replace(checkpoint, tensors={**checkpoint.tensors, **zeros}))
+    return Pretrained(network, says or f"of the file {path.name}", zeroed)
+
+
+def _last_layer(state: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """Names of the last tensor with two sizes or more, and of what else its module has."""
+    *_, last = ("", *(name for name, tensor in state.items() if tensor.dim() > 1))
+    module = last.rpartition(".")[0]
+    return tuple(name for name in state if name.rpartition(".")[0] == module)
+
+
+def _refuse_trained_on(sample: Dataset, path: Path) -> None:
+    """Run folders say what they were trained on; of other files only their owner knows it."""
+    record = path.parent / RESULT
+    try:
+        found = read_json(record)["data_sha256"]
+    except (FormatError, KeyError):  # no record, or not one of a training
+        return
+    if found == sample.sha256:
+        raise CertificateError(
+            f"{path} was trained on this very sample, as {record} says, so it cannot be its base: the bound "
+            "would not hold. Give a network that was trained on other data, or use --prior-fraction, which "
+            "trains a base on a part of the sample."
+        )

@@ -1,0 +1,252 @@
+"""``codebound compare``: certified bounds, hold-out bounds and all published ones in one table."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codebound.cli.certify import load_samples, new_folder
+from codebound.cli.compare_epochs import compare_epochs, csv_text, load_weights
+from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.errors import UsageError
+
+if TYPE_CHECKING:
+    from codebound.compare import MeasurePlan
+    from codebound.data import Dataset
+
+_WHAT = "What is compared"
+_RUN = "The run"
+
+
+def compare(
+    model: Annotated[
+        str, typer.Option(help="Zoo name such as mlp:depth=5,width=784, or package.module:factory.")
+    ],
+    data: Annotated[
+        str, typer.Option(help="The sample: name, .npz file, image folder, or package.module:factory.")
+    ],
+    weights: Annotated[
+        Path | None, typer.Option(help="Trained weights: safetensors, or a checkpoint (default: untrained).")
+    ] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="Folder that holds the named dataset.")] = None,
+    test: Annotated[
+        str | None,
+        typer.Option(help="Test sample, never used for any choice: adds hold-out bounds and test errors."),
+    ] = None,
+    holdout: Annotated[
+        float | None,
+        typer.Option(help="Keep this fraction of --data away from the sample and use it like --test."),
+    ] = None,
+    certificate: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A .cbound file for this sample; may be repeated. Each is verified first.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify/--no-certify",
+            help="Make a quick certificate where no --certificate is given.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = True,
+    over: Annotated[
+        tuple[str, Path] | None,
+        typer.Option(
+            metavar="epochs RUN",
+            help="Along a training: RUN is a folder of train --keep-epochs. An interrupted one goes on.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    like_for_like: Annotated[
+        bool,
+        typer.Option(
+            "--like-for-like",
+            help="Divide the bars of figures by n and take the root, as in the other bounds.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = False,
+    margin_share: Annotated[
+        float,
+        typer.Option(
+            help="Share of the sample whose margin may be at most gamma; 0 takes the smallest margin.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = 0.05,
+    examples: Annotated[
+        int,
+        typer.Option(
+            help="Examples for cushions and Jacobians, drawn at random; margins are those of all.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = 1000,
+    initial: Annotated[
+        Path | None,
+        typer.Option(
+            help="Weights before training: adds the bound relative to the distance from them.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Failure probability.", rich_help_panel=_WHAT)] = 0.05,
+    chunk_size: Annotated[
+        int, typer.Option(help="Examples at a time; bounds the memory.", rich_help_panel=_RUN)
+    ] = 256,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=_RUN)] = "auto",
+    seed: Annotated[
+        int, typer.Option(help="Seed of examples, noise, pruning and the search.", rich_help_panel=_RUN)
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="New folder for compare.json, compare.csv, compare.svg and a page. With --over it may exist "
+            "(default: RUN/compare).",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("--format", help="How to print the result.", rich_help_panel=_RUN)
+    ] = Format.table,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Nothing but the result.", rich_help_panel=_RUN)
+    ] = False,
+) -> None:
+    """Compare all bounds on a network: certified ones, hold-out bounds, and every published one.
+
+    Example: codebound compare --model mlp --weights runs/w/model.safetensors --data digits --holdout 0.2
+    """
+    from codebound.compare import MeasurePlan
+    from codebound.train import resolve_device
+
+    plan = MeasurePlan(
+        margin_share=margin_share,
+        examples=examples,
+        delta=delta,
+        chunk_size=chunk_size,
+        device=str(resolve_device(device)),
+        seed=seed,
+    )
+    sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
+    settings = {
+        "model": model,
+        "weights": None if weights is None else str(weights),
+        "initial": None if initial is None else str(initial),
+        "data": data,
+        "test": test,
+        "holdout": holdout,
+        "certificates": [str(path) for path in certificate or ()],
+        "certify": certify,
+        "like_for_like": like_for_like,
+        "margin_share": margin_share,
+        "examples": examples,
+        "delta": delta,
+        "chunk_size": chunk_size,
+        "device": plan.device,
+        "seed": seed,
+    }
+    if over is not None:
+        if weights is not None or initial is not None or certificate:
+            raise UsageError(
+                "--over takes its weights from the run: leave out --weights, --initial and --certificate."
+            )
+        compare_epochs(over, settings, plan, samples=(sample, test_set), out=out, output=output, quiet=quiet)
+        return
+    _at_once(settings, plan, samples=(sample, test_set), out=out, output=output, quiet=quiet)
+
+
+def _at_once(
+    settings: dict[str, Any],
+    plan: MeasurePlan,
+    *,
+    samples: tuple[Dataset, Dataset | None],
+    out: Path | None,
+    output: Format,
+    quiet: bool,
+) -> None:
+    """Compares the bounds on one network."""
+    from codebound import __version__
+    from codebound.compare import compare as run
+    from codebound.nets import ZOO
+
+    sample, test_set = samples
+    model = settings["model"]
+    network = load_weights(model, sample, settings["weights"])
+    before = None if settings["initial"] is None else load_weights(model, sample, settings["initial"])
+    if not quiet:
+        note(
+            f"Comparing bounds on {model}, {settings['data']}: margins of {sample.n:,} examples, noise "
+            f"stability of {min(plan.examples, sample.n):,}; {plan.device}."
+        )
+    with (
+        nullcontext() if out is None else new_folder(out) as folder,
+        progress_bar("compare", quiet=quiet) as progress,
+    ):
+        found = run(
+            network,
+            sample,
+            test_set,
+            certificates=[Path(path) for path in settings["certificates"]],
+            effort="quick" if settings["certify"] else None,
+            plan=plan,
+            initial=before,
+            like_for_like=settings["like_for_like"],
+            factory="" if model.partition(":")[0] in ZOO else model,
+            progress=progress,
+        )
+    record = {
+        **found.record(),
+        "sample": _described(sample),
+        "test": None if test_set is None else _described(test_set),
+        "settings": settings | {"codebound": __version__},
+    }
+    if folder is not None:
+        _save(folder, record)
+    _show(record, output)
+    if folder is not None and not quiet:
+        note(f"Page with the picture: {folder / 'compare.html'}")
+
+
+def _described(sample: Dataset) -> dict[str, Any]:
+    return {"name": sample.name, "n": sample.n, "classes": sample.classes, "sha256": sample.sha256}
+
+
+def _save(folder: Path, record: dict[str, Any]) -> None:
+    from codebound.report import compare_figure, compare_page, standalone
+    from codebound.train.files import write_atomically
+
+    settings, sample = record["settings"], record["sample"]
+    page = compare_page(
+        record,
+        title=f"Bounds on {settings['model']}, {settings['data']}",
+        subtitle=f"{sample['n']:,} examples, {sample['classes']} classes; made by codebound "
+        f"{settings['codebound']}",
+    )
+    for name, text in (
+        ("compare.json", json.dumps(record, indent=1, allow_nan=False) + "\n"),
+        ("compare.csv", csv_text(record["rows"])),
+        ("compare.svg", standalone(compare_figure(record))),
+        ("compare.html", page),
+    ):
+        write_atomically(folder / name, text.encode())
+
+
+def _show(record: dict[str, Any], output: Format) -> None:
+    from codebound.report import compare_table, refused_table
+
+    if output is Format.json:
+        print_json(record)
+        return
+    if output is Format.csv:
+        print_csv(record["rows"])
+        return
+    print_table(compare_table(record).rows)
+    refused = refused_table(record)
+    if refused is not None:
+        print_table(refused.rows, title=refused.title)
+    for text in record["notes"]:
+        typer.echo(text)

@@ -1,0 +1,142 @@
+"""``codebound sweep``: many runs from one plan, here or on a cluster; it can be stopped and continued."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from codebound.cli.console import Format, note, print_csv, print_json, print_rows, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from codebound.sweep import Merged, PlannedJob
+
+
+def sweep(
+    plan: Annotated[Path, typer.Argument(help="A plan in TOML: [defaults], [grid] and [[jobs]].")],
+    engine: Annotated[
+        str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="Jobs at the same time (default: one for each core).")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here)."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results; a sweep continues in it (default: runs/sweep-PLAN)."),
+    ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run jobs again that failed before.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "--list", help="Show the jobs and what is done; run nothing.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+) -> None:
+    """Run train, compress, certify, measure and compare over a grid; what is done is never run again.
+
+    Example: codebound sweep plan.toml --workers 4
+    """
+    from codebound.cli.verbs import verbs
+    from codebound.engine import open_engine
+    from codebound.sweep import execute, read_plan, states
+
+    jobs = read_plan(plan, verbs())
+    folder = Path("runs") / f"sweep-{plan.stem}" if out is None else out
+    known = states(jobs, folder)
+    if dry_run:
+        print_rows(_job_rows(jobs, known), output)
+        return
+    if not quiet:
+        count = Counter(known.values())
+        note(
+            f"{len(jobs)} jobs in {folder}: {count['done']} done, {count['failed']} failed, "
+            f"{count['waiting']} to run."
+        )
+    try:
+        with (
+            open_engine(engine, workers=workers, address=address) as runner,
+            progress_bar("jobs", quiet=quiet) as progress,
+        ):
+            merged = execute(jobs, folder, engine=runner, retry_failed=retry_failed, progress=progress)
+    except KeyboardInterrupt:
+        note(f"What is finished is kept in {folder}: the same command continues.")
+        raise
+    _show(jobs, merged, output)
+    for each in merged.failed:
+        note(f"Failed: job {each.job.label}: {each.error}")
+        if each.traceback is not None:
+            note(f"  Traceback: {each.traceback}")
+    if not quiet:
+        note(
+            f"All columns: {folder / 'rows.csv'} and rows.json; files of a job: {folder / 'jobs'}/KEY/output."
+        )
+    if merged.failed:
+        if not quiet:
+            note("--retry-failed runs failed jobs again.")
+        raise typer.Exit(1)
+
+
+def _job_rows(jobs: Sequence[PlannedJob], known: Mapping[str, str]) -> list[dict[str, object]]:
+    from codebound.sweep import shown
+
+    return [
+        {
+            "job": job.short_key,
+            "name": job.name,
+            "verb": job.verb.name,
+            "state": known[job.key],
+            "arguments": " ".join(f"{name}={shown(value)}" for name, value in job.arguments.items()),
+        }
+        for job in jobs
+    ]
+
+
+def _show(jobs: Sequence[PlannedJob], merged: Merged, output: Format) -> None:
+    if output is Format.json:
+        print_json(merged.record())
+        return
+    if output is Format.csv:
+        names = dict.fromkeys(name for row in merged.rows for name in row)
+        print_csv([{name: row.get(name, "") for name in names} for row in merged.rows])
+        return
+    for title in dict.fromkeys(job.name for job in jobs):
+        mine = [job for job in jobs if job.name == title]
+        rows = [row for row in merged.rows if row["name"] == title]
+        if rows:
+            found = [_result_name(name, rows) for name in mine[0].verb.columns]
+            columns = ["job", *_varied(mine, jobs), *found]
+            print_table([{name: _cell(row.get(name)) for name in columns} for row in rows], title=title)
+
+
+def _varied(mine: Sequence[PlannedJob], jobs: Sequence[PlannedJob]) -> list[str]:
+    """Arguments in which jobs of one name differ; of those that always agree, the first."""
+    from codebound.sweep import arguments_of
+
+    planned = {job.key: job for job in jobs}
+    arguments = [arguments_of(job, planned) for job in mine]
+    columns: dict[tuple[str, ...], str] = {}
+    for name in dict.fromkeys(name for each in arguments for name in each):
+        values = tuple(str(each.get(name, "")) for each in arguments)
+        if len(set(values)) > 1 and not any(value.startswith("@") for value in values):
+            columns.setdefault(values, name)
+    return list(columns.values())
+
+
+def _result_name(name: str, rows: Sequence[Mapping[str, object]]) -> str:
+    """The column of a result, which is another one where an argument has the same name."""
+    return f"result.{name}" if any(f"result.{name}" in row for row in rows) else name
+
+
+def _cell(value: object) -> object:
+    """Four digits are enough for a table; the files have them all."""
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else value

@@ -1,0 +1,186 @@
+"""The commands that a plan of ``codebound sweep`` may ask for, and how a worker runs one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import json
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+
+from codebound.cli import certify, compare, compress, measure, train
+from codebound.cli.console import Format
+from codebound.errors import UsageError
+
+if TYPE_CHECKING:
+    from codebound.sweep import Verb
+
+
+@dataclass(frozen=True)
+class _Command:
+    """A command, the weights it leaves, and what to print of its result."""
+
+    function: Callable[..., None]
+    weights: str
+    columns: tuple[str, ...]
+
+
+_COMMANDS = {
+    "train": _Command(train.train, "model.safetensors", ("train_error", "test_error")),
+    "compress": _Command(
+        compress.compress, "compressed.safetensors", ("coded_bits", "accuracy_before", "accuracy_after")
+    ),
+    "certify": _Command(
+        certify.certify,
+        "g.safetensors",
+        ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
+    ),
+    "compare": _Command(
+        compare.compare,
+        "",
+        (
+            "rows.Test error of f.value",
+            "rows.Hold-out bound of f.value",
+            "rows.Arora 4.1: noise stability.log10",
+        ),
+    ),
+    "measure": _Command(measure.measure, "", ("margins.errors", "margins.min", "margins.max")),
+}
+# of the sweep, not of a job: where results go, how they are printed, and what runs at the same time
+_OURS = frozenset({"out", "format", "quiet", "list", "engine", "workers", "address"})
+# training straight to a certificate is no plain training: a plan has certify for that; and a run of epochs is
+# a folder that compare writes into
+_LEFT_OUT = {
+    "train": frozenset({"for_certificate", "effort", "delta", "base", "base_says"}),
+    "compare": frozenset({"over"}),
+}
+_SOURCES = frozenset({"model", "data", "test", "unlabelled"})
+
+
+@dataclass(frozen=True)
+class _Option:
+    """An option of a command as its function declares it."""
+
+    parameter: str
+    kind: Any
+    is_required: bool
+    least: float | None
+    most: float | None
+
+
+def verbs() -> dict[str, Verb]:
+    """Every command that can be a job, with its options."""
+    from codebound.sweep import Verb
+
+    found = {}
+    for name, command in _COMMANDS.items():
+        options = _options(name)
+        found[name] = Verb(
+            name=name,
+            function=f"{__name__}:run",
+            options=frozenset(options),
+            files=frozenset(
+                name for name, each in options.items() if Path in (each.kind, *get_args(each.kind))
+            ),
+            sources=_SOURCES & options.keys(),
+            weights=command.weights,
+            columns=command.columns,
+            is_resumable=name == "train",
+            check=partial(keywords, name),
+        )
+    return found
+
+
+def run(*, verb: str, arguments: Mapping[str, Any], out: Path) -> dict[str, Any]:
+    """Runs a command and returns what it prints with ``--format json``."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        _COMMANDS[verb].function(**keywords(verb, arguments), out=out, output=Format.json, quiet=True)
+    result = json.loads(printed.getvalue())
+    assert isinstance(result, dict)
+    return result
+
+
+def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What the function of a command is called with.
+
+    Args:
+        verb: The command.
+        arguments: Values by the names that a plan has for them: those of the command line, and ``model``.
+
+    Raises:
+        UsageError: An option is missing, or not of its kind.
+
+    Example:
+        >>> keywords("compress", {"model": "linear", "method": "naive", "set": ["density=0.2"]})
+        {'model': 'linear', 'method': 'naive', 'options': ['density=0.2']}
+    """
+    options = _options(verb)
+    missing = [name for name, option in options.items() if option.is_required and name not in arguments]
+    if missing:
+        raise UsageError(f"{verb} needs {', '.join(missing)}.")
+    return {
+        options[name].parameter: _converted(name, options[name], value) for name, value in arguments.items()
+    }
+
+
+def _options(verb: str) -> dict[str, _Option]:
+    function, found = _COMMANDS[verb].function, {}
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        annotation, declared = get_args(hints[parameter.name])
+        # the first name given to typer.Option stands where a default used to be
+        words = (declared.default, *(declared.param_decls or ()))
+        flags = [word for word in words if isinstance(word, str) and word.startswith("--")]
+        name = flags[0].partition("/")[0].lstrip("-").replace("-", "_") if flags else parameter.name
+        if parameter.name == "arch":
+            name = "model"  # one name in all commands of a plan
+        is_required = name == "model" or parameter.default is inspect.Parameter.empty
+        found[name] = _Option(
+            parameter.name, _without_none(annotation), is_required, declared.min, declared.max
+        )
+    hidden = _OURS | _LEFT_OUT.get(verb, frozenset())
+    return {name: option for name, option in found.items() if name not in hidden}
+
+
+def _without_none(annotation: Any) -> Any:
+    if get_origin(annotation) in (Union, types.UnionType):
+        (annotation,) = (each for each in get_args(annotation) if each is not type(None))
+    return annotation
+
+
+_KINDS = {
+    str: "a text",
+    Path: "a path",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+}
+
+
+def _converted(name: str, option: _Option, value: Any) -> Any:
+    kind, parts = get_origin(option.kind) or option.kind, get_args(option.kind)
+    if kind in (list, tuple):
+        if not isinstance(value, list) or (kind is tuple and len(value) != len(parts)):
+            size = f"{len(parts)} values" if kind is tuple else "values"
+            raise UsageError(f"{name} is a list of {size}. Got {value!r}.")
+        kinds = parts if kind is tuple else parts * len(value)
+        return kind(_single(name, part, each) for part, each in zip(kinds, value, strict=True))
+    value = _single(name, kind, value)
+    if (option.least is not None and value < option.least) or (
+        option.most is not None and value > option.most
+    ):
+        raise UsageError(f"{name} lies outside its range. Got {value!r}.")
+    return value
+
+
+def _single(name: str, kind: Any, value: Any) -> Any:
+    accepted: Any = {Path: str, float: (int, float)}.get(kind, kind)
+    if not isinstance(value, accepted) or isinstance(value, bool) != (kind is bool):
+        raise UsageError(f"{name} is {_KINDS[kind]}. Got {value!r}.")
+    return kind(value)

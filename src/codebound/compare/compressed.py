@@ -1,0 +1,158 @@
+"""Compressed networks with their certificates: made here, or given and verified first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codebound.bounds.certified import occam_margin
+from codebound.certificate import Certificate, certify, decode, verify
+from codebound.compare.closeness import Closeness, closeness
+from codebound.compare.rows import Row, decimal_log, risk_row
+from codebound.errors import CertificateError, CodeboundError
+from codebound.facts import MarginFacts, OccamFacts
+from codebound.nets.chain import chain_of
+from codebound.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from codebound.certificate.search import Effort
+    from codebound.data.dataset import Dataset
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Compressed:
+    """A network g that the verifier has accepted.
+
+    Attributes:
+        label: What tells it from others: how it was made, or its file.
+        certificate: Its certificate.
+        network: g, in evaluation mode.
+    """
+
+    label: str
+    certificate: Certificate
+    network: nn.Module
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return f"Certificate ({self.label})"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the claim is about g, with the errors on the whole sample."""
+        return self.certificate.claim.statement == "C-2"
+
+    def row(self) -> Row:
+        """The claim."""
+        claim, facts = self.certificate.claim, self.certificate.facts
+        return Row(
+            name=self.name,
+            reference=claim.statement,
+            value=claim.bound,
+            log10=decimal_log(claim.bound),
+            kind="certified",
+            subject=claim.subject,
+            guarantee=True,
+            vacuous=claim.vacuous,
+            note=f"{self.certificate.sentence} {facts.code_bits:,} bits, {facts.errors:,} errors on "
+            f"{facts.n:,} examples; accepted by the verifier.",
+        )
+
+    def margin_row(self, close: Closeness) -> Row:
+        """What its length certifies through the margin of f (C-7): never tighter, but what the papers state.
+
+        Args:
+            close: How close g is to f on the sample of the certificate.
+        """
+        claim, facts = self.certificate.claim, self.certificate.facts
+        theta, counted, outliers = close.best_theta()
+        occam = OccamFacts(
+            errors=counted, n=close.n, code_bits=facts.code_bits, delta=claim.delta, classes=facts.classes
+        )
+        bound = occam_margin(MarginFacts(counted=occam, outliers=outliers, theta=theta))
+        note = (
+            f"{bound.sentence} Counts the {counted:,} examples where f has a margin of at most {theta:.4g}, "
+            f"or g is farther from f than that margin absorbs ({outliers:,} outliers)."
+        )
+        return risk_row(bound, name=f"{self.name}, through the margin of f", kind="certified", note=note)
+
+
+def made(
+    model: nn.Module,
+    sample: Dataset,
+    *,
+    effort: Effort,
+    delta: float,
+    factory: str,
+    seed: int,
+    device: str,
+    progress: Progress = silent,
+) -> Compressed:
+    """Compresses f and certifies what comes out."""
+    found = certify(
+        model,
+        sample,
+        effort=effort,
+        delta=delta,
+        factory=factory,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
+    return Compressed(label=f"{found.method}, {effort}", certificate=found.certificate, network=found.network)
+
+
+def given(source: Certificate | Path | str, model: nn.Module, sample: Dataset) -> Compressed:
+    """A certificate that somebody made, if the verifier accepts it for this sample.
+
+    Args:
+        source: The certificate or its file.
+        model: f: its architecture where that is a helper, its weights where the claim is about f.
+        sample: The sample that the certificate must have been made with.
+
+    Raises:
+        CertificateError: The verifier refuses it; the message has every reason.
+    """
+    certificate = source if isinstance(source, Certificate) else Certificate.load(source)
+    label = "given" if isinstance(source, Certificate) else str(source)
+    module = None if certificate.helper.architecture is None else model
+    verdict = verify(
+        certificate,
+        sample,
+        module=module,
+        original=_weights(model, sample) if certificate.claim.subject == "f" else None,
+    )
+    if verdict.verdict != "ACCEPT":
+        reasons = "\n  ".join(verdict.reasons)
+        raise CertificateError(
+            f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
+        )
+    return Compressed(label=label, certificate=certificate, network=decode(certificate, module=module))
+
+
+def _weights(model: nn.Module, sample: Dataset) -> Mapping[str, NDArray[np.float32]] | None:
+    """The tensors of f as a claim about f names them; None where f is no chain, which the verifier says."""
+    try:
+        _, tensors = chain_of(model, sample.input_shape)
+    except CodeboundError:
+        return None
+    return {name: tensor.detach().cpu().float().numpy() for name, tensor in tensors.items()}
+
+
+def closeness_of(
+    compressed: Compressed, model: nn.Module, sample: Dataset, *, device: str, progress: Progress = silent
+) -> Closeness:
+    """How close g is to f on the sample."""
+
+    def told(done: int, total: int | None, note: str = "") -> None:
+        progress(done, total, "closeness")
+
+    return closeness(model, compressed.network.to(device), sample.on(device), progress=told)

@@ -1,0 +1,371 @@
+"""Every published bound on one network: its value, or the reason why it has none here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codebound.bounds.published import (
+    PruningFacts,
+    PublishedValue,
+    SpreadInputs,
+    arora_figure,
+    convolutional_numbers,
+    convolutional_risk,
+    counting_framework,
+    fully_connected_risk,
+    guha_code,
+    heavy_tail_risk,
+    heavy_tail_risk_with_logarithms,
+    literature,
+    margin_numbers,
+    naive_risk,
+    noise_stability_bar,
+    parameter_framework,
+    parameter_framework_with_outliers,
+    printed_spectral_margin_risk,
+    proven_numbers,
+    pruned_deviation,
+    pruned_deviation_corrected,
+    published_replacement_failure,
+    released_needed_margin,
+    released_sketching,
+    replacement_failure,
+    replacement_thresholds,
+    rounded_deviation,
+    rounded_deviation_corrected,
+    sketching_risk,
+    sketching_risk_by_proof,
+    sparsity_failure,
+    spectral_margin_risk,
+    spread_perturbation,
+    spread_pruned_deviation,
+    spread_rounded_deviation,
+    ticket_risk,
+    ticket_weights,
+)
+from codebound.bounds.published.baselines.risks import parameter_counting
+from codebound.compare.pruning import prune_for_margin
+from codebound.errors import CodeboundError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codebound.compare.closeness import Closeness
+    from codebound.compare.facts import Measured
+    from codebound.facts import Subject
+
+OUTLIERS = 0.05
+"""Share of the examples that the rows with outliers leave out of the measures of noise stability."""
+_RANDOM_WIDTH = 16  # of the network that a ticket is in, over the width of the target; the paper says "poly"
+_TICKET_STEP = 1.0 / 256.0
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the expressions are evaluated on; what is expensive is computed when it is first asked for.
+
+    Attributes:
+        measured: The network and its sample.
+        code_bits: Length of the message of a compressed network g; None where there is none.
+        closeness: How close that g is to f.
+        seed: Of the drawn prunings.
+    """
+
+    measured: Measured
+    code_bits: int | None = None
+    closeness: Closeness | None = None
+    seed: int = 0
+
+    @cached_property
+    def pruning(self) -> PruningFacts:
+        """Pruning as published, as strong as gamma allows."""
+        return prune_for_margin(
+            self.measured.network, self.measured.chain, keep_diagonal=True, seed=self.seed
+        )
+
+    @cached_property
+    def released_pruning(self) -> PruningFacts:
+        """Pruning as in the released code, as strong as the smallest margin allows."""
+        return prune_for_margin(
+            self.measured.network, self.measured.least_margin, keep_diagonal=False, seed=self.seed
+        )
+
+    @property
+    def message(self) -> tuple[int, Closeness]:
+        """Length of the message of g and its closeness to f."""
+        if self.code_bits is None or self.closeness is None:
+            raise UsageError(
+                "it is about a compressed network g: give a certificate, or let one be made (without "
+                "--no-certify)."
+            )
+        return self.code_bits, self.closeness
+
+    @cached_property
+    def thresholds(self) -> tuple[float, ...]:
+        """Below which size S-Thm2 lets the weights of a layer be replaced; 0 where it lets none."""
+        found = replacement_thresholds(self.measured.stable)
+        return tuple(each.published for each in found) or (0.0,) * self.measured.facts.depth
+
+    @cached_property
+    def kept(self) -> tuple[int, ...]:
+        """Weights of each layer above its threshold."""
+        pairs = zip(self.measured.network.layers, self.thresholds, strict=True)
+        return tuple(int((view.weight.detach().abs() > threshold).sum()) for view, threshold in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A published statement.
+
+    Attributes:
+        ref: ID of docs/references.md.
+        name: For the row that says why it has no value.
+        subject: Whose risk it is about.
+        evaluate: Its values, or a refusal.
+        form: Appended to the names of its values, where several forms of a bound share them.
+    """
+
+    ref: str
+    name: str
+    subject: Subject
+    evaluate: Callable[[Evidence], tuple[PublishedValue, ...]]
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A statement that says nothing about this network, and why."""
+
+    ref: str
+    name: str
+    subject: Subject
+    reason: str
+
+
+def evaluate(expressions: tuple[Expression, ...], evidence: Evidence) -> list[PublishedValue | Refused]:
+    """All values, and the refusals among them."""
+    return [value for each in expressions for value in _values(each, evidence)]
+
+
+def _values(expression: Expression, evidence: Evidence) -> list[PublishedValue | Refused]:
+    try:
+        values = expression.evaluate(evidence)
+    except CodeboundError as refusal:
+        return [Refused(expression.ref, expression.name, expression.subject, str(refusal))]
+    return [replace(value, name=f"{value.name}{expression.form}") for value in values]
+
+
+def _released(evidence: Evidence) -> PublishedValue:
+    facts, pruning = evidence.measured.least_margin, evidence.released_pruning
+    needed = released_needed_margin(facts, pruning=pruning).value
+    return released_sketching(facts, pruning=pruning, needed_loss=evidence.measured.margins.loss(needed))
+
+
+def _framework(evidence: Evidence) -> PublishedValue:
+    bits, close = evidence.message
+    return parameter_framework(evidence.measured.facts, parameters=bits, levels=2, deviation=close.largest)
+
+
+def _framework_with_outliers(evidence: Evidence) -> PublishedValue:
+    bits, close = evidence.message
+    facts = evidence.measured.facts
+    outliers = close.share_beyond(max(0.0, facts.margin))
+    return parameter_framework_with_outliers(facts, parameters=bits, levels=2, outliers=outliers)
+
+
+def _counting(evidence: Evidence) -> PublishedValue:
+    bits, close = evidence.message
+    return counting_framework(
+        evidence.measured.facts, log_count=bits * math.log(2.0), deviation=close.largest
+    )
+
+
+def _ticket(evidence: Evidence) -> PublishedValue:
+    facts = evidence.measured.chain
+    return ticket_risk(facts, random_width=_RANDOM_WIDTH * facts.width, step=_TICKET_STEP)
+
+
+def _ticket_weights(evidence: Evidence) -> PublishedValue:
+    facts = evidence.measured.chain
+    return ticket_weights(facts, random_width=_RANDOM_WIDTH * facts.width)
+
+
+def _with_outliers(bound: Callable[..., PublishedValue], evidence: Evidence) -> PublishedValue:
+    value = bound(evidence.measured.without_outliers(OUTLIERS), outliers=OUTLIERS)
+    ref = "A-Imp-ii" if value.ref == "A-Thm4.1" else value.ref
+    return replace(value, ref=ref, name=f"{value.name}, {OUTLIERS:.0%} outliers")
+
+
+def _from_initial(evidence: Evidence) -> PublishedValue:
+    facts = evidence.measured.from_initial
+    has_convolution = any(layer.patch is not None for layer in facts.layers)
+    value = (convolutional_risk if has_convolution else fully_connected_risk)(facts)
+    return replace(value, ref="A-Imp-i", name=f"{value.name}, from the initial weights")
+
+
+def _parameters_of_no_chain(evidence: Evidence) -> tuple[PublishedValue, ...]:
+    """Counting parameters needs no chain, so it is not refused along with the bounds beside it."""
+    return (parameter_counting(evidence.measured.facts),) if evidence.measured.obstacle else ()
+
+
+BOUNDS: tuple[Expression, ...] = (
+    Expression("I-17", "Bounds of the literature", "f", lambda e: literature(e.measured.chain)),
+    Expression("I-17", "Parameter counting", "f", _parameters_of_no_chain),
+    Expression(
+        "I-17:arora-figure",
+        "Bars of Arora's figure 2",
+        "f",
+        lambda e: arora_figure(e.measured.chain),
+        ", Arora's figure",
+    ),
+    Expression(
+        "A-Fig2M:ours",
+        "Noise stability, Arora's figure",
+        "g",
+        lambda e: (noise_stability_bar(e.measured.stable),),
+        ", Arora's figure",
+    ),
+    Expression(
+        "I-17:guha-code",
+        "Baselines of Guha's code",
+        "f",
+        lambda e: guha_code(e.measured.least_margin),
+        ", Guha's code",
+    ),
+    Expression("A-Thm2.1", "Framework", "g", lambda e: (_framework(e),)),
+    Expression("A-CorA.1", "Framework with outliers", "g", lambda e: (_framework_with_outliers(e),)),
+    Expression("G-ThmD.1", "Guha D.1: counting", "g", lambda e: (_counting(e),)),
+    Expression(
+        "A-Thm2.2", "Arora 2.2: spectral norms", "f", lambda e: (spectral_margin_risk(e.measured.chain),)
+    ),
+    Expression(
+        "A-Thm2.2:printed",
+        "Arora 2.2 as printed",
+        "f",
+        lambda e: (printed_spectral_margin_risk(e.measured.chain),),
+    ),
+    Expression(
+        "A-Thm4.1", "Arora 4.1: noise stability", "g", lambda e: (fully_connected_risk(e.measured.stable),)
+    ),
+    Expression(
+        "A-Imp-i", "Arora: noise stability, from the initial weights", "g", lambda e: (_from_initial(e),)
+    ),
+    Expression(
+        "A-Imp-ii",
+        "Arora 4.1 with outliers",
+        "g",
+        lambda e: (_with_outliers(fully_connected_risk, e),),
+    ),
+    Expression(
+        "A-Thm5.1", "Arora 5.1: noise stability", "g", lambda e: (convolutional_risk(e.measured.stable),)
+    ),
+    Expression(
+        "A-CorC.1", "Arora C.1: with outliers", "g", lambda e: (_with_outliers(convolutional_risk, e),)
+    ),
+    Expression(
+        "G-LemD.1",
+        "Guha D.1: naive count",
+        "g",
+        lambda e: (naive_risk(e.measured.chain, pruning=e.pruning),),
+    ),
+    Expression(
+        "G-Thm5.2",
+        "Guha 5.2: sketching",
+        "g",
+        lambda e: (sketching_risk(e.measured.chain, pruning=e.pruning),),
+    ),
+    Expression(
+        "G-Thm5.2:proof",
+        "Guha 5.2: sketching, by its proof",
+        "g",
+        lambda e: (sketching_risk_by_proof(e.measured.chain, pruning=e.pruning),),
+    ),
+    Expression("G-Thm5.2:released", "Guha's code: sketching", "g", lambda e: (_released(e),)),
+    Expression("G-Thm6.2", "Guha 6.2: ticket", "g", lambda e: (_ticket(e),)),
+    Expression(
+        "S-Thm2",
+        "Shin 2: heavy tails",
+        "g",
+        lambda e: (heavy_tail_risk(e.measured.stable, kept=e.kept),),
+    ),
+    Expression(
+        "S-Thm2:dudley",
+        "Shin 2 with logarithms",
+        "g",
+        lambda e: (heavy_tail_risk_with_logarithms(e.measured.stable, kept=e.kept),),
+    ),
+)
+"""What can be read against an error rate, or is drawn as if it could."""
+
+
+def _spread(evidence: Evidence) -> SpreadInputs:
+    return SpreadInputs(n=evidence.measured.facts.examples)
+
+
+LEMMAS: tuple[Expression, ...] = (
+    Expression(
+        "A-Lem10:count", "Arora lemma 10: numbers", "g", lambda e: (margin_numbers(e.measured.stable),)
+    ),
+    Expression(
+        "A-X4.1:total", "Arora lemma 10: proven numbers", "g", lambda e: (proven_numbers(e.measured.stable),)
+    ),
+    Expression(
+        "A-Lem14:count",
+        "Arora lemma 14: numbers",
+        "g",
+        lambda e: (convolutional_numbers(e.measured.stable),),
+    ),
+    Expression(
+        "G-Lem4.3",
+        "Guha 4.3: pruned",
+        "g",
+        lambda e: tuple(
+            lemma(e.measured.chain, pruning=e.pruning)
+            for lemma in (pruned_deviation, pruned_deviation_corrected)
+        ),
+    ),
+    Expression(
+        "G-Lem4.4:network",
+        "Guha 4.4: pruned and rounded",
+        "g",
+        lambda e: tuple(
+            lemma(e.measured.chain, pruning=e.pruning)
+            for lemma in (rounded_deviation, rounded_deviation_corrected)
+        ),
+    ),
+    Expression(
+        "G-LemC.2",
+        "Guha, appendix C: deviations",
+        "g",
+        lambda e: tuple(
+            lemma(e.measured.chain, pruning=e.pruning, spread=_spread(e))
+            for lemma in (spread_perturbation, spread_pruned_deviation, spread_rounded_deviation)
+        ),
+    ),
+    Expression(
+        "G-LemC.2:released",
+        "Guha's code: needed margin",
+        "g",
+        lambda e: (released_needed_margin(e.measured.least_margin, pruning=e.released_pruning),),
+    ),
+    Expression(
+        "G-Lem5.1:network",
+        "Guha 5.1: sparsity fails",
+        "g",
+        lambda e: (sparsity_failure(e.measured.chain, pruning=e.pruning),),
+    ),
+    Expression("G-Thm6.1:network", "Guha 6.1: weights of a ticket", "g", lambda e: (_ticket_weights(e),)),
+    Expression(
+        "S-Prop1.1:network",
+        "Shin 1.1: failure",
+        "g",
+        lambda e: tuple(
+            lemma(e.measured.stable, thresholds=e.thresholds)
+            for lemma in (published_replacement_failure, replacement_failure)
+        ),
+    ),
+)
+"""What the bounds rest on: counts, deviations and probabilities, which are no error rates."""

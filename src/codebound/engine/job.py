@@ -1,0 +1,125 @@
+"""A job, what became of it, and what an engine promises."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from codebound.errors import CodeboundError, UsageError
+from codebound.user_code import current_directory_importable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Job:
+    """One call of a function in another process.
+
+    Attributes:
+        function: ``package.module:name``; the process that runs it imports it.
+        arguments: Its keyword arguments; they and its value are sent to and from that process.
+        cpus: Processor cores it uses: the number of its threads.
+        gpus: GPUs it needs; an engine on one machine leaves the choice to the job.
+    """
+
+    function: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    cpus: int = 1
+    gpus: float = 0
+
+    def __post_init__(self) -> None:
+        if self.cpus < 1 or self.gpus < 0:
+            raise UsageError(
+                f"a job has at least one core and no negative number of GPUs. Got {self.cpus}, {self.gpus}."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a job has no value.
+
+    Attributes:
+        message: The exception in one line or a few, or how its process ended.
+        traceback: Where it was raised; empty when the process was lost.
+    """
+
+    message: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finished:
+    """A job that ended, with its value or its failure."""
+
+    job: Job
+    value: Any = None
+    failure: Failure | None = None
+
+
+def value_of(finished: Finished) -> Any:
+    """The value of a job that must not fail.
+
+    Raises:
+        CodeboundError: It failed.
+    """
+    if finished.failure is not None:
+        raise CodeboundError(f"{finished.job.function} failed on a worker: {finished.failure.message}")
+    return finished.value
+
+
+class Engine(Protocol):
+    """Runs jobs in other processes, here or elsewhere; a context manager that stops them in the end."""
+
+    @property
+    def slots(self) -> int:
+        """Jobs of one core that can run at the same time."""
+
+    def as_finished(self, jobs: Iterable[Job]) -> Iterator[Finished]:
+        """Runs jobs and yields each when it has ended, in that order.
+
+        Args:
+            jobs: What to run. A deque is emptied from the left, and jobs may be added to it meanwhile.
+        """
+
+    def close(self) -> None:
+        """Stops everything that runs."""
+
+    def __enter__(self) -> Engine: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def resolve(function: str) -> Callable[..., Any]:
+    """The function of that name; modules in the current directory are found too.
+
+    Example:
+        >>> resolve("math:sqrt")(9.0)
+        3.0
+    """
+    module, _, name = function.partition(":")
+    with current_directory_importable():
+        found = getattr(importlib.import_module(module), name)
+    assert callable(found)
+    return found  # type: ignore[no-any-return]
+
+
+def call(job: Job) -> tuple[Any, Failure | None]:
+    """Runs a job in this process; whatever it raises becomes its failure."""
+    _use_threads(job.cpus)
+    try:
+        return resolve(job.function)(**job.arguments), None
+    except (Exception, SystemExit) as error:
+        return None, Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def _use_threads(count: int) -> None:
+    """Has as many threads as the job was given cores; variables count until libraries are first imported."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = str(count)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)

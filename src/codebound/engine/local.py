@@ -1,0 +1,165 @@
+"""Jobs in processes of this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebound.engine.job import Failure, Finished, Job, call
+from codebound.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# a fresh interpreter: a fork would copy torch's threads in an unknown state
+_PROCESSES = multiprocessing.get_context("spawn")
+_PATIENCE = 5.0  # seconds for an idle worker to end by itself, so that its libraries clean up
+
+
+class LocalEngine:
+    """Runs jobs in worker processes of this machine, which live until the engine is closed.
+
+    A worker that dies takes its job with it: the job is a failure, and a new worker takes its place.
+    Workers end when this process does, however it ends. A script that makes an engine needs the usual
+    ``if __name__ == "__main__":``.
+
+    Example:
+        >>> with LocalEngine(1) as engine:
+        ...     finished = engine.as_finished([Job(function="json:dumps", arguments={"obj": 3})])
+        ...     [each.value for each in finished]
+        ['3']
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        """Starts nothing yet.
+
+        Args:
+            workers: Jobs at the same time, whatever cores they use; all cores of this process by default.
+        """
+        if workers is not None and workers < 1:
+            raise UsageError(f"at least one worker is needed. Got {workers}.")
+        self._slots = workers or _cores()
+        self._idle: list[_Worker] = []
+
+    @property
+    def slots(self) -> int:
+        """Jobs that run at the same time."""
+        return self._slots
+
+    def as_finished(self, jobs: Iterable[Job]) -> Iterator[Finished]:
+        """Runs jobs and yields each when it has ended; jobs may be added to a deque meanwhile."""
+        waiting = jobs if isinstance(jobs, deque) else deque(jobs)
+        busy: dict[Connection[Any, Any], tuple[_Worker, Job]] = {}
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < self._slots:
+                    job = waiting.popleft()
+                    worker = self._started(job)
+                    busy[worker.connection] = worker, job
+                for connection in wait(list(busy)):
+                    worker, job = busy.pop(connection)  # type: ignore[call-overload]  # one of ours
+                    try:
+                        value, failure = worker.connection.recv()
+                        self._idle.append(worker)
+                    except (EOFError, OSError):
+                        value, failure = None, Failure(worker.end())
+                    yield Finished(job, value, failure)
+        finally:
+            for worker, _ in busy.values():
+                worker.stop()
+
+    def close(self) -> None:
+        """Lets all workers go."""
+        for worker in self._idle:
+            worker.connection.close()
+        while self._idle:
+            self._idle.pop().stop(patience=_PATIENCE)
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _started(self, job: Job) -> _Worker:
+        """A worker that has the job; one that died while it was idle is left out."""
+        while self._idle:
+            worker = self._idle.pop()
+            try:
+                worker.connection.send(job)
+            except OSError:
+                worker.stop()
+                continue
+            return worker
+        worker = _Worker()
+        worker.connection.send(job)
+        return worker
+
+
+class _Worker:
+    """A process and our end of the pipe to it."""
+
+    def __init__(self) -> None:
+        self.connection, theirs = _PROCESSES.Pipe()
+        self._process = _PROCESSES.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()  # so that its death closes the pipe
+
+    def end(self) -> str:
+        """How a process that closed its pipe ended, in words."""
+        self._process.join()
+        code = self._process.exitcode or 0
+        self.stop()
+        if code >= 0:
+            return f"the process that ran it ended with exit code {code}."
+        reason = " Often the memory was used up: try fewer workers." if -code == signal.SIGKILL else ""
+        return f"the process that ran it was ended by {signal.Signals(-code).name}.{reason}"
+
+    def stop(self, *, patience: float = 0.0) -> None:
+        """Ends the process, which has that many seconds to notice that its pipe is closed."""
+        self.connection.close()
+        self._process.join(patience)
+        self._process.terminate()
+        self._process.join()
+        self._process.close()
+
+
+def _serve(connection: Connection[Any, Any]) -> None:
+    """The life of a worker: one job after the other until the engine closes the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then stops its workers
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    sys.path.insert(0, str(Path.cwd()))  # where the classes of a user's network may be
+    while _served(connection):
+        pass
+
+
+def _served(connection: Connection[Any, Any]) -> bool:
+    """Runs the next job; False when there will be none."""
+    try:
+        connection.send(call(connection.recv()))
+    except EOFError:
+        return False
+    except Exception as error:
+        connection.send((None, Failure(f"cannot be sent to or from a worker: {error!r}")))
+    return True
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent is gone, also in the middle of a job: nobody waits for it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

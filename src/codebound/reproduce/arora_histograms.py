@@ -1,0 +1,89 @@
+"""Histograms of noise stability as plots, rows and sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codebound.report.figures import Plot, Series
+from codebound.reproduce.arora_measures import QUANTITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from codebound.measure.stability_result import Quantity
+    from codebound.reproduce.item import Row
+
+
+def layers_with(quantity: Quantity, network: Row) -> list[Row]:
+    """The layers of a measured network that have the quantity, in forward order."""
+    return [layer for layer in network["layers"] if quantity in layer]
+
+
+def overlaid(title: str, quantity: Quantity, layers: Mapping[str, Row]) -> Plot:
+    """Histograms of one quantity on common axes, by the label of each."""
+    found = {label: layer[quantity] for label, layer in layers.items() if quantity in layer}
+    is_log = any(histogram["scale"] == "log" for histogram in found.values())
+    return Plot(
+        title,
+        QUANTITIES[quantity],
+        "share of examples",
+        [Series(label, *_outline(histogram)) for label, histogram in found.items()],
+        x_scale="log" if is_log else "linear",
+    )
+
+
+def _outline(histogram: Row) -> tuple[list[float], list[float]]:
+    """The upper edge of the bars, from the axis and back to it."""
+    edges, counts = histogram["edges"], histogram["counts"]
+    shares = [count / histogram["n"] for count in counts]
+    return [edge for edge in edges for _ in (0, 1)], [0.0, *(share for share in shares for _ in (0, 1)), 0.0]
+
+
+def bins(quantity: Quantity, networks: Mapping[str, Sequence[Row]]) -> Iterator[dict[str, Any]]:
+    """What is drawn, bar by bar; empty bars are left out."""
+    for network, layers in networks.items():
+        for layer in layers:
+            histogram = layer[quantity]
+            ends = zip(histogram["edges"], histogram["edges"][1:], histogram["counts"], strict=False)
+            for low, high, count in ends:
+                if count:
+                    yield {
+                        "network": network,
+                        "layer": layer["layer"],
+                        "quantity": quantity,
+                        "from": float(f"{low:.6g}"),
+                        "to": float(f"{high:.6g}"),
+                        "examples": count,
+                    }
+
+
+def quantiles(layer: Row, quantity: Quantity) -> dict[str, float | None]:
+    """The columns of a table: smallest, middle and largest values; None is infinite."""
+    found = layer[quantity]["quantiles"]
+    names = {"0": "smallest", "0.05": "5 %", "0.5": "median", "0.95": "95 %", "1": "largest"}
+    return {name: found[level] for level, name in names.items()}
+
+
+def median(layer: Row, quantity: Quantity) -> float:
+    """The value in the middle, infinite where the map is linear for most examples."""
+    value = layer[quantity]["quantiles"]["0.5"]
+    return float("inf") if value is None else float(value)
+
+
+def verdict(agreed: int, of: int) -> str:
+    """Whether we agree, by the number of cases in which a statement holds.
+
+    Example:
+        >>> verdict(2, of=3)
+        'We agree in part'
+    """
+    return "We agree" if agreed == of else "We agree in part" if agreed else "We do not agree"
+
+
+def clipped(network: Row) -> tuple[int, int]:
+    """In how many layers between the first and the last ``mu_{i->}`` is clipped, and of how many.
+
+    There ``1/sqrt(h)`` is not above any interlayer cushion that was measured.
+    """
+    inner = network["layers"][1:-1]
+    return sum(layer["minimal_interlayer"] >= layer["clip"] for layer in inner), len(inner)

@@ -1,0 +1,225 @@
+"""The networks of Arora et al. 2018, VGG-19 and AlexNet on CIFAR-10, and what is measured of them.
+
+A measurement is kept beside the weights of its network, so that all items with that network share it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from codebound import __version__
+from codebound.data.dataset import Scaling
+from codebound.reproduce.arora_measures import Measuring, measure_bound, measure_layers
+from codebound.reproduce.cells import CELLS, Cells
+from codebound.reproduce.samples import Samples, made_up_samples, named_samples
+from codebound.reproduce.trained import Trained, trained
+from codebound.train.config import TrainConfig, preset
+from codebound.train.schedules import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codebound.nets.walk import Network
+    from codebound.reproduce.item import Row, Settings, Size
+
+Labels = Literal["true", "corrupted"]
+
+_PUBLISHED = preset("arora18")
+_SCALING = Scaling(255.0, mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616))
+_BIASES = (
+    "Biases, and batch norms after folding, stay out of cushions as in the paper, although the theory needs "
+    "them inside (A-E20)."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """One size of the study.
+
+    Attributes:
+        vgg19: Network in the place of VGG-19.
+        vgg19_training: How it is trained.
+        alexnet: Network in the place of AlexNet.
+        alexnet_training: How it is trained.
+        images: Images to train on, and to count test errors on; all when None.
+        keep_every: Epochs between two points of the figure over training.
+        measuring: Of networks at the end of their training.
+        measuring_epochs: Of networks on the way.
+    """
+
+    vgg19: str
+    vgg19_training: TrainConfig
+    alexnet: str
+    alexnet_training: TrainConfig
+    images: int | None
+    keep_every: int
+    measuring: Measuring
+    measuring_epochs: Measuring
+
+
+_QUICK = replace(_PUBLISHED, batch_size=64)
+_PLANS: dict[Size, _Plan] = {
+    "tiny": _Plan(
+        vgg19="lenet5",
+        vgg19_training=replace(_PUBLISHED, epochs=4, batch_size=20),
+        alexnet="lenet5",
+        alexnet_training=replace(_PUBLISHED, epochs=4, batch_size=20),
+        images=60,
+        keep_every=2,
+        measuring=Measuring(examples=12, probes=8, draws=2),
+        measuring_epochs=Measuring(examples=6, interlayer="output"),
+    ),
+    "quick": _Plan(
+        vgg19="vgg19:width=8,batch_norm=true,dropout=0.1",
+        vgg19_training=replace(_QUICK, epochs=60, schedule=Step(every=12, multiply=0.5)),
+        alexnet="alexnet:width=16,dropout=0",
+        alexnet_training=replace(_QUICK, epochs=40, schedule=Step(every=10, multiply=0.5)),
+        images=2000,
+        keep_every=6,
+        measuring=Measuring(examples=100, probes=16, draws=3),
+        measuring_epochs=Measuring(examples=50, interlayer="output"),
+    ),
+    "full": _Plan(
+        vgg19="vgg19",
+        vgg19_training=replace(_PUBLISHED, augment="flip-crop", precision="bfloat16"),
+        alexnet="alexnet",
+        alexnet_training=replace(_PUBLISHED, precision="bfloat16"),
+        images=None,
+        keep_every=20,
+        measuring=Measuring(examples=2000, probes=32, draws=5),
+        measuring_epochs=Measuring(examples=500, interlayer="output"),
+    ),
+}
+
+
+def deviations(size: Size, *, of: Literal["vgg19", "alexnet"]) -> tuple[str, ...]:
+    """Where the networks and their measurement differ from the paper's, or the paper is silent."""
+    plan = _PLANS[size]
+    spec, config = (
+        (plan.vgg19, plan.vgg19_training) if of == "vgg19" else (plan.alexnet, plan.alexnet_training)
+    )
+    images = "shifted and mirrored images" if config.augment != "none" else "the images as they are"
+    if size == "full":
+        network = (
+            f"{spec} is trained on {images}, from Gaussian weights of variance 2 / fan-out, with products in "
+            "bfloat16; the paper does not say."
+        )
+    else:
+        network = (
+            f"{spec} in place of {of}, trained on {plan.images} images for at most {config.epochs} epochs "
+            f"with batch size {config.batch_size} and learning rate {config.learning_rate} {config.schedule};"
+            f" theirs on 50,000 for {_PUBLISHED.epochs}, {_PUBLISHED.batch_size}, {_PUBLISHED.schedule}."
+        )
+    measuring = plan.measuring
+    measured = (
+        f"Measured on {measuring.examples} training images drawn at random, Jacobians to hidden layers by "
+        f"{measuring.probes} probes, smoothness by {measuring.draws} draws of Gaussian noise a tenth as long "
+        "as the activation; the paper does not say how many, and has the noise of its compression."
+    )
+    return network, measured, _BIASES
+
+
+@dataclass(frozen=True)
+class Study:
+    """The networks, trained or loaded when a part of an item first needs one."""
+
+    settings: Settings
+
+    @property
+    def plan(self) -> _Plan:
+        """Its size."""
+        return _PLANS[self.settings.size]
+
+    @cached_property
+    def samples(self) -> Samples:
+        """Training and test images."""
+        if self.settings.size == "tiny":
+            return made_up_samples(n=60)
+        train, test = named_samples("cifar10")
+        assert test is not None
+        if (count := self.plan.images) is not None:
+            train, test = train.select(range(count), role="train"), test.select(range(count), role="test")
+        return Samples(replace(train, scaling=_SCALING), replace(test, scaling=_SCALING))
+
+    @cached_property
+    def vgg19(self) -> Trained:
+        """VGG-19 with true labels, and its weights on the way."""
+        plan, seed = self.plan, self.settings.seed
+        config = replace(plan.vgg19_training, seed=seed)
+        return trained(plan.vgg19, self.samples, config, self.settings, keep_every=plan.keep_every)
+
+    def alexnet(self, labels: Labels) -> Trained:
+        """AlexNet, with true labels or with random ones."""
+        plan = self.plan
+        config = replace(
+            plan.alexnet_training,
+            seed=self.settings.seed,
+            label_shuffle=1.0 if labels == "corrupted" else 0.0,
+        )
+        return trained(plan.alexnet, self.samples, config, self.settings)
+
+    def measured_vgg19(self) -> Row:
+        """Histograms of every layer of VGG-19 after its training, facts, and errors."""
+
+        def compute() -> Row:
+            subject = self.vgg19
+            return self._shared(subject, "end", lambda: self._bound(subject.network, self.plan.measuring))
+
+        return self.settings.cells.get("VGG-19", compute)
+
+    def measured_random(self) -> Row:
+        """Histograms of every layer of VGG-19 before its training."""
+
+        def compute() -> Row:
+            subject = self.vgg19
+            return self._shared(subject, "start", lambda: self._layers(subject.at(0), self.plan.measuring))
+
+        return self.settings.cells.get("VGG-19, random", compute)
+
+    def measured_alexnet(self, labels: Labels) -> Row:
+        """Histograms of every layer of AlexNet, and its errors on the labels that it was trained on."""
+
+        def compute() -> Row:
+            subject = self.alexnet(labels)
+            measuring = replace(self.plan.measuring, interlayer="none", draws=0)
+            found = self._shared(subject, "end", lambda: self._layers(subject.network, measuring))
+            return {**found, **{name: subject.record[name] for name in ("train_error", "test_error")}}
+
+        return self.settings.cells.get(f"AlexNet, {labels} labels", compute)
+
+    def vgg19_epochs(self) -> tuple[int, ...]:
+        """Epochs of VGG-19 whose weights are there, but for the start."""
+        record = self.settings.cells.get("epochs", lambda: {"kept": self.vgg19.kept_epochs[1:]})
+        return tuple(record["kept"])
+
+    def measured_epoch(self, epoch: int) -> Row:
+        """Facts and errors of VGG-19 after an epoch."""
+
+        def compute() -> Row:
+            found = self._bound(self.vgg19.at(epoch), self.plan.measuring_epochs)
+            return {name: found[name] for name in ("train_error", "test_error", "facts")}
+
+        return self.settings.cells.get(f"epoch {epoch}", compute)
+
+    def _layers(self, network: Network, measuring: Measuring) -> Row:
+        settings = self.settings
+        return measure_layers(
+            network,
+            self.samples,
+            measuring,
+            seed=settings.seed,
+            device=settings.device,
+            progress=settings.progress,
+        )
+
+    def _bound(self, network: Network, measuring: Measuring) -> Row:
+        layers, settings = self._layers(network, measuring), self.settings
+        bound = measure_bound(network, self.samples, layers, seed=settings.seed, device=settings.device)
+        return {**layers, **bound}
+
+    def _shared(self, subject: Trained, what: str, compute: Callable[[], Row]) -> Row:
+        """A measurement from the file beside the weights, where the other items find it too."""
+        cells = Cells(subject.folder / f"measured{CELLS}")
+        return cells.get(f"{what}, {self.plan.measuring}, codebound {__version__}", compute)

@@ -1,0 +1,131 @@
+"""Whether we agree with the comparisons in Guha et al. 2023, in sentences."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from codebound.bounds.published.baselines import decimal_orders
+from codebound.reproduce.guha_rows import fair, separating
+from codebound.reproduce.guha_trained import CODE, TEXT, USUAL_SHARE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from codebound.reproduce.item import Row
+
+_NONE = (
+    "No network here has a positive margin, so that the older bounds are infinite and the code prunes "
+    "nothing: there is no comparison."
+)
+
+
+def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int) -> str:
+    """The comparison that the paper makes.
+
+    Args:
+        rows: Measured networks.
+        deduced: What the printed numbers imply.
+        claimed: Decimal orders that the text sees between its own bound and the next one.
+    """
+    found = separating(rows)
+    if not found:
+        return _NONE
+    orders = [decimal_orders(row["released"]["bartlett17"] - row["released"]["guha"]) for row in found]
+    agreed = sum(each >= claimed for each in orders)
+    word = "We agree" if agreed == len(found) else "We agree in part" if agreed else "We do not agree"
+    return (
+        f'{word} on what the code computes: the bound called "Bartlett" is {span(orders, ".1f")} decimal '
+        f"orders above the paper's own in the {len(found)} of {len(rows)} networks with a positive margin; "
+        f"the text says at least {claimed}. Their widths are {_widths(rows)} here, {_widths(deduced)} there."
+    )
+
+
+def on_one_scale(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
+    """The same comparison, like for like."""
+    printed = [row["Guha / Bartlett, like for like"] for row in deduced]
+    ours = [math.exp(bars["guha"] - bars["bartlett17"]) for bars in _finite_bars(rows)]
+    here = f", and {span(ours, '.2g')} times it here" if ours else ""
+    stands = [factor < 1.0 for factor in (*printed, *ours)]
+    word = "stands" if all(stands) else "does not stand" if not any(stands) else "stands in part"
+    return (
+        "That comparison sets a bound that is divided by n and rooted beside others that are neither, and "
+        'what is called "Bartlett" has Frobenius norms where sums of row norms belong (G-E22). Like for '
+        f"like the paper's own bound is {span(printed, '.2g')} times it in print{here}: the comparison "
+        f"{word}."
+    )
+
+
+def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
+    """How much was pruned, and how much could be."""
+    implied = span([row["kept share by Guha 2023"] for row in deduced], ".0%")
+    found = separating(rows)
+    sentence = f"The printed values imply that {implied} of the weights were kept (G-E22). "
+    if not found:
+        return sentence + "Without a positive margin nothing is pruned here."
+    short = span([row["needed_for_usual_share"] / row["smallest_margin"] for row in found], ",.0f")
+    above = sum(row["needed"] > row["smallest_margin"] for row in found)
+    return (
+        f"{sentence}We do not find that: here the search for the strength of pruning, which draws a new mask "
+        f"at every step, ends where {span([row['chi'] for row in found], '.1%')} are kept, and even that "
+        f"asks for more than the smallest margin in {above} of {len(found)} networks. To keep "
+        f"{USUAL_SHARE:.0%}, that margin would have to be {short} times as large."
+    )
+
+
+def on_training(rows: Sequence[Row]) -> str:
+    """What became of the two settings."""
+
+    def told(training: str) -> str:
+        these = [row for row in rows if row["training"] == training]
+        errors = span([row["train_error"] for row in these], ".2%")
+        return f"{len(separating(these))} of {len(these)} networks (training error {errors})"
+
+    return (
+        f"With the code's SGD the smallest margin is positive in {told(CODE)}, with the text's Adam at "
+        f"learning rate 0.02 in {told(TEXT)} (G-E29). The printed values are below that of a network that "
+        "is not pruned, so theirs had one."
+    )
+
+
+def on_plain_lines(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
+    """What counting and held-out examples give."""
+    below = sum(row["parameter counting"] < row["Guha 2023, like for like"] for row in deduced)
+    here = sum(row["parameter_counting"] < row["released"]["guha"] for row in rows)
+    held_out = span([math.exp(row["hold_out"]) for row in rows], ".1%")
+    least = math.exp(min(min(row["parameter_counting"], row["released"]["guha"]) for row in rows))
+    return (
+        "One bit for every parameter gives less than the paper's own bound: at "
+        f"{below} of {len(deduced)} printed widths, in {here} of {len(rows)} networks here. Neither is below "
+        f"{least:.1f} here, and an error rate is at most 1; the examples held out certify {held_out}, for "
+        "all networks at once with probability 95 % (C-11)."
+    )
+
+
+def on_probability(deduced: Sequence[Row]) -> str:
+    """What the theorem leaves out of its probability."""
+    lost = [row["failure probability left out"] for row in deduced]
+    return (
+        "Theorem 5.2 leaves a part of lemma 5.1 out of its failure probability. At the printed widths that "
+        f"part alone is {span(lost, '.2f')} (G-E16): with it the theorem says nothing."
+    )
+
+
+def span(numbers: Iterable[float], form: str) -> str:
+    """The smallest and the largest number, or the one there is.
+
+    Example:
+        >>> span([0.5, 0.25], ".0%"), span([2.0, 2.0], ".1f")
+        ('25% to 50%', '2.0')
+    """
+    values = list(numbers)
+    ends = dict.fromkeys(format(end, form) for end in (min(values), max(values)))
+    return " to ".join(ends)
+
+
+def _widths(rows: Sequence[Row]) -> str:
+    return span([row["width"] for row in rows], "d")
+
+
+def _finite_bars(rows: Iterable[Row]) -> list[dict[str, float]]:
+    return [{name: log for name, log in fair(row).items() if log is not None} for row in separating(rows)]

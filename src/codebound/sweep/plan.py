@@ -1,0 +1,295 @@
+"""A plan: a few lines of TOML that stand for many jobs.
+
+Every entry of ``[[jobs]]`` runs once at every point of ``[grid]``. Its arguments are those of ``[defaults]``,
+of the point, and of the entry itself, the later on top; from the first two it takes what its command has.
+``"@name"`` is the output of the entry of that name at the same point. Equal jobs are one job.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebound import __version__
+from codebound.errors import UsageError
+from codebound.sweep.content import content_key, source_sha256
+
+if TYPE_CHECKING:
+    from codebound.sweep.verbs import Verb
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_MOST_BYTES = 1 << 20
+_MOST_JOBS = 100_000
+_OWN_KEYS = ("verb", "name", "cpus", "gpus")  # of an entry; all others are arguments of its command
+_SHORT_DIGITS = 12
+
+Table = Mapping[str, Any]
+
+
+def short(key: str) -> str:
+    """The start of a key: enough to tell the jobs of a plan apart."""
+    return key[:_SHORT_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A file that another job leaves.
+
+    Attributes:
+        job: Key of that job.
+        file: Path inside its folder.
+    """
+
+    job: str
+    file: str
+
+    def record(self) -> dict[str, str]:
+        """As JSON."""
+        return {"job": self.job, "file": self.file}
+
+    def __str__(self) -> str:
+        return f"@{short(self.job)}/{self.file}"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PlannedJob:
+    """One job of a plan.
+
+    Attributes:
+        key: Content hash of command, arguments, what they name, and the version of this package.
+        name: Of the entry it comes from.
+        verb: Its command.
+        arguments: Plain values, and references to other jobs.
+        inputs: Content hashes of what the arguments name.
+        cpus: Cores it uses.
+        gpus: GPUs it needs.
+    """
+
+    key: str
+    name: str
+    verb: Verb
+    arguments: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    cpus: int
+    gpus: float
+
+    @property
+    def short_key(self) -> str:
+        """The start of the key, for people."""
+        return short(self.key)
+
+    @property
+    def label(self) -> str:
+        """Name and short key."""
+        return f"{self.name} {self.short_key}"
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What it needs of other jobs."""
+        values = (each for value in self.arguments.values() for each in _each(value))
+        return tuple(value for value in values if isinstance(value, Reference))
+
+    def record(self) -> dict[str, Any]:
+        """What determines its result, as JSON."""
+        return {
+            "job": self.key,
+            "verb": self.verb.name,
+            "arguments": _plain(self.arguments),
+            "inputs": dict(self.inputs),
+            "codebound": __version__,
+        }
+
+
+def read_plan(path: Path, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]:
+    """The jobs of a plan file, those that others need before them.
+
+    Args:
+        path: The file. Paths and factories in it are looked up in the current directory, as for any command.
+        verbs: What it may ask for.
+
+    Raises:
+        UsageError: The plan is wrong; nothing has run.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UsageError(f"{path} is larger than {_MOST_BYTES} bytes: that is no plan.")
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"the plan {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # of TOML and of UTF-8
+        raise UsageError(f"the plan {path} is no TOML: {error}.") from error
+    try:
+        return plan_jobs(table, verbs)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def plan_jobs(table: Table, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]:
+    """The jobs of a plan.
+
+    Example:
+        >>> verb = Verb(name="train", function="m:f", options=frozenset({"seed", "epochs"}))
+        >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "train", "epochs": 5}]}
+        >>> [dict(job.arguments) for job in plan_jobs(table, {"train": verb})]
+        [{'seed': 0, 'epochs': 5}, {'seed': 1, 'epochs': 5}]
+    """
+    unknown = set(table) - {"defaults", "grid", "jobs"}
+    if unknown:
+        raise UsageError(f"a plan has [defaults], [grid] and [[jobs]]. Got {', '.join(sorted(unknown))}.")
+    defaults = _named(table.get("defaults", {}), "[defaults]")
+    entries = _entries(table.get("jobs"), verbs)
+    points = list(_points(_named(table.get("grid", {}), "[grid]"), len(entries)))
+    taken = {"cpus", "gpus"}.union(*(verb.options for _, verb, _ in entries))
+    for where, names in (("[defaults]", defaults), ("[grid]", points[0])):
+        unused = sorted(set(names) - taken)
+        if unused:
+            raise UsageError(f"no job of the plan has the option {', '.join(unused)} of {where}.")
+    jobs: dict[str, PlannedJob] = {}
+    content = functools.cache(source_sha256)  # many jobs name the same few files
+    for point in points:
+        above: dict[str, PlannedJob] = {}
+        for name, verb, own in entries:
+            shared = {**defaults, **point}
+            job = _planned(name, verb, {**_known(shared, verb), **own}, above, content)
+            above[name] = jobs.setdefault(job.key, job)
+    return tuple(jobs.values())
+
+
+def _entries(entries: object, verbs: Mapping[str, Verb]) -> list[tuple[str, Verb, dict[str, Any]]]:
+    if not isinstance(entries, list) or not entries:
+        raise UsageError('a plan lists what to run, as [[jobs]] with verb = "train" and arguments below.')
+    found: list[tuple[str, Verb, dict[str, Any]]] = []
+    for entry in entries:
+        own = _named(entry, "[[jobs]]")
+        verb_name = own.pop("verb", None)
+        if verb_name not in verbs:
+            raise UsageError(f"verb is {', '.join(verbs)}. Got {verb_name!r}.")
+        verb, name = verbs[verb_name], own.pop("name", verb_name)
+        if not isinstance(name, str) or not name or "/" in name or name in (each for each, *_ in found):
+            raise UsageError(
+                f"every job has a name of its own, without '/' (default: its verb). Got {name!r}."
+            )
+        strange = sorted(set(own) - verb.options - set(_OWN_KEYS))
+        if strange:
+            raise UsageError(
+                f"job {name}: {verb.name} has no option {', '.join(strange)}. "
+                f"It has {', '.join(sorted(verb.options))}."
+            )
+        found.append((name, verb, own))
+    return found
+
+
+def _points(grid: Table, entries: int) -> Iterator[dict[str, Any]]:
+    wrong = [name for name, values in grid.items() if not isinstance(values, list) or not values]
+    if wrong:
+        raise UsageError(f"[grid] gives a list of values for each option. {', '.join(wrong)} is none.")
+    count = entries * math.prod(len(values) for values in grid.values())
+    if count > _MOST_JOBS:
+        raise UsageError(f"the plan has {count} jobs; at most {_MOST_JOBS} are allowed. Split it.")
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _known(shared: Table, verb: Verb) -> dict[str, Any]:
+    return {name: value for name, value in shared.items() if name in verb.options or name in ("cpus", "gpus")}
+
+
+def _planned(
+    name: str,
+    verb: Verb,
+    options: dict[str, Any],
+    above: Mapping[str, PlannedJob],
+    content: Callable[[str], str],
+) -> PlannedJob:
+    cpus, gpus = options.pop("cpus", 1), options.pop("gpus", 0)
+    if not isinstance(cpus, int) or cpus < 1 or not isinstance(gpus, int | float) or gpus < 0:
+        raise UsageError(
+            f"job {name}: cpus is a whole number from 1, gpus is not negative. Got {cpus}, {gpus}."
+        )
+    arguments = {key: _argument(name, key, value, above) for key, value in options.items()}
+    inputs = {
+        key: _content_of(name, key, value, content, must_exist=key in verb.files)
+        for key, value in arguments.items()
+        if key in verb.files | verb.sources
+    }
+    inputs = {key: digest for key, digest in inputs.items() if digest}
+    try:
+        verb.check({key: _placeholder(value) for key, value in arguments.items()})
+    except UsageError as error:
+        raise UsageError(f"job {name}: {error}") from error
+    key = content_key(verb.name, _plain(arguments), inputs=inputs, version=__version__)
+    return PlannedJob(key=key, name=name, verb=verb, arguments=arguments, inputs=inputs, cpus=cpus, gpus=gpus)
+
+
+def _content_of(job: str, key: str, value: object, content: Callable[[str], str], *, must_exist: bool) -> str:
+    """Hashes of the content that an argument names, joined; references have their key."""
+    digests = []
+    for text in _each(value):
+        digest = content(text) if isinstance(text, str) else ""
+        if must_exist and not digest and not isinstance(text, Reference):
+            raise UsageError(f"job {job}: {key} = {text!r} does not exist in {Path.cwd()}.")
+        digests.append(digest)
+    return " ".join(digests).strip()
+
+
+def _argument(job: str, key: str, value: object, above: Mapping[str, PlannedJob]) -> object:
+    """A plain value, or the reference that a text such as ``@train`` or ``@train/history.jsonl`` is."""
+    if isinstance(value, list):
+        return [_argument(job, key, each, above) for each in value]
+    if isinstance(value, str) and value.startswith("@"):
+        return _reference(job, f"{key} = {value!r}", value, above)
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise UsageError(
+        f"job {job}: {key} is a number, a text, true or false, or a list of such. Got {value!r}."
+    )
+
+
+def _reference(job: str, what: str, text: str, above: Mapping[str, PlannedJob]) -> Reference:
+    name, _, file = text[1:].partition("/")
+    if name not in above:
+        known = ", ".join(above) or "there is none"
+        raise UsageError(f"job {job}: {what} refers to no job above it ({known}).")
+    file = file or above[name].verb.weights
+    if not file or ".." in Path(file).parts or Path(file).is_absolute():
+        raise UsageError(
+            f"job {job}: {what} names no file. Write @{name}/FILE, a file in the folder that "
+            f"{above[name].verb.name} leaves."
+        )
+    return Reference(above[name].key, file)
+
+
+def _each(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _placeholder(value: object) -> object:
+    if isinstance(value, list):
+        return [_placeholder(each) for each in value]
+    return value.file if isinstance(value, Reference) else value
+
+
+def _plain(value: object) -> Any:
+    """A value, or a table of values, as JSON."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.record() if isinstance(value, Reference) else value
+
+
+def _named(table: object, where: str) -> dict[str, Any]:
+    """A table with option names as functions have them: ``batch-size`` is ``batch_size``."""
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{where} is a table of options. Got {table!r}.")
+    return {str(name).replace("-", "_"): value for name, value in table.items()}

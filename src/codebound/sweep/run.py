@@ -1,0 +1,94 @@
+"""One job of a sweep, on any worker: it may be started again at any time, and runs to its end once."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from codebound import __version__
+from codebound.engine import resolve
+from codebound.errors import CodeboundError
+from codebound.sweep.folder import JobFolder
+
+_PATIENCE = 20.0  # seconds for a process of an earlier attempt to be gone
+
+
+def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder: str) -> None:
+    """Runs a job that is unfinished; one that is done or failed is left as it is.
+
+    Args:
+        job: The record of a planned job.
+        function: ``package.module:name`` of its command, see `Verb`.
+        is_resumable: Whether the command goes on in the folder that a killed call left.
+        folder: Of the sweep.
+    """
+    if job["codebound"] != __version__:
+        raise CodeboundError(
+            f"this worker has codebound {__version__}, the sweep {job['codebound']}. Install the same "
+            "version on every node."
+        )
+    place = JobFolder.of(Path(folder), job["job"])
+    with place.claimed(_PATIENCE):
+        if place.result() is not None:
+            return
+        if place.output.exists() and not is_resumable:
+            shutil.rmtree(place.output)
+        start = time.perf_counter(), time.process_time()
+        result = resolve(function)(
+            verb=job["verb"],
+            arguments={name: _located(value, Path(folder)) for name, value in job["arguments"].items()},
+            out=place.output,
+        )
+        seconds, cpu_seconds = time.perf_counter() - start[0], time.process_time() - start[1]
+        row, timings = row_of(result, hidden=str(Path(folder).absolute()))
+        timings = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu_seconds, 3), **timings}
+        place.finish({**job, "codebound": __version__, "row": row, "timings": timings})
+
+
+def row_of(result: Mapping[str, Any], *, hidden: str) -> tuple[dict[str, Any], dict[str, float]]:
+    """A result as one flat row, and its timings apart, since these are never the same twice.
+
+    Values inside others are named by their path, those in a list by the name of its element; other lists, and
+    texts that hold the folder ``hidden``, are left to the files of the job.
+
+    Example:
+        >>> row_of({"bound": 0.3, "seconds": 1.5, "layers": [{"name": "fc", "rank": 2}]}, hidden="/tmp/s")
+        ({'bound': 0.3, 'layers.fc.rank': 2}, {'result.seconds': 1.5})
+    """
+    row: dict[str, Any] = {}
+    timings: dict[str, float] = {}
+    own_files = re.compile(re.escape(hidden) + r"[^ ,()]*/output/")
+    for path, value in _leaves(result):
+        name = own_files.sub("", path)
+        if name.rpartition(".")[2] == "seconds" or name.endswith("_seconds"):
+            timings[f"result.{name}"] = value
+        elif not (isinstance(value, str) and hidden in value):
+            row[name] = value
+    return row, timings
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """All numbers, texts and nulls with their paths."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _leaves(each, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list):
+        for each in value:
+            if isinstance(each, Mapping) and isinstance(each.get("name"), str):
+                inside = {key: part for key, part in each.items() if key != "name"}
+                yield from _leaves(inside, f"{name}.{each['name']}")
+    else:
+        yield name, value
+
+
+def _located(value: Any, folder: Path) -> Any:
+    """A value as the command takes it: a reference is the path of the file."""
+    if isinstance(value, list):
+        return [_located(each, folder) for each in value]
+    if isinstance(value, Mapping):
+        return str(JobFolder.of(folder, value["job"]).output / value["file"])
+    return value

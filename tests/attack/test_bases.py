@@ -1,0 +1,131 @@
+"""Attacks on a certificate that rests on a base: another one, none, other shapes, and silent headers."""
+
+import copy
+import json
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from codebound.certificate import Certificate, Pretrained, certify, decode
+from codebound.data import Scaling, from_arrays
+from codebound.errors import CodeboundError
+from codebound_verify import verify
+from codebound_verify.__main__ import main
+
+X, Y = writer.clusters(200, 0)
+SAMPLE = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
+
+
+def certified():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor(writer.WEIGHT) * 0.7)
+        model[1].bias.copy_(torch.tensor(writer.BIAS))
+    return certify(model, SAMPLE, effort="quick", base=Pretrained(model, "made elsewhere"))
+
+
+FOUND = certified()
+DATA, BASE = FOUND.certificate.to_bytes(), FOUND.base
+
+
+def changed(**tensors):
+    """The base with other tensors; None leaves one out."""
+    found = {**BASE, **{name.replace("_", "."): value for name, value in tensors.items()}}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def nudged(value):
+    value = value.copy()
+    value.flat[0] = np.nextafter(value.flat[0], np.float32(np.inf))
+    return value
+
+
+BASES = {
+    "none": (None, "--base"),
+    "one that differs in the last bit": (changed(**{"0_weight": nudged(BASE["0.weight"])}), "SHA-256"),
+    "one without a layer": (changed(**{"0_bias": None}), "SHA-256"),
+    "one with a tensor more": (changed(other=np.zeros(1, np.float32)), "SHA-256"),
+    "one in double precision": (
+        {name: value.astype(np.float64) for name, value in BASE.items()},
+        "must be float32",
+    ),
+    "one that is not finite": (changed(**{"0_bias": np.full(3, np.nan, np.float32)}), "finite"),
+    "one of another shape": (changed(**{"0_weight": BASE["0.weight"].reshape(4, 3)}), "SHA-256"),
+    "an empty one": ({}, "SHA-256"),
+}
+
+
+def test_the_certificate_that_is_attacked_is_true():
+    assert verify(DATA, X, Y, base=BASE).reasons == ()
+    assert FOUND.is_base
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_another_base_is_refused_by_both_programs(name):
+    base, because = BASES[name]
+    verdict = verify(DATA, X, Y, base=base)
+    assert verdict.bound is None
+    assert any(because in reason for reason in verdict.reasons), verdict.reasons
+    if name != "one in double precision":  # the same numbers: a decoder may take them
+        with pytest.raises(CodeboundError, match=r"base"):
+            decode(Certificate.from_bytes(DATA), base=base)
+
+
+def rewritten(change):
+    fields = json.loads(DATA[12 : 12 + int.from_bytes(DATA[8:12], "little")])
+    change(fields)
+    return writer.seal(writer.canonical(fields), FOUND.certificate.message.data)
+
+
+MISFITS = {
+    "a tensor of another shape": (
+        changed(**{"0_weight": BASE["0.weight"].reshape(4, 3)}),
+        "0.weight has shape",
+    ),
+    "a tensor that is missing": (changed(**{"0_bias": None}), "no tensor 0.bias"),
+    "an overflow": (changed(**{"0_bias": np.full(3, 3e38, np.float32)}), "errors"),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_a_header_that_names_a_base_that_does_not_fit(name):
+    """Every hash is right; the base is still no start for this network, or one that errs."""
+    base, because = MISFITS[name]
+
+    def name_it(fields):
+        fields["helper"]["base"]["sha256"] = writer.tensors_hash(base)
+
+    verdict = verify(rewritten(name_it), X, Y, base=base)
+    assert verdict.bound is None
+    assert any(because in reason for reason in verdict.reasons), verdict.reasons
+
+
+def test_a_header_that_hides_its_base():
+    """The message itself says that it codes differences."""
+    verdict = verify(rewritten(lambda fields: fields["helper"].__setitem__("base", None)), X, Y, base=BASE)
+    assert any("differences to a base" in reason for reason in verdict.reasons)
+
+
+def test_a_header_that_hides_its_declaration_is_answered_in_the_verifiers_own_words():
+    data = rewritten(lambda fields: fields.__setitem__("declarations", ["All is well."]))
+    verdict = verify(data, X, Y, base=BASE)
+    assert verdict.is_accepted
+    assert FOUND.certificate.helper.base.sha256 in verdict.assumptions[0]
+    assert "neither trained nor selected" in verdict.assumptions[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 64, b"\x02" + b"\0" * 7 + b"[]"])
+def test_files_that_hold_no_base(content, tmp_path, capsys):
+    np.savez(tmp_path / "s.npz", x=X, y=Y)
+    (tmp_path / "c.cbound").write_bytes(DATA)
+    save_file(copy.deepcopy(BASE), tmp_path / "base.safetensors")
+    arguments = [str(tmp_path / "c.cbound"), "--data", str(tmp_path / "s.npz"), "--base"]
+    assert main([*arguments, str(tmp_path / "base.safetensors")]) == 0
+    assert "made elsewhere" in capsys.readouterr().out
+    (tmp_path / "base.safetensors").write_bytes(content)
+    with pytest.raises(SystemExit) as end:
+        main([*arguments, str(tmp_path / "base.safetensors")])
+    assert end.value.code == 2

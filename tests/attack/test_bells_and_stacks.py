@@ -1,0 +1,278 @@
+"""Attacks through the bell-shaped code (mode 14) and through stacks (architecture 3)."""
+
+import contextlib
+import copy
+import time
+import tracemalloc
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+from cbound_writer import Stack, Stage
+from torch import nn
+
+from codebound.certificate import Certificate, decode
+from codebound.certificate.build import Setting, assess, issue
+from codebound.certificate.message import Message, Options
+from codebound.coding import Bell, Subspace
+from codebound.data import Scaling, from_arrays
+from codebound.errors import CodeboundError
+from codebound.nets.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound_verify import Refused, decode_network, verify
+from codebound_verify.factory import graph_sha256
+
+N = 30
+X, Y = writer.clusters(N)
+LINEAR = [["linear", 3, False]]
+SMALL = Stack(v=2, t=1, stages=(Stage(c=2), Stage(g=0, k=0, q=2)))
+
+
+def drawn(*shape, limit=3) -> np.ndarray:
+    return np.random.default_rng(0).integers(-limit, limit + 1, shape)
+
+
+def bell(*shape, j=-3, width=12) -> writer.Tensor:
+    return writer.bell(drawn(*shape), j, width=width)
+
+
+def subspace(q: writer.Tensor) -> writer.Subspace:
+    return writer.Subspace(q, 1, -9, True, 3)
+
+
+def sealed(message: writer.Message, x=X, y=Y, errors=None, **changes) -> bytes:
+    """A consistent certificate that claims nothing, unless told: every example may be an error."""
+    errors = len(y) if errors is None else errors
+    return writer.write(message, writer.header(message, x, y, errors=errors, classes=3, **changes))
+
+
+def weight(tensor: writer.Tensor) -> writer.Message:
+    """A linear classifier with this weight, 3 x 4."""
+    return writer.Message(LINEAR, {"0.weight": tensor})
+
+
+TRUE = {
+    "bell": weight(bell(3, 4)),
+    "the largest integers": weight(writer.bell(drawn(3, 4, limit=255), 8, width=63)),
+    "projected": weight(writer.projected((3, 4), bell(3, 5), rows=True)),
+    "low rank": weight(writer.low_rank((3, 4), bell(3, 2), bell(2, 4, j=8, width=40))),
+    "filled": weight(writer.filled(bell(3, 4), writer.Fill(False, -9, 3, 1))),
+    "ticket": weight(writer.ticket(bell(3, 4), kind=1)),
+    "mixed": weight(writer.mixed((3, 4), bell(6, j=-70), mixes=5)),
+    "sketched": weight(
+        writer.sketched(
+            (3, 4),
+            writer.bell(writer.sketch_of(drawn(3, 4), (3, 4), t=1), width=20),
+            t=1,
+            x=drawn(3, 4),
+        )
+    ),
+    "subspace": writer.Message([["normalised conv", 2, 3], *LINEAR], subspace(bell(9, j=0))),
+    "stack": writer.Message(
+        Stack(),
+        {"0.weight": writer.dense(drawn(8, 1, 3, 3), -9), "1.weight": writer.dense(drawn(3, 32))},
+    ),
+    "stack of everything": writer.Message(SMALL, subspace(bell(20, j=0))),
+    "stack of wide stages": writer.Message(
+        Stack(t=3, i=7, stages=(Stage(), Stage(g=2, k=0)), e=3), subspace(writer.zero((4,)))
+    ),
+}
+
+
+def both(data: bytes) -> list[dict[str, bytes] | None]:
+    """The weights that the verifier and codebound decode, None where one refuses."""
+    found: list[dict[str, bytes] | None] = [None, None]
+    with contextlib.suppress(Refused):
+        found[0] = {name: values.tobytes() for name, values in decode_network(data)[1].items()}
+    with contextlib.suppress(CodeboundError):
+        state = decode(Certificate.from_bytes(data)).state_dict()
+        found[1] = {name: values.numpy().tobytes() for name, values in state.items()}
+    return found
+
+
+def refused_by_both(data: bytes, because: str, x=X) -> None:
+    verdict = verify(data, x, Y)
+    assert verdict.bound is None
+    assert any(because in reason for reason in verdict.reasons), verdict.reasons
+    with pytest.raises(CodeboundError):
+        decode(Certificate.from_bytes(data))
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_the_messages_that_are_attacked_are_true(name):
+    message = TRUE[name]
+    data = sealed(message)
+    assert verify(data, X, Y).reasons == ()
+    ours, theirs = both(data)
+    assert ours is not None
+    assert ours == theirs
+    if isinstance(message.tensors, dict):
+        assert ours == {
+            name: each.values.astype(np.float32).tobytes() for name, each in message.tensors.items()
+        }
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_any_flipped_bit_is_the_same_to_both_programs(name):
+    """Sealed again, it is a network or it is none."""
+    message = TRUE[name]
+    start = 1 + sum(bits for _, bits in message.ledger[:2])  # options have to agree with the header
+    for position in range(start, min(len(message.bits), 120)):
+        other = copy.copy(message)
+        flipped = str(1 - int(message.bits[position]))
+        other.bits = message.bits[:position] + flipped + message.bits[position + 1 :]
+        ours, theirs = both(sealed(other))
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("name", TRUE)
+@pytest.mark.parametrize("cut", [1, 2, 9, 20])
+def test_a_message_that_ends_too_soon(name, cut):
+    other = copy.copy(TRUE[name])
+    other.bits = other.bits[:-cut]
+    other.ledger = [["method", len(other.bits)]]
+    refused_by_both(sealed(other), "Message: ")
+
+
+def test_codebound_writes_what_the_page_says_and_fewer_errors_are_refused():
+    """A stack with bell-shaped integers, bit for bit; the count of codebound is accepted, one less is not."""
+    sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
+    operations = (Views(1), Dictionary(1, 1), NormalisedConv(16, 3), Linear(3, False))
+    codes = Subspace(Bell(drawn(20).astype(np.int32), 0, width=12), 1, -9, zero_head=False, seed=3)
+    setting = Setting(sample=sample, delta=0.05)
+    certificate = issue(assess(Message(Options(), Chain((1, 2, 2), operations), codes), setting), setting)
+    literal = writer.Message(Stack(v=1, t=1, i=1), writer.Subspace(bell(20, j=0), 1, -9, False, 3))
+    assert str(certificate.message) == literal.bits
+    errors = certificate.facts.errors
+    assert 0 < errors < N
+    for stated in (errors, errors - 1):
+        assert verify(sealed(literal, errors=stated), X, Y).is_accepted == (stated == errors)
+
+
+@pytest.mark.parametrize("width", [0, 20, 63])
+@pytest.mark.parametrize("outside", [-256, 256, 700])
+def test_an_integer_outside_is_none(width, outside):
+    """Written with a wider table it is read as something else, the same by both, or not at all."""
+    q = np.array([[outside, 1, 0, 0]] * 3)
+    tensor = writer.bell(q, 0, width=width, largest=abs(outside))
+    ours, theirs = both(sealed(weight(tensor)))
+    assert ours == theirs
+    if ours is not None:
+        assert np.abs(np.frombuffer(ours["0.weight"], np.float32)).max() <= 255
+
+
+def gammas(*values: int, then: tuple[int, int] | None = None) -> writer.Tensor:
+    """A tensor of gamma-coded numbers, to say what no writer would."""
+
+    def write(coder: writer.Coder, name: str) -> None:
+        for value in values:
+            coder.gamma(value)
+        if then:
+            coder.uniform(*then)
+
+    return writer.Tensor(write, np.zeros(1))
+
+
+FORBIDDEN = {
+    "a mode that is not there": (weight(gammas(15)), "no tensor mode 15"),
+    "a step": (weight(writer.bell(drawn(3, 4), 1001)), "exponent 1001"),
+    "a negative step": (weight(writer.bell(drawn(3, 4), -1001)), "exponent -1001"),
+    "weights beyond float32": (weight(writer.bell(np.full((3, 4), 255), 1000, width=63)), "too large"),
+    "no width": (weight(gammas(14, 1)), "Message: "),
+    "a step of the integers of a subspace": (
+        writer.Message(LINEAR, subspace(bell(4, j=1))),
+        "step of exponent 1; it must be 0",
+    ),
+    **{
+        f"dictionary {t}": (writer.Message(Stack(t=t), subspace(bell(4, j=0))), "no such dictionary")
+        for t in (2, 4, 5, 6, 7)
+    },
+    "dictionary 2 of views": (writer.Message(Stack(v=1, t=2), subspace(bell(4, j=0))), "no such dictionary"),
+    "a window above the image": (writer.Message(Stack(t=1, p=3), subspace(bell(4, j=0))), "window of 3"),
+    "a pool too many": (
+        writer.Message(Stack(stages=(Stage(q=1), Stage(q=2))), subspace(bell(4, j=0))),
+        "window of 2, larger than its image",
+    ),
+    "a pool at the end": (writer.Message(Stack(e=2), subspace(bell(4, j=0))), "window of 4"),
+}
+
+
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_what_the_page_forbids(name):
+    message, because = FORBIDDEN[name]
+    refused_by_both(sealed(message), because)
+
+
+@pytest.mark.parametrize("stack", [Stack(), Stack(v=1), Stack(t=1), SMALL])
+def test_vectors_are_no_images(stack):
+    x = X.reshape(N, 4)
+    refused_by_both(sealed(writer.Message(stack, subspace(bell(4, j=0))), x), "needs an image", x)
+
+
+def test_an_architecture_that_is_not_there():
+    coder = writer.Coder()
+    coder.gamma(1)
+    for _ in range(3):
+        coder.bit(0)
+    coder.gamma(4)
+    message = copy.copy(TRUE["bell"])
+    message.bits = coder.end()
+    message.ledger = [["method", len(message.bits)]]
+    refused_by_both(sealed(message), "architecture 4 is unknown")
+
+
+def test_a_stack_is_no_factory():
+    """A header that names a factory has a message that says so."""
+    named = {"name": "tests:model", "graph_sha256": graph_sha256(nn.Linear(4, 3))}
+    verdict = verify(sealed(TRUE["stack"], architecture=named), X, Y, factory=lambda: nn.Linear(4, 3))
+    assert any("exactly when the header names a factory" in reason for reason in verdict.reasons)
+
+
+def test_a_bounded_domain_allows_no_stack():
+    """C-12a, with an original network that has the very tensors of g."""
+    found = writer.Message(Stack(), subspace(bell(4, j=0)), theta=0)
+    g = decode_network(sealed(writer.Message(Stack(), subspace(bell(4, j=0)))))[1]
+    extra = {"input_low": 0, "input_high": 16, "subject_sha256": writer.tensors_hash(g)}
+    data = sealed(found, statement="C-12a", subject="f", extra=extra)
+    verdict = verify(data, X, Y, subject_weights=g)
+    assert any("which this statement does not allow" in reason for reason in verdict.reasons), verdict.reasons
+
+
+WIDE = [["linear", 2**10, False], ["linear", 2**15, False], ["linear", 3, False]]  # 2^25 weights inside
+HUGE = {  # a few bytes that ask for more than there may be
+    "integers": (
+        (1, 2, 2),
+        writer.Message(WIDE, {"0.weight": writer.zero(0), "1.weight": gammas(14, 1, then=(0, 64))}),
+        "inside its code word",
+    ),
+    "patches": ((1, 480, 480), writer.Message(Stack(stages=(Stage(c=2, k=2),)), {}), "patches"),
+    "results": ((1, 200, 200), writer.Message(Stack(i=7), {}), "numbers out of one example"),
+    "multiplications": (
+        (1, 32, 32),
+        writer.Message(Stack(i=7, stages=(Stage(c=3), *[Stage(g=2, c=3)] * 3)), {}),
+        "multiplications",
+    ),
+    "views": ((1, 32, 32), writer.Message(Stack(v=2, i=7, stages=(Stage(c=3),)), {}), "multiplications"),
+    "weights": (
+        (1, 2, 2),
+        writer.Message(Stack(i=7, stages=(Stage(c=3, k=2), *[Stage(g=2, c=3, k=2)] * 3)), {}),
+        "the network has",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_work_in_a_tiny_file_is_refused_at_once(name):
+    shape, message, because = HUGE[name]
+    x, y = np.zeros((2, *shape), np.uint8), np.zeros(2, np.int64)
+    data = sealed(message, x, y)
+    assert len(data) < 2_000
+    tracemalloc.start()
+    start = time.perf_counter()
+    verdict = verify(data, x, y)
+    seconds, (_, peak) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert any(because in reason for reason in verdict.reasons), verdict.reasons
+    assert seconds < 5
+    assert peak < 2**24
+    with pytest.raises(CodeboundError):
+        decode(Certificate.from_bytes(data))

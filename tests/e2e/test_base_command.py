@@ -1,0 +1,204 @@
+"""``certify --base`` and ``train --for-certificate``, from files to a verified certificate."""
+
+import json
+import shlex
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from codebound.certificate.methods import subspace
+from codebound.cli.main import main
+from codebound_verify.__main__ import main as verify_main
+
+MODULE = """
+from torch import nn
+
+def tanh(input_shape, classes):
+    return nn.Sequential(nn.Linear(input_shape[0], 6), nn.Tanh(), nn.Linear(6, classes))
+
+def normed(input_shape, classes):
+    return nn.Sequential(
+        nn.Linear(input_shape[0], 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, classes)
+    )
+"""
+WORDS = "trained on clusters with five classes"
+
+
+def clusters(n, seed, classes=3):
+    stream = np.random.default_rng(seed)
+    y = stream.integers(classes, size=n)
+    return (2.0 * np.eye(5)[y] + 0.5 * stream.normal(size=(n, 5))).astype(np.float32), y
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    for name, n, seed, classes in (("sample", 300, 0, 3), ("test", 100, 1, 3), ("other", 300, 2, 5)):
+        x, y = clusters(n, seed, classes)
+        np.savez(tmp_path / f"{name}.npz", x=x, y=y)
+    (tmp_path / "few_nets.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subspace, "_STEPS", {"standard": 150})
+    monkeypatch.setattr(subspace, "_RUNS", {"standard": 1})
+    yield tmp_path
+    sys.modules.pop("few_nets", None)
+
+
+@pytest.fixture
+def codebound(monkeypatch, capsys):
+    """Runs the command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["codebound", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capsys.readouterr()
+        return end.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def is_verified(record, capsys):
+    program, *arguments = shlex.split(record["verify"])
+    assert program == "codebound-verify"
+    code = verify_main(arguments)
+    return code == 0, capsys.readouterr().out
+
+
+@pytest.fixture
+def pretrained(workspace, codebound):
+    """The run folder of a network with five classes."""
+    arguments = ("--epochs", "15", "--lr", "0.02", "--device", "cpu", "-q")
+    assert codebound("train", "mlp:widths=8", "--data", "other.npz", *arguments, "--out", "b")[0] == 0
+    return workspace / "b" / "model.safetensors"
+
+
+class TestCertify:
+    def test_a_base_of_other_classes_is_fine_tuned_in_a_subspace(self, pretrained, codebound, capsys):
+        command = ("certify", "--model", "mlp:widths=8", "--data", "sample.npz", "--test", "test.npz")
+        command += ("--base", pretrained, "--base-says", WORDS, "--method", "subspace")
+        code, out, err = codebound(*command, "--out", "g")
+        assert code == 0, err
+        assert "DECLARED" in out
+        assert "No program can" in " ".join(out.split())
+        record = json.loads((pretrained.parents[1] / "g" / "result.json").read_text())
+        assert record["method"] == "subspace"
+        assert not record["vacuous"]
+        assert WORDS in record["base_declared"]
+        assert not record["base_is_g"]
+        assert record["n"] == 300
+        accepted, said = is_verified(record, capsys)
+        assert accepted
+        own, declared = said.split("The file declares:")
+        assert f"({WORDS}; its last layer starts at zero; SHA-256" in own
+        assert f"({WORDS}; its last layer starts at zero; SHA-256" in declared
+        base = load_file("g/base.safetensors")
+        assert not base["1.weight"].any()
+        assert torch.equal(base["0.weight"], load_file(pretrained)["linear1.weight"])
+        assert "neither trained nor selected" in (pretrained.parents[1] / "g/report.html").read_text()
+
+    def test_a_base_that_is_f(self, workspace, codebound):
+        torch.manual_seed(0)
+        save_file({"linear1.weight": 5 * torch.eye(3, 5), "linear1.bias": torch.zeros(3)}, "b.safetensors")
+        command = ("certify", "--model", "linear", "--data", "sample.npz", "--effort", "quick")
+        code, out, _ = codebound(*command, "--base", "b.safetensors", "-q")
+        assert code == 0
+        assert "g is the base" in out
+        code, out, _ = codebound(*command, "--base", "b.safetensors", "--format", "json")
+        assert json.loads(out)["base_is_g"] is True
+
+    def test_a_network_that_was_trained_on_the_sample_is_no_base(self, workspace, codebound):
+        train = ("train", "linear", "--epochs", "1", "--device", "cpu", "-q", "--out", "f")
+        assert codebound(*train, "--data", "sample.npz")[0] == 0
+        command = ("certify", "--model", "linear", "--data", "sample.npz")
+        code, out, err = codebound(*command, "--base", "f/model.safetensors", "-q")
+        assert (code, out) == (1, "")
+        assert "trained on this very sample" in err
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (("--base", "absent.safetensors"), 1, "absent.safetensors"),
+            (("--base", "wide.safetensors"), 1, "linear1.weight (9, 5) instead of (8, 5)"),
+            (("--base-says", "words"), 2, "none was given"),
+            (("--base", "good.safetensors", "--prior-fraction", "0.5"), 2, "not both"),
+            (("--base", "good.safetensors", "--base-says", "two\nlines"), 2, "one line"),
+        ],
+    )
+    def test_bad_input_is_one_message(self, arguments, code, message, workspace, codebound):
+        good = {"linear1.weight": torch.ones(8, 5), "linear1.bias": torch.ones(8)}
+        save_file(good, "good.safetensors")
+        save_file({**good, "linear1.weight": torch.ones(9, 5)}, "wide.safetensors")
+        command = ("certify", "--model", "mlp:widths=8", "--data", "sample.npz", "-q", "--out", "g")
+        found, out, err = codebound(*command, *arguments)
+        assert (found, out) == (code, "")
+        assert message in err
+        assert "Traceback" not in err
+        assert not (workspace / "g").exists()
+
+
+class TestTrain:
+    @pytest.mark.parametrize("arch", [(), ("mlp:widths=8",), ("few_nets:tanh",)])
+    def test_weights_and_certificate_are_of_one_network(self, arch, workspace, codebound, capsys):
+        code, out, err = codebound(
+            "train",
+            *arch,
+            "--for-certificate",
+            "--data",
+            "sample.npz",
+            "--test",
+            "test.npz",
+            "--device",
+            "cpu",
+        )
+        assert code == 0, err
+        assert "Certified error" in out
+        record = json.loads((workspace / "runs/train-1/result.json").read_text())
+        assert record["weights"] == "runs/train-1/model.safetensors"
+        assert record["train_error"] == record["train_errors"] / 300
+        assert record["test_n"] == 100
+        assert record["original_train_errors"] is None
+        weights = load_file(record["weights"])
+        layers = len([name for name in weights if name.endswith("weight")])
+        assert layers == (2 if arch else 3)
+        accepted, _ = is_verified(record, capsys)
+        assert accepted
+        with np.load("sample.npz") as file:
+            x, y = torch.from_numpy(file["x"]), torch.from_numpy(file["y"])
+        if arch == ("few_nets:tanh",):
+            assert weights["0.weight"].shape == (6, 5)
+            logits = torch.tanh(x @ weights["0.weight"].T + weights["0.bias"]) @ weights["2.weight"].T
+            wrong = int(((logits + weights["2.bias"]).argmax(1) != y).sum())
+            assert wrong == record["train_errors"]
+
+    def test_around_a_base(self, pretrained, codebound, capsys):
+        command = ("train", "mlp:widths=8", "--for-certificate", "--data", "sample.npz", "--device", "cpu")
+        code, out, _ = codebound(*command, "--base", pretrained, "--base-says", WORDS, "--out", "g")
+        assert code == 0
+        assert "DECLARED, not checked: The base" in out
+        record = json.loads((pretrained.parents[1] / "g/result.json").read_text())
+        assert is_verified(record, capsys)[0]
+        # what was trained for a certificate has seen its sample
+        certify = ("certify", "--model", "mlp:widths=8", "--data", "sample.npz", "-q")
+        assert "this very sample" in codebound(*certify, "--base", "g/model.safetensors")[2]
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (("mlp", "--for-certificate", "--epochs", "3", "--lr", "1"), 2, "--lr, --epochs cannot be given"),
+            (("mlp", "--effort", "max"), 2, "belongs to --for-certificate"),
+            ((), 2, "give an architecture"),
+            (("--for-certificate", "--base", "b.safetensors"), 2, "argument ARCH"),
+            (("--for-certificate", "--effort", "quick"), 1, "effort is quick"),
+            (("--for-certificate", "--effort", "huge"), 2, "unknown effort"),
+            (("few_nets:normed", "--for-certificate"), 1, "statistics of a batch"),
+        ],
+    )
+    def test_bad_input_is_one_message(self, arguments, code, message, workspace, codebound):
+        found, out, err = codebound("train", *arguments, "--data", "sample.npz", "-q", "--device", "cpu")
+        assert (found, out) == (code, "")
+        assert message in err
+        assert "Traceback" not in err
+        assert not list((workspace / "runs").glob("*"))

@@ -1,0 +1,158 @@
+"""A plan of real commands: the same rows on both engines, and on a cluster that loses a node."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from codebound.cli.main import app
+from codebound.engine import RayEngine
+from codebound.sweep import Verb, execute, plan_jobs, states
+
+PLAN = """
+[defaults]
+data = "digits"
+holdout = 0.2
+model = "linear"
+
+[grid]
+seed = [0, 1]
+
+[[jobs]]
+verb = "train"
+epochs = 2
+
+[[jobs]]
+verb = "certify"
+weights = "@train"
+method = "naive"
+effort = "quick"
+
+[[jobs]]
+verb = "compress"
+weights = "@train"
+method = "naive"
+
+[[jobs]]
+verb = "measure"
+weights = "@train"
+families = "spectra,margins"
+examples = 50
+"""
+TOYS = """
+import time
+
+def note(text):
+    with open("log", "a") as file: file.write(text + "\\n")
+
+def work(*, verb, arguments, out):
+    note(f"start {arguments['x']}")
+    time.sleep(arguments["sleep"])
+    note(f"end {arguments['x']}")
+    return {"value": arguments["x"] ** 2}
+"""
+
+
+def run(folder: Path, *arguments: str) -> dict:
+    words = [sys.executable, "-c", "from codebound.cli.main import main; main()", "sweep", "plan.toml"]
+    result = subprocess.run(
+        [*words, "-q", "--format", "json", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_commands_become_rows(tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN.replace("seed = [0, 1]", "seed = [0]"))
+    record = run(tmp_path, "--workers", "1", "--out", "s")
+    assert [row["verb"] for row in record["rows"]] == ["train", "certify", "compress", "measure"]
+    train, certify, compress, measure = record["rows"]
+    assert certify["original_train_errors"] == train["train_errors"]  # the weights that were trained
+    assert certify["train.epochs"] == 2
+    assert compress["accuracy_before"] == pytest.approx(1.0 - train["test_error"])
+    assert measure["layers.linear1.frobenius_norm"] > 0
+    output = tmp_path / "s" / "jobs"
+    (certificate,) = output.rglob("certificate.cbound")
+    command = json.loads((certificate.parent / "result.json").read_text())["verify"].split()
+    result = subprocess.run(
+        [sys.executable, "-m", "codebound_verify", *command[1:]], capture_output=True, text=True, check=False
+    )
+    assert result.stdout.startswith("ACCEPT"), result.stdout  # the command in the report works where it is
+
+
+@pytest.mark.slow
+def test_both_engines_give_the_same_rows(tmp_path):
+    pytest.importorskip("ray")
+    (tmp_path / "plan.toml").write_text(PLAN)
+    local = run(tmp_path, "--workers", "2", "--out", "local")
+    ray = run(tmp_path, "--workers", "2", "--out", "ray", "--engine", "ray")
+    assert len(local["rows"]) == 8
+    assert local["rows"] == ray["rows"]
+
+
+@pytest.mark.slow
+def test_a_node_that_is_lost_costs_no_row(tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    (tmp_path / "cluster_toys.py").write_text(TOYS)
+    monkeypatch.chdir(tmp_path)
+    verb = Verb(name="work", function="cluster_toys:work", options=frozenset({"x", "sleep"}))
+    plan = {"grid": {"x": list(range(10))}, "jobs": [{"verb": "work", "sleep": 2}]}
+    jobs = plan_jobs(plan, {"work": verb})
+    folder = tmp_path / "sweep"
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        nodes = [cluster.add_node(num_cpus=2) for _ in range(2)]
+        cluster.wait_for_nodes()
+
+        def kill() -> None:
+            log = tmp_path / "log"
+            while not (log.exists() and log.read_text().count("start") >= 5):  # both nodes are at work
+                time.sleep(0.05)
+            cluster.remove_node(nodes[0], allow_graceful=False)
+
+        killer = threading.Thread(target=kill, daemon=True)
+        with RayEngine(cluster.address) as engine:
+            killer.start()
+            merged = execute(jobs, folder, engine=engine)
+        killer.join(timeout=30)
+    finally:
+        cluster.shutdown()
+    assert [row["value"] for row in merged.rows] == [x * x for x in range(10)]
+    assert not merged.failed
+    lines = Counter((tmp_path / "log").read_text().splitlines())
+    assert [lines[f"end {x}"] for x in range(10)] == [1] * 10
+    assert sum(lines[f"start {x}"] for x in range(10)) > 10  # a job was lost with the node and ran again
+    assert set(states(jobs, folder).values()) == {"done"}
+
+
+CERTIFY = ("certify", "--model", "linear", "--data", "digits", "--method", "naive", "--effort", "quick")
+
+
+@pytest.mark.slow
+def test_certify_counts_the_same_on_an_engine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here, there = (
+        json.loads(CliRunner().invoke(app, (*CERTIFY, "--format", "json", "-q", *more)).stdout)
+        for more in ((), ("--engine", "local", "--workers", "1"))
+    )
+    assert [here[name] for name in ("bound", "train_errors", "code_bits")] == [
+        there[name] for name in ("bound", "train_errors", "code_bits")
+    ]
+
+
+@pytest.mark.parametrize("alone", [("--workers", "2"), ("--address", "auto")])
+def test_certify_refuses_workers_without_an_engine(alone):
+    refused = CliRunner().invoke(app, (*CERTIFY, *alone))
+    assert "--engine" in str(refused.exception)

@@ -1,0 +1,61 @@
+"""Errata of Shin 2021 on formulas of the text and on its list of networks."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from codebound.measure import PowerLaw, Stable
+
+FAMILIES = (
+    ("resnet{}_cifar10", "20 56 110 164bn 272bn"),
+    ("resnet{}_cifar100", "20 56 20 56 100"),
+    ("resnet{}_svhn", "20 56 110"),
+    ("densenet40_k12_{}", "cifar10 cifar100 bc_svhn"),
+    ("xdensenet40_2_k24_bc_{}", "cifar10 svhn"),
+    ("pyramidnet110_{}", "a48_svhn a48_cifar10 a84_cifar10"),
+    ("preresnet{}_svhn", "20 56 110"),
+    ("preresnet{}_cifar10", "20 56 110"),
+    ("seresnet{}_cifar10", "20 56 110"),
+    ("seresnet{}_svhn", "20 56 110"),
+    ("sepreresnet{}", "20_cifar10 56_cifar10 110_cifar10 20_svhn 56_cifar10 110_cifar10"),
+    ("wrn{}", "16_10_cifar10 28_10_cifar10 28_10_svhn 40_8_cifar10 40_8_svhn"),
+)
+LISTED = [pattern.format(variant) for pattern, variants in FAMILIES for variant in variants.split()]
+
+
+def test_s_e11_the_share_above_a_threshold():
+    """Eq. (40) prints tau^-alpha / alpha: it knows neither the start of the law nor its constant."""
+    alpha, start, threshold = 3.0, 0.5, 1.0
+    sample = PowerLaw(alpha, start).sample(200_000, seed=0)
+    observed = (sample > threshold).mean()
+    assert observed == pytest.approx((start / threshold) ** alpha, abs=0.003)
+    assert observed == pytest.approx(PowerLaw(alpha, start).tail(threshold).item(), abs=0.003)
+    assert threshold**-alpha / alpha > 2.5 * observed
+
+
+def test_s_e19_the_list_of_architectures():
+    """Claimed 43: the list has 44 entries and 40 names; the script behind it has 43 entries and 41 names."""
+    assert (len(LISTED), len(set(LISTED))) == (44, 40)
+    script = ["resnet110_cifar100" if name == "resnet100_cifar100" else name for name in LISTED]
+    for repeated in ("resnet20_cifar100", "resnet56_cifar100"):
+        script.remove(repeated)
+    script.append("wrn16_10_svhn")
+    assert (len(script), len(set(script))) == (43, 41)
+    assert "densenet40_k12_svhn" not in LISTED  # a row of Table 1
+
+
+def test_s_e23_the_cauchy_density():
+    """Unless the whole fraction is squared it is none: the mass depends on the scale, or it is negative."""
+    gamma = 2.0
+
+    def density(fraction: float) -> float:
+        return 1.0 / (math.pi * gamma * (1.0 + fraction))
+
+    half, whole = (
+        quad(lambda x, power=power: density(x**2 / gamma**power), -np.inf, np.inf)[0] for power in (1, 2)
+    )
+    assert (half, whole) == pytest.approx((1.0 / math.sqrt(gamma), 1.0))
+    assert density(-5.0 / gamma) < 0.0
+    assert Stable(1.0, scale=gamma).density(1.3).item() == pytest.approx(density((1.3 / gamma) ** 2))

@@ -1,0 +1,162 @@
+"""The older bounds on networks with known norms: dense matrices, invariances, conditions."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codebound.bounds.published import LayerFacts, NetworkFacts, arora_figure, guha_code, literature
+from codebound.bounds.published.baselines import figure, released, risks
+
+
+def layer_facts(name: str, matrix: np.ndarray) -> LayerFacts:
+    return LayerFacts(
+        name=name,
+        rows=matrix.shape[0],
+        columns=matrix.shape[1],
+        frobenius=float(np.linalg.norm(matrix)),
+        spectral=float(np.linalg.norm(matrix, 2)),
+        operator_norm=float(np.linalg.norm(matrix, 2)),
+        l2_1=float(np.linalg.norm(matrix, axis=1).sum()),
+        l1_inf=float(np.abs(matrix).sum(axis=1).max()),
+        variance=float(matrix.var()),
+    )
+
+
+def network(matrices: list[np.ndarray], *, margin: float = 0.7, biases: int = 0) -> NetworkFacts:
+    return NetworkFacts(
+        layers=tuple(layer_facts(str(i), matrix) for i, matrix in enumerate(matrices)),
+        examples=1000,
+        classes=5,
+        margin=margin,
+        margin_loss=0.02,
+        input_norm=3.0,
+        input_size=matrices[0].shape[1],
+        largest_output=2.0,
+        delta=0.05,
+        parameters=sum(matrix.size for matrix in matrices) + biases,
+    )
+
+
+def matrices(seed: int = 0) -> list[np.ndarray]:
+    stream = np.random.default_rng(seed)
+    return [stream.normal(size=shape) for shape in ((20, 30), (12, 20), (5, 12))]
+
+
+def all_forms(facts: NetworkFacts):
+    return (*literature(facts), *arora_figure(facts), *guha_code(facts))
+
+
+def test_literature_from_dense_matrices():
+    ws = matrices()
+    spectral = [np.linalg.norm(w, 2) for w in ws]
+    rows = [np.linalg.norm(w, axis=1).sum() for w in ws]
+    product = np.prod(spectral) ** 2
+    scale = 3.0**2 / (0.7**2 * 1000)
+    l1 = np.prod([np.abs(w).sum(axis=1).max() for w in ws]) ** 2 / (0.7**2 * 1000)
+    fro = 4**3 * np.prod([np.linalg.norm(w) for w in ws]) ** 2 * scale
+    bartlett = product * sum((r / s) ** (2 / 3) for r, s in zip(rows, spectral, strict=True)) ** 3 * scale
+    stable = sum((np.linalg.norm(w) / s) ** 2 for w, s in zip(ws, spectral, strict=True))
+    neyshabur = 3**2 * 20 * math.log(60) * product * stable * scale
+    count = (600 + 240 + 60) * math.log(2.0) / 1000
+    expected = [0.02 + math.sqrt(each) for each in (l1, fro, bartlett, neyshabur, count)]
+    assert [each.value for each in literature(network(ws))] == pytest.approx(expected, rel=1e-12)
+
+
+def test_figure_from_dense_matrices():
+    ws = matrices(1)
+    spectral = [np.linalg.norm(w, 2) for w in ws]
+    product = np.prod(spectral) ** 2 / 0.7**2
+    rows = [np.linalg.norm(w, axis=1).sum() for w in ws]
+    expected = [
+        np.prod([np.abs(w).sum(axis=1).max() for w in ws]) / 0.7**2,
+        np.prod([np.linalg.norm(w) for w in ws]) ** 2 / 0.7**2,
+        product * sum((r / s) ** 2 for r, s in zip(rows, spectral, strict=True)),
+        product * sum(len(w) * (np.linalg.norm(w) / s) ** 2 for w, s in zip(ws, spectral, strict=True)),
+        900.0 + 7,
+    ]
+    assert [each.value for each in arora_figure(network(ws, biases=7))] == pytest.approx(expected, rel=1e-12)
+
+
+def test_released_code_from_dense_matrices():
+    ws = matrices(2)
+    spectral = [np.linalg.norm(w, 2) for w in ws]
+    product = np.prod(spectral) ** 2 / 0.7**2
+    stable = [(np.linalg.norm(w) / s) ** 2 for w, s in zip(ws, spectral, strict=True)]
+    expected = [
+        np.prod([np.linalg.norm(w) for w in ws]) ** 2 / 0.7**2,
+        product * sum(w.shape[1] * each for w, each in zip(ws, stable, strict=True)),
+        product * sum(stable),
+    ]
+    assert [each.value for each in guha_code(network(ws))] == pytest.approx(expected, rel=1e-12)
+
+
+@given(st.integers(0, 1000), st.floats(0.01, 100.0))
+def test_moving_scale_between_layers_changes_nothing(seed, scale):
+    first, second, last = matrices(seed)
+    before = all_forms(network([first, second, last]))
+    after = all_forms(network([first * scale, second / scale, last]))
+    for one, other in zip(before, after, strict=True):
+        assert other.log_value == pytest.approx(one.log_value, rel=1e-9, abs=1e-9)
+
+
+@given(st.integers(0, 1000), st.floats(0.01, 100.0))
+def test_scaling_the_outputs_and_the_margin_changes_nothing_but_the_unsquared_bar(seed, scale):
+    first, second, last = matrices(seed)
+    before = all_forms(network([first, second, last]))
+    after = all_forms(network([first, second, last * scale], margin=0.7 * scale))
+    for one, other in zip(before, after, strict=True):
+        off = -math.log(scale) if one.name == "l1,inf (BM02)" else 0.0  # A-E22: it lacks its square
+        assert other.log_value - one.log_value == pytest.approx(off, abs=1e-9)
+
+
+def test_bartlett_in_the_released_code_is_below_bartlett():
+    facts = network(matrices())
+    assert released.bartlett17(facts).log_value < figure.spectral_l12(facts).log_value
+
+
+def test_like_for_like_is_the_literature_form_without_its_factors():
+    facts = replace(network(matrices()), margin_loss=0.0, input_norm=1.0)
+    bar = figure.frobenius(facts).like_for_like(facts.examples)
+    assert risks.neyshabur15(facts).value / bar.value == pytest.approx(2.0**3)
+    assert bar.unit == "risk"
+
+
+@pytest.mark.parametrize("margin", [0.0, -0.3])
+def test_without_a_margin_the_value_is_infinite_and_says_why(margin):
+    for value in all_forms(network(matrices(), margin=margin)):
+        if value.name != "Parameters":
+            assert value.value == math.inf
+            assert "f separates the sample with a positive margin" in [each.statement for each in value.unmet]
+
+
+def test_a_layer_of_zeros_leaves_the_margin_loss():
+    facts = network([np.zeros((4, 6)), np.ones((3, 4))])
+    *norms, _ = literature(facts)
+    assert [value.value for value in norms] == pytest.approx([0.02] * 4)
+
+
+def test_conditions_are_read_off_the_network():
+    clean = network(matrices())
+    assert not any(value.unmet for value in literature(clean))
+    assert [each.holds for each in risks.bm02(clean).hypotheses][-1] is None
+    assert [each.holds for each in risks.bm02(replace(clean, input_norm=0.9)).hypotheses][-1] is True
+    (biased,) = risks.bartlett17(network(matrices(), biases=37)).unmet
+    assert biased.found.startswith("37 parameters")
+    conv = replace(clean, layers=(replace(clean.layers[0], patch=3), *clean.layers[1:]))
+    (found,) = risks.neyshabur17(conv).unmet
+    assert found.found == "taken as its filter matrix: 0"
+
+
+def test_every_value_says_what_it_is():
+    facts = network(matrices())
+    for value in all_forms(facts):
+        assert value.subject == "f"
+        assert value.sentence.endswith(".")
+        assert value.unit == ("risk" if value.ref == "I-17" else "capacity")
+        assert (value.margin_loss is None) == (value.unit == "capacity")
+    assert all(value.constants[0].symbol == "O(.)" for value in literature(facts))
+    assert [value.name for value in guha_code(facts)] == ["Neyshabur 2015", "Neyshabur 2017", "Bartlett 2017"]

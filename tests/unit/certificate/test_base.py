@@ -1,0 +1,308 @@
+"""Certificates of networks that were fine-tuned from a base: what is coded, declared and refused."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from codebound.certificate import Pretrained, certify, decode, load_base, verify
+from codebound.certificate.methods import features, prune, subspace
+from codebound.certificate.search import UnsuitedError
+from codebound.data import from_arrays
+from codebound.errors import CertificateError, ModelError, UsageError
+from codebound.nets.chain import Chain, Linear, MaxPool, NormalisedConv, Views
+
+STREAM = np.random.default_rng(0)
+CENTRES = STREAM.normal(size=(3, 6)).astype(np.float32) * 1.5
+WORDS = "trained on other clusters"
+
+
+def clusters(n, seed=0, name="clusters", shape=(6,)):
+    stream = np.random.default_rng(seed)
+    y = stream.integers(3, size=n)
+    x = CENTRES[y] + stream.normal(size=(n, 6)).astype(np.float32)
+    return from_arrays(x.reshape(n, *shape), y, name=name, classes=3)
+
+
+SAMPLE = clusters(300)
+
+
+def network(hidden=8, classes=3, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(6, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+
+
+def solved(hidden=8):
+    """A network that classifies by the nearest centre, so that nothing needs to be trained here."""
+    model = network(hidden)
+    with torch.no_grad():
+        centres = torch.from_numpy(CENTRES)
+        model[0].weight.zero_()
+        model[0].bias.zero_()
+        model[2].weight.zero_()
+        model[0].weight[:3] = centres
+        model[0].bias[:3] = 20.0 - 0.5 * centres.square().sum(1)
+        model[2].weight[:, :3] = torch.eye(3)
+        model[2].bias.zero_()
+    return model
+
+
+def shifted(model, names, by=0.25):
+    """A copy in which some tensors differ by little: fine-tuned by hand."""
+    other = network(model[0].out_features)
+    other.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        for name in names:
+            other.get_parameter(name).view(-1)[0] += by
+    return other
+
+
+@pytest.fixture(scope="module")
+def base():
+    return Pretrained(solved(), WORDS)
+
+
+def test_only_the_difference_is_coded_and_the_declaration_comes_first(base):
+    fine_tuned = shifted(base.network, ["2.weight"])
+    found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base)
+    alone = certify(fine_tuned, SAMPLE, method="prune", effort="quick")
+    certificate = found.certificate
+    assert (certificate.claim.statement, certificate.facts.n) == ("C-2", SAMPLE.n)
+    assert certificate.facts.code_bits < 100 < alone.certificate.facts.code_bits
+    assert certificate.claim.bound < alone.certificate.claim.bound
+    assert certificate.helper.base.name == WORDS
+    assert certificate.declarations[0] == (
+        f"The base ({WORDS}; SHA-256 {certificate.helper.base.sha256}) "
+        "was neither trained nor selected on the sample."
+    )
+    verdict = verify(certificate, SAMPLE, base=found.base)
+    assert verdict.is_accepted
+    assert "neither trained nor selected" in verdict.assumptions[0]
+    assert WORDS in verdict.assumptions[0]
+    again = decode(certificate, base=found.base).state_dict()
+    assert all(torch.equal(again[name], value) for name, value in found.network.state_dict().items())
+
+
+def test_a_base_that_is_f_costs_next_to_nothing_and_everything_rests_on_its_declaration(base):
+    found = certify(base.network, SAMPLE, effort="quick", base=base)
+    assert found.is_base
+    assert found.certificate.facts.code_bits < 60
+    assert not found.certificate.claim.vacuous
+    assert not certify(base.network, SAMPLE, effort="quick").is_base
+
+
+@pytest.mark.parametrize("method", ["naive", "lowrank", "project", "sketch"])
+def test_every_compressor_codes_the_difference(method, base):
+    fine_tuned = shifted(base.network, ["0.weight", "2.weight", "0.bias"])
+    if method == "sketch":
+        with pytest.raises(UnsuitedError, match="recovers no layer"):
+            certify(fine_tuned, SAMPLE, method=method, effort="quick", base=base)
+        return
+    found = certify(fine_tuned, SAMPLE, method=method, effort="quick", base=base)
+    assert found.certificate.helper.base is not None
+    assert found.certificate.facts.errors < 100  # 200 by guessing
+
+
+@pytest.mark.parametrize("method", ["conv", "lottery", "imp"])
+def test_methods_that_leave_the_base_say_so(method, base):
+    with pytest.raises(UnsuitedError, match=r"base|convolutions"):
+        certify(base.network, SAMPLE, method=method, base=base)
+
+
+def test_statements_about_f_may_have_a_base_too(base):
+    fine_tuned = shifted(base.network, ["2.weight"])
+    fresh = from_arrays(clusters(200, 1).x, None, name="fresh", role="unlabelled")
+    found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base, unlabelled=fresh)
+    assert (found.certificate.claim.statement, found.certificate.claim.subject) == ("C-12b", "f")
+    low, high = float(SAMPLE.x.min()), float(SAMPLE.x.max())
+    found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base, input_range=(low, high))
+    assert found.certificate.claim.statement == "C-12a"
+    with pytest.raises(UsageError, match="not both"):
+        certify(fine_tuned, SAMPLE, base=base, prior_tenths=5)
+
+
+class TestSubspace:
+    @pytest.fixture(autouse=True)
+    def _short(self, monkeypatch):
+        monkeypatch.setattr(subspace, "_STEPS", {"standard": 60, "max": 60})
+        monkeypatch.setattr(subspace, "_RUNS", {"standard": 2, "max": 2})
+
+    def test_it_starts_at_the_base(self, base):
+        found = certify(base.network, SAMPLE, method="subspace", base=base)
+        assert found.method == "subspace"
+        alone = certify(base.network, SAMPLE, method="subspace")
+        assert found.certificate.facts.errors < 60
+        assert set(found.network.state_dict()) == set(found.base)  # biases too: the base has them
+        assert alone.certificate.helper.base is None
+        assert not any("bias" in name for name in alone.network.state_dict())
+
+    def test_auto_tries_it_where_there_is_a_base(self, base, monkeypatch):
+        monkeypatch.setattr(features, "best_plan", lambda *_, **__: pytest.fail("the head is not zero"))
+        found = certify(base.network, SAMPLE, base=base)
+        assert "subspace" not in found.skipped
+        assert "starts at zero" in found.skipped["features"]
+        assert "the same as subspace" in found.skipped["subspace-f"]
+        assert found.is_base  # nothing to gain
+
+    def test_around_the_base_of_a_split(self, base, monkeypatch):
+        monkeypatch.setattr("codebound.certificate.certification._PRIOR_STEPS", 50)
+        found = certify(base.network, SAMPLE, method="subspace", prior_tenths=5)
+        assert (found.certificate.claim.statement, found.certificate.facts.n) == ("C-10", 150)
+        assert found.certificate.declarations[0].startswith("The base was trained on the first 5 tenths")
+        skipped = certify(base.network, SAMPLE, prior_tenths=5).skipped
+        assert "trains for minutes" in skipped["subspace"]
+
+    def test_around_the_module_of_a_factory(self):
+        module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 3))
+        given = Pretrained(module, WORDS)
+        found = certify(module, SAMPLE, method="subspace", base=given, factory="some_nets:tanh")
+        assert found.certificate.helper.architecture.name == "some_nets:tanh"
+        assert verify(found.certificate, SAMPLE, module=module, base=found.base).is_accepted
+        with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
+            certify(module, SAMPLE, method="subspace", factory="some_nets:tanh")
+
+    def test_batch_statistics_are_refused_with_the_reason(self):
+        module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.BatchNorm1d(5), nn.Linear(5, 3))
+        with pytest.raises(UnsuitedError, match="statistics of a batch"):
+            certify(module, SAMPLE, method="subspace", factory="some_nets:norm")
+
+    def test_the_architecture_of_f_is_kept_for_images_too(self):
+        sample = clusters(200, shape=(1, 6, 1))
+        model = nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+        found = certify(model, sample, method="subspace-f")
+        assert [tuple(value.shape) for value in found.network.state_dict().values()] == [(5, 6), (3, 5)]
+
+
+class TestFeatures:
+    @pytest.fixture(autouse=True)
+    def _short(self, monkeypatch):
+        monkeypatch.setattr(features, "SHORT", prune.PruneBudget(steps=200, runs=2, styles=((1e-2, 2),)))
+
+    @pytest.mark.parametrize("bias", [False, True])
+    def test_a_sparse_last_layer_on_the_base(self, bias):
+        model = solved()
+        model[2] = nn.Linear(8, 3, bias=bias)
+        nn.init.zeros_(model[2].weight)
+        if bias:
+            nn.init.zeros_(model[2].bias)
+        given = Pretrained(model, WORDS, ("2.weight",))
+        found = certify(model, SAMPLE, method="features", base=given)
+        assert found.original_errors == SAMPLE.n  # the last layer is zero
+        assert found.certificate.facts.errors < 60
+        assert "its last layer starts at zero" in found.certificate.helper.base.name
+        state = found.network.state_dict()
+        assert all(np.array_equal(state[name], found.base[name]) for name in ("0.weight", "0.bias"))
+
+    def test_features_are_means_over_views(self):
+        shape = (1, 4, 4)
+        chain = Chain(shape, (Views(1), NormalisedConv(4, 3), MaxPool(2), Linear(3, bias=False)))
+        stream = torch.Generator().manual_seed(0)
+        tensors = {name: torch.randn(size, generator=stream) for name, size in chain.tensor_shapes().items()}
+        tensors["3.weight"].zero_()
+        x = STREAM.normal(size=(200, *shape)).astype(np.float32)
+        sample = from_arrays(x, (x.mean((1, 2, 3)) > 0).astype(int), name="bright", classes=3)
+        model = chain.build(tensors)
+        found = certify(model, sample, method="features", base=Pretrained(model, WORDS))
+        assert found.certificate.facts.errors < 100
+
+
+def test_a_base_of_another_architecture_names_the_tensor(base):
+    with pytest.raises(ModelError, match=r"tensor 0\.weight has shape \(9, 6\); f has \(8, 6\)"):
+        certify(network(8), SAMPLE, base=Pretrained(network(9), WORDS))
+    deeper = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+    with pytest.raises(ModelError, match=r"tensor 1\.weight has shape \(3, 8\); f has \(8, 8\)"):
+        certify(deeper, SAMPLE, base=base)
+    image = clusters(100, shape=(1, 6, 1))
+    first, second = (
+        Chain((1, 6, 1), (*front, Linear(3, True))).build(
+            {"0.weight": torch.ones(3, 6), "0.bias": torch.ones(3)}
+        )
+        if not front
+        else Chain((1, 6, 1), (*front, Linear(3, True))).build(
+            {f"{len(front)}.weight": torch.ones(3, 6), f"{len(front)}.bias": torch.ones(3)}
+        )
+        for front in ((), (MaxPool(1),))
+    )
+    with pytest.raises(ModelError, match="another network than f"):
+        certify(first, image, base=Pretrained(second, WORDS))
+
+
+def test_a_factory_of_another_graph():
+    def module(slope):
+        return nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(slope), nn.Linear(5, 3))
+
+    with pytest.raises(ModelError, match="not the operations"):
+        certify(module(0.1), SAMPLE, base=Pretrained(module(0.2), WORDS), factory="some_nets:leaky")
+
+
+class TestLoading:
+    def save(self, path, model, **changes):
+        tensors = {name: value.clone() for name, value in model.state_dict().items()}
+        tensors |= {name.replace("_", "."): value for name, value in changes.items()}
+        save_file({name: value for name, value in tensors.items() if value is not None}, path)
+        return path
+
+    def test_the_whole_network(self, tmp_path):
+        model, f = network(seed=1), network(seed=2)
+        before = {name: value.clone() for name, value in f.state_dict().items()}
+        found = load_base(self.save(tmp_path / "b.safetensors", model), f, sample=SAMPLE, says=WORDS)
+        assert (found.says, found.zeroed, found.name) == (WORDS, (), WORDS)
+        assert all(
+            torch.equal(value, model.state_dict()[name]) for name, value in found.network.state_dict().items()
+        )
+        assert all(torch.equal(value, before[name]) for name, value in f.state_dict().items())
+
+    def test_a_torch_checkpoint_and_words_from_its_name(self, tmp_path):
+        torch.save({"state_dict": network(seed=1).state_dict()}, tmp_path / "old.pt")
+        assert load_base(tmp_path / "old.pt", network(), sample=SAMPLE).says == "of the file old.pt"
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"2_weight": None, "2_bias": None},
+            {"2_bias": None},
+            {"2_weight": torch.ones(7, 8), "2_bias": torch.ones(7)},
+        ],
+        ids=["missing", "half missing", "seven classes"],
+    )
+    def test_a_last_layer_that_does_not_fit_starts_at_zero(self, changes, tmp_path):
+        path = self.save(tmp_path / "b.safetensors", network(seed=1), **changes)
+        found = load_base(path, network(), sample=SAMPLE)
+        assert found.zeroed == ("2.weight", "2.bias")
+        assert not found.network[2].weight.any()
+        assert not found.network[2].bias.any()
+        assert found.network[0].weight.equal(network(seed=1)[0].weight)
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"0_weight": torch.ones(8, 7)}, r"0\.weight \(8, 7\) instead of \(8, 6\)"),
+            ({"0_weight": None}, r"missing from the file: 0\.weight"),
+            ({"5_weight": torch.ones(2)}, r"unknown to the network: 5\.weight"),
+            ({"0_bias": torch.full((8,), torch.nan)}, r"NaN or infinity in 0\.bias"),
+            ({"0_bias": torch.full((8,), 0.1, dtype=torch.float64)}, r"would change values: 0\.bias"),
+        ],
+        ids=["shape", "missing", "unknown", "nan", "float64"],
+    )
+    def test_other_layers_have_to_fit(self, changes, message, tmp_path):
+        path = self.save(tmp_path / "b.safetensors", network(seed=1), **changes)
+        with pytest.raises(ModelError, match=message):
+            load_base(path, network(), sample=SAMPLE)
+
+    def test_a_run_folder_that_was_trained_on_the_sample(self, tmp_path):
+        path = self.save(tmp_path / "model.safetensors", network(seed=1))
+        (tmp_path / "result.json").write_text(json.dumps({"data_sha256": SAMPLE.sha256}))
+        with pytest.raises(CertificateError, match="trained on this very sample"):
+            load_base(path, network(), sample=SAMPLE)
+        load_base(path, network(), sample=clusters(300, 1))
+        for other in ("[]", "{}", "not json"):
+            (tmp_path / "result.json").write_text(other)
+            load_base(path, network(), sample=SAMPLE)
+
+    @pytest.mark.parametrize("says", [" ", "a\nb", "x" * 201])
+    def test_words_that_cannot_be_printed_in_one_line(self, says):
+        with pytest.raises(UsageError, match="one line"):
+            Pretrained(network(), says)

@@ -1,0 +1,80 @@
+"""Counting on an engine: the same count as in one pass, whatever the shards are."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from codebound.certificate.evaluate import TOLERANCE, count_errors
+from codebound.data import Dataset
+from codebound.engine import Finished, LocalEngine
+from codebound.engine.job import call
+from codebound.errors import CodeboundError
+
+N, FEATURES, CLASSES = 1000, 6, 4
+
+
+class Here:
+    """An engine of that many slots that runs its jobs in this process."""
+
+    def __init__(self, slots):
+        self.slots = slots
+        self.jobs = 0
+
+    def as_finished(self, jobs):
+        for job in jobs:
+            self.jobs += 1
+            yield Finished(job, *call(job))
+
+
+@pytest.fixture(scope="module")
+def case():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(N, FEATURES)).astype(np.float32)
+    y = random.integers(0, CLASSES, size=N)
+    network = nn.Linear(FEATURES, CLASSES)
+    with torch.no_grad():
+        network.weight.copy_(torch.from_numpy(random.normal(size=(CLASSES, FEATURES)).astype(np.float32)))
+    return network, Dataset("random", "train", x, y, CLASSES)
+
+
+def counted_by_hand(network, sample):
+    weight, bias = (each.detach().double().numpy() for each in (network.weight, network.bias))
+    logits = sample.x.astype(np.float64) @ weight.T + bias
+    own = logits[np.arange(N), sample.y]
+    others = np.where(np.eye(CLASSES, dtype=bool)[sample.y], -np.inf, logits).max(axis=1)
+    return int((~(own - others > TOLERANCE * np.abs(logits).max(axis=1))).sum())
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 7, 2000])
+@pytest.mark.parametrize("chunk_size", [0, 1, 64, 999, 5000])
+def test_any_number_of_shards_gives_the_count_of_one_pass(case, slots, chunk_size, monkeypatch):
+    network, sample = case
+    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)  # this is no worker
+    engine = Here(slots)
+    whole = count_errors(network, sample.on("cpu"), chunk_size=chunk_size)
+    shards = count_errors(network, sample.on("cpu"), chunk_size=chunk_size, engine=engine)
+    assert shards == whole
+    assert whole.errors == counted_by_hand(network, sample)
+    assert 1 <= engine.jobs <= slots
+
+
+def test_real_processes_count_the_same_and_the_network_comes_back_narrow(case):
+    network, sample = case
+    with LocalEngine(2) as engine:
+        found = count_errors(network, sample.on("cpu"), chunk_size=64, engine=engine)
+    assert found.errors == counted_by_hand(network, sample)
+    assert network.weight.dtype == torch.float32
+
+
+def test_a_lost_shard_is_an_error_and_never_a_smaller_count(case):
+    from codebound.engine import Failure
+
+    class Losing(Here):
+        def as_finished(self, jobs):
+            for index, job in enumerate(jobs):
+                yield Finished(job, 0, Failure("lost") if index else None)
+
+    network, sample = case
+    with pytest.raises(CodeboundError, match="lost"):
+        count_errors(network, sample.on("cpu"), chunk_size=64, engine=Losing(3))

@@ -1,0 +1,220 @@
+"""Facts of a network: against norms taken another way, and refusals where a quantity has no meaning."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from codebound.compare import MeasurePlan, measure_facts, prune_for_margin
+from codebound.data import Dataset
+from codebound.errors import ModelError, UsageError
+from codebound.nets import load_model
+
+PLAN = MeasurePlan(examples=20)
+
+
+def images(n: int = 60, shape: tuple[int, ...] = (1, 6, 6), classes: int = 3) -> Dataset:
+    stream = np.random.default_rng(0)
+    x = stream.random((n, *shape), dtype=np.float32)
+    return Dataset("noise", "train", x, np.arange(n, dtype=np.int64) % classes, classes)
+
+
+def mlp(bias: bool = True) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 12, bias=bias), nn.ReLU(), nn.Linear(12, 3, bias=bias))
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(36, 36), nn.Linear(36, 3)
+
+    def forward(self, x):
+        x = x.flatten(1)
+        return self.last(x + self.first(x).relu())
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.same, self.last = nn.Linear(36, 36), nn.Linear(36, 3)
+
+    def forward(self, x):
+        return self.last(self.same(self.same(x.flatten(1)).relu()).relu())
+
+
+def test_measure_facts_agrees_with_norms_taken_another_way():
+    net, data = mlp(), images()
+    facts = measure_facts(net, data, PLAN).facts
+    for layer, module in zip(facts.layers, (net[1], net[3]), strict=True):
+        weight = module.weight.detach().double().numpy()
+        assert (layer.rows, layer.columns) == weight.shape
+        assert layer.frobenius == pytest.approx(np.linalg.norm(weight))
+        assert layer.spectral == pytest.approx(np.linalg.norm(weight, 2))
+        assert layer.operator_norm == layer.spectral
+        assert layer.l1_inf == pytest.approx(np.abs(weight).sum(axis=1).max())
+        assert layer.l2_1 == pytest.approx(np.linalg.norm(weight, axis=1).sum())
+        assert layer.variance == pytest.approx(weight.var())
+        assert layer.patch is None
+        assert layer.spread is None
+    with torch.no_grad():
+        outputs = net(torch.from_numpy(data.x)).double().numpy()
+    margins = np.sort([v[y] - max(np.delete(v, y)) for v, y in zip(outputs, data.y, strict=True)])
+    assert facts.margin == pytest.approx(margins[2])  # 5 % of 60 are 3
+    assert facts.margin_loss == 3 / 60
+    assert facts.largest_output == pytest.approx(np.linalg.norm(outputs, axis=1).max())
+    assert facts.input_norm == pytest.approx(np.linalg.norm(data.x.reshape(60, -1), axis=1).max())
+    assert (facts.input_size, facts.examples, facts.classes) == (36, 60, 3)
+    assert facts.parameters == sum(parameter.numel() for parameter in net.parameters())
+
+
+def test_cushions_follow_their_definition_without_biases():
+    net, data = mlp(bias=False), images(n=15)
+    facts = measure_facts(net, data, MeasurePlan(examples=15)).facts
+    x = torch.from_numpy(data.x).flatten(1)
+    with torch.no_grad():
+        first = net[1](x)
+        hidden = first.relu()
+        last = net[3](hidden)
+        norm = torch.linalg.vector_norm
+        cushions = [
+            norm(first, dim=1) / norm(net[1].weight) / norm(x, dim=1),
+            norm(last, dim=1) / norm(net[3].weight) / norm(hidden, dim=1),
+        ]
+    assert facts.layers[0].cushion == pytest.approx(float(cushions[0].min()), rel=1e-4)
+    assert facts.layers[1].cushion == pytest.approx(float(cushions[1].min()), rel=1e-4)
+    assert facts.layers[1].interlayer_cushion == pytest.approx(1.0 / math.sqrt(3.0), rel=1e-4)
+    contraction = float((norm(first, dim=1) / norm(hidden, dim=1)).max())
+    assert facts.layers[0].contraction == pytest.approx(contraction, rel=1e-4)
+    assert facts.layers[1].contraction is None
+    assert facts.smoothness is not None
+
+
+def test_the_model_is_not_changed_and_chunks_do_not_matter():
+    net, data = mlp(), images()
+    net.train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    whole = measure_facts(net, data, PLAN).facts
+    parts = measure_facts(net, data, MeasurePlan(examples=20, chunk_size=7)).facts
+    assert net.training
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert parts.margin == pytest.approx(whole.margin)
+    assert parts.layers[0].cushion == pytest.approx(whole.layers[0].cushion)
+
+
+def test_a_convolution_is_its_filter_matrix_and_has_the_norm_of_its_map_too():
+    torch.manual_seed(1)
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3, stride=2), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)
+    ).eval()
+    measured = measure_facts(net, images(), PLAN)
+    conv = measured.facts.layers[0]
+    assert (conv.rows, conv.columns, conv.patch) == (2, 9, 2)
+    assert conv.operator_norm > conv.spectral
+    assert conv.spread is not None
+    assert "folded" in measured.notes[0]
+    folded = (net[0].weight / torch.sqrt(torch.tensor(1.0 + net[1].eps))).flatten(1)
+    assert conv.frobenius == pytest.approx(float(folded.detach().norm()), rel=1e-5)
+
+
+OBSTACLES = {
+    "a residual network": (Residual, "no chain"),
+    "a layer that is called twice": (Twice, "more than once"),
+    "a smooth activation": (
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 5), nn.GELU(), nn.Linear(5, 3)), "homogeneous",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_what_is_no_chain_has_a_reason_in_place_of_facts(name):
+    build, reason = OBSTACLES[name]
+    measured = measure_facts(build(), images(), PLAN)
+    assert reason in measured.obstacle
+    for view in ("chain", "least_margin", "stable", "from_initial"):
+        with pytest.raises(ModelError, match=reason):
+            getattr(measured, view)
+    assert measured.facts.layers[0].frobenius > 0.0  # what has a meaning is measured all the same
+
+
+def test_outliers_and_initial_weights_change_the_cushions():
+    net, data = mlp(), images()
+    initial = mlp()
+    with torch.no_grad():
+        for parameter in initial.parameters():
+            parameter.mul_(0.9)
+    measured = measure_facts(net, data, PLAN, initial=initial)
+    trimmed = measured.without_outliers(0.3)
+    assert trimmed.layers[0].cushion >= measured.stable.layers[0].cushion
+    assert measured.from_initial.layers[0].cushion > measured.stable.layers[0].cushion
+    with pytest.raises(ModelError, match="--initial"):
+        _ = measure_facts(net, data, PLAN).from_initial
+
+
+def test_least_margin_is_the_smallest_of_the_sample():
+    measured = measure_facts(mlp(), images(), PLAN)
+    assert measured.least_margin.margin == measured.margins.minimum
+    assert measured.least_margin.margin_loss == 1 / 60
+    assert measure_facts(mlp(), images(), MeasurePlan(examples=5, margin_share=0.0)).facts.margin == (
+        measured.margins.minimum
+    )
+
+
+def test_outputs_that_are_not_finite_are_refused():
+    net = mlp()
+    with torch.no_grad():
+        net[1].weight.mul_(3e38)
+        net[3].weight.mul_(3e38)
+    with pytest.raises(ModelError, match="not finite"):
+        measure_facts(net, images(), PLAN)
+
+
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        (nn.Flatten(), "no weights"),
+        (nn.Sequential(nn.Flatten(), nn.BatchNorm1d(36)), "no linear or convolutional"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(36, 4)), "4 outputs, the sample 3 classes"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(35, 3)), "fails on inputs"),
+    ],
+)
+def test_networks_that_do_not_fit_are_refused(net, message):
+    with pytest.raises(ModelError, match=message):
+        measure_facts(net, images(), PLAN)
+
+
+@pytest.mark.parametrize("bad", [{"margin_share": 1.0}, {"margin_share": -0.1}, {"examples": 0}])
+def test_a_plan_out_of_range_is_refused(bad):
+    with pytest.raises(UsageError, match="--"):
+        MeasurePlan(**bad)
+
+
+def test_prune_for_margin_uses_up_the_margin_and_no_more():
+    from dataclasses import replace
+
+    from codebound.bounds.published import released_needed_margin
+
+    measured = measure_facts(mlp(bias=False), images(), PLAN)
+    asked = replace(measured.facts, margin=5.0)
+    found = prune_for_margin(measured.network, asked, keep_diagonal=True)
+    strength = found.layers[0].strength
+    assert 0.001 <= strength < 10.0
+    assert released_needed_margin(asked, pruning=found).value <= 5.0
+    wider = prune_for_margin(measured.network, replace(asked, margin=20.0), keep_diagonal=True)
+    assert wider.layers[0].strength > strength
+    assert wider.layers[0].nonzeros < found.layers[0].nonzeros < 36 * 12
+    none = prune_for_margin(measured.network, replace(asked, margin=-1.0), keep_diagonal=False)
+    assert [layer.strength for layer in none.layers] == [0.0, 0.0]
+    assert [layer.change for layer in none.layers] == [0.0, 0.0]
+
+
+@pytest.mark.slow
+def test_zoo_networks_are_chains_or_say_why_not():
+    data = images(n=12, shape=(3, 32, 32), classes=10)
+    few = MeasurePlan(examples=2, chunk_size=4)
+    assert measure_facts(load_model("alexnet", input_shape=(3, 32, 32), classes=10), data, few).obstacle == ""
+    assert "no chain" in (
+        measure_facts(load_model("resnet20", input_shape=(3, 32, 32), classes=10), data, few).obstacle
+    )

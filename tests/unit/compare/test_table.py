@@ -1,0 +1,255 @@
+"""The comparison: every published bound is in it, true rows come first, nothing is left out in silence."""
+
+import importlib
+import json
+import math
+import pkgutil
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta
+from torch import nn
+
+import codebound
+import codebound.bounds.published
+from codebound.bounds.published import PublishedValue
+from codebound.compare import Comparison, MeasurePlan, compare
+from codebound.compare.published import BOUNDS, LEMMAS
+from codebound.compare.rows import ORDER, published_row
+from codebound.data import Dataset
+from codebound.errors import CertificateError, DataError, FormatError, UsageError
+from codebound.refs import REGISTRY
+from codebound.train import TrainConfig, fit
+
+PLAN = MeasurePlan(examples=15)
+KEYS = ["name", "reference", "value", "log10", "kind", "subject", "guarantee", "vacuous", "note"]
+
+
+def blobs(n: int, *, seed: int, role: str = "train") -> Dataset:
+    """Three classes around the corners of a simplex, so far apart that any network learns them."""
+    stream = np.random.default_rng(seed)
+    y = np.arange(n, dtype=np.int64) % 3
+    x = (4.0 * np.eye(3, 6)[y] + 0.5 * stream.normal(size=(n, 6))).astype(np.float32)
+    return Dataset("blobs", role, x, y, 3)
+
+
+@cache
+def trained() -> nn.Module:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    settings = TrainConfig(epochs=60, batch_size=20, learning_rate=0.02)
+    return fit(net, blobs(120, seed=1), settings).model
+
+
+@cache
+def table() -> Comparison:
+    return compare(trained(), blobs(120, seed=1), blobs(80, seed=2, role="test"), plan=PLAN)
+
+
+@cache
+def bare(like_for_like: bool = False) -> Comparison:
+    return compare(trained(), blobs(120, seed=1), effort=None, plan=PLAN, like_for_like=like_for_like)
+
+
+def shown(found: Comparison) -> set[str]:
+    refs = {row.reference for row in found.rows} | {str(each["reference"]) for each in found.lemmas}
+    return refs | ({"A-Tab1"} if found.complexities else set())
+
+
+# registered with bounds/published, but numbers inside a bound: no risk, no capacity, and no statement of
+# their own about a network
+INSIDE = {
+    "A-Alg1:count", "A-Alg4:count", "A-Lem3", "G-ConC.1", "G-E8", "G-Lem4.2", "G-Lem4.4", "G-Lem5.1",
+    "G-LemB.1", "G-LemC.1", "G-LemD.1:count", "G-LemE.1", "G-Thm6.1", "G-Thm6.2:sketch", "I-03", "S-E2",
+    "S-Prop1.1",
+}  # fmt: skip
+# the same function under a second ID, or a row that stands for both
+SAME = {"A-Thm2.1": "G-Thm3.1", "G-LemB.3": "G-Lem4.3", "A-Lem13": "A-Lem14:count", "G-E22": "I-17:guha-code"}
+
+
+def test_every_published_bound_is_in_the_table():
+    home = "codebound.bounds.published."
+    for module in pkgutil.walk_packages(codebound.bounds.published.__path__, home):
+        importlib.import_module(module.name)
+    published = {
+        ref
+        for ref, entry in REGISTRY.items()
+        if entry.kind == "published-form" and entry.function.__module__.startswith(home)
+    }
+    assert published >= INSIDE
+    found = shown(table())
+    missing = {ref for ref in published - INSIDE if SAME.get(ref, ref) not in found}
+    assert missing == set()
+
+
+def test_every_row_is_registered_somewhere():
+    for expression in (*BOUNDS, *LEMMAS):
+        assert expression.ref in REGISTRY, expression.ref
+    assert {row.reference for row in table().rows} <= {"", *REGISTRY}
+
+
+def test_certified_rows_come_first_and_only_they_and_hold_out_bounds_are_guarantees():
+    kinds = [row.kind for row in table().rows]
+    assert kinds == sorted(kinds, key=ORDER.index)
+    assert set(kinds) == set(ORDER)
+    for row in table().rows:
+        assert row.guarantee == (row.kind in ("certified", "holdout"))
+        assert row.note
+    risks = [row.log10 for row in bare(True).rows if row.kind == "published" and row.value is not None]
+    assert risks == sorted(risks)
+
+
+def test_the_record_has_exactly_the_promised_keys_and_is_json():
+    record = json.loads(json.dumps(table().record(), allow_nan=False))
+    assert all(list(row) == KEYS for row in record["rows"])
+    names = {row["name"] for row in record["rows"] if row["kind"] == "published"}
+    assert {each["name"] for each in record["details"]} <= names
+    for each in record["details"]:
+        assert {"hypotheses", "constants", "errata", "failure_published", "failure_corrected"} <= each.keys()
+    assert record["facts"]["classes"] == 3
+    assert len(record["complexities"]) == len(record["facts"]["layers"]) == 2
+
+
+def test_hold_out_bounds_are_clopper_pearson_limits_that_share_the_level():
+    fresh = [row for row in table().rows if row.kind == "holdout"]
+    tests = [row for row in table().rows if row.kind == "test"]
+    assert [row.subject for row in fresh] == [row.subject for row in tests] == ["f", "g"]
+    for bound, error in zip(fresh, tests, strict=True):
+        errors = round(80 * error.value)
+        assert bound.value == pytest.approx(beta.ppf(1.0 - 0.025, errors + 1, 80 - errors), rel=1e-6)
+
+
+def test_the_margin_route_is_never_tighter_than_the_certificate():
+    certified = {row.reference: row.value for row in table().rows if row.kind == "certified"}
+    assert certified["C-2"] <= certified["C-7"]
+    assert certified["C-12c"] > 0.999  # 83 numbers of 32 bits against 120 examples
+    assert [row.vacuous for row in table().rows if row.reference == "C-12c"] == [True]
+
+
+def test_like_for_like_is_the_root_of_the_bar_over_n():
+    plain = {row.name: row for row in bare().rows}
+    alike = {row.name: row for row in bare(True).rows}
+    bars = [name for name in plain if "As plotted" in plain[name].note]
+    assert len(bars) == 9
+    for name in bars:
+        assert alike[name].value == pytest.approx(math.sqrt(plain[name].value / 120))
+        assert alike[name].vacuous == plain[name].vacuous
+    risk = plain["Neyshabur 2015"]
+    assert alike["Neyshabur 2015"].value == risk.value
+
+
+def test_a_bound_against_its_formula_by_hand():
+    net, facts = trained(), bare().measured.facts
+    norms = [float(np.linalg.norm(net[i].weight.detach().double().numpy())) for i in (0, 2)]
+    row = next(row for row in bare().rows if row.name == "Neyshabur 2015")
+    excess = facts.input_norm * 4 * norms[0] * norms[1] / (facts.margin * math.sqrt(120))
+    assert row.value == pytest.approx(facts.margin_loss + excess, rel=1e-9)
+
+
+def test_without_a_certificate_the_framework_says_what_is_missing():
+    rows = {row.reference: row for row in bare().rows}
+    for ref in ("A-Thm2.1", "A-CorA.1", "G-ThmD.1"):
+        assert rows[ref].value is None
+        assert "--no-certify" in rows[ref].note
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.last(x + self.first(x).relu())
+
+
+def test_a_residual_network_has_reasons_in_place_of_products():
+    found = compare(Residual(), blobs(120, seed=1), plan=PLAN)
+    rows = {row.reference: row for row in found.rows}
+    for expression in BOUNDS:
+        assert expression.ref in rows, f"{expression.ref} was left out in silence"
+    assert "no chain" in rows["A-Thm2.2"].note
+    assert "factory" in rows["C-2"].note
+    assert [row.name for row in found.rows if row.reference == "I-17" and row.value is not None] == [
+        "Parameter counting"
+    ]
+    assert all("reason" in lemma for lemma in found.lemmas)
+    assert found.complexities == ()
+    json.dumps(found.record(), allow_nan=False)
+
+
+def test_an_untrained_network_has_infinite_bounds_that_say_so():
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    found = compare(net, blobs(120, seed=1), effort=None, plan=PLAN)
+    assert found.measured.facts.margin < 0.0
+    row = next(row for row in found.rows if row.name == "Neyshabur 2015")
+    assert row.value == math.inf
+    assert row.vacuous is True
+    assert "no positive margin" in row.note
+    assert row.record()["value"] is row.record()["log10"] is None
+
+
+def test_a_value_beyond_all_doubles_keeps_its_logarithm():
+    huge = PublishedValue(
+        ref="I-17", name="huge", log_value=2000.0, unit="capacity", subject="f", sentence="A product."
+    )
+    row = published_row(huge, examples=10, classes=3, like_for_like=False)
+    assert row.record()["value"] is None
+    assert row.log10 == pytest.approx(2000.0 / math.log(10.0))
+    assert "Infinite as a double" in row.note
+    with pytest.raises(UsageError, match="no row"):
+        published_row(replace(huge, unit="numbers"), examples=10, classes=3, like_for_like=False)
+
+
+@cache
+def certificate():
+    return codebound.certify(trained(), blobs(120, seed=1), effort="quick").certificate
+
+
+def test_a_given_certificate_is_verified_and_shown(tmp_path):
+    path = certificate().save(tmp_path / "mine.cbound")
+    found = compare(trained(), blobs(120, seed=1), certificates=[path, certificate()], plan=PLAN)
+    rows = [row for row in found.rows if row.reference == "C-2"]
+    assert [row.value for row in rows] == [certificate().claim.bound] * 2
+    assert "mine.cbound" in "".join(row.name for row in rows)
+    framework = next(row for row in found.rows if row.reference == "G-Thm3.1")
+    margin_loss, bits = found.measured.facts.margin_loss, certificate().facts.code_bits
+    assert framework.value == pytest.approx(margin_loss + math.sqrt(bits * math.log(2.0) / 120))
+
+
+def test_a_certificate_of_another_sample_is_refused_with_the_reason():
+    with pytest.raises(CertificateError, match="refused for the sample blobs") as refusal:
+        compare(trained(), blobs(120, seed=5), certificates=[certificate()], plan=PLAN)
+    assert "sample" in str(refusal.value).split("\n")[1]
+
+
+def test_a_file_that_is_no_certificate_is_refused(tmp_path):
+    with pytest.raises(FormatError, match="absent"):
+        compare(trained(), blobs(120, seed=1), certificates=[tmp_path / "absent.cbound"], plan=PLAN)
+
+
+def test_copies_in_the_test_sample_are_reported():
+    data = blobs(120, seed=1)
+    found = compare(trained(), data, data.select(range(30), role="test"), effort=None, plan=PLAN)
+    assert any("30 of 30 test inputs also occur in the sample" in note for note in found.notes)
+
+
+def test_a_test_sample_of_another_kind_is_refused():
+    wide = Dataset("wide", "test", np.zeros((3, 7), dtype=np.float32), np.zeros(3, dtype=np.int64), 3)
+    with pytest.raises(DataError, match="shape"):
+        compare(trained(), blobs(120, seed=1), wide, plan=PLAN)
+    many = Dataset("many", "test", np.zeros((3, 6), dtype=np.float32), np.array([0, 1, 5]), 6)
+    with pytest.raises(DataError, match="label 5"):
+        compare(trained(), blobs(120, seed=1), many, plan=PLAN)
+
+
+def test_the_package_is_its_main_function_whatever_was_imported_before():
+    import codebound.compare.rows
+
+    assert codebound.compare.compare is compare
+    found = codebound.compare(trained(), blobs(120, seed=1), effort=None, plan=PLAN)
+    assert isinstance(found, codebound.compare.Comparison)
+    assert "no guarantee" in str(found)

@@ -1,0 +1,56 @@
+"""Jobs on Ray, for real: one node of this machine."""
+
+import socket
+import sys
+
+import pytest
+
+from codebound.engine import Job, RayEngine
+from codebound.errors import CodeboundError
+
+TOYS = """
+import os
+
+def square(x): return x * x
+def folder(): return os.getcwd()
+def fail(log):
+    with open(log, "a") as file: file.write("x")
+    raise ValueError("no luck")
+"""
+
+
+def test_values_failures_and_the_folder(tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    (tmp_path / "ray_toys.py").write_text(TOYS)
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "log"
+    jobs = [Job(function="ray_toys:square", arguments={"x": x}) for x in range(6)]
+    jobs += [Job(function="ray_toys:folder"), Job(function="ray_toys:fail", arguments={"log": str(log)})]
+    with RayEngine(workers=1) as engine:
+        assert engine.slots == 1
+        found = list(engine.as_finished(jobs))
+        with pytest.raises(CodeboundError, match="no node of the cluster has the 1 cores and 1 GPUs"):
+            list(engine.as_finished([Job(function="ray_toys:square", arguments={"x": 1}, gpus=1)]))
+    by_job = {id(each.job): each for each in found}
+    values = [by_job[id(job)].value for job in jobs]
+    assert values == [0, 1, 4, 9, 16, 25, str(tmp_path), None]
+    failure = by_job[id(jobs[-1])].failure
+    assert failure is not None
+    assert failure.message == "ValueError: no luck"
+    assert "in fail" in failure.traceback
+    assert log.read_text() == "x"  # what a job raises is no reason to run it again
+
+
+def test_without_ray_the_message_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(CodeboundError, match=r"pip install 'codebound\[ray\]'"):
+        RayEngine()
+
+
+def test_an_address_where_nothing_answers_fails_at_once():
+    pytest.importorskip("ray")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(CodeboundError, match="ray start --head"):
+        RayEngine(f"127.0.0.1:{port}")

@@ -1,0 +1,46 @@
+import pytest
+import torch
+
+from codebound.errors import ModelError
+from codebound.nets import load_model
+from codebound.nets.chain import chain_of
+from codebound.nets.few_bits import image_chain, image_network, plain_network
+
+SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 12, 12)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_message_can_describe_the_networks(shape):
+    chain, _ = chain_of(image_network(shape, 7), shape)
+    assert chain == image_chain(shape, 7)
+    assert chain_of(plain_network(shape, 7), shape)[0].classes == 7
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("factory", [image_network, plain_network])
+def test_decisions_depend_on_the_scale_of_no_layer_and_on_no_other_example(shape, factory):
+    torch.manual_seed(0)
+    network = factory(shape, 5).double()
+    x = torch.rand(6, *shape, dtype=torch.float64)
+    before = network(x)
+    assert torch.allclose(network(x[:1]), before[:1])
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight *= 8.0
+    assert torch.equal(network(x).argmax(1), before.argmax(1))
+
+
+def test_weights_come_from_the_seed_of_the_caller():
+    spec = "codebound.nets.few_bits:plain_network"
+    first, second, other = (
+        load_model(spec, input_shape=(1, 8, 8), classes=3, seed=seed) for seed in (0, 0, 1)
+    )
+    weights = [next(network.parameters()) for network in (first, second, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+@pytest.mark.parametrize("shape", [(64,), (1, 3, 28)])
+def test_inputs_that_are_too_small_are_refused(shape):
+    with pytest.raises(ModelError, match="at least 4 x 4"):
+        image_chain(shape, 3)

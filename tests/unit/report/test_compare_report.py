@@ -1,0 +1,109 @@
+"""Tables, picture and page of ``codebound compare``, from rows alone."""
+
+import re
+
+import pytest
+
+from codebound.report import (
+    compare_figure,
+    compare_page,
+    compare_table,
+    epochs_figure,
+    refused_table,
+    standalone,
+)
+from codebound.report.compare_page import shown
+
+HOSTILE = "<script>alert(1)</script> $x_1$"
+
+
+def row(name: str, value: float | None, log10: float | None, **other: object) -> dict:
+    plain = {"kind": "published", "subject": "f", "guarantee": False, "vacuous": True, "note": "A note."}
+    return {"name": name, "reference": "I-17", "value": value, "log10": log10} | plain | other
+
+
+def record() -> dict:
+    condition = {"statement": "the sun shines", "holds": False, "found": "rain"}
+    return {
+        "rows": [
+            row("mine", 0.123449, -0.9, kind="certified", guarantee=True, vacuous=False, subject="g"),
+            row("fresh", 0.05, -1.3, kind="holdout", guarantee=True, vacuous=False),
+            row("counted", 0.0, None, kind="test", vacuous=False, reference=""),
+            row(HOSTILE, 12.0, 1.08),
+            row("beyond doubles", None, 400.25),
+            row("endless", None, None),
+            row("no chain 1", None, None, vacuous=None, note="Does not apply: it is no chain."),
+            row("no chain 2", None, None, vacuous=None, note="Does not apply: it is no chain."),
+        ],
+        "details": [
+            {
+                "name": HOSTILE, "reference": "I-17", "hypotheses": [condition], "errata": ["G-E1"],
+                "constants": [{"symbol": "C", "value": 1.0, "meaning": "open"}],
+                "failure_published": 0.05, "failure_corrected": None,
+            }
+        ],
+        "lemmas": [
+            {"name": "count", "reference": "A-Lem10:count", "value": 3.0, "log10": 0.5, "unit": "numbers",
+             "sentence": "Numbers."},
+            {"name": "other", "reference": "G-Lem4.3", "reason": "it is no chain."},
+        ],
+        "complexities": [{"layer": "fc", "value": 10.0, "weights": 1000, "percent": 1.0}],
+        "facts": {"classes": 10},
+        "like_for_like": False,
+        "notes": ["One sentence."],
+        "settings": {"model": "mlp", "margin_share": 0.05},
+    }  # fmt: skip
+
+
+def test_guarantees_are_rounded_up_and_the_rest_is_not():
+    table = {line["bound"]: line for line in compare_table(record()).rows}
+    assert table["mine"]["value"] == "0.1235"
+    assert table["mine"]["guarantee"] == "yes"
+    assert table["beyond doubles"]["value"] == "10^400.2"
+    assert table["endless"]["value"] == "infinite"
+    assert table["counted"]["reference"] == "-"
+    assert "no chain 1" not in table
+
+
+def test_what_does_not_apply_is_grouped_by_reason():
+    assert refused_table(record()).rows == [{"bounds": "no chain 1; no chain 2", "why": "it is no chain."}]
+    assert refused_table(record() | {"rows": record()["rows"][:2]}) is None
+
+
+@pytest.mark.parametrize(("value", "log10", "text"), [(0.5, -0.3, "0.5"), (None, 9.0, "10^9.0")])
+def test_values_are_shown_as_numbers_or_powers(value, log10, text):
+    assert shown(value, log10) == text
+
+
+def test_the_picture_has_every_finite_row_and_the_line_of_guessing():
+    svg = compare_figure(record())
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    for name in ("mine", "fresh", "beyond doubles", "guessing", "certified", "hold-out bound"):
+        assert name in texts
+    assert "endless" not in texts
+    assert "<script>" not in svg
+    assert svg == compare_figure(record())
+    assert standalone(svg).startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+
+
+def test_the_page_escapes_and_says_what_is_not_drawn():
+    page = compare_page(record(), title="Bounds on mlp", subtitle="few examples")
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "Not drawn, because infinite or zero: counted; endless." in page
+    assert "the sun shines" in page
+    assert "it is no chain." in page
+    assert "Table 1 of Arora et al." in page
+
+
+def test_epochs_are_drawn_even_where_bounds_are_infinite():
+    points = [
+        {"epoch": 1, "train_error": 0.5, "test_error": None, "gamma": -1.0, "least_margin": -2.0,
+         "log10": {"a": None, "b": 2.0}},
+        {"epoch": 2, "train_error": 0.1, "test_error": None, "gamma": 0.5, "least_margin": -1.0,
+         "log10": {"a": 3.0, "b": 1.0}},
+    ]  # fmt: skip
+    svg = epochs_figure(points)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert {"training", "gamma", "a", "b"} <= set(texts)
+    assert "test" not in texts

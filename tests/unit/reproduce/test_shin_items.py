@@ -1,0 +1,228 @@
+"""Shin's figures and table at their smallest, golden numbers, and networks of others."""
+
+import json
+import math
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from codebound.errors import ModelError
+from codebound.nets import load_model
+from codebound.reproduce import ITEMS, Cells, Settings, reproduce
+from codebound.reproduce.shin_figure1 import shin_figure1
+from codebound.reproduce.shin_figure2 import shin_figure2
+from codebound.reproduce.shin_figure3 import _NETWORKS, shin_figure3
+from codebound.reproduce.shin_networks import (
+    FILES,
+    Subject,
+    images_for,
+    last_layer,
+    load,
+    obstacle,
+    published,
+)
+from codebound.reproduce.shin_table1 import _PUBLISHED, shin_table1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CODEBOUND_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("CODEBOUND_MODELS", raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def table():
+    return shin_table1(Settings(size="tiny"))
+
+
+@pytest.fixture(scope="module")
+def figure3():
+    return shin_figure3(Settings(size="tiny"))
+
+
+def test_densities_are_those_of_another_library():
+    points = shin_figure1(Settings(size="tiny")).points["density"]
+    for row in points:
+        expected = stats.levy_stable.pdf(row["x"], row["alpha"], 0.0)
+        assert row["density"] == pytest.approx(expected, rel=1e-6)
+    assert {row["alpha"] for row in points} == {1.9, 1.5, 1.0, 0.5}
+
+
+def test_the_range_has_the_percentiles_1_and_99_of_the_widest_law_that_is_nearly_gaussian():
+    points = shin_figure1(Settings(size="tiny")).points["density"]
+    ends = {row["x"] for row in points}
+    assert max(ends) == pytest.approx(stats.levy_stable.ppf(0.99, 1.9, 0.0), rel=1e-6)
+    assert min(ends) == -max(ends)
+
+
+@pytest.mark.parametrize(  # kappa, N p, equation 16 or 1, exact; computed apart with scipy's binomial law
+    ("alpha", "i", "expected"),
+    [
+        (1.9, 0, (3.71, 1.98, 0.5351, 0.1365)),
+        (1.9, 3, (1.69, 0.44, 0.3587, 0.0732)),
+        (1.9, 5, (1.0, 0.16, 0.3759, 0.1513)),
+        (1.5, 5, (1.0, 0.86, 0.9892, 0.5795)),
+        *((1.0, i, (None, None, 1.0, e)) for i, e in enumerate((0.871, 0.858, 0.708, 0.773, 0.635, 0.811))),
+        (0.5, 0, (None, None, 0.9974, 0.4839)),
+    ],
+)
+def test_figure_2_has_the_golden_values(alpha, i, expected):
+    (rows,) = shin_figure2(Settings(size="tiny")).tables.values()
+    row = next(row for row in rows if (row["alpha"], row["i"]) == (alpha, i))
+    for column, value, digits in zip(("kappa", "N p", "eq_16", "exact"), expected, (2, 2, 4, 4), strict=True):
+        if value is not None:
+            digits = 3 if value in (0.871, 0.858, 0.708, 0.773, 0.635, 0.811) else digits
+            assert round(row[column], digits) == value
+
+
+def test_the_released_curve_is_below_what_it_should_bound():
+    cells = Cells()
+    (rows,) = shin_figure2(Settings(size="quick", cells=cells)).tables.values()
+    released = {(row["alpha"], row["i"]): round(row["released"], 4) for row in rows}
+    assert released[0.5, 0] == 0.0218
+    assert released[1.0, 0] == 0.0101
+    grid = cells.get("grid", dict)["rows"]
+    assert len(grid) == 2500
+    assert any(row["released"] < 0.1 * row["exact"] for row in grid)
+    assert all(row["chernoff"] >= row["exact"] - 1e-9 for row in grid)
+
+
+def test_every_network_of_the_table_is_run_or_has_a_reason(table):
+    rows = {row["network"]: row for row in table.tables["Not run"]}
+    assert list(rows)[:12] == list(_PUBLISHED)
+    for name, (alpha, original, *_) in _PUBLISHED.items():
+        reason = "SVHN comes as MATLAB files" if name.endswith("svhn") else "pytorchcv is not installed"
+        assert rows[name]["why"].startswith(reason)
+        assert (rows[name]["published_alpha"], rows[name]["published_original"]) == (alpha, original)
+    assert all("CODEBOUND_MODELS" in rows[subject.name]["why"] for subject in FILES)
+    assert rows["resnet20, other weights"]["published_redrawn"] == 89.19
+
+
+def test_accuracies_are_those_of_the_trained_networks(table):
+    rows = table.points["networks"]
+    assert [row["weights"] for row in rows] == ["this run"] * 4
+    for row, shown in zip(rows, next(iter(table.tables.values())), strict=True):
+        assert 0.0 <= row["redrawn"] <= 100.0
+        assert shown["redrawn"] == f"{row['redrawn']:.2f} ± {row['deviation']:.2f}"
+        assert shown["published_redrawn"] is None
+        assert row["alpha_positive"] > 1.0
+        assert row["verdict_absolute"] in {"power law", "no power law", "undecided"}
+
+
+def test_gaussian_weights_have_the_exponents_that_another_library_finds(table):
+    (null,) = table.tables["Exponents of 640 Gaussian weights, which have no heavy tail"]
+    assert 4.5 < null["mean"] < 7.5  # 12 draws with the package powerlaw: 5.9 on average, from 3.6 to 9.0
+    assert null["smallest"] < 4.65 < null["largest"]
+
+
+def test_figure_3_lists_the_released_networks_once():
+    names = [subject.name for subject in _NETWORKS]
+    assert len(names) == len(set(names)) == 41
+
+
+def test_figure_3_has_both_ranks_and_both_fits(figure3):
+    rows, fits = figure3.tables["Last layers"], figure3.tables["Mixtures of two lines"]
+    assert len(rows) == 4
+    assert [(fit["of"], fit["algorithm"].split(",")[0]) for fit in fits] == [
+        ("released_stable_rank", "as released"),
+        ("released_stable_rank", "expectation-maximisation"),
+        ("stable_rank", "as released"),
+        ("stable_rank", "expectation-maximisation"),
+    ]
+    assert {row["reason"] for row in figure3.tables["Not run"]} == {
+        "pytorchcv is not installed",
+        "no folder of pretrained networks was given (--models or CODEBOUND_MODELS)",
+    }
+
+
+def test_both_ranks_are_those_of_the_singular_values():
+    subject = Subject(name="own", data="made-up", spec="mlp:depth=2,width=32", config=_tiny_config())
+    matrix = load(subject, Settings(size="tiny")).layers[-1].matrix.detach().double().numpy()
+    sigma = np.linalg.svd(matrix, compute_uv=False)
+    found = last_layer(subject, Settings(size="tiny"))
+    assert found["stable_rank"] == pytest.approx((sigma**2).sum() / sigma[0] ** 2)
+    assert found["released_stable_rank"] == pytest.approx((sigma**2).sum() / sigma[0] ** 4)
+    assert found["shape"] == "10 x 32"
+
+
+def _tiny_config():
+    from codebound.reproduce.shin_networks import own
+
+    return own("tiny")[0].config
+
+
+def test_networks_in_files_are_read_and_normalised_as_they_were_trained(tmp_path):
+    from safetensors.torch import save_file
+
+    model = load_model("resnet20", input_shape=(3, 32, 32), classes=10, seed=1)
+    save_file(model.state_dict(), tmp_path / "resnet20_cifar10.safetensors")
+    settings = Settings(size="tiny", models=tmp_path)
+    first, second = FILES
+    assert obstacle(first, settings) == ""
+    assert "resnet56_cifar10.safetensors is not in" in obstacle(second, settings)
+    assert torch.equal(load(first, settings).layers[-1].weight, model.linear.weight)
+
+
+def test_networks_of_the_other_project_are_asked_for_by_name(monkeypatch):
+    asked = []
+
+    def get_model(name, *, pretrained):
+        asked.append((name, pretrained))
+        if name == "resnet56_cifar10":
+            raise OSError("no route to host")
+        return load_model("resnet20", input_shape=(3, 32, 32), classes=10)
+
+    package, provider = types.ModuleType("pytorchcv"), types.ModuleType("pytorchcv.model_provider")
+    provider.get_model = get_model
+    package.__spec__ = types.SimpleNamespace(name="pytorchcv")
+    monkeypatch.setitem(sys.modules, "pytorchcv", package)
+    monkeypatch.setitem(sys.modules, "pytorchcv.model_provider", provider)
+    there, absent = published(["resnet20_cifar10", "resnet56_cifar10"])
+    assert obstacle(there, Settings()) == ""
+    assert load(there, Settings()).layers[-1].matrix.shape == (10, 64)
+    with pytest.raises(ModelError, match="does not give resnet56_cifar10: OSError: no route to host"):
+        load(absent, Settings())
+    assert asked == [("resnet20_cifar10", True), ("resnet56_cifar10", True)]
+
+
+def test_images_are_scaled_as_each_network_was_trained(monkeypatch):
+    from codebound.reproduce import shin_networks
+    from codebound.reproduce.samples import made_up_samples
+
+    cifar = made_up_samples((3, 4, 4), n=20).train
+    monkeypatch.setattr(shin_networks, "load_dataset", lambda name, role: cifar)
+    theirs, (ours, _) = published(["resnet20_cifar10"])[0], FILES
+    assert images_for(ours).scaling.mean == (0.485, 0.456, 0.406)
+    assert images_for(theirs).scaling.std == (63.0 / 255, 62.1 / 255, 66.7 / 255)
+
+
+def test_a_finished_part_needs_no_network(tmp_path):
+    path = tmp_path / "cells.json"
+    name = "last layer resnet20_cifar10"
+    value = last_layer(
+        Subject(name="x", data="made-up", spec="mlp:width=8", config=_tiny_config()), Settings(size="tiny")
+    )
+    Cells(path).get(name, lambda: value)
+    found = shin_figure3(Settings(size="tiny", cells=Cells(path)))
+    assert found.tables["Last layers"][0]["network"] == "resnet20_cifar10"
+
+
+@pytest.mark.parametrize("id", ["S-Fig1", "S-Fig2", "S-Fig3", "S-Tab1"])
+def test_results_and_figures_are_written(tmp_path, id):
+    finished = reproduce(id, tmp_path, size="tiny", device="cpu")
+    record = json.loads((tmp_path / f"{id}.json").read_text())
+    assert record == json.loads(json.dumps(finished.record))
+    assert (tmp_path / f"{id}.svg").read_text().startswith("<svg")
+    assert record["about"] == ITEMS[id].about
+    assert not any(
+        isinstance(v, float) and math.isnan(v)
+        for t in record["tables"].values()
+        for r in t
+        for v in r.values()
+    )

@@ -1,0 +1,59 @@
+"""What a base is worth when labels are random: nothing, unless its declaration is a lie."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from codebound.certificate import Pretrained, certify, verify
+from codebound.certificate.methods import subspace
+from codebound.data import from_arrays
+from codebound.train import TrainConfig, fit
+
+RISK = 0.75  # of every classifier, when four labels are drawn at random
+
+
+def random_labels(seed, n=150):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 8)).astype(np.float32)
+    return from_arrays(x, rng.integers(0, 4, n), name="random labels", classes=4)
+
+
+@cache
+def trained(seed):
+    """A network that knows the random labels of a seed by heart."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 128), nn.ReLU(), nn.Linear(128, 4))
+    return fit(model, random_labels(seed), TrainConfig(epochs=120, batch_size=50, learning_rate=0.01)).model
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr(subspace, "_RUNS", {"standard": 1})
+    monkeypatch.setattr(subspace, "_STEPS", {"standard": 400})
+
+
+@pytest.mark.parametrize("method", ["subspace", "prune"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_base_that_never_saw_the_labels_promises_no_better_than_guessing(method, seed):
+    base = Pretrained(trained(100 + seed), "trained on other random labels")
+    sample = random_labels(seed)
+    found = certify(trained(seed), sample, method=method, base=base)
+    assert found.original_errors < 15  # f knows them by heart
+    assert found.certificate.claim.bound >= RISK
+    assert found.certificate.claim.vacuous
+
+
+def test_a_base_that_saw_them_breaks_the_promise_and_only_the_declaration_shows_it():
+    """Bits and errors are right and the verifier accepts, so it has to say what it could not check."""
+    sample = random_labels(0)
+    knowing = Pretrained(trained(0), "said to be made without the sample")
+    found = certify(knowing.network, sample, effort="quick", base=knowing)
+    assert found.certificate.claim.bound < 0.4 < RISK
+    verdict = verify(found.certificate, sample, base=found.base)
+    assert verdict.is_accepted
+    for lines in (verdict.assumptions, verdict.declarations):
+        assert "neither trained nor selected on" in lines[0]
+        assert "said to be made without the sample" in lines[0]
