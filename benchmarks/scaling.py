@@ -6,8 +6,9 @@ weights   certify (quick, naive), measure (spectra, cushions, margins) and compa
 samples   the same against the number of examples, on 10,000 weights
 counting  errors counted in one process and in two, against the number of examples
 
-Data are random bytes; every cell runs in a process of its own, whose peak memory is printed less that of a
-process which only imports. The exponent is the slope of the least-squares line through the logarithms.
+Data are random bytes; every cell runs in a process of its own. Its seconds are those of the processor, which
+others who use the machine change less; its memory is the peak less what network and sample took before.
+The exponent is the slope of the least-squares line through the logarithms. Needs Linux.
 Sizes end at 10^7 weights and 10^5 examples; --full adds 10^8 and 10^6, which takes hours and many gigabytes.
 """
 
@@ -16,9 +17,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import math
-import resource
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from codebound.engine import Engine, Job, LocalEngine, RayEngine, value_of
@@ -66,10 +67,10 @@ def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
         ),
         "compare": lambda: compare(model, sample, effort=None, plan=MeasurePlan(examples=STABILITY_EXAMPLES)),
     }
-    before = _peak_megabytes()
-    start = time.perf_counter()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before, start = megabytes("VmRSS"), time.process_time()
     calls[verb]()
-    return {"seconds": time.perf_counter() - start, "megabytes": _peak_megabytes() - before}
+    return {"seconds": time.process_time() - start, "megabytes": megabytes("VmHWM") - before}
 
 
 def counted(engine: Engine | None, examples: int) -> float:
@@ -146,8 +147,10 @@ def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     )
 
 
-def _peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # kilobytes on Linux
+def megabytes(field: str) -> float:
+    """A field of what Linux says of this process."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(field))) / 1024
 
 
 def main() -> None:

@@ -4,8 +4,9 @@
     python results/fine_tune.py certify    from that base, on MNIST (some minutes)
     python results/fine_tune.py alone      the same training from a random start
 
-The base was never shown a digit, and there is one of it: nothing about it was chosen with MNIST. Dimension
-and step of the subspace are in the message, so they may be.
+The base was never shown a digit. A base of another architecture (``image_network``) was tried on MNIST first
+and dropped; the architecture is in the message, so that choice is paid for; of this one there is one base.
+Dimension and step of the subspace are in the message too.
 """
 
 from __future__ import annotations
@@ -96,8 +97,17 @@ def tune(plan: SubspacePlan, *, has_base: bool) -> dict[str, Any]:
     }
     if has_base:
         path = certificate.save(HERE / "certificates" / f"{NAME}.cbound")
-        command = ["codebound-verify", str(path), "--data", "mnist", "--base", str(BASE), "--format", "json"]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "codebound_verify",
+            str(path),
+            "--data",
+            "mnist",
+            "--base",
+            str(BASE),
+        ]
+        answer = subprocess.run([*command, "--format", "json"], check=True, capture_output=True, text=True)
         verdict = json.loads(answer.stdout)
         record |= {"verdict": verdict["verdict"], "declared": verdict["assumptions"][0]}
     return record

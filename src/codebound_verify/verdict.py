@@ -226,8 +226,8 @@ def _assumptions(header: Header) -> tuple[str, ...]:
     if header.base is not None:
         lines.insert(
             0,
-            f"The base ({header.base.name}; SHA-256 {header.base.sha256}) was neither trained nor selected on "
-            f"{sample}: without that the bound means nothing.",
+            f"The base ({header.base.name}; SHA-256 {header.base.sha256}) was neither trained nor selected "
+            f"on {sample}: without that the bound means nothing.",
         )
     if isinstance(extra := header.extra, Domain):
         lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")

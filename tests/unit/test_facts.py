@@ -30,6 +30,7 @@ from codebound.bounds.certified import (
     theta_on_grid,
     weighted_choice_bits,
 )
+from codebound.bounds.certified.risk import occam_assumptions
 from codebound.errors import UsageError
 from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, MarginFacts, OccamFacts, SplitFacts
 
@@ -198,6 +199,7 @@ def test_a_bound_says_what_it_is_about():
     assert bound.subject == "g"
     assert bound.delta == 0.05
     assert any("independent draw" in line for line in bound.assumptions)
+    assert bound.assumptions == occam_assumptions()
     assert "decoded network g" in bound.sentence
 
 

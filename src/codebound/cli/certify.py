@@ -129,6 +129,7 @@ def certify(
     from codebound.data import load_dataset
     from codebound.nets import ZOO, load_model
 
+    counting = _counting_engine(engine, workers, address)
     sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
     network = load_model(model, input_shape=sample.input_shape, classes=sample.classes, weights=weights)
     pretrained = given_base(base, base_says, network, sample)
@@ -137,7 +138,7 @@ def certify(
     is_zoo = model.partition(":")[0] in ZOO
     fresh = None if unlabelled is None else load_dataset(unlabelled, role="unlabelled", folder=data_folder)
     with (
-        _counting_engine(engine, workers, address) as counters,
+        counting as counters,
         new_folder(out) as folder,
         progress_bar("certify", quiet=quiet) as progress,
     ):

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Requirements = ProjectRequirements | MbpRequirements | HeavytailRequirements
 
 _NOISE, _DRAWS = 0.1, 5  # of the smoothness: length relative to the activation, and draws
+_NO_GUARANTEE = (
+    "None of these numbers is a guarantee: a theorem has conditions, and errors were counted on the examples "
+    "that chose the setting. `codebound certify` may choose so too, because it pays for the message."
+)
 
 
 class Method(str, Enum):
@@ -132,6 +136,7 @@ def plan(
             )
     record = {
         "method": method.value,
+        "guarantee": "none",
         **_record(required, reached),
         "sample": {"data": data, "n": whole.n, "measured": sample.n, "sha256": sample.sha256},
         "settings": {
@@ -260,7 +265,7 @@ def _print(record: dict[str, Any], output: Format) -> None:
     if output is Format.csv:
         print_csv(record["layers"])
         return
-    columns, margin, reached = _COLUMNS[record["method"]], record["margin"], record["measured"]["reached"]
+    columns, margin = _COLUMNS[record["method"]], record["margin"]
     print_table(
         [
             {"layer": row["name"]} | {each.title: _cell(row[each.key]) for each in columns}
@@ -285,7 +290,8 @@ def _print(record: dict[str, Any], output: Format) -> None:
         title="Numbers to keep",
     )
     typer.echo(
-        "  the theorem asks for: numbers that have to stand for the layer, by the conditions as corrected."
+        "  the theorem asks for: numbers that have to stand for the layer, by the conditions as corrected "
+        "where they can be."
     )
     typer.echo(
         "  measurement reaches: numbers at the smallest setting whose decoded network keeps its error; "
@@ -294,10 +300,7 @@ def _print(record: dict[str, Any], output: Format) -> None:
     typer.echo("")
     for text in (record["verdict"], record["measured"]["verdict"], *record["notes"]):
         typer.echo(text)
-    if reached is not None:
-        typer.echo(
-            "The setting was chosen on these examples: a certificate may do so, as it pays for the message."
-        )
+    typer.echo(_NO_GUARANTEE)
 
 
 def _cell(value: object) -> str:

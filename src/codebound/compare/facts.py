@@ -16,6 +16,7 @@ import torch
 from codebound.bounds.published import LayerFacts, NetworkFacts
 from codebound.certificate.evaluate import TOLERANCE
 from codebound.errors import CodeboundError, ModelError, UsageError
+from codebound.facts import check_delta
 from codebound.measure import (
     MarginReport,
     Smoothness,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 _LIGHT = 10**7  # multiplications of a forward pass up to which Jacobians between all pairs are measured
 _PROBES = 64
 _PIXELS = 16  # of every layer of a heavy network, as in the papers' figures
-_NOISE, _DRAWS, _NOISY_EXAMPLES = 0.1, 5, 100
+_NOISE, _DRAWS, _NOISY_EXAMPLES = 0.1, 5, 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,9 @@ class MeasurePlan:
             )
         if self.examples < 1:
             raise UsageError(f"--examples is at least 1. Got {self.examples}.")
+        if self.chunk_size < 1:
+            raise UsageError(f"chunk_size is at least 1. Got {self.chunk_size}.")
+        check_delta(self.delta)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -195,12 +199,12 @@ def measure_facts(
         raise ModelError(f"{type(module).__name__} has no linear or convolutional layer: nothing to compare.")
     data = sample.on(plan.device)
     report, errors, largest_output = _outputs(folded, data, plan, classes=sample.classes, progress=progress)
-    gamma = report.quantile(plan.margin_share)
-    if not math.isfinite(gamma) or not math.isfinite(largest_output):
+    if report.non_finite:
         raise ModelError(
             f"the network's outputs are not finite on {report.non_finite} of {report.n} examples, so margins "
             "and bounds mean nothing. Check the weights, and that the data is scaled as in training."
         )
+    gamma = report.quantile(plan.margin_share)
     found, rho, unstable = _stability(
         folded, sample, plan, initial=initial, work=workload(folded, example), progress=progress
     )
@@ -225,7 +229,7 @@ def measure_facts(
         obstacle=_obstacle(network),
         stability=found,
         unstable=unstable,
-        notes=tuple(kept),
+        notes=(*kept, *([] if found is None else [_how(found, plan)])),
     )
 
 
@@ -312,6 +316,19 @@ def _stability(
     except CodeboundError as refusal:
         return None, None, str(refusal)
     return found, rho, ""
+
+
+def _how(found: Stability, plan: MeasurePlan) -> str:
+    """How noise stability was measured, in a sentence."""
+    targets = {key.target for key in found.columns if key.quantity == "interlayer"}
+    goal = "the output" if len(targets) < 2 else "all later layers"
+    norms = "exact norms" if found.probes is None else f"norms by {found.probes} probes where they are large"
+    noisy = min(found.n, _NOISY_EXAMPLES)
+    return (
+        f"Noise stability is that of {found.n:,} random examples, with Jacobians to {goal} and {norms}; "
+        f"smoothness that of {noisy}, under {_DRAWS} draws of Gaussian noise {_NOISE} as long as an "
+        f"activation. gamma leaves {plan.margin_share:.4g} of the sample below."
+    )
 
 
 def _layers(

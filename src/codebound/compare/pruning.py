@@ -44,8 +44,8 @@ def prune_for_margin(
         >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
         >>> measured = measure_facts(net, load_dataset("digits"))
         >>> (layer,) = prune_for_margin(measured.network, measured.facts, keep_diagonal=True).layers
-        >>> layer.strength, layer.kept_share  # an untrained network has no margin
-        (0.0, 1.0)
+        >>> layer.strength, layer.change  # an untrained network has no margin
+        (0.0, 0.0)
     """
 
     def drawn(strength: float) -> PruningFacts:

@@ -216,6 +216,7 @@ class Plot:
         y_scale: Of the vertical axis.
         x_ticks: Where the horizontal axis has numbers; empty for anywhere.
         x_names: Of the places 0, 1, 2 and so on, in place of numbers; empty for none.
+        headroom: Empty space for the legend above the series, as a share of their height.
     """
 
     title: str
@@ -226,6 +227,7 @@ class Plot:
     y_scale: Literal["linear", "log"] = "linear"
     x_ticks: Sequence[float] = ()
     x_names: Sequence[str] = ()
+    headroom: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +328,9 @@ def _draw(axes: Axes, plot: Plot) -> None:
     axes.minorticks_off()
     if plot.x_ticks:
         axes.set_xticks(plot.x_ticks, [f"{tick:g}" for tick in plot.x_ticks])
+    if plot.headroom:
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high + plot.headroom * (high - low))
     if plot.x_names:
         axes.set_xticks(
             range(len(plot.x_names)), plot.x_names, rotation=35, ha="right", rotation_mode="anchor"

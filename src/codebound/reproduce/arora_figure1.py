@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codebound.report.figures import Figure
-from codebound.reproduce.arora_histograms import bins, clipped, median, overlaid, quantiles, verdict
+from codebound.reproduce.arora_histograms import bins, clipping, median, overlaid, quantiles, verdict
 from codebound.reproduce.arora_measures import QUANTITIES
 from codebound.reproduce.arora_networks import Study, deviations
 from codebound.reproduce.item import Reproduction, Row, Settings, item
@@ -73,11 +73,7 @@ def _sentences(trained: Row, layers: Mapping[str, Row]) -> Iterator[str]:
         f"{verdict(len(larger), of=2)} that training makes cushions larger: medians, trained against random, "
         f"are {medians}."
     )
-    few, inner = clipped(trained)
-    yield (
-        f"That clipping leaves 1/sqrt(h) as interlayer cushion of every layer but the first holds in {few} "
-        f"of the {inner} layers between the first and the last."
-    )
+    yield clipping(trained)
     yield (
         "The histograms do not say what a bound needs, which is the worst example: the smallest cushion of "
         f"the trained layer is {layers['trained']['cushion']['quantiles']['0']:.3g}, its median "

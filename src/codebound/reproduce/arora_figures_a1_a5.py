@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codebound.report.figures import Figure
 from codebound.reproduce.arora_histograms import (
     bins,
-    clipped,
+    clipping,
     layers_with,
     median,
     overlaid,
@@ -50,7 +50,7 @@ def arora_figure_a1(settings: Settings) -> Reproduction:
 def arora_figure_a2(settings: Settings) -> Reproduction:
     """The interlayer cushion, ||J x|| / (||J||_F ||x||) times the root of the pixels for the Jacobian J from
     a layer to a later one, in every layer but the last of a trained VGG-19: the smallest over all later
-    layers, before it is clipped at 1/sqrt(h). The paper prints no numbers.
+    layers, before it is clipping at 1/sqrt(h). The paper prints no numbers.
     """
     return _by_layer("A-FigA2", "interlayer", settings)
 
@@ -126,11 +126,7 @@ def _sentences(quantity: Quantity, layers: Sequence[Row], network: Row) -> Itera
         above = sum(row[quantity]["quantiles"]["1"] > 1.0 for row in layers)
         yield f"Some example has a cushion above 1, as convolutions may (A-E24), in {above} layers."
     elif quantity == "interlayer":
-        few, inner = clipped(network)
-        yield (
-            f"{verdict(few, of=inner)} that clipping leaves 1/sqrt(h) in every layer but the first: it "
-            f"does in {few} of the {inner} layers between the first and the last."
-        )
+        yield clipping(network)
     elif quantity == "contraction":
         yield (
             f"The largest over all layers and examples is {max(worst):.3g}: that is the c of the theorem, "

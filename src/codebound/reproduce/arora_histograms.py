@@ -80,10 +80,12 @@ def verdict(agreed: int, of: int) -> str:
     return "We agree" if agreed == of else "We agree in part" if agreed else "We do not agree"
 
 
-def clipped(network: Row) -> tuple[int, int]:
-    """In how many layers between the first and the last ``mu_{i->}`` is clipped, and of how many.
-
-    There ``1/sqrt(h)`` is not above any interlayer cushion that was measured.
-    """
+def clipping(network: Row) -> str:
+    """Where ``mu_{i->}`` is ``1/sqrt(h)``, which then is not above any interlayer cushion, in a sentence."""
     inner = network["layers"][1:-1]
-    return sum(layer["minimal_interlayer"] >= layer["clip"] for layer in inner), len(inner)
+    agreed = sum(layer["minimal_interlayer"] >= layer["clip"] for layer in inner)
+    return (
+        f"{verdict(agreed, of=len(inner))} that clipping leaves 1/sqrt(h) as interlayer cushion of every "
+        f"layer but the first: it does in {agreed} of the {len(inner)} layers between the first and the last"
+        + ("." if agreed == len(inner) else "; the narrower a layer is, the larger is 1/sqrt(h).")
+    )

@@ -55,7 +55,7 @@ class Measuring:
     Attributes:
         examples: Training examples, drawn at random.
         interlayer: Pairs of layers whose Jacobians count: each with the output, or each with all later ones.
-        probes: For the norms of Jacobians to hidden layers; those to the output are exact.
+        probes: For the norms of Jacobians to hidden layers; those to no more outputs than probes are exact.
         draws: Noise draws for smoothness; none when 0.
     """
 

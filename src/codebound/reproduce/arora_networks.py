@@ -68,7 +68,7 @@ _PLANS: dict[Size, _Plan] = {
         alexnet_training=replace(_PUBLISHED, epochs=4, batch_size=20),
         images=60,
         keep_every=2,
-        measuring=Measuring(examples=12, probes=8, draws=2),
+        measuring=Measuring(examples=12, draws=2),
         measuring_epochs=Measuring(examples=6, interlayer="output"),
     ),
     "quick": _Plan(
@@ -78,7 +78,7 @@ _PLANS: dict[Size, _Plan] = {
         alexnet_training=replace(_QUICK, epochs=40, schedule=Step(every=10, multiply=0.5)),
         images=2000,
         keep_every=6,
-        measuring=Measuring(examples=100, probes=16, draws=3),
+        measuring=Measuring(examples=100, draws=3),
         measuring_epochs=Measuring(examples=50, interlayer="output"),
     ),
     "full": _Plan(
@@ -113,12 +113,12 @@ def deviations(size: Size, *, of: Literal["vgg19", "alexnet"]) -> tuple[str, ...
             f" theirs on 50,000 for {_PUBLISHED.epochs}, {_PUBLISHED.batch_size}, {_PUBLISHED.schedule}."
         )
     measuring = plan.measuring
-    measured = (
-        f"Measured on {measuring.examples} training images drawn at random, Jacobians to hidden layers by "
-        f"{measuring.probes} probes, smoothness by {measuring.draws} draws of Gaussian noise a tenth as long "
-        "as the activation; the paper does not say how many, and has the noise of its compression."
+    measured = f"Measured on {measuring.examples} training images drawn at random; the paper does not say."
+    jacobians = (
+        f"Jacobians to hidden layers by {measuring.probes} probes, smoothness by {measuring.draws} draws of "
+        "Gaussian noise a tenth as long as the activation; the paper has the noise of its compression."
     )
-    return network, measured, _BIASES
+    return (network, measured, jacobians, _BIASES) if of == "vgg19" else (network, measured, _BIASES)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ _WIDTH = 784  # of the network in the figure
 def guha_figure1a(settings: Settings) -> Reproduction:
     """Bars of three older bounds, of the paper's own, and of the true error, on a logarithmic scale: left as
     the released code computes them, right like for like, with parameter counting and a certificate from
-    held-out examples. A bar above zero stands for a bound above 1, which says nothing on an error rate.
+    held-out examples. A bar above zero stands for a bound above 1, which says nothing on an error rate; a
+    missing one for an infinite bound, because the smallest margin of the sample is not positive.
     """
     plan = plan_for("mnist", settings.size)
     width = _WIDTH if _WIDTH in plan.widths else max(plan.widths)

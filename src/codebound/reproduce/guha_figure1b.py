@@ -17,7 +17,8 @@ from codebound.reproduce.item import Reproduction, Settings, item
 )
 def guha_figure1b(settings: Settings) -> Reproduction:
     """The bars of figure 1a for a network on CIFAR-10: left as the released code computes them, right like
-    for like, with parameter counting and a certificate from held-out examples.
+    for like, with parameter counting and a certificate from held-out examples. A missing bar stands for an
+    infinite bound, because the smallest margin of the sample is not positive.
     """
     plan = plan_for("cifar10", settings.size)
     rows, (printed,) = Networks(plan, settings).rows(), CIFAR10.values()

@@ -100,7 +100,7 @@ def _bounds(title: str, ours: Mapping[int, tables.Logs], printed: Mapping[int, t
     """Both in the same colours: those of four series, which the drawing repeats."""
     here = [_curve(label, name, ours, "line") for name, label in BARS.items()]
     there = [_curve("", name, printed, "dashed") for name in BARS]
-    return Plot(title, "width", "natural logarithm", (*here, *there))
+    return Plot(title, "width", "natural logarithm", (*here, *there), headroom=0.4)
 
 
 def _curve(

@@ -124,8 +124,8 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
         moved = "falls" if kept["bound"] < (before or after)[-1]["bound"] else "rises"
         word = "We agree on the second drop" if moved == "falls" else "We do not see the second drop"
         yield (
-            f"{word}: the smallest margin is positive from epoch {after[0]['epoch']} on. The search then ends "
-            f"at a strength that keeps {kept['chi']:.1%} of the weights and asks for a margin that "
+            f"{word}: the smallest margin is positive from epoch {after[0]['epoch']} on. The search then "
+            f"ends at a strength that keeps {kept['chi']:.1%} of the weights and asks for a margin that "
             f"{kept['margin_loss']:.1%} of the sample do not have in the end; that loss is part of the "
             f"bound, which {moved} to {kept['bound']:.2f}."
         )

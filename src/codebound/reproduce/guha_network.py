@@ -11,21 +11,21 @@ import torch
 
 from codebound.compare.facts import MeasurePlan, measure_facts
 from codebound.compress.mbp import prune_randomly
-from codebound.data.dataset import Scaling
-from codebound.data.splits import split
 from codebound.nets.rebuild import with_weights
-from codebound.reproduce.samples import Samples, made_up_samples, named_samples
+from codebound.reproduce.guha_trained import CODE, parts_of, plan_for
 from codebound.reproduce.trained import Trained, trained
 from codebound.rng import torch_stream
-from codebound.train.config import TrainConfig, preset
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.bounds.published.facts import NetworkFacts
     from codebound.reproduce.item import Settings, Size
+    from codebound.reproduce.samples import Samples
+    from codebound.train.config import TrainConfig
 
-_RELEASED = replace(preset("guha23-released"), batch_size=256)
+_PUBLISHED = plan_for("mnist", "full")
+_RELEASED = _PUBLISHED.trainings[CODE]
 _PLANS: dict[Size, tuple[str, TrainConfig]] = {
     "tiny": ("mlp:depth=3,width=12", replace(_RELEASED, learning_rate=0.1, epochs=2, batch_size=20)),
     "quick": ("mlp:depth=5,width=100", replace(_RELEASED, epochs=10)),
@@ -41,11 +41,7 @@ _CODE = (
 
 def guha_samples(size: Size) -> Samples:
     """MNIST in [-1, 1]: 48,000 examples to train on, as the released code leaves, and the test set."""
-    train, test = made_up_samples() if size == "tiny" else named_samples("mnist")
-    if size != "tiny":
-        train = split(train, {"train": 0.8, "prior": 0.2})["train"]
-    scaling = Scaling(divisor=255.0, mean=(0.5,), std=(0.5,))
-    return Samples(replace(train, scaling=scaling), None if test is None else replace(test, scaling=scaling))
+    return parts_of(_PUBLISHED, size=size).samples
 
 
 def deviations(size: Size) -> tuple[str, ...]:

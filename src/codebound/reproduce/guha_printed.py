@@ -117,6 +117,7 @@ def _deduced(data: str, width: int, bars: Mapping[str, float]) -> Row:
     sides = [facts.input_size, *(layer.rows for layer in facts.layers)]
     return {
         "width": width,
+        "n": facts.examples,
         "Neyshabur 2017 - Bartlett 2017": bars["neyshabur17"] - bars["bartlett17"],
         "ln mean fan-in": math.log(fmean(layer.columns for layer in facts.layers)),
         "kept share by Guha 2023": implied_kept_share(facts, log_value=bars["guha"]),

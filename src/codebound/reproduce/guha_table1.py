@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codebound.reproduce import guha_rows as tables
 from codebound.reproduce import guha_verdicts as verdicts
-from codebound.reproduce.guha_printed import MNIST, deductions
+from codebound.reproduce.guha_printed import EXAMPLES, MNIST, deductions
 from codebound.reproduce.guha_trained import Networks, plan_for
 from codebound.reproduce.item import Reproduction, Settings, item
 
@@ -34,6 +34,7 @@ def guha_table1(settings: Settings) -> Reproduction:
         },
         sentences=(
             verdicts.as_released(rows, deduced, claimed=3),
+            verdicts.at_printed_widths(rows, MNIST, n=EXAMPLES["mnist"]),
             verdicts.on_one_scale(rows, deduced),
             verdicts.on_pruning(rows, deduced),
             verdicts.on_training(rows),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codebound.bounds.published.baselines import decimal_orders
 from codebound.reproduce import guha_rows as tables
 from codebound.reproduce import guha_verdicts as verdicts
-from codebound.reproduce.guha_printed import BARS, CIFAR10, MNIST, deductions
+from codebound.reproduce.guha_printed import BARS, CIFAR10, EXAMPLES, MNIST, deductions
 from codebound.reproduce.guha_trained import Networks, plan_for
 from codebound.reproduce.item import Reproduction, Row, Settings, item
 
@@ -42,6 +42,7 @@ def guha_table2(settings: Settings) -> Reproduction:
         },
         sentences=(
             verdicts.as_released(rows, deduced, claimed=7),
+            verdicts.at_printed_widths(rows, CIFAR10, n=EXAMPLES["cifar10"]),
             verdicts.on_one_scale(rows, deduced),
             verdicts.on_pruning(rows, deduced),
             verdicts.on_training(rows),

@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from codebound.bounds.published.baselines import decimal_orders
+from codebound.reproduce.guha_printed import BARS
 from codebound.reproduce.guha_rows import fair, separating
 from codebound.reproduce.guha_trained import CODE, TEXT, USUAL_SHARE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from codebound.reproduce.item import Row
 
@@ -37,7 +38,35 @@ def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int) ->
     return (
         f'{word} on what the code computes: the bound called "Bartlett" is {span(orders, ".1f")} decimal '
         f"orders above the paper's own in the {len(found)} of {len(rows)} networks with a positive margin; "
-        f"the text says at least {claimed}. Their widths are {_widths(rows)} here, {_widths(deduced)} there."
+        f"the text says at least {claimed}. Here: {_sizes(rows)}. There: {_sizes(deduced)}."
+    )
+
+
+def at_printed_widths(rows: Sequence[Row], printed: Mapping[int, Mapping[str, float]], *, n: int) -> str:
+    """How far our numbers are from the printed ones.
+
+    Args:
+        rows: Measured networks.
+        printed: The table of the paper.
+        n: Examples of the networks in it.
+    """
+    shared = [row for row in separating(rows) if row["width"] in printed]
+    if not shared:
+        return (
+            "No network here has a width of the table and a positive margin: compare in kind, not in value."
+        )
+    older = [
+        row["released"][name] - printed[row["width"]][name]
+        for row in shared
+        for name in BARS
+        if name != "guha"
+    ]
+    own = [row["released"]["guha"] - printed[row["width"]]["guha"] for row in shared]
+    by_n = span([0.5 * math.log(n / row["n"]) for row in shared], ".2f")
+    return (
+        f"At width {span([row['width'] for row in shared], 'd')} the older bounds, as the code computes "
+        f"them, differ from the printed logarithms by {span(older, '+.2f')}, and the paper's own by "
+        f"{span(own, '+.2f')}, of which {by_n} is due to the number of examples."
     )
 
 
@@ -123,8 +152,9 @@ def span(numbers: Iterable[float], form: str) -> str:
     return " to ".join(ends)
 
 
-def _widths(rows: Sequence[Row]) -> str:
-    return span([row["width"] for row in rows], "d")
+def _sizes(rows: Sequence[Row]) -> str:
+    width, n = (span([row[name] for row in rows], ",d") for name in ("width", "n"))
+    return f"width {width} and n = {n}"
 
 
 def _finite_bars(rows: Iterable[Row]) -> list[dict[str, float]]:

@@ -43,19 +43,6 @@ def test_a_convolution_has_a_published_count_and_no_proven_one():
     mixes = math.ceil(5.0 * 9 * math.log(1 / eta) ** 2 / epsilon**2)
     assert planned.published == mixes * 2 * math.ceil(math.log2(1 / eta) / 2)
     assert planned.count is None
-    assert not planned.is_compressed
-
-
-def test_a_huge_layer_is_compressed_and_the_verdict_says_so():
-    setting = PlanSetting(contraction=1.0, epsilon=1.0, delta=0.05, examples=100, width=1)
-    plan = plan_projection([stability(cushion=1.0, interlayer_cushion=1.0, weights=10**7)], setting)
-    assert plan.layers[0].is_compressed
-    assert plan.verdict == "The lemma compresses 1 of 1 layers: fc."
-
-
-@pytest.mark.parametrize(("smoothness", "expected"), [(None, None), (5.9, False), (6.0, True)])
-def test_smoothness_must_reach_three_times_the_depth(smoothness, expected):
-    assert plan_projection([stability(), stability()], SETTING, smoothness=smoothness).is_smooth is expected
 
 
 @given(st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.floats(1.0, 10.0))

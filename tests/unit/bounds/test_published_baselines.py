@@ -146,9 +146,13 @@ def test_conditions_are_read_off_the_network():
     assert [each.holds for each in risks.bm02(replace(clean, input_norm=0.9)).hypotheses][-1] is True
     (biased,) = risks.bartlett17(network(matrices(), biases=37)).unmet
     assert biased.found.startswith("37 parameters")
-    conv = replace(clean, layers=(replace(clean.layers[0], patch=3), *clean.layers[1:]))
-    (found,) = risks.neyshabur17(conv).unmet
-    assert found.found == "taken as its filter matrix: 0"
+    norm = clean.layers[0].spectral
+    filters = replace(clean.layers[0], patch=3, operator_norm=2.5 * norm)
+    (found,) = risks.neyshabur17(replace(clean, layers=(filters, *clean.layers[1:]))).unmet
+    assert found.found == "taken as its filter matrix: 0; the map on images has up to 2.5 times its norm"
+    zero = replace(clean, layers=(replace(filters, spectral=0.0), *clean.layers[1:]))
+    (found,) = risks.neyshabur17(zero).unmet
+    assert found.statement == "every layer is fully connected"
 
 
 def test_every_value_says_what_it_is():

@@ -69,7 +69,12 @@ def test_conditions_on_the_target():
         None,
         True,
         None,
+        True,
+        True,
     ]
+    assert [
+        each.statement for each in ticket_weights(replace(target(), parameters=10**6), random_width=900).unmet
+    ] == ["the network has no biases"]
 
 
 @pytest.mark.parametrize(("distance", "holds"), [(None, None), (0.25, True), (0.3, False)])

@@ -120,6 +120,7 @@ def test_at_the_thresholds_the_failures_are_what_the_union_allows():
     assert corrected.unit == "probability"
     printed = published_replacement_failure(facts, thresholds=[row.published for row in rows])
     assert printed.value > 1.0  # S-E2: by its own tail bound the printed constant fails
+    assert named(printed, "power law") is named(corrected, "mean zero") is None  # S-E1
 
 
 def test_more_noise_or_higher_thresholds_never_lower_the_failure():
@@ -195,7 +196,7 @@ def test_the_integral_grows_with_everything(numbers, log_kappa, diameter):
 
 
 def test_nothing_kept_has_no_entropy():
-    assert dudley_integral(0, log_kappa=5.0) == 0.0
+    assert dudley_integral(0, log_kappa=5.0) == dudley_integral(0, log_kappa=math.inf) == 0.0
     assert dudley_integral(3, log_kappa=math.inf) == math.inf
 
 

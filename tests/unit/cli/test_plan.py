@@ -61,6 +61,7 @@ def test_json_has_layers_a_verdict_and_what_was_measured(plan, method):
         assert {column.key for column in _COLUMNS[method]} <= row.keys()
         assert row["asked"] > 0.9 * row["weights"]
     assert record["verdict"].endswith(".")
+    assert record["guarantee"] == "none"
     assert record["measured"]["method"] == method
     assert record["sample"]["measured"] == record["margin"]["measured"] == 150
     reached = record["measured"]["reached"]
@@ -79,6 +80,7 @@ def test_the_table_explains_every_column_and_ends_with_the_verdict(plan, method)
     assert record["measured"]["verdict"] in out
     assert "the theorem asks for" in out
     assert "measurement reaches" in out
+    assert "None of these numbers is a guarantee" in out
 
 
 def test_csv_is_one_line_per_layer(plan):

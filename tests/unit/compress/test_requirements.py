@@ -79,6 +79,7 @@ def test_the_inputs_that_a_layer_needs_are_the_published_factor_times_its_stable
         assert layer.asked > layer.weights
     assert found.smoothness_needed == 3 * depth
     assert "compresses no layer" in found.verdict
+    assert "Whatever the cushions, even layer" in found.verdict
 
 
 def test_accuracy_and_counts_follow_from_the_cushions(trained, digits):
@@ -110,6 +111,8 @@ def test_one_very_wide_layer_is_compressed_by_the_lemma_and_by_measurement():
     assert layer.asked < layer.weights
     assert found.is_smooth is None
     assert "compresses 1 of 1 layers" in found.verdict
+    assert layer.inputs > layer.least_inputs
+    assert "Whatever the cushions" not in found.verdict
     reached = measured_minimum(wrap(net), sample, "project").reached
     assert reached is not None
     assert reached.stored == {"0": 625}
@@ -125,8 +128,10 @@ def test_a_convolution_with_batch_norm_has_no_proven_count():
     assert first.least_inputs is None
     assert first.asked == math.ceil(first.published)
     assert last.count is not None
-    assert any("filters" in note for note in mbp_requirements(wrap(net), sample, TERMS).notes)
-    assert [layer.name for layer in heavytail_requirements(wrap(net), sample, TERMS).layers] == ["0", "4"]
+    replaced = heavytail_requirements(wrap(net), sample, TERMS)
+    assert [layer.name for layer in replaced.layers] == ["0", "4"]
+    for found in (mbp_requirements(wrap(net), sample, TERMS), replaced):
+        assert any("filters" in note for note in found.notes)
 
 
 # magnitude pruning
@@ -308,8 +313,9 @@ def test_a_layer_that_is_called_twice_and_one_of_zeros_are_refused_by_name():
     biased = nn.Sequential(*zero[:2], nn.Linear(4, 3))
     with torch.no_grad():
         biased[0].weight.zero_()
-    with pytest.raises(ModelError, match="layer 0 is zero"):
-        mbp_requirements(wrap(biased), labelled_by(biased, 4), TERMS)
+    for require in (mbp_requirements, heavytail_requirements):
+        with pytest.raises(ModelError, match="layer 0 is zero"):
+            require(wrap(biased), labelled_by(biased, 4), TERMS)
 
 
 @pytest.mark.parametrize("wrong", [{"method": "lottery"}, {"tolerance": -0.1}])

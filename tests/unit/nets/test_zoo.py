@@ -40,6 +40,25 @@ def test_parameter_counts(spec, shape, parameters):
     assert sum(p.numel() for p in model.parameters()) == parameters
 
 
+@pytest.mark.parametrize("name", ["alexnet", "vgg19"])
+def test_width_scales_every_layer_but_the_ends(name):
+    whole, part = (build(spec, input_shape=(3, 32, 32), classes=10) for spec in (name, f"{name}:width=8"))
+    shapes = [
+        [tuple(m.weight.shape[:2]) for m in model if isinstance(m, nn.Linear | nn.Conv2d)]
+        for model in (whole, part)
+    ]
+    for place, ((rows, columns), (fewer_rows, fewer_columns)) in enumerate(zip(*shapes, strict=True)):
+        assert fewer_rows == (10 if place == len(shapes[0]) - 1 else rows // 8)
+        assert fewer_columns == (3 if place == 0 else columns // 8)
+
+
+def test_convolutions_of_vgg19_and_alexnet_start_with_variance_2_over_fan_out():
+    for name, layer, fan_out in (("vgg19", "conv12", 512 * 9), ("alexnet", "conv2", 192 * 25)):
+        convolution = getattr(build(name, input_shape=(3, 32, 32), classes=10, seed=5), layer)
+        assert float(convolution.weight.detach().double().var()) == pytest.approx(2.0 / fan_out, rel=0.02)
+        assert not convolution.bias.any()
+
+
 @pytest.mark.parametrize("name", ZOO)
 def test_runs_traces_and_gives_one_logit_per_class(name):
     shape = ZOO[name].input_shape
@@ -154,4 +173,4 @@ def test_describe_lists_every_name_without_drawing_numbers():
     assert torch.equal(before, torch.random.get_rng_state())
     assert list(rows) == list(ZOO)
     assert rows["resnet20"]["parameters"] == 269_722
-    assert rows["vgg19"]["options"] == "batch_norm, dropout"
+    assert rows["vgg19"]["options"] == "batch_norm, dropout, width"

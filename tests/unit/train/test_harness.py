@@ -244,6 +244,28 @@ def test_double_precision_models_get_double_precision_inputs():
     assert all(parameter.dtype == torch.float64 for parameter in result.model.parameters())
 
 
+def test_lower_precision_is_in_the_products_and_not_in_the_weights():
+    x = np.random.default_rng(0).integers(0, 256, size=(60, 3, 8, 8), dtype=np.uint8)
+    images = Dataset("noise", "train", x, np.arange(60) % 2, 2, Scaling(255.0))
+    seen = []
+    convolution = nn.Conv2d(3, 4, 3)
+    model = nn.Sequential(convolution, nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
+    first, second, plain = (
+        fit(model, images, TrainConfig(epochs=3, learning_rate=0.01, precision=precision))
+        for precision in ("bfloat16", "bfloat16", "float32")
+    )
+    assert same(first.model, second.model)
+    assert not same(first.model, plain.model)
+    for a, b in zip(first.model.parameters(), plain.model.parameters(), strict=True):
+        assert a.dtype == torch.float32
+        torch.testing.assert_close(a, b, atol=0.02, rtol=0.0)  # 6 steps of Adam by 0.01, rounded gradients
+    convolution.register_forward_hook(
+        lambda module, inputs, output: seen.append((module.training, output.dtype))
+    )
+    fit(model, images, TrainConfig(epochs=1, precision="bfloat16"))
+    assert set(seen) == {(True, torch.bfloat16), (False, torch.float32)}
+
+
 def test_a_diverging_loss_is_reported_with_its_place():
     config = TrainConfig(optimizer="sgd", learning_rate=1e30, epochs=3, batch_size=64)
     with pytest.raises(

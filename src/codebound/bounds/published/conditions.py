@@ -23,6 +23,12 @@ def has_no_biases(facts: NetworkFacts) -> Hypothesis:
 
 def is_fully_connected(facts: NetworkFacts) -> Hypothesis:
     """The matrices are the linear maps themselves; of a convolution they are only its filters."""
-    convolutions = [layer.name for layer in facts.layers if layer.patch is not None]
-    found = f"taken as its filter matrix: {', '.join(convolutions)}" if convolutions else ""
+    convolutions = [layer for layer in facts.layers if layer.patch is not None]
+    found = ""
+    if convolutions:
+        ratios = (each.operator_norm / each.spectral for each in convolutions if each.spectral > 0.0)
+        found = (
+            f"taken as its filter matrix: {', '.join(each.name for each in convolutions)}; the map on images "
+            f"has up to {max(ratios, default=1.0):.3g} times its norm"
+        )
     return Hypothesis("every layer is fully connected", not convolutions, found)

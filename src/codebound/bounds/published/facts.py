@@ -59,11 +59,6 @@ class LayerFacts:
         """Number of entries of the matrix."""
         return self.rows * self.columns
 
-    @property
-    def stable_rank(self) -> float:
-        """``||A||_F^2 / ||A||_2^2``; 0 for a zero matrix."""
-        return (self.frobenius / self.spectral) ** 2 if self.spectral > 0.0 else 0.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkFacts:

@@ -82,7 +82,13 @@ def published_replacement_failure(
         variance: t, of the noise.
     """
     return _failure(
-        facts, thresholds, variance, tail=published_product_tail, norms=[1.0] * facts.depth, ref="S-Prop1.1"
+        facts,
+        thresholds,
+        variance,
+        tail=published_product_tail,
+        norms=[1.0] * facts.depth,
+        ref="S-Prop1.1",
+        law=_has_random_weights(),
     )
 
 
@@ -97,8 +103,19 @@ def replacement_failure(
         thresholds: tau_i per layer: smaller weights are replaced by noise.
         variance: t, of the noise.
     """
-    norms = [layer.frobenius for layer in facts.layers]
-    return _failure(facts, thresholds, variance, tail=product_tail, norms=norms, ref="S-Prop1.1x")
+    return _failure(
+        facts,
+        thresholds,
+        variance,
+        tail=product_tail,
+        norms=[layer.frobenius for layer in facts.layers],
+        ref="S-Prop1.1x",
+        law=Hypothesis(
+            "replaced weights are independent, of mean zero, and independent of the directions they act on",
+            None,
+            "trained weights are not",
+        ),
+    )
 
 
 @implements("S-Thm2", kind="published-form")
@@ -169,9 +186,9 @@ def dudley_integral(numbers: float, *, log_kappa: float, diameter: float = 1.0) 
     """
     if numbers < 0 or not 0.0 < diameter < math.inf:
         raise UsageError(f"q is at least 0 and D positive. Got {numbers} and {diameter}.")
-    log_end = math.log(2.0) + safe_log(numbers) + log_kappa
-    if log_end == -math.inf:
+    if numbers == 0 or log_kappa == -math.inf:
         return 0.0
+    log_end = math.log(2.0 * numbers) + log_kappa
     log_diameter = min(math.log(diameter), log_end)
     root = math.sqrt(log_end - log_diameter)
     return (
@@ -225,6 +242,7 @@ def _failure(
     tail: Callable[..., float],
     norms: Sequence[float],
     ref: str,
+    law: Hypothesis,
 ) -> PublishedValue:
     _check_layers(facts, thresholds, "threshold")
     if min(*thresholds, variance) < 0.0:
@@ -245,7 +263,7 @@ def _failure(
         subject="g",
         sentence="Probability that replacing the weights below the thresholds moves some output of a layer "
         "too far for the margin, added up over layers, examples and coordinates.",
-        hypotheses=(separates(facts), fits_the_outputs(facts), _has_random_weights()),
+        hypotheses=(separates(facts), is_fully_connected(facts), fits_the_outputs(facts), law),
         errata=("S-E1", "S-E2", "S-E6", "S-E8"),
     )
 

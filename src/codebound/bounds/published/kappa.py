@@ -138,6 +138,7 @@ def spread_pruned_deviation(
         conditions=deviation_conditions(facts, pruning, changes),
         failure=1.0 / pruning.slack,
         constants=(latala(pruning),),
+        errata=("G-E26",),
     )
 
 
@@ -156,6 +157,7 @@ def spread_rounded_deviation(
         conditions=deviation_conditions(facts, pruning, changes),
         failure=1.0 / pruning.slack,
         constants=(latala(pruning),),
+        errata=("G-E9", "G-E26"),
     )
 
 
@@ -178,7 +180,12 @@ def released_needed_margin(facts: NetworkFacts, *, pruning: PruningFacts) -> Pub
         sentence="How far one drawn pruning may move an output, by the released code; too small where a "
         "factor kappa is below 1.",
         failure_published=RELEASED_FAILURE * facts.depth,
-        hypotheses=(has_small_changes(facts, changes), _SPREAD, has_no_biases(facts)),
+        hypotheses=(
+            _SPREAD,
+            has_small_changes(facts, changes),
+            has_no_biases(facts),
+            is_fully_connected(facts),
+        ),
         errata=("G-E6", "G-E11"),
     )
 
@@ -224,6 +231,7 @@ def _deviation(
     conditions: tuple[Hypothesis, ...],
     failure: float = 0.0,
     constants: tuple[Constant, ...] = (),
+    errata: tuple[str, ...] = (),
 ) -> PublishedValue:
     log_kappas = math.fsum(math.log(kappa.proved) for kappa in _kappas(facts, spread))
     return PublishedValue(
@@ -240,5 +248,5 @@ def _deviation(
             Constant("a", spread.a, "factor of the assumed tail, left open"),
             Constant("b", spread.b, "factor in its exponent, left open"),
         ),
-        errata=("G-E5", "G-E6", "G-E11"),
+        errata=("G-E5", "G-E6", "G-E11", *errata),
     )

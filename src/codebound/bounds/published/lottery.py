@@ -5,7 +5,7 @@ The better code of a ticket names its mask and no values: K-LT, ``compress.lotte
 
 import math
 
-from codebound.bounds.published.conditions import BIG_O, separates
+from codebound.bounds.published.conditions import BIG_O, has_no_biases, is_fully_connected, separates
 from codebound.bounds.published.facts import NetworkFacts
 from codebound.bounds.published.framework import big_o_risk
 from codebound.bounds.published.value import Constant, Hypothesis, PublishedValue, safe_log
@@ -129,6 +129,8 @@ def _target_conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
         Hypothesis("entries of a layer are at most 1 over the root of its units", None),
         Hypothesis("inputs have a norm of at most 1", facts.input_norm <= 1.0, f"{facts.input_norm:.4g}"),
         Hypothesis("the random network is wide enough, by a polynomial that is not given", None),
+        has_no_biases(facts),
+        is_fully_connected(facts),
     )
 
 

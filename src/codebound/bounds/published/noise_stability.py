@@ -131,8 +131,8 @@ def proven_numbers(facts: NetworkFacts, *, smoothness_delta: float | None = None
         log_value=math.log(sum(counts)) if counts else math.inf,
         unit="numbers",
         subject="g",
-        sentence="Numbers that keep every classification of margin gamma on the sample, with all constants; "
-        f"f has {facts.parameters:,}.",
+        sentence="Numbers with which the proof of lemma 10, its constants repaired, keeps every "
+        f"classification of margin gamma on the sample; f has {facts.parameters:,}.",
         failure_corrected=facts.delta / 2.0 + _share(smoothness_delta, facts),
         hypotheses=(*conditions(facts, planned), _is_shorter(planned)),
         errata=("A-E4", "A-E6", "A-E8", "A-E26"),

@@ -80,11 +80,6 @@ class PlannedLayer:
     published: float
     count: int | None
 
-    @property
-    def is_compressed(self) -> bool:
-        """Whether the proven count is below the number of weights."""
-        return self.count is not None and self.count < self.weights
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectionPlan:
@@ -93,20 +88,10 @@ class ProjectionPlan:
     Attributes:
         layers: One entry per layer.
         eta: Failure probability of one projection, ``delta / (2 d^2 h m)``.
-        is_smooth: Whether the measured smoothness is at least 3d, as the lemmas need; None if not measured.
     """
 
     layers: tuple[PlannedLayer, ...]
     eta: float
-    is_smooth: bool | None
-
-    @property
-    def verdict(self) -> str:
-        """Whether anything is compressed, in a sentence."""
-        small = [layer.name for layer in self.layers if layer.is_compressed]
-        if not small:
-            return "With its constants the lemma compresses no layer of this network."
-        return f"The lemma compresses {len(small)} of {len(self.layers)} layers: {', '.join(small)}."
 
 
 @implements("A-Lem10", "S-Lem2.3", kind="algorithm")
@@ -164,13 +149,12 @@ def plan_projection(
     setting: PlanSetting,
     *,
     spread: float = 1.0,
-    smoothness: float | None = None,
     constant: float = 1.0,
 ) -> ProjectionPlan:
     """The accuracy and the counts of every layer, for outputs that move by at most ``epsilon`` of their norm.
 
     ``eps_i = eps mu_i mu_{i->} / (6 c d)``, also over beta for a convolution, and for a fully connected layer
-    ``k_i = sign_count(eps_i, delta / (2 d^2 h m))``.
+    ``k_i = sign_count(eps_i, delta / (2 d^2 h m))``. The lemmas also need a smoothness of at least 3d.
 
     Differs.    The proofs print 4cd, with which the induction adds up to 7/6 (A-E6). Choosing k by the
                 training error of the decoded network needs none of this and is free, because k is coded.
@@ -179,7 +163,6 @@ def plan_projection(
         layers: Measured stability, in forward order.
         setting: Accuracy, failure probability and sizes.
         spread: beta, how evenly Jacobians spread over pixels; for convolutions.
-        smoothness: Measured interlayer smoothness rho_delta.
         constant: Q of algorithm 4, which the paper leaves open.
     """
     depth = len(layers)
@@ -203,8 +186,7 @@ def plan_projection(
                 name=layer.name, weights=layer.weights, epsilon=accuracy, published=published, count=count
             )
         )
-    is_smooth = None if smoothness is None else smoothness >= 3.0 * depth
-    return ProjectionPlan(layers=tuple(planned), eta=eta, is_smooth=is_smooth)
+    return ProjectionPlan(layers=tuple(planned), eta=eta)
 
 
 def _published_count(layer: LayerStability, setting: PlanSetting, *, depth: int) -> float:

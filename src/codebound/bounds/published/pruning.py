@@ -235,7 +235,7 @@ def deviation_conditions(
         has_small_changes(facts, changes),
         _covers_measured_changes(pruning),
         Hypothesis("eps_l is above 1, for Markov's inequality", pruning.slack > 1.0, f"{pruning.slack:g}"),
-        Hypothesis("the weights of a layer are independent Gaussians of one variance", None),
+        has_gaussian_weights(),
         has_no_biases(facts),
         is_fully_connected(facts),
     )
@@ -255,6 +255,11 @@ def has_small_changes(facts: NetworkFacts, changes: Sequence[float]) -> Hypothes
         excess <= 0.0,
         f"layer {layer.name}: {change:.4g} against {layer.spectral / facts.depth:.4g}",
     )
+
+
+def has_gaussian_weights() -> Hypothesis:
+    """Assumption 3.1, for each layer by itself (G-E24, G-E26)."""
+    return Hypothesis("the weights of a layer are independent Gaussians of one variance", None)
 
 
 def has_short_inputs(facts: NetworkFacts) -> Hypothesis:

@@ -13,6 +13,7 @@ from codebound.bounds.published.framework import big_o_risk
 from codebound.bounds.published.pruning import (
     PrunedLayer,
     PruningFacts,
+    has_gaussian_weights,
     latala,
     rounded_deviation,
     rounded_deviation_corrected,
@@ -28,7 +29,7 @@ from codebound.errors import UsageError
 from codebound.numerics import log2_choose
 from codebound.refs import implements
 
-_ERRATA = ("G-E2", "G-E6", "G-E10", "G-E26")
+_ERRATA = ("G-E2", "G-E5", "G-E6", "G-E9", "G-E10", "G-E26")
 
 
 @implements("G-LemD.1:count", kind="published-form")
@@ -91,8 +92,12 @@ def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
         sentence="Probability, by Markov and balls in bins, that some row or column keeps too many weights.",
         failure_published=published,
         failure_corrected=exact,
-        hypotheses=(_has_loaded_lines(facts, pruning), _has_sparsity_slack(pruning)),
-        errata=("G-E4", "G-E15", "G-E16", "G-E26"),
+        hypotheses=(
+            _has_loaded_lines(facts, pruning),
+            _has_sparsity_slack(pruning),
+            has_gaussian_weights(),
+        ),
+        errata=("G-E4", "G-E15", "G-E26", "G-E27"),
     )
 
 
@@ -135,7 +140,7 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
             Constant("c", exponent, "exponent of the probability that a sketch is not recovered"),
             Constant("m", 1.0, "factor in the side of a sketch, which theorem 5.1 leaves open"),
         ),
-        errata=(*_ERRATA, "G-E4", "G-E15", "G-E16", "G-E17", "G-E18", "G-E20"),
+        errata=(*_ERRATA, "G-E4", "G-E15", "G-E16", "G-E17", "G-E18", "G-E20", "G-E27"),
     )
 
 

@@ -80,7 +80,6 @@ def plan(facts: NetworkFacts, *, constant: float = 1.0) -> ProjectionPlan | None
             width=facts.width,
         ),
         spread=spread,
-        smoothness=facts.smoothness,
         constant=constant,
     )
 

@@ -57,7 +57,7 @@ class PublishedValue:
         failure_corrected: What its proof supports; from 1 on the statement is empty. None if no proof does.
         hypotheses: Conditions, and whether they hold on this network.
         constants: What the paper leaves open, with the value used.
-        errata: IDs of docs/errata.md that apply.
+        errata: IDs of docs/errata.md that a reader of the number should know.
     """
 
     guarantee: ClassVar[Literal["none"]] = "none"
@@ -101,8 +101,10 @@ class PublishedValue:
         """
         if self.unit == "risk":
             return self
-        if self.unit != "capacity" or examples < 1:
+        if self.unit != "capacity":
             raise UsageError(f"{self.name} is a {self.unit}, which has no form like an error rate.")
+        if examples < 1:
+            raise UsageError(f"a sample has at least 1 example. Got {examples}.")
         sentence = f"{self.sentence} Shown divided by n and square-rooted, as an excess risk."
         return replace(
             self, log_value=0.5 * (self.log_value - math.log(examples)), unit="risk", sentence=sentence

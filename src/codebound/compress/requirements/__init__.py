@@ -10,7 +10,7 @@ from codebound.compress.requirements.heavytail import (
     TailLayer,
     heavytail_requirements,
 )
-from codebound.compress.requirements.mbp import MbpRequirements, PrunedLayer, PruningLimit, mbp_requirements
+from codebound.compress.requirements.mbp import MbpRequirements, PrunableLayer, PruningLimit, mbp_requirements
 from codebound.compress.requirements.minimum import (
     KNOBS,
     Knob,
@@ -35,7 +35,7 @@ __all__ = [
     "MeasuredMinimum",
     "ProjectRequirements",
     "ProjectedLayer",
-    "PrunedLayer",
+    "PrunableLayer",
     "PruningLimit",
     "Reached",
     "TailLayer",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.compress.requirements.terms import Margin, Terms, folded, planned_stability
+from codebound.compress.requirements.terms import Margin, Terms, filter_notes, folded, planned_stability
 from codebound.compress.thresholds import Published, ScaleFree
+from codebound.errors import ModelError
 from codebound.measure.spectra import tail_values
 from codebound.measure.tails import fit_power_law
 from codebound.progress import Progress, silent
@@ -114,6 +115,9 @@ def heavytail_requirements(
         progress(position, len(found.plan.layers), planned.name)
         view = network.layer(planned.name)
         magnitudes = view.matrix.detach().cpu().double().abs()
+        rms = float(magnitudes.square().mean().sqrt())
+        if rms == 0.0:
+            raise ModelError(f"layer {view.name} is zero: it has no weights to replace. Check the weights.")
         epsilon = min(planned.epsilon, 1.0)
         published = Published(epsilon, eta).of(magnitudes, variance=0.0)
         scale_free = ScaleFree(epsilon, eta).of(magnitudes, variance=0.0)
@@ -123,7 +127,7 @@ def heavytail_requirements(
                 name=planned.name,
                 weights=planned.weights,
                 epsilon=planned.epsilon,
-                rms=float(magnitudes.square().mean().sqrt()),
+                rms=rms,
                 published_threshold=published,
                 published_share=_share_up_to(magnitudes, published),
                 scale_free_threshold=scale_free,
@@ -133,7 +137,12 @@ def heavytail_requirements(
             )
         )
     progress(len(layers), len(layers), "")
-    return HeavytailRequirements(layers=tuple(layers), margin=found.margin, eta=eta, notes=found.notes)
+    return HeavytailRequirements(
+        layers=tuple(layers),
+        margin=found.margin,
+        eta=eta,
+        notes=(*found.notes, *filter_notes(network)),
+    )
 
 
 def _share_up_to(magnitudes: Tensor, threshold: float) -> float:

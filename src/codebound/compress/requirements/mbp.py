@@ -12,13 +12,13 @@ from codebound.compress.requirements.terms import (
     Margin,
     Terms,
     chain_notes,
+    filter_notes,
     folded,
     has_biases,
     measured_margin,
 )
 from codebound.errors import ModelError
 from codebound.measure.spectral import matrix_spectral_norm
-from codebound.nets.layers import AbstractConvView
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
 
@@ -33,15 +33,11 @@ if TYPE_CHECKING:
 
 _WEAKEST, _STRONGEST = -120.0, 20.0  # log2 of the strengths of pruning that are searched
 _BISECTIONS = 16
-_FILTERS = (
-    "For a convolution all norms are those of its matrix of filters, not of the map between images: the "
-    "theorem is about fully connected layers."
-)
 _NO_BIASES = "The theorem has no biases; they are left out here."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrunedLayer:
+class PrunableLayer:
     """What pruning may do to one layer under the perturbation condition, ``||Delta|| <= ||A|| / L``.
 
     Attributes:
@@ -96,7 +92,7 @@ class MbpRequirements:
         notes: What a reader should know, in sentences.
     """
 
-    layers: tuple[PrunedLayer, ...]
+    layers: tuple[PrunableLayer, ...]
     margin: Margin
     slack: float
     gaussian_exact: float
@@ -113,8 +109,8 @@ class MbpRequirements:
         kept_markov = sum(layer.kept_markov * layer.weights for layer in self.layers) / total
         return (
             f"The perturbation condition keeps {kept_markov:.1%} of the weights by lemma 4.2, and "
-            f"{kept_exact:.1%} if norms are measured instead; in {len(self.layers)} large Gaussian layers it "
-            f"would be {self.gaussian_markov:.1%} and {self.gaussian_exact:.1%}. "
+            f"{kept_exact:.1%} if norms are measured instead; in as many large Gaussian layers it would "
+            f"be {self.gaussian_markov:.1%} and {self.gaussian_exact:.1%}. "
             f"The margin condition, as published, {_limit_in_words(self.published, total)}; "
             f"corrected, it {_limit_in_words(self.corrected, total)}."
         )
@@ -164,7 +160,7 @@ def mbp_requirements(
     corrected = limit(math.sqrt(2.0) * margin.largest_input)
     return MbpRequirements(
         layers=tuple(
-            PrunedLayer(
+            PrunableLayer(
                 name=matrix.name,
                 weights=matrix.entries.numel(),
                 norm=matrix.norm,
@@ -185,7 +181,7 @@ def mbp_requirements(
         corrected=corrected,
         notes=(
             *chain_notes(network),
-            *([_FILTERS] if any(isinstance(view, AbstractConvView) for view in network.layers) else ()),
+            *filter_notes(network),
             *([_NO_BIASES] if has_biases(network) else ()),
         ),
     )

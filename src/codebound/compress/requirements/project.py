@@ -91,13 +91,14 @@ class ProjectRequirements:
                 "The lemma compresses no layer: it asks for at least "
                 f"{_times(least.asked / least.weights)} as many numbers as there are weights ({least.name})."
             )
-        wide = [layer for layer in self.layers if layer.least_inputs is not None]
-        if wide:
-            first = min(wide, key=lambda layer: (layer.least_inputs or 0.0) / layer.inputs)
-            text += (
-                f" Whatever the cushions, even layer {first.name} would need more than "
-                f"{first.least_inputs:,.0f} inputs; it has {first.inputs:,}."
-            )
+        nearest = [(x.least_inputs / x.inputs, x) for x in self.layers if x.least_inputs is not None]
+        if nearest:
+            ratio, first = min(nearest, key=lambda each: each[0])
+            if ratio >= 1.0:
+                text += (
+                    f" Whatever the cushions, even layer {first.name} would need more than "
+                    f"{first.least_inputs:,.0f} inputs; it has {first.inputs:,}."
+                )
         if self.smoothness is not None:
             words = "holds" if self.is_smooth else "fails, so the lemma does not apply"
             text += (

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 _NO_CHAIN = (
     "The network is no chain of layers, and the theorem is about chains: its numbers are for the record."
 )
+_FILTERS = (
+    "For a convolution all norms are those of its matrix of filters, not of the map between images: the "
+    "theorem is about fully connected layers."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +147,7 @@ def planned_stability(
         examples=terms.examples,
         width=max(row.width for row in measured.layers),
     )
-    plan = plan_projection(
-        layers, setting, spread=max(1.0, measured.spread or 1.0), smoothness=measured.smoothness
-    )
+    plan = plan_projection(layers, setting, spread=max(1.0, measured.spread or 1.0))
     return PlannedStability(measured, margin, tuple(layers), setting, plan, chain_notes(network))
 
 
@@ -190,6 +192,11 @@ def measured_margin(network: Network, sample: DeviceData, terms: Terms) -> Margi
 def chain_notes(network: Network) -> tuple[str, ...]:
     """A sentence where the network is not what the theorems are about."""
     return () if stages(network).is_chain else (_NO_CHAIN,)
+
+
+def filter_notes(network: Network) -> tuple[str, ...]:
+    """A sentence where a theorem on fully connected layers is told the filters of convolutions."""
+    return (_FILTERS,) if any(isinstance(view, AbstractConvView) for view in network.layers) else ()
 
 
 def has_biases(network: Network) -> bool:

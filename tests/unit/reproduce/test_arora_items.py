@@ -1,0 +1,267 @@
+"""Arora's figures and table at their smallest, against direct computations, and the printed percentages."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from codebound.nets.fold import fold_batch_norms
+from codebound.reproduce import ITEMS, Settings, arora_networks, reproduce
+from codebound.reproduce.arora_figure1 import arora_figure1
+from codebound.reproduce.arora_figure2_middle import arora_figure2_middle
+from codebound.reproduce.arora_figure2_right import arora_figure2_right
+from codebound.reproduce.arora_figures_a1_a5 import (
+    arora_figure_a1,
+    arora_figure_a2,
+    arora_figure_a3,
+    arora_figure_a4,
+    arora_figure_a5,
+)
+from codebound.reproduce.arora_figures_a6_a7 import arora_figure2_left, arora_figure_a6, arora_figure_a7
+from codebound.reproduce.arora_histograms import bins, clipping, overlaid, verdict
+from codebound.reproduce.arora_measures import facts_of
+from codebound.reproduce.arora_networks import Study, deviations
+from codebound.reproduce.arora_table1 import PUBLISHED, arora_table1
+from codebound.rng import numpy_stream
+from codebound.train import shuffle_labels
+
+ALL = [id for id in ITEMS if id.startswith("A-")]
+VGG19 = {
+    "cushion": arora_figure_a1,
+    "interlayer": arora_figure_a2,
+    "contraction": arora_figure_a3,
+    "smoothness": arora_figure_a4,
+    "spread": arora_figure_a5,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CODEBOUND_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def study():
+    return Study(Settings(size="tiny"))
+
+
+@pytest.fixture(scope="module")
+def outputs(study):
+    """Inputs and outputs of every layer of the trained network on the measured examples, as arrays."""
+    model, seen = study.vgg19.network.model, {}
+
+    def keep(name):
+        return lambda module, inputs, output: seen.update({name: (module, inputs[0], output)})
+
+    hooks = [module.register_forward_hook(keep(name)) for name, module in model.named_modules() if name]
+    train = study.samples.train
+    order = numpy_stream(0, "measured examples").permutation(train.n)[: study.plan.measuring.examples]
+    with torch.no_grad():
+        model(train.scaling.apply(torch.from_numpy(train.x[sorted(order)])))
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
+def lengths(x):
+    return np.linalg.norm(x.flatten(1).double().numpy(), axis=1)
+
+
+def test_every_figure_and_the_table_are_there():
+    figures = {"A-Fig1", "A-Fig2L", "A-Fig2M", "A-Fig2R", "A-Tab1", *(f"A-FigA{n}" for n in range(1, 8))}
+    assert set(ALL) == figures
+
+
+@pytest.mark.parametrize(  # to three digits, computed apart from the two columns before
+    ("number", "percent"),
+    [(1, 95.189), (4, 437.184), (6, 586.257), (9, 3.130), (12, 0.964), (15, 1.127), (18, 1.927)],
+)
+def test_the_printed_percentages_are_those_of_the_columns_before_cut_off(number, percent):
+    value, weights, printed = PUBLISHED[number]
+    assert 100.0 * value / weights == pytest.approx(percent, abs=5e-4)
+    digits = 10 ** len(str(printed).split(".")[1])
+    assert math.floor(100.0 * value / weights * digits) / digits == printed
+
+
+def test_cushions_leave_biases_out_as_the_published_definition(outputs):
+    rows = arora_figure_a1(Settings(size="tiny")).tables["Layer cushion, over training images"]
+    assert [row["layer"] for row in rows] == ["conv1", "conv2", "linear1", "linear2", "linear3"]
+    for row in rows:
+        module, x, y = outputs[row["layer"]]
+        bias = module.bias.detach().view(-1, *[1] * (y.dim() - 2))
+        expected = lengths(y - bias) / (float(module.weight.detach().double().norm()) * lengths(x))
+        assert row["smallest"] == pytest.approx(expected.min(), rel=1e-4)
+        assert row["largest"] == pytest.approx(expected.max(), rel=1e-4)
+
+
+def test_contraction_is_that_of_the_activation(outputs):
+    rows = arora_figure_a3(Settings(size="tiny")).tables["Activation contraction, over training images"]
+    by_layer = {row["layer"]: row for row in rows}
+    assert "linear3" not in by_layer  # the output has no activation (A-E24)
+    for layer in ("linear1", "linear2"):
+        before = lengths(outputs[layer][2])
+        after = lengths(outputs[layer][2].clamp(min=0.0))
+        assert by_layer[layer]["largest"] == pytest.approx((before / after).max(), rel=1e-4)
+
+
+def test_interlayer_cushions_are_those_of_the_jacobian(study, outputs):
+    """From the layer before the last to the output, where everything between is one product."""
+    rows = arora_figure_a2(Settings(size="tiny")).tables[
+        "Interlayer cushion, not clipped, over training images"
+    ]
+    (row,) = (row for row in rows if row["layer"] == "linear2")
+    weight = study.vgg19.network.model.linear3.weight.detach().double()
+    x = outputs["linear2"][2].double()
+    found = []
+    for example in x:
+        jacobian = weight * (example > 0)
+        found.append(float((jacobian @ example).norm() / (jacobian.norm() * example.norm())))
+    assert row["smallest"] == pytest.approx(min(found), rel=1e-4)
+    assert row["largest"] == pytest.approx(max(found), rel=1e-4)
+
+
+@pytest.mark.parametrize("quantity", VGG19)
+def test_histograms_count_every_example_once(study, quantity):
+    found = VGG19[quantity](Settings(size="tiny"))
+    measuring = study.plan.measuring
+    expected = measuring.examples * (measuring.draws if quantity == "smoothness" else 1)
+    for row in next(iter(found.tables.values())):
+        counts = [point["examples"] for point in found.points["histograms"] if point["layer"] == row["layer"]]
+        infinite = row["largest"] is None
+        assert sum(counts) == expected or (infinite and sum(counts) < expected)
+
+
+def test_figure_1_compares_a_trained_network_with_its_start(study):
+    found = arora_figure1(Settings(size="tiny"))
+    (rows,) = found.tables.values()
+    assert [row["network"] for row in rows] == ["trained", "random"] * 4
+    trained, random = (row["smallest"] for row in rows[:2])
+    assert trained != random
+    start = study.vgg19.start.linear1.weight
+    assert not torch.equal(start, study.vgg19.network.model.linear1.weight.cpu())
+
+
+def test_the_table_has_the_product_of_its_factors(study):
+    network = study.measured_vgg19()
+    layers = {layer["number"]: layer for layer in network["layers"]}
+    (rows,) = arora_table1(Settings(size="tiny")).tables.values()
+    assert [row["number"] for row in rows] == [1, 4]
+    for row, patch in zip(rows, (3, 1), strict=True):  # a convolution of 3 x 3, and a linear layer
+        layer = layers[row["number"]]
+        clipped_at = min(1.0 / math.sqrt(layer["width"]), layer["interlayer"]["quantiles"]["0"])
+        spread = layer["spread"]["quantiles"]["1"] if "spread" in layer else 1.0
+        factors = layer["contraction"]["quantiles"]["1"] * spread * patch
+        expected = (factors / (layer["cushion"]["quantiles"]["0"] * clipped_at)) ** 2
+        assert row["value"] == pytest.approx(expected, rel=1e-6)
+        assert row["percent"] == pytest.approx(100.0 * expected / row["weights"], rel=1e-6)
+        assert row["numbers with all factors"] > 72 * 5**2 * row["value"]  # at least 72 d^2 of lemma 3
+        assert (row["published_value"], row["published_weights"]) == PUBLISHED[row["number"]][:2]
+
+
+def test_the_margin_leaves_a_tenth_of_the_sample_beside_the_errors(study):
+    network = study.measured_vgg19()
+    facts = facts_of(network)
+    assert facts.margin > 0.0
+    assert facts.margin_loss == pytest.approx(
+        min(network["train_error"] + 0.1, 0.99), abs=1.5 / facts.examples
+    )
+
+
+def test_bars_are_the_printed_formulas(study):
+    bars = {
+        row["bar"]: row["log10"]
+        for row in arora_figure2_middle(Settings(size="tiny")).tables["Bars, as decimal logarithms"]
+    }
+    gamma = facts_of(study.measured_vgg19()).margin
+    model = fold_batch_norms(study.vgg19.network.model).model
+    matrices = [m.weight.detach().double().flatten(1).numpy() for m in model if hasattr(m, "weight")]
+    frobenius = sum(2.0 * math.log10(np.linalg.norm(matrix)) for matrix in matrices)
+    l1_inf = sum(math.log10(np.abs(matrix).sum(axis=1).max()) for matrix in matrices)
+    assert bars["Frobenius (Ney15)"] == pytest.approx(frobenius - 2.0 * math.log10(gamma), abs=1e-5)
+    assert bars["l1,inf (BM02)"] == pytest.approx(l1_inf - 2.0 * math.log10(gamma), abs=1e-5)
+
+
+def test_the_bound_is_rescaled_to_the_mean_of_the_error():
+    (rows,) = arora_figure2_right(Settings(size="tiny")).tables.values()
+    assert [row["epoch"] for row in rows] == [2, 4]
+    errors = [row["test_error"] - row["train_error"] for row in rows]
+    assert [row["generalisation_error"] for row in rows] == errors
+    assert np.mean([row["rescaled_bound"] for row in rows]) == pytest.approx(np.mean(errors))
+
+
+@pytest.mark.parametrize(
+    ("figure", "layers"),
+    [
+        (arora_figure2_left, ["linear3", "linear2"]),
+        (arora_figure_a6, ["conv1", "conv2", "linear1", "linear2", "linear3"]),
+        (arora_figure_a7, ["conv1", "conv2", "linear1", "linear2"]),
+    ],
+)
+def test_labels_are_compared_layer_by_layer(figure, layers):
+    found = figure(Settings(size="tiny"))
+    rows = found.tables["Over training images"]
+    assert [row["layer"] for row in rows] == [layer for layer in layers for _ in range(2)]
+    assert [row["labels"] for row in rows] == ["true", "corrupted"] * len(layers)
+    accuracies = {row["labels"]: row for row in found.tables["The networks"]}
+    assert accuracies["true"]["published_validation"] == 77.22
+    assert accuracies["corrupted"]["published_validation"] == 9.86
+
+
+def test_corrupted_labels_are_what_the_second_network_was_trained_on(study):
+    network = study.alexnet("corrupted").network.model
+    shuffled = shuffle_labels(study.samples.train, 1.0, seed=0)
+    with torch.no_grad():
+        guesses = network(shuffled.scaling.apply(torch.from_numpy(shuffled.x))).argmax(dim=1).numpy()
+    assert np.mean(guesses != shuffled.y) == study.measured_alexnet("corrupted")["train_error"]
+
+
+def test_a_network_is_measured_once_for_all_items(study, monkeypatch):
+    study.measured_vgg19()
+
+    def refuse(*_, **__):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(arora_networks, "measure_layers", refuse)
+    assert arora_figure_a4(Settings(size="tiny")).figures
+    with pytest.raises(AssertionError, match="measured again"):
+        arora_figure_a4(Settings(size="tiny", seed=1))
+
+
+def test_other_settings_are_named():
+    quick, full = (deviations(size, of="vgg19") for size in ("quick", "full"))
+    assert "trained on 2000 images" in quick[0]
+    assert "50,000" in quick[0]
+    assert "bfloat16" in full[0]
+    assert any("A-E20" in text for text in full)
+
+
+def test_verdicts_and_clipped_layers():
+    assert [verdict(n, of=2) for n in (0, 1, 2)] == ["We do not agree", "We agree in part", "We agree"]
+    layers = [{"clip": 0.5, "minimal_interlayer": value} for value in (0.1, 0.5, 0.4, 0.5)]
+    assert "We agree in part" in clipping({"layers": layers})
+    assert "in 1 of the 2 layers" in clipping({"layers": layers})
+
+
+def test_a_histogram_is_drawn_as_its_outline():
+    histogram = {"n": 4, "scale": "linear", "counts": [1, 3], "edges": [0.0, 1.0, 2.0], "quantiles": {}}
+    layer = {"layer": "fc", "cushion": histogram}
+    (series,) = overlaid("fc", "cushion", {"net": layer}).series
+    assert list(zip(series.x, series.y, strict=True)) == [
+        (0.0, 0.0), (0.0, 0.25), (1.0, 0.25), (1.0, 0.75), (2.0, 0.75), (2.0, 0.0),
+    ]  # fmt: skip
+    (first, second) = bins("cushion", {"net": [layer]})
+    assert (first["examples"], second["from"], second["to"]) == (1, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("id", ALL)
+def test_results_and_figures_are_written(tmp_path, id):
+    finished = reproduce(id, tmp_path, size="tiny", device="cpu")
+    record = json.loads((tmp_path / f"{id}.json").read_text())
+    assert record == json.loads(json.dumps(finished.record))
+    assert "<svg" in (tmp_path / f"{id}.svg").read_text()
+    assert record["about"] == ITEMS[id].about
+    assert record["deviations"]

@@ -1,0 +1,332 @@
+"""Tables 1 and 2 and figures 1 and 2 of Guha et al. 2023: the printed numbers, and tiny runs by hand."""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta
+
+from codebound.bounds.published import kept_share, released_needed_margin
+from codebound.measure.margins import margin_report
+from codebound.reproduce import Settings, guha_released
+from codebound.reproduce.guha_figure1a import guha_figure1a
+from codebound.reproduce.guha_figure1b import guha_figure1b
+from codebound.reproduce.guha_figure1c import guha_figure1c
+from codebound.reproduce.guha_figure2 import guha_figure2, rescaled
+from codebound.reproduce.guha_printed import CIFAR10, MNIST, deductions, like_for_like
+from codebound.reproduce.guha_released import (
+    draw_pruning,
+    measure_smallest_margin,
+    released_bound,
+    released_pruning,
+)
+from codebound.reproduce.guha_table1 import guha_table1
+from codebound.reproduce.guha_table2 import guha_table2
+from codebound.reproduce.guha_trained import CODE, TEXT, Networks, parts_of, plan_for
+from codebound.reproduce.guha_verdicts import as_released, at_printed_widths, on_one_scale
+from codebound.reproduce.trained import trained
+from codebound.train import harness
+
+TINY = Settings(size="tiny")
+ITEMS = (guha_table1, guha_table2, guha_figure1a, guha_figure1b, guha_figure1c, guha_figure2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CODEBOUND_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module", params=["mnist", "cifar10"])
+def networks(request):
+    return Networks(plan_for(request.param, "tiny"), Settings(size="tiny"))
+
+
+@pytest.fixture(scope="module")
+def separated():
+    """A tiny network with a positive margin, and what was measured of it."""
+    plan = plan_for("mnist", "tiny")
+    samples, _ = parts_of(plan, size="tiny")
+    subject = trained("mlp:depth=3,width=12", samples, plan.trainings[CODE], TINY)
+    measured = measure_smallest_margin(subject.network, samples.train, device="cpu")
+    assert measured.facts.margin > 0.0
+    return measured, samples
+
+
+def test_what_the_printed_numbers_imply_for_mnist():
+    """G-E22 i, ii, iv, v, vi and G-E16, from the printed numbers alone."""
+    rows = {row["width"]: row for row in deductions("mnist", MNIST)}
+    assert [round(row["kept share by Guha 2023"], 2) for row in rows.values()] == pytest.approx(
+        [0.85, 0.83, 0.79, 0.75, 0.79, 0.77], abs=0.0101
+    )
+    row = rows[784]
+    assert row["Neyshabur 2017 - Bartlett 2017"] == pytest.approx(math.log(784), abs=0.011)
+    assert row["ln mean fan-in"] == pytest.approx(math.log(784))
+    names = ("Neyshabur 2015", "Neyshabur 2017", "Bartlett 2017", "Guha 2023")
+    found = [row[f"{name}, like for like"] for name in names]
+    assert found == pytest.approx([6.39, 3.78, 0.45, 3.77], abs=0.006)
+    assert row["parameter counting"] == pytest.approx(1.79, abs=0.006)
+    factors = [row["Guha / Bartlett, like for like"] for row in rows.values()]
+    assert (min(factors), max(factors)) == pytest.approx((20, 51), abs=0.9)
+    lost = [rows[width]["failure probability left out"] for width in (500, 784, 2500)]
+    assert lost == pytest.approx([1.58, 1.44, 1.16], abs=0.006)
+
+
+def test_what_the_printed_numbers_imply_for_cifar10():
+    """G-E22 iii and v."""
+    (row,) = deductions("cifar10", CIFAR10)
+    assert row["Neyshabur 2017 - Bartlett 2017"] == pytest.approx(math.log((3072 + 4 * 2000) / 5), abs=0.011)
+    bars = [row[f"{name}, like for like"] for name in ("Neyshabur 2015", "Neyshabur 2017", "Bartlett 2017")]
+    assert bars == pytest.approx([11.30, 9.75, 5.90], abs=0.006)
+    assert row["Guha / Bartlett, like for like"] < 1.0
+
+
+def test_an_infinite_bound_stays_infinite_like_for_like():
+    bars = {"neyshabur15": None, "neyshabur17": math.log(4.0), "bartlett17": None, "guha": 3.0}
+    found = like_for_like(bars, 16)
+    assert found["neyshabur15"] is found["bartlett17"] is None
+    assert found["neyshabur17"] == pytest.approx(math.log(0.5))
+    assert found["guha"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("data", "batch", "widths"), [("mnist", 256, tuple(MNIST)), ("cifar10", 64, (2000,))]
+)
+def test_the_full_plan_has_the_published_settings(data, batch, widths):
+    plan = plan_for(data, "full")
+    code, text = plan.trainings[CODE], plan.trainings[TEXT]
+    assert (plan.widths, plan.depth, plan.taken) == (widths, 5, None)
+    assert (text.optimizer, text.learning_rate, text.epochs, text.batch_size) == ("adam", 0.02, 300, batch)
+    assert (code.optimizer, code.momentum, code.weight_decay, code.epochs) == ("sgd", 0.9, 1e-4, 300)
+    assert code.batch_size == batch
+    assert any("4" in deviation for deviation in plan.deviations)
+
+
+@pytest.mark.parametrize("data", ["mnist", "cifar10"])
+def test_a_shorter_plan_says_so(data):
+    quick, full = plan_for(data, "quick"), plan_for(data, "full")
+    assert max(quick.widths) <= 500
+    assert quick.deviations[1:] == full.deviations
+    assert f"{quick.taken * 4 // 5:,} examples" in quick.deviations[0]
+
+
+def test_a_fifth_is_held_out_and_pixels_lie_between_minus_one_and_one(networks):
+    (train, test), held_out = networks.parts
+    assert (train.n, held_out.n) == (200, 50)
+    taken = {row.tobytes() for row in train.x}
+    assert not any(row.tobytes() in taken for row in held_out.x)
+    for part in (train, test, held_out):
+        inputs = part.scaling.apply(torch.from_numpy(part.x))
+        assert -1.0 <= float(inputs.min()) < -0.9
+        assert 0.9 < float(inputs.max()) <= 1.0
+
+
+def test_the_search_ends_where_the_margin_is_what_pruning_asks_for(separated):
+    measured, _ = separated
+    network = measured.network
+    for strength in (0.02, 0.3, 3.0):
+        pruning = draw_pruning(network, measured.facts, strength=strength, seed=7)
+        margin = released_needed_margin(measured.facts, pruning=pruning).value
+        facts = replace(measured.facts, margin=margin)
+        found = [released_pruning(network, facts, seed=seed).layers[0].strength for seed in range(5)]
+        assert float(np.median(found)) == pytest.approx(strength, rel=0.5)
+        assert len(set(found)) > 1  # every search has masks of its own
+
+
+def test_every_step_of_the_search_has_a_new_mask(separated, monkeypatch):
+    measured, _ = separated
+    seen = []
+
+    def noted(network, facts, *, strength, seed, draw):
+        seen.append((strength, draw))
+        return draw_pruning(network, facts, strength=strength, seed=seed, draw=draw)
+
+    monkeypatch.setattr(guha_released, "draw_pruning", noted)
+    first = released_pruning(measured.network, measured.facts, seed=3)
+    assert [draw for _, draw in seen] == list(range(15))  # 14 halvings of [0, 10] end below 1e-3
+    assert seen[0][0] == 5.0
+    again = released_pruning(measured.network, measured.facts, seed=3)
+    assert again == first
+    masks = partial(draw_pruning, measured.network, measured.facts, strength=1.0, seed=3)
+    assert masks(draw=0) != masks(draw=1)
+    assert masks(draw=1) == masks(draw=1)
+
+
+@pytest.mark.parametrize("margin", [0.0, -1.0])
+def test_without_a_positive_margin_nothing_is_pruned(separated, margin):
+    measured, _ = separated
+    found = released_pruning(measured.network, replace(measured.facts, margin=margin), seed=0)
+    for layer, fact in zip(found.layers, measured.facts.layers, strict=True):
+        assert (layer.strength, layer.change) == (0.0, 0.0)
+        assert layer.nonzeros == fact.weights
+
+
+def test_the_diagonal_is_pruned_like_the_rest(separated):
+    measured, _ = separated
+    strong = draw_pruning(measured.network, measured.facts, strength=1e6, seed=0)
+    for layer, fact in zip(strong.layers, measured.facts.layers, strict=True):
+        assert layer.nonzeros < min(fact.rows, fact.columns)
+
+
+def test_the_bound_is_that_of_the_released_code(separated):
+    measured, samples = separated
+    found = released_bound(measured, seed=0)
+    total = sum(
+        matrix.numel()
+        * math.log(max(matrix.shape)) ** 2
+        * (1 - math.sqrt(found.strength / (found.strength + 2)))
+        for matrix in (view.matrix for view in measured.network.layers)
+    )
+    margins = margin_report(measured.network.predictor, samples.train.on("cpu")).values
+    loss = float((margins <= found.needed).mean())
+    assert found.bound.value == pytest.approx(loss + math.sqrt(total / samples.train.n), rel=1e-9)
+    assert found.chi == pytest.approx(kept_share(found.strength))
+    assert 0.0 < found.kept_share <= 1.0
+
+
+def test_rows_by_hand(networks):
+    samples, held_out = networks.parts
+    for row in networks.rows():
+        config = networks.plan.trainings[row["training"]]
+        subject = trained(f"mlp:depth=3,width={row['width']}", samples, config, TINY)
+        margins = margin_report(subject.network.predictor, samples.train.on("cpu")).values
+        least = row["smallest_margin"]
+        assert least == pytest.approx(float(margins.min()), rel=1e-4)  # in the arithmetic of the network
+        matrices = [view.matrix.detach().double().numpy() for view in subject.network.layers]
+        norms = [np.linalg.norm(matrix, 2) for matrix in matrices]
+        frobenius = [np.linalg.norm(matrix) for matrix in matrices]
+        if least <= 0.0:
+            assert [row["released"][name] for name in ("neyshabur15", "neyshabur17", "bartlett17")] == [
+                None
+            ] * 3
+            assert row["chi"] == pytest.approx(1.0)
+        else:
+            product = float(np.prod(np.square(norms))) / least**2
+            ranks = [(f / s) ** 2 for f, s in zip(frobenius, norms, strict=True)]
+            wide = [rank * matrix.shape[1] for rank, matrix in zip(ranks, matrices, strict=True)]
+            expected = [
+                float(np.prod(np.square(frobenius))) / least**2,
+                product * sum(wide),
+                product * sum(ranks),
+            ]
+            found = [row["released"][name] for name in ("neyshabur15", "neyshabur17", "bartlett17")]
+            assert found == pytest.approx([math.log(value) for value in expected], rel=1e-6)
+        parameters = sum(value.numel() for value in subject.network.model.parameters())
+        counting = float((margins <= 0.0).mean()) + math.sqrt(parameters * math.log(2.0) / samples.train.n)
+        assert math.exp(row["parameter_counting"]) == pytest.approx(counting)
+        errors = margin_report(subject.network.predictor, held_out.on("cpu")).errors
+        tested = len(networks.plan.widths) * 2
+        limit = beta.ppf(1.0 - 0.05 / tested, errors + 1, held_out.n - errors)
+        assert math.exp(row["hold_out"]) == pytest.approx(float(limit), rel=1e-6)
+        inputs = samples.train.scaling.apply(torch.from_numpy(samples.train.x))
+        assert row["pixel_norm"] == pytest.approx(float(inputs.norm(dim=1).max()))
+        assert row["input_norm"] == pytest.approx(float(inputs.flatten(1).norm(dim=1).max()), rel=1e-6)
+
+
+def test_networks_with_and_without_a_positive_margin_are_among_them():
+    plans = (plan_for(data, "tiny") for data in ("mnist", "cifar10"))
+    rows = [row for plan in plans for row in Networks(plan, Settings(size="tiny")).rows()]
+    assert {row["smallest_margin"] > 0.0 for row in rows} == {True, False}
+
+
+def test_published_numbers_stand_beside_ours(monkeypatch):
+    plan = plan_for("mnist", "tiny")
+    monkeypatch.setattr(
+        "codebound.reproduce.guha_table1.plan_for", lambda data, size: replace(plan, widths=(8, 500))
+    )
+    first, second = list(guha_table1(Settings(size="tiny")).tables.values())[:2]
+    assert [row["width"] for row in first] == [8, 8, 500, 500]
+    assert first[0]["published_guha"] is None
+    assert first[2]["published_guha"] == 3.36
+    assert first[2]["published_test_error"] == -3.76
+    assert second[2]["published_bartlett17"] == pytest.approx(0.5 * (11.51 - math.log(48_000)))
+    assert second[2]["bartlett17"] == pytest.approx(0.5 * (first[2]["bartlett17"] - math.log(200)))
+    assert second[2]["guha"] == first[2]["guha"]
+
+
+@pytest.mark.parametrize("run", ITEMS, ids=lambda run: run.__name__)
+def test_items_are_plain_and_regular(run):
+    found = run(Settings(size="tiny"))
+    for title, rows in {**found.tables, **found.points}.items():
+        assert rows, title
+        assert all(list(row) == list(rows[0]) for row in rows), title
+        assert all(isinstance(v, str | int | float | None) for row in rows for v in row.values()), title
+    assert all(text.endswith(".") for text in (*found.sentences, *found.deviations))
+    assert any("G-E22" in sentence for sentence in found.sentences)
+    for figure in found.figures.values():
+        assert figure.svg().startswith("<svg")
+
+
+def test_items_share_their_networks(monkeypatch):
+    guha_table1(Settings(size="tiny"))
+    guha_table2(Settings(size="tiny"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a network was trained again")
+
+    monkeypatch.setattr(harness, "_train_epoch", refuse)
+    for run in (guha_figure1a, guha_figure1b, guha_figure1c):
+        run(Settings(size="tiny"))
+
+
+def row_of(bartlett, guha, *, margin=1.0, n=100):
+    released = {"neyshabur15": bartlett, "neyshabur17": bartlett, "bartlett17": bartlett, "guha": guha}
+    return {"width": 5, "n": n, "smallest_margin": margin, "released": released}
+
+
+def test_verdicts_follow_the_numbers():
+    printed = deductions("mnist", MNIST)
+    far, near = row_of(20.0, 3.0), row_of(9.0, 3.0)
+    assert as_released([far], printed, claimed=3).startswith("We agree on")
+    assert as_released([far, near], printed, claimed=3).startswith("We agree in part")
+    assert as_released([near], printed, claimed=3).startswith("We do not agree")
+    assert as_released([far], printed, claimed=3).endswith(
+        "Here: width 5 and n = 100. There: width 500 to 2,500 and n = 48,000."
+    )
+    assert "no comparison" in as_released([row_of(None, 3.0, margin=-1.0)], printed, claimed=3)
+    assert on_one_scale([row_of(9.0, 3.0)], printed).endswith("the comparison does not stand.")
+    assert on_one_scale([row_of(40.0, 3.0)], printed).endswith("the comparison stands in part.")
+    cifar = deductions("cifar10", CIFAR10)
+    assert on_one_scale([row_of(40.0, 3.0)], cifar).endswith("the comparison stands.")
+
+
+def test_distances_from_the_printed_numbers():
+    row = {**row_of(12.0, 4.0, n=480), "width": 500}
+    row["released"] |= {"neyshabur15": 22.0, "neyshabur17": 18.0}
+    sentence = at_printed_widths([row, row_of(1.0, 1.0)], MNIST, n=48_000)
+    assert "logarithms by -0.29 to +0.49" in sentence
+    assert f"own by +0.64, of which {0.5 * math.log(100):.2f} is due" in sentence
+    assert "compare in kind" in at_printed_widths([{**row, "smallest_margin": 0.0}], MNIST, n=48_000)
+
+
+def test_growth_is_a_least_squares_slope():
+    table = guha_figure1c(Settings(size="tiny")).tables
+    growth = {row["bound"]: row["published"] for row in list(table.values())[-1]}
+    widths = np.log(list(MNIST))
+    for label, name in (("Guha 2023", "guha"), ("Neyshabur 2015", "neyshabur15")):
+        expected = np.polyfit(widths, [bars[name] for bars in MNIST.values()], 1)[0]
+        assert growth[label] == pytest.approx(expected)
+
+
+def test_states_of_a_training():
+    """While the margin is not positive the bound is the training error plus a constant."""
+    rows = guha_figure2(Settings(size="tiny")).points["epochs"]
+    assert [row["epoch"] for row in rows] == [0, 2, 4, 6, 8]
+    before = [row for row in rows if row["smallest_margin"] <= 0.0]
+    after = [row for row in rows if row["smallest_margin"] > 0.0]
+    assert before
+    assert after
+    constants = [row["bound"] - row["train_error"] for row in before]
+    assert max(constants) == pytest.approx(min(constants))
+    assert all(row["chi"] < 1.0 for row in after)
+    assert max(row["rescaled"] for row in rows) == pytest.approx(max(row["test_error"] for row in rows))
+    assert min(row["rescaled"] for row in rows) == pytest.approx(min(row["test_error"] for row in rows))
+
+
+def test_a_bound_that_never_moves_can_be_rescaled():
+    rows = rescaled([{"bound": 3.0, "test_error": 0.5}, {"bound": 3.0, "test_error": 0.25}])
+    assert [row["rescaled"] for row in rows] == [0.25, 0.25]
