@@ -3,9 +3,9 @@
     python results/headline.py train NAME RUN.json      trains the integers, best on a GPU
     python results/headline.py certify NAME RUN.json    writes certificate, JSON and verdict, on a CPU
 
-Training needs torch and numpy alone. ``--plan dimension=700 helper_seed=3`` changes choices of the plan: what a
-decoder needs of them is coded in the message, so looking for better ones costs nothing but time. `certify` takes
-several runs and certifies the one with the smallest estimated bound.
+Training needs torch and numpy alone. ``--plan dimension=700 helper_seed=3`` changes choices of the plan: what
+a decoder needs of them is coded in the message, so looking for better ones costs nothing but time. `certify`
+takes several runs and certifies the one with the smallest estimated bound.
 """
 
 from __future__ import annotations

@@ -152,6 +152,29 @@ def test_certify_counts_the_same_on_an_engine(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.slow
+def test_measure_finds_the_same_on_an_engine(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    measure = (
+        "measure",
+        "--model",
+        "mlp:widths=16",
+        "--data",
+        "digits",
+        "--examples",
+        "200",
+        "--format",
+        "json",
+    )
+    here, there = (
+        json.loads(CliRunner().invoke(app, (*measure, "-q", "--device", "cpu", *more)).stdout)
+        for more in ((), ("--engine", "local", "--workers", "2"))
+    )
+    assert here["margins"] == there["margins"]
+    assert here["network"] == there["network"]
+    assert here["layers"] == there["layers"]
+
+
 @pytest.mark.parametrize("alone", [("--workers", "2"), ("--address", "auto")])
 def test_certify_refuses_workers_without_an_engine(alone):
     refused = CliRunner().invoke(app, (*CERTIFY, *alone))

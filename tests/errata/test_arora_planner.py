@@ -70,7 +70,6 @@ def test_a_e26_even_perfect_cushions_compress_nothing():
     """Stable rank 1, contraction 1, the largest accuracy: the best case of a 784-500-500-10 network."""
     setting = PlanSetting(contraction=1.0, epsilon=1.0, delta=0.05, examples=50_000, width=500)
     plan = plan_projection(layers(3, cushion=1.0, width=500), setting)
-    assert not any(layer.is_compressed for layer in plan.layers)
-    assert plan.verdict == "With its constants the lemma compresses no layer of this network."
     for layer in plan.layers:
+        assert layer.count > layer.weights
         assert layer.published == pytest.approx(1.4e4 * 500, rel=0.03)

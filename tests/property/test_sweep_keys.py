@@ -12,8 +12,8 @@ VALUES = SCALARS | st.lists(SCALARS, max_size=3)
 ARGUMENTS = st.dictionaries(st.text(min_size=1, max_size=6), VALUES, min_size=1, max_size=6)
 
 
-def key(arguments, *, verb="train", inputs=None, version="1"):
-    return content_key(verb, arguments, inputs=inputs or {}, version=version)
+def key(arguments, *, verb="train", inputs=None, versions="1"):
+    return content_key(verb, arguments, inputs=inputs or {}, versions=versions)
 
 
 def kind_and_value(value):
@@ -48,7 +48,7 @@ def test_verb_version_and_content_count(arguments):
     keys = {
         key(arguments),
         key(arguments, verb="certify"),
-        key(arguments, version="2"),
+        key(arguments, versions="2"),
         key(arguments, inputs={"data": "00"}),
         key(arguments, inputs={"data": "01"}),
         key(arguments, inputs={"test": "01"}),

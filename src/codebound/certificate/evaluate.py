@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.engine import Job, value_of
+from codebound.engine import Job, over_shards
 from codebound.measure.margins import margins
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -64,7 +64,15 @@ def count_errors(
     if engine is None:
         errors = errors_in(network, sample, theta=theta, chunk_size=chunk_size, progress=progress)
     else:
-        errors = _errors_in_shards(network, sample, engine, theta=theta, chunk_size=chunk_size)
+        settings = {"network": network, "theta": theta, "chunk_size": chunk_size}
+        counts = over_shards(
+            sample,
+            lambda part: Job(function=f"{__name__}:errors_in", arguments={**settings, "sample": part}),
+            engine=engine,
+            chunk_size=chunk_size,
+            progress=progress,
+        )
+        errors = sum(counts)
     deviation = _float32_deviation(network, sample, chunk_size)
     return Count(errors, deviation)
 
@@ -81,27 +89,6 @@ def errors_in(
         done += len(y)
         progress(done, sample.n)
     return errors
-
-
-def _errors_in_shards(
-    network: nn.Module, sample: DeviceData, engine: Engine, *, theta: float, chunk_size: int
-) -> int:
-    """The sum over parts of whole chunks: the same batches, and so the same logits, as in one pass."""
-    chunks = math.ceil(sample.n / chunk_size)
-    size = chunk_size * math.ceil(chunks / engine.slots)
-    jobs = [
-        Job(
-            function=f"{__name__}:errors_in",
-            arguments={
-                "network": network,
-                "sample": sample.part(start, start + size),
-                "theta": theta,
-                "chunk_size": chunk_size,
-            },
-        )
-        for start in range(0, sample.n, size)
-    ]
-    return sum(value_of(finished) for finished in engine.as_finished(jobs))
 
 
 @torch.no_grad()

@@ -129,7 +129,7 @@ def certify(
     from codebound.data import load_dataset
     from codebound.nets import ZOO, load_model
 
-    counting = _counting_engine(engine, workers, address)
+    counting = given_engine(engine, workers, address)
     sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
     network = load_model(model, input_shape=sample.input_shape, classes=sample.classes, weights=weights)
     pretrained = given_base(base, base_says, network, sample)
@@ -204,10 +204,10 @@ def load_samples(
     return sample, None if test is None else load_dataset(test, role="test", folder=folder)
 
 
-def _counting_engine(
+def given_engine(
     kind: str | None, workers: int | None, address: str | None
 ) -> AbstractContextManager[Engine | None]:
-    """What errors are counted on, if not on this process."""
+    """The engine that was asked for, if any."""
     from codebound.engine import open_engine
 
     if kind is None:

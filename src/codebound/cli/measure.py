@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.certify import new_folder
+from codebound.cli.certify import given_engine, new_folder
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
 from codebound.errors import UsageError
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _STABILITY = "Noise stability"
 _RUN = "The run"
+_PARALLEL = "Large samples"
 _NOISE, _DRAWS = 0.1, 5  # size of Gaussian noise relative to the activation, and draws of any noise
 _NUMBERS = 1024  # per layer, of the projected noise: the default of the compressor
 _PROBES = 64
@@ -96,6 +97,24 @@ def measure(
     seed: Annotated[
         int, typer.Option(help="Seed of examples, noise, probes and resamples.", rich_help_panel=_RUN)
     ] = 0,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Measure margins and noise stability in parallel, on the CPU: local (processes of this "
+            "machine) or ray. Parts are whole chunks, so the result is the same.",
+            rich_help_panel=_PARALLEL,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes (default: one for each core).", rich_help_panel=_PARALLEL)
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here).",
+            rich_help_panel=_PARALLEL,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="New folder for measure.json and a page with figures.", rich_help_panel=_RUN),
@@ -117,7 +136,8 @@ def measure(
     from codebound.nets import load_model
     from codebound.train import resolve_device
 
-    place = resolve_device(device)
+    measuring = given_engine(engine, workers, address)
+    place = resolve_device("cpu" if engine is not None and device == "auto" else device)
     noise = _noise(smoothness, seed)
     whole = load_dataset(data, folder=data_folder)
     shape, classes = whole.input_shape, whole.classes
@@ -161,6 +181,7 @@ def measure(
     if not quiet:
         note(_start(settings, sample, whole))
     with (
+        measuring as measurers,
         nullcontext() if out is None else new_folder(out) as folder,
         progress_bar("measure", quiet=quiet) as progress,
     ):
@@ -171,6 +192,7 @@ def measure(
             initial=before,
             chunk_size=chunk_size,
             device=place,
+            engine=measurers,
             progress=progress,
         )
     record = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codebound.bounds.certified import occam_margin
@@ -15,8 +16,7 @@ from codebound.nets.chain import chain_of
 from codebound.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -110,19 +110,19 @@ def made(
     return Compressed(label=f"{found.method}, {effort}", certificate=found.certificate, network=found.network)
 
 
-def given(source: Certificate | Path | str, model: nn.Module, sample: Dataset) -> Compressed:
+def given(source: Certificate | Path | str, model: nn.Module, sample: Dataset, *, label: str) -> Compressed:
     """A certificate that somebody made, if the verifier accepts it for this sample.
 
     Args:
         source: The certificate or its file.
         model: f: its architecture where that is a helper, its weights where the claim is about f.
         sample: The sample that the certificate must have been made with.
+        label: What tells it from others.
 
     Raises:
         CertificateError: The verifier refuses it; the message has every reason.
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
-    label = "given" if isinstance(source, Certificate) else str(source)
     module = None if certificate.helper.architecture is None else model
     verdict = verify(
         certificate,
@@ -136,6 +136,25 @@ def given(source: Certificate | Path | str, model: nn.Module, sample: Dataset) -
             f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
         )
     return Compressed(label=label, certificate=certificate, network=decode(certificate, module=module))
+
+
+def labels(sources: Sequence[Certificate | Path | str]) -> list[str]:
+    """A short name for each: that of its file, with as many of its folders as tell it from the others.
+
+    Example:
+        >>> labels(["runs/a/certificate.cbound", "runs/b/certificate.cbound"])
+        ['a/certificate.cbound', 'b/certificate.cbound']
+    """
+    paths = [
+        Path(f"given {place}" if isinstance(source, Certificate) else source)
+        for place, source in enumerate(sources, start=1)
+    ]
+    short = paths
+    for depth in range(1, max((len(path.parts) for path in paths), default=0) + 1):
+        short = [Path(*path.parts[-depth:]) for path in paths]
+        if len(set(short)) == len(set(paths)):
+            break
+    return [str(path) for path in short]
 
 
 def _weights(model: nn.Module, sample: Dataset) -> Mapping[str, NDArray[np.float32]] | None:

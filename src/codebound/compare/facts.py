@@ -13,45 +13,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from codebound.bounds.published import LayerFacts, NetworkFacts
+from codebound.bounds.published import NetworkFacts
 from codebound.certificate.evaluate import TOLERANCE
+from codebound.compare.layer_facts import layer_facts, with_stability
+from codebound.compare.noise import described, noise_stability
+from codebound.compare.products import expansions, obstacle
 from codebound.errors import CodeboundError, ModelError, UsageError
 from codebound.facts import check_delta
-from codebound.measure import (
-    MarginReport,
-    Smoothness,
-    StabilityPlan,
-    Workload,
-    ambiguous_errors,
-    frobenius_norm,
-    l1_inf_norm,
-    l2_1_norm,
-    logit_chunks,
-    margins,
-    matrix_spectral_norm,
-    spectral_norm,
-    stability,
-    workload,
-)
+from codebound.measure import MarginReport, ambiguous_errors, logit_chunks, margins, workload
 from codebound.nets.fold import fold_batch_norms
-from codebound.nets.kinds import SHAPE
-from codebound.nets.layers import AbstractConvView
-from codebound.nets.stages import stages
-from codebound.nets.walk import Network, activations, wrap
+from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
-from codebound.rng import numpy_stream
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.data.dataset import Dataset, DeviceData
     from codebound.measure import Stability
-    from codebound.nets.layers import AbstractLayerView
-
-_LIGHT = 10**7  # multiplications of a forward pass up to which Jacobians between all pairs are measured
-_PROBES = 64
-_PIXELS = 16  # of every layer of a heavy network, as in the papers' figures
-_NOISE, _DRAWS, _NOISY_EXAMPLES = 0.1, 5, 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +136,7 @@ class Measured:
         facts = self.stable
         assert self.stability is not None
         found = replace(self.stability, outliers=share)
-        layers = tuple(_with_stability(layer, found) for layer in facts.layers)
+        layers = tuple(with_stability(layer, found) for layer in facts.layers)
         return replace(facts, layers=layers)
 
 
@@ -205,11 +183,16 @@ def measure_facts(
             "and bounds mean nothing. Check the weights, and that the data is scaled as in training."
         )
     gamma = report.quantile(plan.margin_share)
-    found, rho, unstable = _stability(
-        folded, sample, plan, initial=initial, work=workload(folded, example), progress=progress
-    )
+    found, rho, unstable = None, None, ""
+    try:
+        found, rho = noise_stability(
+            folded, sample, plan, initial=initial, work=workload(folded, example), progress=progress
+        )
+    except CodeboundError as refusal:
+        unstable = str(refusal)
+    no_chain = obstacle(network)
     facts = NetworkFacts(
-        layers=_layers(network, example, found, progress),
+        layers=layer_facts(network, example, found, progress=progress),
         examples=sample.n,
         classes=sample.classes,
         margin=gamma,
@@ -226,10 +209,15 @@ def measure_facts(
         facts=facts,
         margins=report,
         errors=errors,
-        obstacle=_obstacle(network),
+        obstacle=no_chain,
         stability=found,
         unstable=unstable,
-        notes=(*kept, *([] if found is None else [_how(found, plan)])),
+        notes=(
+            *kept,
+            *([] if no_chain else _expansion_notes(network)),
+            _margin_note(report, gamma),
+            *([] if found is None else [described(found)]),
+        ),
     )
 
 
@@ -279,133 +267,15 @@ def _input_norm(data: DeviceData, chunk_size: int) -> float:
     return max(float(torch.linalg.vector_norm(x.flatten(1), dim=1).max()) for x, _ in chunks)
 
 
-def _stability(
-    model: nn.Module,
-    sample: Dataset,
-    plan: MeasurePlan,
-    *,
-    initial: nn.Module | None,
-    work: Workload,
-    progress: Progress,
-) -> tuple[Stability | None, float | None, str]:
-    """Noise stability on a random part of the sample, smoothness on a smaller one, or why there is none."""
-
-    def measured(count: int, settings: StabilityPlan, what: str) -> Stability:
-        def told(done: int, total: int | None, note: str = "") -> None:
-            progress(done, total, what)
-
-        picked = numpy_stream(plan.seed, "compared examples").permutation(sample.n)[:count]
-        part = sample.select(sorted(picked.tolist()), role=sample.role)
-        chunk = min(64, plan.chunk_size)  # Jacobians take far more memory than outputs
-        return stability(
-            model, part, settings, initial=initial, chunk_size=chunk, device=plan.device, progress=told
-        )
-
-    is_light = work.multiplications <= _LIGHT
-    jacobians = StabilityPlan(
-        interlayer="all" if is_light else "output",
-        probes=_PROBES if is_light else work.probes("output"),
-        pixels=None if is_light else _PIXELS,
-        seed=plan.seed,
-    )
-    noise = Smoothness(_NOISE, draws=_DRAWS, delta=plan.delta, seed=plan.seed)
-    noisy = StabilityPlan(interlayer="none", smoothness=noise, seed=plan.seed)
-    try:
-        found = measured(plan.examples, jacobians, "noise stability")
-        rho = measured(min(plan.examples, _NOISY_EXAMPLES), noisy, "smoothness").smoothness
-    except CodeboundError as refusal:
-        return None, None, str(refusal)
-    return found, rho, ""
-
-
-def _how(found: Stability, plan: MeasurePlan) -> str:
-    """How noise stability was measured, in a sentence."""
-    targets = {key.target for key in found.columns if key.quantity == "interlayer"}
-    goal = "the output" if len(targets) < 2 else "all later layers"
-    norms = "exact norms" if found.probes is None else f"norms by {found.probes} probes where they are large"
-    noisy = min(found.n, _NOISY_EXAMPLES)
+def _margin_note(report: MarginReport, gamma: float) -> str:
     return (
-        f"Noise stability is that of {found.n:,} random examples, with Jacobians to {goal} and {norms}; "
-        f"smoothness that of {noisy}, under {_DRAWS} draws of Gaussian noise {_NOISE} as long as an "
-        f"activation. gamma leaves {plan.margin_share:.4g} of the sample below."
+        f"gamma, the margin in the bounds, is {gamma:.4g}: {report.count(gamma):,} of {report.n:,} examples "
+        "have no larger one."
     )
 
 
-def _layers(
-    network: Network, example: Tensor, found: Stability | None, progress: Progress
-) -> tuple[LayerFacts, ...]:
-    shapes: dict[str, tuple[int, ...]] = {}
-    for call in activations(network, example):
-        shapes.setdefault(call.name, tuple(call.input.shape[1:]))
-    rows = []
-    for done, view in enumerate(network.layers, start=1):
-        layer = _layer(view, shapes[view.name])
-        rows.append(layer if found is None else _with_stability(layer, found))
-        progress(done, len(network.layers), "norms")
-    return tuple(rows)
-
-
-def _layer(view: AbstractLayerView, shape: tuple[int, ...]) -> LayerFacts:
-    """The norms of a layer."""
-    matrix = view.matrix
-    spectral = matrix_spectral_norm(matrix).value
-    is_conv = isinstance(view, AbstractConvView)
-    rows, columns = matrix.shape
-    return LayerFacts(
-        name=view.name,
-        rows=rows,
-        columns=columns,
-        frobenius=frobenius_norm(matrix),
-        spectral=spectral,
-        operator_norm=spectral_norm(view, shape).value if is_conv else spectral,
-        l2_1=l2_1_norm(matrix),
-        l1_inf=l1_inf_norm(matrix),
-        variance=float(matrix.detach().double().var(correction=0)),
-        patch=_patch(view) if isinstance(view, AbstractConvView) else None,
-    )
-
-
-def _with_stability(layer: LayerFacts, found: Stability) -> LayerFacts:
-    """The layer with its measures of noise stability, if it has any."""
-    for row in found.layers:
-        if row.layer == layer.name:
-            return replace(
-                layer,
-                cushion=row.cushion,
-                interlayer_cushion=row.minimal_interlayer,
-                contraction=row.contraction,
-                spread=row.spread,
-            )
-    return layer
-
-
-def _patch(view: AbstractConvView) -> int:
-    """``ceil(kappa / s)``, the largest over the axes."""
-    return max(-(-kappa // s) for kappa, s in zip(view.kernel, view.stride, strict=True))
-
-
-def _obstacle(network: Network) -> str:
-    """Why a product of norms over the layers does not bound this network; empty where it does."""
-    name = type(network.model).__name__
-    if network.graph is None:
-        return f"it is unknown whether {name} is a chain of layers: {network.untraceable}."
-    if network.shared:
-        shared = ", ".join(network.shared)
-        return f"{name} calls {shared} more than once; the bounds have one matrix per layer."
-    try:
-        steps = stages(network)
-    except ModelError as refusal:
-        return str(refusal)
-    if not steps.is_chain:
-        return (
-            f"{name} is no chain: a step uses an earlier output again, as residual blocks do, so a product "
-            "over the layers does not describe it."
-        )
-    for stage in steps.stages:
-        known = stage.kind.lipschitz is not None and stage.kind.homogeneous
-        if stage.view is None and stage.kind != SHAPE and not known:
-            return (
-                f"step {stage.name} ({stage.kind.name}) is not known to be Lipschitz and homogeneous, as "
-                "ReLU and max pooling are, and the bounds are about such networks."
-            )
-    return ""
+def _expansion_notes(network: Network) -> list[str]:
+    steps = expansions(network)
+    if not steps:
+        return []
+    return [f"Products over layers leave out steps that can lengthen a difference: {', '.join(steps)}."]

@@ -1,14 +1,12 @@
-"""Every published bound on one network: its value, or the reason why it has none here."""
+"""Every published bound and lemma, and what of the evidence each is told."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codebound.bounds.published import (
-    PruningFacts,
     PublishedValue,
     SpreadInputs,
     arora_figure,
@@ -33,7 +31,6 @@ from codebound.bounds.published import (
     released_needed_margin,
     released_sketching,
     replacement_failure,
-    replacement_thresholds,
     rounded_deviation,
     rounded_deviation_corrected,
     sketching_risk,
@@ -47,115 +44,16 @@ from codebound.bounds.published import (
     ticket_weights,
 )
 from codebound.bounds.published.baselines.risks import parameter_counting
-from codebound.compare.pruning import prune_for_margin
-from codebound.errors import CodeboundError, UsageError
+from codebound.compare.evidence import Evidence, Expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codebound.compare.closeness import Closeness
-    from codebound.compare.facts import Measured
-    from codebound.facts import Subject
-
 OUTLIERS = 0.05
 """Share of the examples that the rows with outliers leave out of the measures of noise stability."""
+_OUTLIERS = f", {OUTLIERS:.0%} outliers"
 _RANDOM_WIDTH = 16  # of the network that a ticket is in, over the width of the target; the paper says "poly"
 _TICKET_STEP = 1.0 / 256.0
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What the expressions are evaluated on; what is expensive is computed when it is first asked for.
-
-    Attributes:
-        measured: The network and its sample.
-        code_bits: Length of the message of a compressed network g; None where there is none.
-        closeness: How close that g is to f.
-        seed: Of the drawn prunings.
-    """
-
-    measured: Measured
-    code_bits: int | None = None
-    closeness: Closeness | None = None
-    seed: int = 0
-
-    @cached_property
-    def pruning(self) -> PruningFacts:
-        """Pruning as published, as strong as gamma allows."""
-        return prune_for_margin(
-            self.measured.network, self.measured.chain, keep_diagonal=True, seed=self.seed
-        )
-
-    @cached_property
-    def released_pruning(self) -> PruningFacts:
-        """Pruning as in the released code, as strong as the smallest margin allows."""
-        return prune_for_margin(
-            self.measured.network, self.measured.least_margin, keep_diagonal=False, seed=self.seed
-        )
-
-    @property
-    def message(self) -> tuple[int, Closeness]:
-        """Length of the message of g and its closeness to f."""
-        if self.code_bits is None or self.closeness is None:
-            raise UsageError(
-                "it is about a compressed network g: give a certificate, or let one be made (without "
-                "--no-certify)."
-            )
-        return self.code_bits, self.closeness
-
-    @cached_property
-    def thresholds(self) -> tuple[float, ...]:
-        """Below which size S-Thm2 lets the weights of a layer be replaced; 0 where it lets none."""
-        found = replacement_thresholds(self.measured.stable)
-        return tuple(each.published for each in found) or (0.0,) * self.measured.facts.depth
-
-    @cached_property
-    def kept(self) -> tuple[int, ...]:
-        """Weights of each layer above its threshold."""
-        pairs = zip(self.measured.network.layers, self.thresholds, strict=True)
-        return tuple(int((view.weight.detach().abs() > threshold).sum()) for view, threshold in pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A published statement.
-
-    Attributes:
-        ref: ID of docs/references.md.
-        name: For the row that says why it has no value.
-        subject: Whose risk it is about.
-        evaluate: Its values, or a refusal.
-        form: Appended to the names of its values, where several forms of a bound share them.
-    """
-
-    ref: str
-    name: str
-    subject: Subject
-    evaluate: Callable[[Evidence], tuple[PublishedValue, ...]]
-    form: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A statement that says nothing about this network, and why."""
-
-    ref: str
-    name: str
-    subject: Subject
-    reason: str
-
-
-def evaluate(expressions: tuple[Expression, ...], evidence: Evidence) -> list[PublishedValue | Refused]:
-    """All values, and the refusals among them."""
-    return [value for each in expressions for value in _values(each, evidence)]
-
-
-def _values(expression: Expression, evidence: Evidence) -> list[PublishedValue | Refused]:
-    try:
-        values = expression.evaluate(evidence)
-    except CodeboundError as refusal:
-        return [Refused(expression.ref, expression.name, expression.subject, str(refusal))]
-    return [replace(value, name=f"{value.name}{expression.form}") for value in values]
 
 
 def _released(evidence: Evidence) -> PublishedValue:
@@ -196,7 +94,7 @@ def _ticket_weights(evidence: Evidence) -> PublishedValue:
 def _with_outliers(bound: Callable[..., PublishedValue], evidence: Evidence) -> PublishedValue:
     value = bound(evidence.measured.without_outliers(OUTLIERS), outliers=OUTLIERS)
     ref = "A-Imp-ii" if value.ref == "A-Thm4.1" else value.ref
-    return replace(value, ref=ref, name=f"{value.name}, {OUTLIERS:.0%} outliers")
+    return replace(value, ref=ref, name=f"{value.name}{_OUTLIERS}")
 
 
 def _from_initial(evidence: Evidence) -> PublishedValue:
@@ -235,8 +133,10 @@ BOUNDS: tuple[Expression, ...] = (
         lambda e: guha_code(e.measured.least_margin),
         ", Guha's code",
     ),
-    Expression("A-Thm2.1", "Framework", "g", lambda e: (_framework(e),)),
-    Expression("A-CorA.1", "Framework with outliers", "g", lambda e: (_framework_with_outliers(e),)),
+    Expression("A-Thm2.1", "Compression framework", "g", lambda e: (_framework(e),)),
+    Expression(
+        "A-CorA.1", "Compression framework with outliers", "g", lambda e: (_framework_with_outliers(e),)
+    ),
     Expression("G-ThmD.1", "Guha D.1: counting", "g", lambda e: (_counting(e),)),
     Expression(
         "A-Thm2.2", "Arora 2.2: spectral norms", "f", lambda e: (spectral_margin_risk(e.measured.chain),)
@@ -255,7 +155,7 @@ BOUNDS: tuple[Expression, ...] = (
     ),
     Expression(
         "A-Imp-ii",
-        "Arora 4.1 with outliers",
+        f"Arora 4.1: noise stability{_OUTLIERS}",
         "g",
         lambda e: (_with_outliers(fully_connected_risk, e),),
     ),
@@ -263,7 +163,10 @@ BOUNDS: tuple[Expression, ...] = (
         "A-Thm5.1", "Arora 5.1: noise stability", "g", lambda e: (convolutional_risk(e.measured.stable),)
     ),
     Expression(
-        "A-CorC.1", "Arora C.1: with outliers", "g", lambda e: (_with_outliers(convolutional_risk, e),)
+        "A-CorC.1",
+        f"Arora 5.1: noise stability{_OUTLIERS}",
+        "g",
+        lambda e: (_with_outliers(convolutional_risk, e),),
     ),
     Expression(
         "G-LemD.1",

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from codebound.compare.published import Refused
+from codebound.compare.evidence import Refused
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def published_row(value: PublishedValue, *, examples: int, classes: int, like_fo
         notes.append("Infinite as a double; its logarithm is not.")
     if shown.unmet:
         failing = "; ".join(each.statement for each in shown.unmet)
-        notes.append(f"{len(shown.unmet)} of {len(shown.hypotheses)} conditions fail here: {failing}.")
+        notes.append(f"Not met here, {len(shown.unmet)} of {len(shown.hypotheses)} conditions: {failing}.")
     return Row(
         name=shown.name,
         reference=shown.ref,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from codebound.bounds.certified import holdout, occam_binomial, raw_weight_bits
 from codebound.bounds.published import LayerComplexity, PublishedValue, table_rows
 from codebound.certificate.evaluate import count_errors
-from codebound.compare.compressed import Compressed, closeness_of, given, made
+from codebound.compare.compressed import Compressed, closeness_of, given, labels, made
+from codebound.compare.evidence import Evidence, Refused, evaluate
 from codebound.compare.facts import Measured, MeasurePlan, measure_facts
-from codebound.compare.published import BOUNDS, LEMMAS, Evidence, Refused, evaluate
+from codebound.compare.published import BOUNDS, LEMMAS
 from codebound.compare.rows import (
     BAR,
     ORDER,
@@ -42,8 +43,12 @@ if TYPE_CHECKING:
     from codebound.facts import Subject
 
 SENTENCE = (
-    "Only certified and hold-out rows are guarantees; a published row is a paper's expression with its open "
-    "constants set to 1, and bounds nothing."
+    "Only certified and hold-out rows are guarantees, each by itself with probability 1 - delta; a published "
+    "row is a paper's expression with its open constants set to 1, and bounds nothing."
+)
+BARS = (
+    "Rows that end in Arora's figure or Guha's code are capacities, as plotted there; whether one is vacuous "
+    "is decided by sqrt(capacity / n), which --like-for-like shows."
 )
 
 
@@ -153,7 +158,10 @@ def compare(
     plan = plan or MeasurePlan()
     module = model.model if isinstance(model, Network) else model
     _check_test_set(sample, test_set)
-    compressed = [given(source, module, sample) for source in certificates]
+    compressed = [
+        given(source, module, sample, label=label)
+        for source, label in zip(certificates, labels(certificates), strict=True)
+    ]
     measured = measure_facts(module, sample, plan, initial=initial, progress=progress)
     rows: list[Row] = [_raw_row(module, measured)]
     if not certificates and effort is not None:
@@ -181,6 +189,8 @@ def compare(
         if each is min(plain, key=lambda one: one.certificate.claim.bound):
             evidence = Evidence(measured, each.certificate.facts.code_bits, close, plan.seed)
     notes = [*measured.notes, SENTENCE]
+    if not like_for_like and not measured.obstacle:
+        notes.append(BARS)
     if test_set is not None:
         fresh, note = _fresh_rows(module, compressed, sample, test_set, plan)
         rows += fresh
@@ -230,7 +240,7 @@ def _raw_row(module: nn.Module, measured: Measured) -> Row:
         classes=facts.classes,
     )
     bound = replace(occam_binomial(occam), ref="C-12c", subject="f")
-    note = f"{bound.sentence} f is its own message; its architecture was fixed before the sample was seen."
+    note = f"{bound.sentence} f is its own message; its architecture must have been fixed without the sample."
     return risk_row(bound, name="f as it is, 32 bits a number", kind="certified", note=note)
 
 
@@ -266,9 +276,11 @@ def _fresh_rows(
         rows.append(risk_row(bound, name=f"Hold-out bound of {name}", kind="holdout", note=note))
         rows.append(error_row(facts, name=f"Test error of {name}", note=f"{count}."))
     copies = cross_duplicates(sample, test_set).count
-    if not copies:
-        return rows, []
-    return rows, [f"{copies:,} of {test_set.n:,} test inputs also occur in the sample: no fresh examples."]
+    warning = (
+        f"{copies:,} of {test_set.n:,} test inputs also occur in the sample: hold-out bounds hold only if "
+        "these were drawn anew."
+    )
+    return rows, [warning] if copies else []
 
 
 def _check_test_set(sample: Dataset, test_set: Dataset | None) -> None:
@@ -278,6 +290,11 @@ def _check_test_set(sample: Dataset, test_set: Dataset | None) -> None:
         raise DataError(
             f"the test inputs have the shape {test_set.input_shape}; those of the sample have "
             f"{sample.input_shape}."
+        )
+    if test_set.sha256 == sample.sha256:
+        raise DataError(
+            f"the test sample {test_set.name} is the sample itself, so it says nothing about new data. Give "
+            "examples that were used for nothing, or hold a part of the sample out before training."
         )
     if int(test_set.y.max()) >= sample.classes:
         raise DataError(

@@ -4,6 +4,7 @@ from codebound.engine.choose import open_engine
 from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Engine, Failure, Finished, Job, resolve, value_of
 from codebound.engine.local import LocalEngine
+from codebound.engine.shards import over_shards
 
 __all__ = [
     "Engine",
@@ -13,6 +14,7 @@ __all__ = [
     "LocalEngine",
     "RayEngine",
     "open_engine",
+    "over_shards",
     "resolve",
     "value_of",
 ]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codebound.engine.job import Failure, Finished, Job, call
+from codebound.engine.job import Failure, Finished, Job, call, not_sent
 from codebound.errors import CodeboundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
 
 _RETRIES = 3  # of a job whose node or process was lost; never of one that raised
 _ANSWER_SECONDS = 10.0
+_SILENCE_SECONDS = 5.0  # without an end of a job, after which the nodes are looked at
 _QUEUED = 2  # jobs submitted per core: the next one is there when a core is free
 
 
@@ -42,6 +44,7 @@ class RayEngine:
         if self._is_ours:
             if address is None:
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+                os.environ.setdefault("RAY_task_oom_retries", str(_RETRIES))  # for ever by default
             try:
                 _check_answers(address or "")
                 self._ray.init(
@@ -57,14 +60,13 @@ class RayEngine:
                     "  Start a cluster with `ray start --head` and give its address, or leave --address out."
                 ) from error
         self._remote = self._ray.remote(call_in)
-        self._fitting: set[tuple[int, float]] = set()
 
     @property
     def slots(self) -> int:
         """Cores of the cluster at this moment."""
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
-    def as_finished(self, jobs: Iterable[Job]) -> Iterator[Finished]:
+    def as_finished(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
         """Runs jobs and yields each when it has ended; jobs may be added to a deque meanwhile."""
         ray, waiting = self._ray, jobs if isinstance(jobs, deque) else deque(jobs)
         running: dict[Any, Job] = {}
@@ -73,8 +75,14 @@ class RayEngine:
                 most = _QUEUED * self.slots
                 while waiting and len(running) < most:
                     job = waiting.popleft()
-                    running[self._submitted(job)] = job
-                ray.wait(list(running))
+                    try:
+                        running[self._submitted(job)] = job
+                    except (TypeError, AttributeError, pickle.PicklingError) as error:
+                        yield Finished(job, None, not_sent(error))
+                if not running:
+                    continue
+                if not ray.wait(list(running), timeout=_SILENCE_SECONDS)[0]:
+                    self._check_fit(running.values())
                 ended, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
                 for reference in ended:
                     yield self._finished(running.pop(reference), reference)
@@ -94,7 +102,6 @@ class RayEngine:
         self.close()
 
     def _submitted(self, job: Job) -> Any:
-        self._check_fits(job)
         remote = self._remote.options(
             num_cpus=job.cpus, num_gpus=job.gpus, max_retries=_RETRIES, retry_exceptions=False
         )
@@ -103,22 +110,22 @@ class RayEngine:
     def _finished(self, job: Job, reference: Any) -> Finished:
         try:
             value, failure = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:  # what a job raises is a value of `call`
+            return Finished(job, None, not_sent(error.cause))
         except self._ray.exceptions.RayError as error:
             text = str(error).strip().split("\n")[0]
             return Finished(job, None, Failure(f"lost by the cluster, {_RETRIES} retries included: {text}"))
         return Finished(job, value, failure)
 
-    def _check_fits(self, job: Job) -> None:
-        """Refuses what no node can run: Ray would wait for ever."""
-        if (job.cpus, job.gpus) in self._fitting:
-            return
+    def _check_fit(self, jobs: Iterable[Job]) -> None:
+        """Refuses what no node that is alive can run: Ray would wait for ever."""
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        if not any(node.get("CPU", 0) >= job.cpus and node.get("GPU", 0) >= job.gpus for node in nodes):
-            raise CodeboundError(
-                f"no node of the cluster has the {job.cpus} cores and {job.gpus:g} GPUs that {job.function} "
-                "asks for (cpus and gpus in a plan). Ask for less, or add such a node."
-            )
-        self._fitting.add((job.cpus, job.gpus))
+        for job in jobs:
+            if not any(node.get("CPU", 0) >= job.cpus and node.get("GPU", 0) >= job.gpus for node in nodes):
+                raise CodeboundError(
+                    f"no node of the cluster has the {job.cpus} cores and {job.gpus:g} GPUs that "
+                    f"{job.function} asks for (cpus and gpus in a plan). Ask for less, or add such a node."
+                )
 
 
 def call_in(job: Job, directory: str) -> tuple[Any, Failure | None]:

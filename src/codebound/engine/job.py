@@ -13,7 +13,7 @@ from codebound.errors import CodeboundError, UsageError
 from codebound.user_code import current_directory_importable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -72,6 +72,14 @@ def value_of(finished: Finished) -> Any:
     return finished.value
 
 
+def not_sent(error: Exception) -> Failure:
+    """The failure of a job that cannot travel between processes."""
+    return Failure(
+        f"cannot be sent to or from a worker: {type(error).__name__}: {error}. Classes and functions that it "
+        "holds must be importable by name."
+    )
+
+
 class Engine(Protocol):
     """Runs jobs in other processes, here or elsewhere; a context manager that stops them in the end."""
 
@@ -79,8 +87,8 @@ class Engine(Protocol):
     def slots(self) -> int:
         """Jobs of one core that can run at the same time."""
 
-    def as_finished(self, jobs: Iterable[Job]) -> Iterator[Finished]:
-        """Runs jobs and yields each when it has ended, in that order.
+    def as_finished(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
+        """Runs jobs and yields each when it has ended, in that order; closing it stops the others.
 
         Args:
             jobs: What to run. A deque is emptied from the left, and jobs may be added to it meanwhile.

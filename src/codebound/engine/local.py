@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
 from collections import deque
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codebound.engine.job import Failure, Finished, Job, call
+from codebound.engine.job import Failure, Finished, Job, call, not_sent
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
 
 # a fresh interpreter: a fork would copy torch's threads in an unknown state
 _PROCESSES = multiprocessing.get_context("spawn")
@@ -53,7 +55,7 @@ class LocalEngine:
         """Jobs that run at the same time."""
         return self._slots
 
-    def as_finished(self, jobs: Iterable[Job]) -> Iterator[Finished]:
+    def as_finished(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
         """Runs jobs and yields each when it has ended; jobs may be added to a deque meanwhile."""
         waiting = jobs if isinstance(jobs, deque) else deque(jobs)
         busy: dict[Connection[Any, Any], tuple[_Worker, Job]] = {}
@@ -61,16 +63,22 @@ class LocalEngine:
             while waiting or busy:
                 while waiting and len(busy) < self._slots:
                     job = waiting.popleft()
-                    worker = self._started(job)
+                    try:
+                        message = pickle.dumps(job)
+                    except Exception as error:
+                        yield Finished(job, None, not_sent(error))
+                        continue
+                    worker = self._given(message)
                     busy[worker.connection] = worker, job
                 for connection in wait(list(busy)):
                     worker, job = busy.pop(connection)  # type: ignore[call-overload]  # one of ours
                     try:
-                        value, failure = worker.connection.recv()
-                        self._idle.append(worker)
+                        answer = worker.connection.recv_bytes()
                     except (EOFError, OSError):
-                        value, failure = None, Failure(worker.end())
-                    yield Finished(job, value, failure)
+                        yield Finished(job, None, Failure(worker.end()))
+                        continue
+                    self._idle.append(worker)
+                    yield Finished(job, *_read(answer))
         finally:
             for worker, _ in busy.values():
                 worker.stop()
@@ -88,18 +96,19 @@ class LocalEngine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _started(self, job: Job) -> _Worker:
+    def _given(self, message: bytes) -> _Worker:
         """A worker that has the job; one that died while it was idle is left out."""
         while self._idle:
             worker = self._idle.pop()
             try:
-                worker.connection.send(job)
+                worker.connection.send_bytes(message)
             except OSError:
                 worker.stop()
                 continue
             return worker
         worker = _Worker()
-        worker.connection.send(job)
+        with suppress(OSError):  # it died at once: its end is the failure of the job
+            worker.connection.send_bytes(message)
         return worker
 
 
@@ -126,7 +135,7 @@ class _Worker:
         """Ends the process, which has that many seconds to notice that its pipe is closed."""
         self.connection.close()
         self._process.join(patience)
-        self._process.terminate()
+        self._process.kill()
         self._process.join()
         self._process.close()
 
@@ -136,19 +145,25 @@ def _serve(connection: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then stops its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.path.insert(0, str(Path.cwd()))  # where the classes of a user's network may be
-    while _served(connection):
-        pass
+    with suppress(EOFError, OSError):  # the engine closed the pipe
+        while True:
+            connection.send_bytes(_answer(connection.recv_bytes()))
 
 
-def _served(connection: Connection[Any, Any]) -> bool:
-    """Runs the next job; False when there will be none."""
+def _answer(message: bytes) -> bytes:
+    """Runs the job in a message. Plain pickles: those of multiprocessing fill /dev/shm with tensors."""
     try:
-        connection.send(call(connection.recv()))
-    except EOFError:
-        return False
+        return pickle.dumps(call(pickle.loads(message)))
     except Exception as error:
-        connection.send((None, Failure(f"cannot be sent to or from a worker: {error!r}")))
-    return True
+        return pickle.dumps((None, not_sent(error)))
+
+
+def _read(answer: bytes) -> tuple[Any, Failure | None]:
+    try:
+        value, failure = pickle.loads(answer)
+    except Exception as error:
+        return None, not_sent(error)
+    return value, failure
 
 
 def _end_with_parent() -> None:

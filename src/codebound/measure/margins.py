@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 
+from codebound.engine import Job, over_shards
 from codebound.errors import ModelError, UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.data.dataset import DeviceData
+    from codebound.engine import Engine
 
 
 def margins(logits: Tensor, labels: Tensor) -> Tensor:
@@ -200,6 +202,7 @@ def margin_report(
     *,
     chunk_size: int = 1024,
     dtype: torch.dtype = torch.float64,
+    engine: Engine | None = None,
     progress: Progress = silent,
 ) -> MarginReport:
     """The margins of ``model`` on a sample.
@@ -209,8 +212,19 @@ def margin_report(
         data: The sample, on the device where the work is to be done.
         chunk_size: Examples in floating point at a time; bounds the memory.
         dtype: Arithmetic of the forward pass; margins are float64 in any case.
+        engine: Where to work, one part of the sample on each of its workers; None: here.
         progress: Told the number of examples that are done.
     """
+    if engine is not None:
+        settings = {"model": model, "chunk_size": chunk_size, "dtype": dtype}
+        first, *others = over_shards(
+            data,
+            lambda part: Job(function=f"{__name__}:margin_report", arguments={**settings, "data": part}),
+            engine=engine,
+            chunk_size=chunk_size,
+            progress=progress,
+        )
+        return cast("MarginReport", first).merge(*others)
     chunks = logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress)
     return MarginReport(np.concatenate([margins(logits, labels).cpu().numpy() for logits, labels in chunks]))
 

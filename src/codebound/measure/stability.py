@@ -11,12 +11,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from codebound.data.dataset import Dataset, DeviceData
+from codebound.engine import Job, over_shards
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.measure.batch_values import interlayer_values, layer_values, site_of, smoothness_values
 from codebound.measure.forward import observe
@@ -35,6 +36,8 @@ from codebound.rng import stream_seed
 
 if TYPE_CHECKING:
     from torch import fx
+
+    from codebound.engine import Engine
 
 Data = Dataset | DeviceData | Tensor | Iterable[Tensor | Sequence[Tensor]]
 
@@ -83,6 +86,20 @@ class StabilityPlan:
                 raise UsageError(f"{name} must be at least 1, or None for exact values. Got {count}.")
         if not 0.0 <= self.outliers < 1.0:
             raise UsageError(f"the fraction of outliers lies in [0, 1). Got {self.outliers}.")
+
+
+class Measured(NamedTuple):
+    """What a meter knows of the examples it has seen.
+
+    Attributes:
+        sites: The layers, in forward order.
+        probed: Pairs of layers whose Jacobian norm is an estimate.
+        examples: The values of every example.
+    """
+
+    sites: tuple[Site, ...]
+    probed: frozenset[tuple[str, str]]
+    examples: Examples
 
 
 class StabilityMeter:
@@ -177,8 +194,17 @@ class StabilityMeter:
         differ = self._sites and other._sites and self._sites != other._sites
         if differ or self.plan != other.plan:
             raise UsageError("these measurements do not merge: their networks, inputs or plans differ.")
-        self._examples.merge(other._examples)
-        self._sites, self._probed = self._sites or other._sites, self._probed or other._probed
+        self.include(other.measured)
+
+    @property
+    def measured(self) -> Measured:
+        """What has been measured so far; it can be sent to another process."""
+        return Measured(self._sites, self._probed, self._examples)
+
+    def include(self, part: Measured) -> None:
+        """Appends what another meter, of the same network and plan, has measured."""
+        self._examples.merge(part.examples)
+        self._sites, self._probed = self._sites or part.sites, self._probed or part.probed
 
     def compute(self) -> Stability:
         """The result for all examples so far."""
@@ -235,6 +261,7 @@ def stability(
     initial: Network | nn.Module | None = None,
     chunk_size: int = 256,
     device: torch.device | str | None = None,
+    engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Stability:
     """The noise stability of a network on a sample: all quantities of A-CondB.1, layer by layer.
@@ -247,6 +274,7 @@ def stability(
         initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
         chunk_size: Examples at a time; bounds the memory.
         device: Where to compute; where the network is when None.
+        engine: Where to work, one part of the dataset on each of its workers; None: here.
         progress: Told the number of examples that are done.
 
     Example:
@@ -259,6 +287,38 @@ def stability(
     if chunk_size < 1:
         raise UsageError(f"chunk_size must be at least 1. Got {chunk_size}.")
     meter = StabilityMeter(net, plan, initial=initial, device=device)
+    if engine is None:
+        _measure(data, meter, chunk_size, progress)
+        return meter.compute()
+    if not isinstance(data, Dataset | DeviceData):
+        raise UsageError(f"an engine measures on a Dataset, which it can cut. Got {type(data).__name__}.")
+    settings = {
+        "net": _module(net),
+        "plan": meter.plan,
+        "initial": None if initial is None else _module(initial),
+        "chunk_size": chunk_size,
+    }
+    for part in over_shards(
+        data.on(meter.device) if isinstance(data, Dataset) else data,
+        lambda part: Job(function=f"{__name__}:measured", arguments={**settings, "data": part}),
+        engine=engine,
+        chunk_size=chunk_size,
+        progress=progress,
+    ):
+        meter.include(part)
+    return meter.compute()
+
+
+def measured(
+    *, net: nn.Module, data: DeviceData, plan: StabilityPlan, initial: nn.Module | None, chunk_size: int
+) -> Measured:
+    """One part of a sample, on a worker: all values, nothing concluded from them."""
+    meter = StabilityMeter(net, plan, initial=initial)
+    _measure(data, meter, chunk_size, silent)
+    return meter.measured
+
+
+def _measure(data: Data, meter: StabilityMeter, chunk_size: int, progress: Progress) -> None:
     total = (
         data.n if isinstance(data, Dataset | DeviceData) else len(data) if isinstance(data, Tensor) else None
     )
@@ -267,7 +327,6 @@ def stability(
         meter.update(batch)
         done += len(batch)
         progress(done, total)
-    return meter.compute()
 
 
 def _batches(data: Data, chunk_size: int, meter: StabilityMeter) -> Iterator[Tensor]:
@@ -288,11 +347,7 @@ def _batches(data: Data, chunk_size: int, meter: StabilityMeter) -> Iterator[Ten
 
 def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Network:
     """A copy without batch norms, on the device, that needs no gradients for its weights."""
-    model = net.model if isinstance(net, Network) else net
-    if not isinstance(model, nn.Module):
-        raise UsageError(
-            f"net must be an nn.Module or what codebound.wrap returns. Got {type(net).__name__}."
-        )
+    model = _module(net)
     folded = fold_batch_norms(model, strict=True).model.requires_grad_(False)
     if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in folded.parameters()):
         folded = folded.float()  # squares of activations leave the range of half precision
@@ -316,6 +371,15 @@ def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Ne
             f"{type(model).__name__} has no linear or convolutional layer, so nothing to measure."
         )
     return network
+
+
+def _module(net: Network | nn.Module) -> nn.Module:
+    model = net.model if isinstance(net, Network) else net
+    if not isinstance(model, nn.Module):
+        raise UsageError(
+            f"net must be an nn.Module or what codebound.wrap returns. Got {type(net).__name__}."
+        )
+    return model
 
 
 def _views(network: Network, *, like: Network) -> dict[str, AbstractLayerView]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.data.dataset import Dataset
+    from codebound.engine import Engine
     from codebound.measure.stability_result import Stability
 
 Family = Literal["spectra", "tails", "stability", "margins"]
@@ -171,6 +172,7 @@ def summarise(
     initial: nn.Module | None = None,
     chunk_size: int = 256,
     device: torch.device | str = "cpu",
+    engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Summary:
     """Measures a network on a sample.
@@ -185,6 +187,8 @@ def summarise(
         initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
         chunk_size: Examples at a time; bounds the memory.
         device: Where the network runs; spectra and tails are computed where the weights of ``model`` are.
+        engine: Where margins and noise stability are measured, one part of the sample on each of its workers;
+            None: here. Parts are whole chunks, so the result is the same.
         progress: Told what is done of each family, whose name is the note.
 
     Example:
@@ -203,7 +207,11 @@ def summarise(
     margins = None
     if "margins" in plan.families:
         report = margin_report(
-            model, data.on(device), chunk_size=chunk_size, progress=builder.told("margins")
+            model,
+            data.on(device),
+            chunk_size=chunk_size,
+            engine=engine,
+            progress=builder.told("margins"),
         )
         margins = margin_row(report)
         if report.non_finite < report.n:
@@ -222,6 +230,7 @@ def summarise(
                 initial=initial,
                 chunk_size=chunk_size,
                 device=device,
+                engine=engine,
                 progress=builder.told("noise stability"),
             )
         except CodeboundError as refusal:

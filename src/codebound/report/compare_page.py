@@ -42,7 +42,7 @@ def compare_table(record: Record) -> Table:
     legend = {
         "about": "whose error: f, the network, or g, what it was compressed to.",
         "guarantee": "whether it is true as printed, with probability 1 - delta.",
-        "vacuous": "whether it says no more than guessing; bars of figures count as sqrt(bar / n).",
+        "vacuous": "whether it says no more than guessing; a capacity counts as sqrt(capacity / n).",
     }
     return Table("Bounds", rows, legend)
 
@@ -96,9 +96,9 @@ def compare_page(record: Record, *, title: str, subtitle: str) -> str:
         subtitle: One line under it.
     """
     undrawn = [row["name"] for row in record["rows"] if applies(row) and row["log10"] is None]
-    caption = "Every bound that has a value; what lies left of the dashed line says more than guessing."
+    caption = "Every bound that has a value; an error rate left of the dashed line says more than guessing."
     if not record["like_for_like"]:
-        caption += " Bars of figures are as their papers plot them: neither divided by n nor square-rooted."
+        caption += " Capacities are as their papers plot them, neither divided by n nor square-rooted."
     if undrawn:
         caption += f" Not drawn, because infinite or zero: {'; '.join(undrawn)}."
     notes = Table("What each row is", [{"bound": row["name"], "note": row["note"]} for row in record["rows"]])

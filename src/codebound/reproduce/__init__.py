@@ -2,6 +2,7 @@
 
 from codebound.reproduce import (
     arora_figure1,
+    arora_figure2_left,
     arora_figure2_middle,
     arora_figure2_right,
     arora_figures_a1_a5,
@@ -40,6 +41,7 @@ __all__ = [
     "Size",
     "Trained",
     "arora_figure1",
+    "arora_figure2_left",
     "arora_figure2_middle",
     "arora_figure2_right",
     "arora_figures_a1_a5",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codebound.report.figures import Figure
 from codebound.reproduce.arora_histograms import bins, clipping, median, overlaid, quantiles, verdict
 from codebound.reproduce.arora_measures import QUANTITIES
-from codebound.reproduce.arora_networks import Study, deviations
+from codebound.reproduce.arora_networks import Study, accuracies, deviations
 from codebound.reproduce.item import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _SHOWN: tuple[Quantity, ...] = ("cushion", "interlayer", "contraction", "smoothn
 @item(
     "A-Fig1",
     title="Noise stability of layer 13 of VGG-19, trained and random (Arora et al. 2018, figure 1)",
-    quick="5 minutes on one core, seconds after another item with VGG-19",
+    quick="3 minutes on one core, seconds after another item with VGG-19",
     full="half an hour on a GPU, seconds after another item with VGG-19",
 )
 def arora_figure1(settings: Settings) -> Reproduction:
@@ -44,7 +44,10 @@ def arora_figure1(settings: Settings) -> Reproduction:
     plots = [overlaid(f"layer {number}", quantity, layers) for quantity in _SHOWN]
     each = {name: [layer] for name, layer in layers.items()}
     return Reproduction(
-        tables={f"Layer {number}, over training images": table},
+        tables={
+            f"Layer {number}, over training images": table,
+            "The trained network": [accuracies("VGG-19", networks["trained"])],
+        },
         sentences=tuple(_sentences(networks["trained"], layers)),
         deviations=deviations(settings.size, of="vgg19"),
         points={"histograms": [row for quantity in _SHOWN for row in bins(quantity, each)]},

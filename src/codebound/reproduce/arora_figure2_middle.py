@@ -25,7 +25,7 @@ _BEST_OLDER = 15.0  # "about 10^15", in the text
 @item(
     "A-Fig2M",
     title="Noise stability beside older bounds, VGG-19 (Arora et al. 2018, figure 2, middle)",
-    quick="5 minutes on one core, seconds after another item with VGG-19",
+    quick="3 minutes on one core, seconds after another item with VGG-19",
     full="half an hour on a GPU, seconds after another item with VGG-19",
 )
 def arora_figure2_middle(settings: Settings) -> Reproduction:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from codebound.measure.stability_result import Quantity
 
-_QUICK = "5 minutes on one core, seconds after another item with VGG-19"
+_QUICK = "3 minutes on one core, seconds after another item with VGG-19"
 _FULL = "half an hour on a GPU, seconds after another item with VGG-19"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from codebound.report.figures import Plot, Series
@@ -23,13 +24,31 @@ def overlaid(title: str, quantity: Quantity, layers: Mapping[str, Row]) -> Plot:
     """Histograms of one quantity on common axes, by the label of each."""
     found = {label: layer[quantity] for label, layer in layers.items() if quantity in layer}
     is_log = any(histogram["scale"] == "log" for histogram in found.values())
+    edges = [edge for histogram in found.values() for edge in histogram["edges"]]
     return Plot(
         title,
         QUANTITIES[quantity],
         "share of examples",
         [Series(label, *_outline(histogram)) for label, histogram in found.items()],
         x_scale="log" if is_log else "linear",
+        x_ticks=_log_ticks(min(edges), max(edges)) if is_log else (),
     )
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten in a range; where they are few, twice and five times them too.
+
+    Example:
+        >>> _log_ticks(1.5, 30.0)
+        [2.0, 5.0, 10.0, 20.0]
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+
+    def ticks(*digits: int) -> list[float]:
+        found = (float(f"{digit}e{power}") for power in powers for digit in digits)
+        return [tick for tick in found if low <= tick <= high]
+
+    return ticks(1) if len(ticks(1, 2, 5)) > 5 else ticks(1, 2, 5)
 
 
 def _outline(histogram: Row) -> tuple[list[float], list[float]]:

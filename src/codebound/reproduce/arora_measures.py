@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 QUANTITIES: dict[Quantity, str] = {
     "cushion": "layer cushion",
-    "interlayer": "interlayer cushion, not clipped",
+    "interlayer": "interlayer cushion (not clipped)",
     "contraction": "activation contraction",
     "smoothness": "interlayer smoothness",
     "spread": "Jacobian spread beta",
@@ -40,7 +40,7 @@ GAMMA = (
 )
 """How `measure_bound` chooses the margin, for the list of deviations."""
 
-_BINS = 40
+_BINS = 20
 _LEVELS = (0.0, 0.05, 0.5, 0.95, 1.0)
 _PIXELS = 16
 _NOISE = 0.1  # relative to the activation it is added to

@@ -28,6 +28,11 @@ Labels = Literal["true", "corrupted"]
 
 _PUBLISHED = preset("arora18")
 _SCALING = Scaling(255.0, mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616))
+_ACCURACIES = {  # in per cent, as published
+    "VGG-19": (100.0, 92.45),
+    "AlexNet, true labels": (100.0, 77.22),
+    "AlexNet, corrupted labels": (100.0, 9.86),
+}
 _BIASES = (
     "Biases, and batch norms after folding, stay out of cushions as in the paper, although the theory needs "
     "them inside (A-E20)."
@@ -57,6 +62,11 @@ class _Plan:
     keep_every: int
     measuring: Measuring
     measuring_epochs: Measuring
+
+    @property
+    def measuring_alexnet(self) -> Measuring:
+        """Of which the items need layers by themselves alone."""
+        return replace(self.measuring, interlayer="none", draws=0)
 
 
 _QUICK = replace(_PUBLISHED, batch_size=64)
@@ -94,31 +104,48 @@ _PLANS: dict[Size, _Plan] = {
 }
 
 
-def deviations(size: Size, *, of: Literal["vgg19", "alexnet"]) -> tuple[str, ...]:
-    """Where the networks and their measurement differ from the paper's, or the paper is silent."""
+def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet"]) -> tuple[str, ...]:
+    """Where networks and measurements differ from the paper's, or the paper is silent."""
     plan = _PLANS[size]
-    spec, config = (
-        (plan.vgg19, plan.vgg19_training) if of == "vgg19" else (plan.alexnet, plan.alexnet_training)
-    )
-    images = "shifted and mirrored images" if config.augment != "none" else "the images as they are"
+    spec, config, measuring = {
+        "vgg19": (plan.vgg19, plan.vgg19_training, plan.measuring),
+        "vgg19 over epochs": (plan.vgg19, plan.vgg19_training, plan.measuring_epochs),
+        "alexnet": (plan.alexnet, plan.alexnet_training, plan.measuring_alexnet),
+    }[of]
     if size == "full":
+        images = "shifted and mirrored images" if config.augment != "none" else "the images as they are"
         network = (
             f"{spec} is trained on {images}, from Gaussian weights of variance 2 / fan-out, with products in "
             "bfloat16; the paper does not say."
         )
     else:
         network = (
-            f"{spec} in place of {of}, trained on {plan.images} images for at most {config.epochs} epochs "
-            f"with batch size {config.batch_size} and learning rate {config.learning_rate} {config.schedule};"
-            f" theirs on 50,000 for {_PUBLISHED.epochs}, {_PUBLISHED.batch_size}, {_PUBLISHED.schedule}."
+            f"{spec} is trained on {plan.images} images for at most {config.epochs} epochs with batch size "
+            f"{config.batch_size} and learning rate {config.learning_rate}, {config.schedule}; theirs on "
+            f"50,000 for {_PUBLISHED.epochs}, {_PUBLISHED.batch_size}, {_PUBLISHED.learning_rate}, "
+            f"{_PUBLISHED.schedule}."
         )
-    measuring = plan.measuring
     measured = f"Measured on {measuring.examples} training images drawn at random; the paper does not say."
-    jacobians = (
-        f"Jacobians to hidden layers by {measuring.probes} probes, smoothness by {measuring.draws} draws of "
-        "Gaussian noise a tenth as long as the activation; the paper has the noise of its compression."
-    )
-    return (network, measured, jacobians, _BIASES) if of == "vgg19" else (network, measured, _BIASES)
+    jacobians = {
+        "all": f"Jacobians to hidden layers by {measuring.probes} probes, smoothness by {measuring.draws} "
+        "draws of Gaussian noise a tenth as long as the activation; theirs is the noise of compression.",
+        "output": "Jacobians to the output alone, where the definition has all later layers.",
+        "none": "",
+    }[measuring.interlayer]
+    return tuple(filter(None, (network, measured, jacobians, _BIASES)))
+
+
+def accuracies(name: str, found: Row) -> Row:
+    """The accuracies in per cent of a network, beside the published ones."""
+    training, validation = _ACCURACIES[name]
+    return {
+        "network": name,
+        "training accuracy": 100.0 * (1.0 - found["train_error"]),
+        "published_training": training,
+        "test accuracy": 100.0 * (1.0 - found["test_error"]),
+        "published_validation": validation,
+        "examples without a value": found["undefined"],
+    }
 
 
 @dataclass(frozen=True)
@@ -183,8 +210,9 @@ class Study:
 
         def compute() -> Row:
             subject = self.alexnet(labels)
-            measuring = replace(self.plan.measuring, interlayer="none", draws=0)
-            found = self._shared(subject, "end", lambda: self._layers(subject.network, measuring))
+            found = self._shared(
+                subject, "end", lambda: self._layers(subject.network, self.plan.measuring_alexnet)
+            )
             return {**found, **{name: subject.record[name] for name in ("train_error", "test_error")}}
 
         return self.settings.cells.get(f"AlexNet, {labels} labels", compute)

@@ -14,7 +14,7 @@ _WIDTH = 784  # of the network in the figure
 @item(
     "G-Exp1a",
     title="Bounds for one network on MNIST, as bars (Guha et al. 2023, figure 1a)",
-    quick="5 minutes on one core; a network of G-Tab1",
+    quick="2 minutes on one core; a network of G-Tab1",
     full="10 minutes on a GPU; a network of G-Tab1",
 )
 def guha_figure1a(settings: Settings) -> Reproduction:

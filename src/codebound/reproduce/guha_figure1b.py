@@ -12,7 +12,7 @@ from codebound.reproduce.item import Reproduction, Settings, item
 @item(
     "G-Exp1b",
     title="Bounds for one network on CIFAR-10, as bars (Guha et al. 2023, figure 1b)",
-    quick="3 minutes on one core; the networks are those of G-Tab2",
+    quick="a minute on one core; the networks are those of G-Tab2",
     full="half an hour on a GPU; the networks are those of G-Tab2",
 )
 def guha_figure1b(settings: Settings) -> Reproduction:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @item(
     "G-Exp1c",
     title="Bounds against the width of the hidden layers (Guha et al. 2023, figure 1c)",
-    quick="10 minutes on one core; the networks are those of G-Tab1",
+    quick="3 minutes on one core; the networks are those of G-Tab1",
     full="half an hour on a GPU; the networks are those of G-Tab1",
 )
 def guha_figure1c(settings: Settings) -> Reproduction:

@@ -62,7 +62,7 @@ class _Training:
 @item(
     "G-Exp2",
     title="The bound and the true error over the epochs of a training (Guha et al. 2023, figure 2)",
-    quick="5 minutes on one core",
+    quick="a minute on one core",
     full="20 minutes on a GPU",
 )
 def guha_figure2(settings: Settings) -> Reproduction:

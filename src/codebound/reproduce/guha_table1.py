@@ -12,7 +12,7 @@ from codebound.reproduce.item import Reproduction, Settings, item
 @item(
     "G-Tab1",
     title="Bounds for networks of several widths on MNIST (Guha et al. 2023, table 1)",
-    quick="10 minutes on one core",
+    quick="3 minutes on one core",
     full="half an hour on a GPU",
 )
 def guha_table1(settings: Settings) -> Reproduction:

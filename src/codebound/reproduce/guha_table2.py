@@ -21,7 +21,7 @@ _THEIR_WIDTH = 784  # of the network on MNIST that the text compares with
 @item(
     "G-Tab2",
     title="Bounds for a network on CIFAR-10 (Guha et al. 2023, table 2)",
-    quick="3 minutes on one core",
+    quick="a minute on one core",
     full="half an hour on a GPU",
 )
 def guha_table2(settings: Settings) -> Reproduction:

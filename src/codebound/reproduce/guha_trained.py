@@ -88,7 +88,7 @@ def plan_for(data: Data, size: Size) -> Plan:
     few, taken = {"mnist": ((100, 200, 500), 6000), "cifar10": ((200,), 2500)}[data]
     short = partial(replace, epochs=60, batch_size=32)
     cut = (
-        f"Widths {_listed(few)} in place of {_listed(widths)}, {taken * 4 // 5:,} examples in place of "
+        f"Hidden width {_listed(few)} in place of {_listed(widths)}, {taken * 4 // 5:,} examples in place of "
         f"{EXAMPLES[data]:,}, at most 60 epochs in place of 300, batch size 32: on few examples small "
         "networks reach a positive margin in minutes."
     )
@@ -179,8 +179,7 @@ class Networks:
         measured = measure_smallest_margin(subject.network, samples.train, device=settings.device)
         facts, margins = measured.facts, measured.margins
         pixel_norm = _pixel_norm(samples.train, settings.device)
-        right = released_bound(measured, seed=settings.seed)
-        found = right
+        found = by_image = released_bound(measured, seed=settings.seed)
         if self.plan.data == "cifar10":  # the code's own norm of a colour image
             facts = replace(facts, input_norm=pixel_norm)
             found = released_bound(replace(measured, facts=facts), seed=settings.seed)
@@ -204,8 +203,8 @@ class Networks:
             "needed_for_usual_share": wanted,
             "input_norm": measured.facts.input_norm,
             "pixel_norm": pixel_norm,
-            "strength_by_input_norm": right.strength,
-            "guha_by_input_norm": right.bound.log_value,
+            "strength_by_input_norm": by_image.strength,
+            "guha_by_input_norm": by_image.bound.log_value,
             "released": dict(
                 zip(BARS, (_finite(bar.log_value) for bar in (*guha_code(facts), found.bound)), strict=True)
             ),

@@ -87,18 +87,20 @@ def on_one_scale(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
 
 def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
     """How much was pruned, and how much could be."""
-    implied = span([row["kept share by Guha 2023"] for row in deduced], ".0%")
+    implied = [row["kept share by Guha 2023"] for row in deduced]
+    sentence = f"The printed values imply that {span(implied, '.0%')} of the weights were kept (G-E22). "
     found = separating(rows)
-    sentence = f"The printed values imply that {implied} of the weights were kept (G-E22). "
     if not found:
         return sentence + "Without a positive margin nothing is pruned here."
-    short = span([row["needed_for_usual_share"] / row["smallest_margin"] for row in found], ",.0f")
+    kept = [row["chi"] for row in found]
+    word = "We find as much" if min(kept) <= max(implied) else "We do not find that"
     above = sum(row["needed"] > row["smallest_margin"] for row in found)
+    short = span([row["needed_for_usual_share"] / row["smallest_margin"] for row in found], ",.0f")
     return (
-        f"{sentence}We do not find that: here the search for the strength of pruning, which draws a new mask "
-        f"at every step, ends where {span([row['chi'] for row in found], '.1%')} are kept, and even that "
-        f"asks for more than the smallest margin in {above} of {len(found)} networks. To keep "
-        f"{USUAL_SHARE:.0%}, that margin would have to be {short} times as large."
+        f"{sentence}{word}: here the search for the strength of pruning, which draws a new mask at every "
+        f"step, ends where {span(kept, '.1%')} are kept, and asks for more than the smallest margin there "
+        f"in {above} of {len(found)} networks. To keep {USUAL_SHARE:.0%}, that margin would have to be "
+        f"{short} times as large."
     )
 
 

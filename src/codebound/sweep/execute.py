@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from codebound.engine import Engine, Finished, Job
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codebound.sweep.plan import PlannedJob
+
+_PATIENCE = 60.0  # seconds in which a file written elsewhere becomes visible: NFS remembers absent ones
+_POLL_SECONDS = 0.2
 
 
 def states(jobs: Sequence[PlannedJob], folder: Path) -> dict[str, State]:
@@ -79,17 +84,18 @@ def _run(
     ready = deque(_engine_job(job, folder) for job in waiting if not missing[job.key])
     ended, failures = len(jobs) - len(waiting), sum(state == "failed" for state in known.values())
     progress(ended, len(jobs))
-    for finished in engine.as_finished(ready):
-        job = by_key[finished.job.arguments["job"]["job"]]
-        if _settled(finished, job, folder):
-            for other in needed_by.get(job.key, ()):
-                missing[other.key].discard(job.key)
-                if not missing[other.key]:
-                    ready.append(_engine_job(other, folder))
-        else:
-            failures += 1
-        ended += 1
-        progress(ended, len(jobs), f"{failures} failed" if failures else job.name)
+    with closing(engine.as_finished(ready)) as finished_jobs:
+        for finished in finished_jobs:
+            job = by_key[finished.job.arguments["job"]["job"]]
+            if _settled(finished, job, folder):
+                for other in needed_by.get(job.key, ()):
+                    missing[other.key].discard(job.key)
+                    if not missing[other.key]:
+                        ready.append(_engine_job(other, folder))
+            else:
+                failures += 1
+            ended += 1
+            progress(ended, len(jobs), f"{failures} failed" if failures else job.name)
 
 
 def _engine_job(job: PlannedJob, folder: Path) -> Job:
@@ -108,14 +114,16 @@ def _engine_job(job: PlannedJob, folder: Path) -> Job:
 
 def _settled(finished: Finished, job: PlannedJob, folder: Path) -> bool:
     """Whether a job is done; the failure of one that is not is written into its folder."""
-    place = JobFolder.of(folder, job.key)
-    if finished.failure is None:
-        if place.state() != "done":
+    place, failure = JobFolder.of(folder, job.key), finished.failure
+    deadline = time.monotonic() + _PATIENCE
+    while place.state() != "done":  # also a job whose process was lost may have left its result before
+        if failure is not None:
+            place.finish({**job.record(), "error": failure.message}, traceback=failure.traceback)
+            return False
+        if time.monotonic() > deadline:
             raise CodeboundError(
                 f"job {job.label} ended, but {place.path} has no result of it: the node that ran it does not "
                 f"share {folder}. Choose an --out that all nodes see at the same path."
             )
-        return True
-    failure = finished.failure
-    place.finish({**job.record(), "error": failure.message}, traceback=failure.traceback)
-    return False
+        time.sleep(_POLL_SECONDS)
+    return True

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from codebound.errors import FormatError, UsageError
+from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.sweep.files import read_json, write_json, write_text
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class JobFolder:
 
     def finish(self, record: dict[str, Any], *, traceback: str = "") -> None:
         """Ends the job: after this it is done or failed."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._make()
         if traceback:
             write_text(self.traceback, traceback)
         write_json(self.path / _RESULT, record)
@@ -85,9 +85,15 @@ class JobFolder:
     @contextmanager
     def claimed(self, patience: float) -> Iterator[None]:
         """Keeps other processes out; one that is about to be gone is waited for."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._make()
         with locked(self.path / _LOCK, f"job {self.path.name}", patience=patience):
             yield
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CodeboundError(f"the folder {self.path} cannot be made: {error.strerror}.") from error
 
 
 @contextmanager
@@ -101,35 +107,44 @@ def locked(path: Path, what: str, *, patience: float = 0.0) -> Iterator[None]:
 
     Raises:
         UsageError: Another process holds it.
+        CodeboundError: The file cannot be written or locked.
     """
     deadline = time.monotonic() + patience
-    with path.open("a+", encoding="utf-8") as file:
-        while True:
-            try:
-                _lock(file.fileno())
-                break
-            except OSError as error:
-                if time.monotonic() < deadline:
-                    time.sleep(_POLL_SECONDS)
-                    continue
-                file.seek(0)
-                raise UsageError(
-                    f"{what} is being run by another process ({file.read(200).strip() or 'unknown'}). "
-                    "Wait for it, or stop it first."
-                ) from error
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}\n")
-        file.flush()
+    try:
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise CodeboundError(f"{path} cannot be opened: {error.strerror}.") from error
+    with file:
+        try:
+            while not _is_locked(file.fileno()):
+                if time.monotonic() > deadline:
+                    file.seek(0)
+                    raise UsageError(
+                        f"{what} is being run by another process ({file.read(200).strip() or 'unknown'}). "
+                        "Wait for it, or stop it first."
+                    )
+                time.sleep(_POLL_SECONDS)
+            file.truncate(0)
+            os.write(file.fileno(), f"process {os.getpid()} on {platform.node()}\n".encode())
+        except OSError as error:
+            raise CodeboundError(
+                f"{path} cannot be locked: {error.strerror}. Choose a folder on a disk with room and locks."
+            ) from error
         yield
 
 
-def _lock(descriptor: int) -> None:
-    if sys.platform == "win32":
-        import msvcrt
+def _is_locked(descriptor: int) -> bool:
+    """Tries once to have the lock; False when another process has it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
 
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # the latter on Windows
+        return False
+    return True

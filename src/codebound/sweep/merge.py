@@ -7,8 +7,8 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codebound import __version__
 from codebound.errors import CodeboundError
+from codebound.sweep.content import versions
 from codebound.sweep.files import write_json, write_text
 from codebound.sweep.folder import JobFolder
 from codebound.sweep.plan import PlannedJob, Reference
@@ -53,7 +53,7 @@ class Merged:
     def record(self) -> dict[str, Any]:
         """As JSON."""
         return {
-            "codebound": __version__,
+            "versions": versions(),
             "rows": list(self.rows),
             "timings": dict(self.timings),
             "failed": [
@@ -68,7 +68,7 @@ def merge(jobs: Sequence[PlannedJob], folder: Path) -> Merged:
     """Reads what the jobs of a plan left in the folder of a sweep.
 
     Raises:
-        CodeboundError: Some were run by another version of this package; such rows cannot be compared.
+        CodeboundError: Some were run by other versions of the software; such rows cannot be compared.
     """
     planned = {job.key: job for job in jobs}
     rows, timings, failed, waiting = [], {}, [], 0
@@ -85,10 +85,10 @@ def merge(jobs: Sequence[PlannedJob], folder: Path) -> Merged:
             failed.append(Failed(job, failures[job.key]))
             continue
         assert result is not None
-        if result["codebound"] != __version__:
+        if result.get("versions") != versions():
             raise CodeboundError(
-                f"job {job.label} was run by codebound {result['codebound']}, this is {__version__}: rows of "
-                "different versions do not mix. Install the same version everywhere, remove "
+                f"job {job.label} was run by {result.get('versions')}, this is {versions()}: rows of "
+                "different versions do not mix. Install the same versions everywhere, remove "
                 f"{place.path}, and run the sweep again."
             )
         if "error" in result:

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codebound import __version__
 from codebound.errors import UsageError
-from codebound.sweep.content import content_key, source_sha256
+from codebound.sweep.content import content_key, named_sha256, source_sha256, versions
 
 if TYPE_CHECKING:
     from codebound.sweep.verbs import Verb
@@ -66,7 +65,7 @@ class PlannedJob:
     """One job of a plan.
 
     Attributes:
-        key: Content hash of command, arguments, what they name, and the version of this package.
+        key: Content hash of command, arguments, what they name, and the versions of software.
         name: Of the entry it comes from.
         verb: Its command.
         arguments: Plain values, and references to other jobs.
@@ -106,7 +105,7 @@ class PlannedJob:
             "verb": self.verb.name,
             "arguments": _plain(self.arguments),
             "inputs": dict(self.inputs),
-            "codebound": __version__,
+            "versions": versions(),
         }
 
 
@@ -173,7 +172,7 @@ def _entries(entries: object, verbs: Mapping[str, Verb]) -> list[tuple[str, Verb
     for entry in entries:
         own = _named(entry, "[[jobs]]")
         verb_name = own.pop("verb", None)
-        if verb_name not in verbs:
+        if not isinstance(verb_name, str) or verb_name not in verbs:
             raise UsageError(f"verb is {', '.join(verbs)}. Got {verb_name!r}.")
         verb, name = verbs[verb_name], own.pop("name", verb_name)
         if not isinstance(name, str) or not name or "/" in name or name in (each for each, *_ in found):
@@ -213,34 +212,24 @@ def _planned(
     content: Callable[[str], str],
 ) -> PlannedJob:
     cpus, gpus = options.pop("cpus", 1), options.pop("gpus", 0)
-    if not isinstance(cpus, int) or cpus < 1 or not isinstance(gpus, int | float) or gpus < 0:
+    if type(cpus) is not int or cpus < 1 or type(gpus) not in (int, float) or not 0 <= gpus < math.inf:
         raise UsageError(
             f"job {name}: cpus is a whole number from 1, gpus is not negative. Got {cpus}, {gpus}."
         )
     arguments = {key: _argument(name, key, value, above) for key, value in options.items()}
-    inputs = {
-        key: _content_of(name, key, value, content, must_exist=key in verb.files)
-        for key, value in arguments.items()
-        if key in verb.files | verb.sources
-    }
-    inputs = {key: digest for key, digest in inputs.items() if digest}
+    named = {key: value for key, value in arguments.items() if key in verb.files | verb.sources}
+    for key in verb.files & named.keys():
+        absent = [each for each in _each(named[key]) if isinstance(each, str) and not content(each)]
+        if absent:
+            raise UsageError(f"job {name}: {key} = {absent[0]!r} does not exist in {Path.cwd()}.")
+    digests = {key: named_sha256(value, content) for key, value in named.items()}
+    inputs = {key: digest for key, digest in digests.items() if digest}
     try:
         verb.check({key: _placeholder(value) for key, value in arguments.items()})
     except UsageError as error:
         raise UsageError(f"job {name}: {error}") from error
-    key = content_key(verb.name, _plain(arguments), inputs=inputs, version=__version__)
+    key = content_key(verb.name, _plain(arguments), inputs=inputs, versions=versions())
     return PlannedJob(key=key, name=name, verb=verb, arguments=arguments, inputs=inputs, cpus=cpus, gpus=gpus)
-
-
-def _content_of(job: str, key: str, value: object, content: Callable[[str], str], *, must_exist: bool) -> str:
-    """Hashes of the content that an argument names, joined; references have their key."""
-    digests = []
-    for text in _each(value):
-        digest = content(text) if isinstance(text, str) else ""
-        if must_exist and not digest and not isinstance(text, Reference):
-            raise UsageError(f"job {job}: {key} = {text!r} does not exist in {Path.cwd()}.")
-        digests.append(digest)
-    return " ".join(digests).strip()
 
 
 def _argument(job: str, key: str, value: object, above: Mapping[str, PlannedJob]) -> object:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from codebound import __version__
 from codebound.engine import resolve
 from codebound.errors import CodeboundError
+from codebound.sweep.content import named_sha256, source_sha256, versions
 from codebound.sweep.folder import JobFolder
 
 _PATIENCE = 20.0  # seconds for a process of an earlier attempt to be gone
@@ -26,15 +26,16 @@ def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder
         is_resumable: Whether the command goes on in the folder that a killed call left.
         folder: Of the sweep.
     """
-    if job["codebound"] != __version__:
+    if job["versions"] != versions():
         raise CodeboundError(
-            f"this worker has codebound {__version__}, the sweep {job['codebound']}. Install the same "
-            "version on every node."
+            f"this worker has {versions()}, the sweep {job['versions']}. Install the same versions on every "
+            "node."
         )
     place = JobFolder.of(Path(folder), job["job"])
     with place.claimed(_PATIENCE):
         if place.result() is not None:
             return
+        _check_inputs(job)
         if place.output.exists() and not is_resumable:
             shutil.rmtree(place.output)
         start = time.perf_counter(), time.process_time()
@@ -46,7 +47,18 @@ def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder
         seconds, cpu_seconds = time.perf_counter() - start[0], time.process_time() - start[1]
         row, timings = row_of(result, hidden=str(Path(folder).absolute()))
         timings = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu_seconds, 3), **timings}
-        place.finish({**job, "codebound": __version__, "row": row, "timings": timings})
+        place.finish({**job, "row": row, "timings": timings})
+
+
+def _check_inputs(job: Mapping[str, Any]) -> None:
+    """Refuses content that is not what the key of the job was made from."""
+    for name, digest in job["inputs"].items():
+        value = job["arguments"][name]
+        if named_sha256(value, source_sha256) != digest:
+            raise CodeboundError(
+                f"{name} = {value!r} is not what it was when the sweep began: it has changed since, or this "
+                "node has another one. Run the sweep again, with the same files on all nodes."
+            )
 
 
 def row_of(result: Mapping[str, Any], *, hidden: str) -> tuple[dict[str, Any], dict[str, float]]:

@@ -58,8 +58,10 @@ def test_more_noise_needs_more_numbers(cushion, interlayer, contraction):
 
 def test_lemma_10_uses_the_root_of_two():
     assert epsilon_for_margin(1.0, largest_output=5.0) == pytest.approx(1 / (5 * math.sqrt(2)))
-    with pytest.raises(UsageError, match="smaller margin"):
-        epsilon_for_margin(10.0, largest_output=5.0)
+    assert epsilon_for_margin(math.sqrt(2.0) * 0.3, largest_output=0.3) == 1.0  # not a rounding error above
+    for margin in (10.0, 1e200):
+        with pytest.raises(UsageError, match="smaller margin"):
+            epsilon_for_margin(margin, largest_output=5.0)
 
 
 @pytest.mark.parametrize(

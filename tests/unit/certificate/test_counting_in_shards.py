@@ -11,7 +11,7 @@ from codebound.engine import Finished, LocalEngine
 from codebound.engine.job import call
 from codebound.errors import CodeboundError
 
-N, FEATURES, CLASSES = 1000, 6, 4
+N, FEATURES, CLASSES = 250, 6, 4
 
 
 class Here:
@@ -47,7 +47,7 @@ def counted_by_hand(network, sample):
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 7, 2000])
-@pytest.mark.parametrize("chunk_size", [0, 1, 64, 999, 5000])
+@pytest.mark.parametrize("chunk_size", [0, 1, 64, 249, 5000])
 def test_any_number_of_shards_gives_the_count_of_one_pass(case, slots, chunk_size, monkeypatch):
     network, sample = case
     monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)  # this is no worker

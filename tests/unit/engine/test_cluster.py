@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from threading import Lock
 
 import pytest
 
@@ -19,6 +20,13 @@ def fail(log):
 """
 
 
+class Unreadable:
+    """Cannot be made again where it arrives."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
 def test_values_failures_and_the_folder(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     (tmp_path / "ray_toys.py").write_text(TOYS)
@@ -29,8 +37,13 @@ def test_values_failures_and_the_folder(tmp_path, monkeypatch):
     with RayEngine(workers=1) as engine:
         assert engine.slots == 1
         found = list(engine.as_finished(jobs))
+        (unsendable,) = engine.as_finished([Job(function="ray_toys:square", arguments={"x": Lock()})])
+        (unreadable,) = engine.as_finished([Job(function="ray_toys:square", arguments={"x": Unreadable()})])
         with pytest.raises(CodeboundError, match="no node of the cluster has the 1 cores and 1 GPUs"):
             list(engine.as_finished([Job(function="ray_toys:square", arguments={"x": 1}, gpus=1)]))
+    for each in (unsendable, unreadable):
+        assert each.failure is not None
+        assert "cannot be sent to or from a worker" in each.failure.message
     by_job = {id(each.job): each for each in found}
     values = [by_job[id(job)].value for job in jobs]
     assert values == [0, 1, 4, 9, 16, 25, str(tmp_path), None]

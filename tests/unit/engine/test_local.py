@@ -94,6 +94,27 @@ def test_failures_and_lost_workers_are_results_and_the_engine_goes_on(toys):
     assert "absent" in failures["absent"].message
 
 
+def test_what_cannot_be_sent_is_a_failure_and_the_engine_goes_on(toys):
+    with LocalEngine(1) as engine:
+        sent = [job("square", x=lambda: None), job("square", x=3)]
+        bad, good = engine.as_finished(sent)
+    assert bad.job is sent[0]
+    assert "importable by name" in bad.failure.message
+    assert good.value == 9
+
+
+def test_a_script_without_a_guard_ends_with_a_failure_for_each_job(toys):
+    (toys / "script.py").write_text(
+        "from codebound.engine import Job, LocalEngine\n"
+        "jobs = [Job(function='engine_toys:square', arguments={'x': 'x' * 10**6}) for _ in range(2)]\n"
+        "print([each.failure is not None for each in LocalEngine(1).as_finished(jobs)])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "script.py"], cwd=toys, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert result.stdout == "[True, True]\n"
+
+
 def test_workers_are_kept_and_no_more_than_asked_for(toys):
     with LocalEngine(2) as engine:
         first = {each.value for each in engine.as_finished(job("process") for _ in range(8))}

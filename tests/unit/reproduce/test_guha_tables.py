@@ -26,7 +26,7 @@ from codebound.reproduce.guha_released import (
 from codebound.reproduce.guha_table1 import guha_table1
 from codebound.reproduce.guha_table2 import guha_table2
 from codebound.reproduce.guha_trained import CODE, TEXT, Networks, parts_of, plan_for
-from codebound.reproduce.guha_verdicts import as_released, at_printed_widths, on_one_scale
+from codebound.reproduce.guha_verdicts import as_released, at_printed_widths, on_one_scale, on_pruning
 from codebound.reproduce.trained import trained
 from codebound.train import harness
 
@@ -292,6 +292,15 @@ def test_verdicts_follow_the_numbers():
     assert on_one_scale([row_of(40.0, 3.0)], printed).endswith("the comparison stands in part.")
     cifar = deductions("cifar10", CIFAR10)
     assert on_one_scale([row_of(40.0, 3.0)], cifar).endswith("the comparison stands.")
+
+
+def test_the_verdict_on_pruning_follows_the_numbers():
+    printed = deductions("mnist", MNIST)
+    row = {**row_of(9.0, 3.0), "needed": 2.0, "needed_for_usual_share": 7.0, "chi": 0.99}
+    assert "We do not find that" in on_pruning([row], printed)
+    assert "7 times as large" in on_pruning([row], printed)
+    assert "We find as much" in on_pruning([{**row, "chi": 0.8}], printed)
+    assert "nothing is pruned" in on_pruning([{**row, "smallest_margin": 0.0}], printed)
 
 
 def test_distances_from_the_printed_numbers():

@@ -1,21 +1,24 @@
 """Sweeps of toy jobs: each ends once, whatever is killed in between, and the table holds them all."""
 
 import csv
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-import codebound
 from codebound.engine import LocalEngine
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.sweep import Verb, execute, merge, plan_jobs, states
+from codebound.sweep.content import versions
 from codebound.sweep.folder import locked
 from codebound.sweep.run import run_job
 
@@ -218,15 +221,15 @@ def test_rows_of_another_version_are_refused(folder, engine, monkeypatch):
     execute(jobs, folder, engine=engine)
     path = folder / "jobs" / jobs[0].key / "result.json"
     record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "codebound": "0.0.9"}))
-    with pytest.raises(CodeboundError, match=r"0\.0\.9.*do not mix"):
+    path.write_text(json.dumps({**record, "versions": versions().replace("torch ", "torch 9")}))
+    with pytest.raises(CodeboundError, match=r"torch 9.*do not mix"):
         merge(jobs, folder)
 
 
 def test_a_worker_of_another_version_refuses_the_job(folder):
     (job,) = plan_jobs({"jobs": [{"verb": "make", "x": 1}]}, VERBS)
-    record = {**job.record(), "codebound": "0.0.9"}
-    with pytest.raises(CodeboundError, match=f"this worker has codebound {codebound.__version__}"):
+    record = {**job.record(), "versions": "codebound 0.0.9"}
+    with pytest.raises(CodeboundError, match=f"this worker has {re.escape(versions())}"):
         run_job(job=record, function=job.verb.function, is_resumable=True, folder=str(folder))
 
 
@@ -252,9 +255,83 @@ class _Elsewhere:
             yield Finished(jobs.popleft())
 
 
-def test_a_folder_that_nodes_do_not_share_is_noticed(folder):
+def test_a_folder_that_nodes_do_not_share_is_noticed(folder, monkeypatch):
+    monkeypatch.setattr(sys.modules["codebound.sweep.execute"], "_PATIENCE", 0.3)
     with pytest.raises(CodeboundError, match="does not share"):
         execute(plan_jobs(PLAN, VERBS), folder, engine=_Elsewhere())
+
+
+class _Late(_Elsewhere):
+    """An engine of a shared disk that shows files some time after they were written."""
+
+    def as_finished(self, jobs):
+        from codebound.engine import Finished
+        from codebound.engine.job import call
+
+        while jobs:
+            job = jobs.popleft()
+            threading.Timer(0.5, call, [job]).start()
+            yield Finished(job)
+
+
+def test_a_result_that_becomes_visible_late_is_waited_for(folder, monkeypatch):
+    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)  # this is no worker
+    merged = execute(plan_jobs(PLAN, VERBS), folder, engine=_Late())
+    assert [row["value"] for row in merged.rows] == [1, 2, 4, 8, 9, 18]
+
+
+class _LosingAfterwards(_Elsewhere):
+    """An engine whose workers are killed right after they have written the result."""
+
+    def as_finished(self, jobs):
+        from codebound.engine import Failure, Finished
+        from codebound.engine.job import call
+
+        while jobs:
+            job = jobs.popleft()
+            yield Finished(job, call(job)[0], Failure("killed"))
+
+
+def test_a_worker_that_dies_after_its_result_costs_nothing(folder, monkeypatch):
+    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)
+    merged = execute(plan_jobs(PLAN, VERBS), folder, engine=_LosingAfterwards())
+    assert not merged.failed
+    assert len(merged.rows) == 6
+
+
+def test_a_file_that_changed_after_the_plan_was_read_is_refused(folder, engine, tmp_path):
+    source = tmp_path / "source"
+    source.write_text("10")
+    jobs = plan_jobs({"jobs": [{"verb": "use", "x": 1, "source": "source"}]}, VERBS)
+    source.write_text("20")
+    (failed,) = execute(jobs, folder, engine=engine).failed
+    assert "source = 'source' is not what it was" in failed.error
+    source.write_text("10")
+    (row,) = execute(jobs, folder, engine=engine, retry_failed=True).rows
+    assert row["value"] == 11
+
+
+def test_a_full_disk_is_named_and_nothing_half_written_stays(folder, monkeypatch):
+    from codebound.sweep.files import write_json
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    folder.mkdir()
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(CodeboundError, match=r"result\.json cannot be written: No space left"):
+        write_json(folder / "result.json", {})
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="flock is of POSIX")
+def test_a_disk_without_locks_is_not_taken_for_another_sweep(folder, monkeypatch, shared_engine):
+    def unsupported(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", unsupported)
+    with pytest.raises(CodeboundError, match=r"sweep\.lock cannot be locked"):
+        execute(plan_jobs(PLAN, VERBS), folder, engine=shared_engine)
 
 
 def test_a_folder_that_cannot_be_made_is_named(folder, shared_engine):

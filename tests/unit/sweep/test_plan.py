@@ -135,6 +135,7 @@ def test_the_content_of_a_file_counts_and_so_does_a_factory(tmp_path, monkeypatc
         ({"jobs": [{"verb": "train"}], "grids": {}}, "Got grids"),
         ({"jobs": [{"verb": "fly"}]}, "Got 'fly'"),
         ({"jobs": [{}]}, "Got None"),
+        ({"jobs": [{"verb": ["train"]}]}, "Got .'train'."),
         ({"jobs": ["train"]}, "table of options"),
         ({"jobs": [{"verb": "train", "colour": 1}]}, "no option colour"),
         ({"jobs": [{"verb": "train"}], "defaults": {"colour": 1}}, "colour of .defaults"),
@@ -154,6 +155,10 @@ def test_the_content_of_a_file_counts_and_so_does_a_factory(tmp_path, monkeypatc
         ({"jobs": [{"verb": "train", "seed": {"a": 1}}]}, "is a number"),
         ({"jobs": [{"verb": "train", "seed": 13}]}, "job train: 13 is refused"),
         ({"jobs": [{"verb": "train", "cpus": 0}]}, "cpus"),
+        ({"jobs": [{"verb": "train", "cpus": True}]}, "cpus"),
+        ({"jobs": [{"verb": "train", "gpus": float("nan")}]}, "gpus"),
+        ({"jobs": [{"verb": "certify", "weights": "x" * 5000}]}, "cannot be read"),
+        ({"jobs": [{"verb": "certify", "weights": "~nobody-of-that-name/w"}]}, "cannot be read"),
         (
             {"jobs": [{"verb": "train"}], "grid": {"seed": list(range(1000)), "epochs": list(range(1000))}},
             "at most",

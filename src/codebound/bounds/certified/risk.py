@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from codebound.facts import Facts, Subject
+from codebound.facts import Facts, HoldoutFacts, Subject
 from codebound.refs import implements
 
 IID = "The sample is an independent draw from the distribution on which the network will be used."
@@ -44,8 +44,10 @@ def percent(bound: float, digits: int = 2) -> str:
     return f"{math.ceil(Fraction(bound) * 100 * scale) / scale:.{digits}f} %"
 
 
-def claim_sentence(subject: Subject, bound: float, *, delta: float, vacuous: bool) -> str:
-    """A guarantee in words.
+def claim_sentence(
+    subject: Subject, bound: float, *, delta: float, vacuous: bool, drawn: str = "sample"
+) -> str:
+    """A guarantee in words; what was ``drawn`` is where its failure probability comes from.
 
     Example:
         >>> claim_sentence("g", 0.0737163, delta=0.05, vacuous=False)[-57:]
@@ -53,7 +55,7 @@ def claim_sentence(subject: Subject, bound: float, *, delta: float, vacuous: boo
     """
     who = {"g": "the decoded network g", "f": "the original network f"}[subject]
     claim = (
-        f"With probability at least 1 - {delta!r} over the draw of the sample, "
+        f"With probability at least 1 - {delta!r} over the draw of the {drawn}, "
         f"{who} errs on at most {percent(bound)} of new data."
     )
     return claim + (" VACUOUS: guessing does as well." if vacuous else "")
@@ -99,4 +101,5 @@ class RiskBound:
     @property
     def sentence(self) -> str:
         """The claim as a sentence."""
-        return claim_sentence(self.subject, self.value, delta=self.delta, vacuous=self.vacuous)
+        drawn = "test sample" if isinstance(self.facts, HoldoutFacts) else "sample"
+        return claim_sentence(self.subject, self.value, delta=self.delta, vacuous=self.vacuous, drawn=drawn)

@@ -106,7 +106,7 @@ def epsilon_for_margin(margin: float, *, largest_output: float) -> float:
     """
     if not (margin > 0.0 and 0.0 < largest_output < math.inf):
         raise UsageError(f"the margin and the largest output are positive. Got {margin}, {largest_output}.")
-    if margin**2 > 2.0 * largest_output**2:
+    if margin > math.sqrt(2.0) * largest_output:
         raise UsageError(
             f"no output of norm {largest_output} has a margin of {margin}: every example counts as an error "
             "and the lemma says nothing. Choose a smaller margin."

@@ -93,6 +93,7 @@ class PruningFacts:
         return tuple(zip(facts.layers, self.layers, strict=True))
 
 
+@implements("G-Lem4.2:network", kind="numerics")
 def gaussian_pruning(
     facts: NetworkFacts,
     *,

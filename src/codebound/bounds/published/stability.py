@@ -102,7 +102,7 @@ def fits_the_outputs(facts: NetworkFacts) -> Hypothesis:
     """A larger margin than the outputs allow makes every example an error, and the theorem trivial."""
     return Hypothesis(
         "gamma^2 <= 2 max||f(x)||^2",
-        facts.margin**2 <= 2.0 * facts.largest_output**2,
+        abs(facts.margin) <= math.sqrt(2.0) * facts.largest_output,
         f"gamma {facts.margin:.4g}, max||f(x)|| {facts.largest_output:.4g}",
     )
 

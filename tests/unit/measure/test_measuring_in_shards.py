@@ -1,0 +1,105 @@
+"""Measuring on an engine: the numbers of one pass, whatever the shards are."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from codebound.data import Dataset
+from codebound.engine import Finished, LocalEngine
+from codebound.engine.job import call
+from codebound.errors import UsageError
+from codebound.measure import Smoothness, StabilityPlan, SummaryPlan, margin_report, stability, summarise
+
+N, FEATURES, CLASSES = 50, 6, 3
+PLAN = StabilityPlan(probes=8, smoothness=Smoothness(0.1, draws=2), outliers=0.1)
+
+
+class Here:
+    """An engine of that many slots that runs its jobs in this process, the last one first."""
+
+    def __init__(self, slots):
+        self.slots = slots
+
+    def as_finished(self, jobs):
+        for job in reversed(jobs):
+            yield Finished(job, *call(job))
+
+
+@torch.no_grad()
+def filled(network):
+    random = np.random.default_rng(1)
+    for weight in network.parameters():
+        weight.copy_(torch.from_numpy(random.normal(size=tuple(weight.shape)).astype(np.float32)))
+    return network
+
+
+@pytest.fixture(scope="module")
+def case():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(N, FEATURES)).astype(np.float32)
+    network = nn.Sequential(
+        nn.Linear(FEATURES, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, CLASSES)
+    )
+    return filled(network), Dataset("random", "train", x, random.integers(0, CLASSES, size=N), CLASSES)
+
+
+@pytest.fixture(autouse=True)
+def _no_worker(monkeypatch):
+    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 100])
+@pytest.mark.parametrize("chunk_size", [1, 7, 100])
+def test_every_value_of_every_example_is_that_of_one_pass(case, slots, chunk_size):
+    network, sample = case
+    whole = stability(network, sample, PLAN, chunk_size=chunk_size)
+    parts = stability(network, sample, PLAN, chunk_size=chunk_size, engine=Here(slots))
+    assert parts.columns.keys() == whole.columns.keys()
+    for key, column in whole.columns.items():
+        np.testing.assert_array_equal(parts.columns[key], column)
+    assert parts.as_dict() == whole.as_dict()
+    assert margin_report(
+        network, sample.on("cpu"), chunk_size=chunk_size, engine=Here(slots)
+    ) == margin_report(network, sample.on("cpu"), chunk_size=chunk_size)
+
+
+def test_a_part_without_a_defined_example_is_no_failure(case):
+    _, sample = case
+    x = sample.x.copy()
+    x[:10] = 0.0
+    network = nn.Sequential(nn.Linear(FEATURES, 5, bias=False), nn.ReLU(), nn.Linear(5, CLASSES, bias=False))
+    half_empty = Dataset("half empty", "train", x, sample.y, CLASSES)
+    found = stability(filled(network), half_empty, chunk_size=10, engine=Here(5))
+    assert found.undefined >= 10
+    assert found.as_dict() == stability(network, half_empty, chunk_size=10).as_dict()
+
+
+def test_real_processes_measure_the_same(case):
+    network, sample = case
+    plan = SummaryPlan(families=("spectra", "stability", "margins"), stability=PLAN)
+    whole = summarise(network, sample, plan, chunk_size=8)
+    with LocalEngine(2) as engine:
+        parts = summarise(network, sample, plan, chunk_size=8, engine=engine)
+    assert parts.record() == whole.record()
+    assert parts.curves == whole.curves
+
+
+def test_progress_ends_with_all_examples(case):
+    network, sample = case
+    told = []
+    margin_report(
+        network,
+        sample.on("cpu"),
+        chunk_size=7,
+        engine=Here(3),
+        progress=lambda done, total, note="": told.append((done, total)),
+    )
+    assert told[-1] == (N, N)
+    assert told == sorted(told)
+
+
+def test_batches_cannot_be_cut(case):
+    network, sample = case
+    with pytest.raises(UsageError, match="measures on a Dataset"):
+        stability(network, torch.from_numpy(sample.x), PLAN, engine=Here(2))
