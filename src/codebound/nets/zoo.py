@@ -83,7 +83,9 @@ def describe() -> tuple[dict[str, object], ...]:
 
 
 def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 0) -> nn.Module:
-    """A freshly initialised network on the CPU, with torch's default initialisation except for alexnet and vgg19.
+    """A freshly initialised network on the CPU, with torch's default initialisation.
+
+    Convolutions of alexnet and vgg19 start Gaussian with variance 2 / fan-out instead.
 
     Args:
         spec: ``name`` or ``name:key=value,key=value``.

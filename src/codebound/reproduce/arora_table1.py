@@ -92,6 +92,11 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
         f"{_listed(theirs)}. It is smallest {'late' if falls else 'early'} in the network, as a share of the "
         "weights; in the paper late."
     )
+    if any(row["weights"] < row["published_weights"] for row in rows):
+        yield (
+            "This network is narrower than the published one: its layers have fewer weights to compare the "
+            "value with, so that the percentages are larger."
+        )
     factors = [row["numbers with all factors"] / row["value"] for row in rows if _is_planned(row)]
     if factors:
         least = min(row["percent with all factors"] for row in rows)
