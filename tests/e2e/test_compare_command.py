@@ -1,11 +1,13 @@
-"""``codebound train``, ``certify`` and ``compare`` on the embedded digits, as a user runs them."""
+"""``codebound train``, ``certify`` and ``compare`` on files, as a user runs them."""
 
 import json
 import subprocess
 import sys
 
+import numpy as np
+
 MODEL = "mlp:widths=16"
-DATA = ("--data", "digits", "--holdout", "0.2", "--device", "cpu")
+DATA = ("--data", "sample.npz", "--test", "fresh.npz", "--device", "cpu")
 
 
 def codebound(folder, *arguments):
@@ -16,6 +18,10 @@ def codebound(folder, *arguments):
 
 
 def test_a_network_is_trained_certified_and_compared(tmp_path):
+    y = np.arange(600) % 3
+    x = 4.0 * np.eye(3, 8)[y] + np.random.default_rng(0).normal(size=(600, 8))
+    np.savez(tmp_path / "sample.npz", x=x[:400].astype(np.float32), y=y[:400])
+    np.savez(tmp_path / "fresh.npz", x=x[400:].astype(np.float32), y=y[400:])
     codebound(tmp_path, "train", MODEL, *DATA, "--epochs", "6", "--lr", "0.05", "--out", "f", "-q")
     network = ("--model", MODEL, "--weights", "f/model.safetensors", *DATA)
     codebound(

@@ -225,8 +225,12 @@ def margin_report(
             progress=progress,
         )
         return cast("MarginReport", first).merge(*others)
-    chunks = logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress)
-    return MarginReport(np.concatenate([margins(logits, labels).cpu().numpy() for logits, labels in chunks]))
+    values = torch.empty(data.n, dtype=torch.float64)
+    done = 0
+    for logits, labels in logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress):
+        values[done : done + len(labels)] = margins(logits, labels)
+        done += len(labels)
+    return MarginReport(values.numpy())
 
 
 def _check(logits: Tensor, labels: Tensor) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 
 from codebound.errors import UsageError
 
@@ -40,6 +39,7 @@ class Examples:
     """Columns of per-example values that grow; on the device of the values until they are read.
 
     Example:
+        >>> import torch
         >>> seen = Examples()
         >>> seen.update({Key("cushion", "fc"): torch.tensor([0.5, 0.25])})
         >>> seen.update({Key("cushion", "fc"): torch.tensor([1.0])})
@@ -48,32 +48,38 @@ class Examples:
     """
 
     def __init__(self) -> None:
-        self._parts: dict[Key, list[Tensor]] = {}
+        # with room to grow: many small tensors that stay would keep the memory between them from being used
+        self._columns: dict[Key, Tensor] = {}
         self.n = 0
 
     def update(self, values: Mapping[Key, Tensor]) -> None:
         """Appends the values of one batch: the same columns every time, one row per example."""
         rows = {len(column) for column in values.values()}
-        if len(rows) != 1 or (self._parts and self._parts.keys() != values.keys()):
+        if len(rows) != 1 or (self._columns and self._columns.keys() != values.keys()):
             raise UsageError(
                 f"a batch has the same columns as the batches before it and one row per example in each. "
-                f"Got {len(values)} columns of lengths {sorted(rows)} for {len(self._parts)} known columns."
+                f"Got {len(values)} columns of lengths {sorted(rows)} for {len(self._columns)} known columns."
             )
+        stop = self.n + rows.pop()
         for key, column in values.items():
-            self._parts.setdefault(key, []).append(column.detach())
-        self.n += rows.pop()
+            kept = self._columns.get(key, column.new_empty(0))
+            if len(kept) < stop:
+                larger = column.new_empty((max(stop, 2 * len(kept)), *column.shape[1:]))
+                larger[: self.n] = kept[: self.n]
+                self._columns[key] = kept = larger
+            kept[self.n : stop] = column.detach()
+        self.n = stop
 
     def merge(self, other: Examples) -> None:
         """Appends all examples of ``other``, which is left alone."""
-        if other._parts and self._parts and other._parts.keys() != self._parts.keys():
+        if other._columns and self._columns and other._columns.keys() != self._columns.keys():
             raise UsageError("measurements of different quantities do not merge.")
-        for key, parts in other._parts.items():
-            self._parts.setdefault(key, []).extend(parts)
-        self.n += other.n
+        if other.n:
+            self.update({key: column[: other.n] for key, column in other._columns.items()})
 
     def compute(self) -> dict[Key, NDArray[np.floating]]:
         """All values so far, one array per column."""
-        return {key: torch.cat(parts).cpu().numpy() for key, parts in self._parts.items()}
+        return {key: column[: self.n].clone().cpu().numpy() for key, column in self._columns.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -139,6 +139,17 @@ def test_what_is_no_chain_has_a_reason_in_place_of_facts(name):
     assert measured.facts.layers[0].frobenius > 0.0  # what has a meaning is measured all the same
 
 
+def test_steps_that_lengthen_differences_are_named_and_gamma_is_always_said():
+    overlapping = nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(3, stride=1), nn.Flatten(), nn.Linear(8, 3))
+    notes = " ".join(measure_facts(overlapping, images(), PLAN).notes)
+    assert "lengthen a difference: 1 (pooling, by up to 3)" in notes
+    plain = measure_facts(mlp(), images(), PLAN)
+    assert not any("lengthen" in note for note in plain.notes)
+    smooth = nn.Sequential(nn.Flatten(), nn.Linear(36, 5), nn.GELU(), nn.Linear(5, 3))
+    for measured in (plain, measure_facts(smooth, images(), PLAN)):
+        assert any("3 of 60 examples" in note for note in measured.notes)
+
+
 def test_outliers_and_initial_weights_change_the_cushions():
     net, data = mlp(), images()
     initial = mlp()

@@ -6,6 +6,7 @@ import math
 import pkgutil
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import codebound
 import codebound.bounds.published
 from codebound.bounds.published import PublishedValue
 from codebound.compare import Comparison, MeasurePlan, compare
+from codebound.compare.compressed import labels
 from codebound.compare.published import BOUNDS, LEMMAS
 from codebound.compare.rows import ORDER, published_row
 from codebound.data import Dataset
@@ -116,6 +118,7 @@ def test_the_record_has_exactly_the_promised_keys_and_is_json():
 def test_hold_out_bounds_are_clopper_pearson_limits_that_share_the_level():
     fresh = [row for row in table().rows if row.kind == "holdout"]
     tests = [row for row in table().rows if row.kind == "test"]
+    assert all("over the draw of the test sample" in row.note for row in fresh)
     assert [row.subject for row in fresh] == [row.subject for row in tests] == ["f", "g"]
     for bound, error in zip(fresh, tests, strict=True):
         errors = round(80 * error.value)
@@ -133,6 +136,8 @@ def test_like_for_like_is_the_root_of_the_bar_over_n():
     plain = {row.name: row for row in bare().rows}
     alike = {row.name: row for row in bare(True).rows}
     bars = [name for name in plain if "As plotted" in plain[name].note]
+    assert any("--like-for-like" in note for note in bare().notes)
+    assert not any("--like-for-like" in note for note in bare(True).notes)
     assert len(bars) == 9
     for name in bars:
         assert alike[name].value == pytest.approx(math.sqrt(plain[name].value / 120))
@@ -154,6 +159,7 @@ def test_without_a_certificate_the_framework_says_what_is_missing():
     for ref in ("A-Thm2.1", "A-CorA.1", "G-ThmD.1"):
         assert rows[ref].value is None
         assert "--no-certify" in rows[ref].note
+        assert rows[ref].name in {row.name for row in table().rows}  # the same with and without a value
 
 
 class Residual(nn.Module):
@@ -214,10 +220,18 @@ def test_a_given_certificate_is_verified_and_shown(tmp_path):
     found = compare(trained(), blobs(120, seed=1), certificates=[path, certificate()], plan=PLAN)
     rows = [row for row in found.rows if row.reference == "C-2"]
     assert [row.value for row in rows] == [certificate().claim.bound] * 2
-    assert "mine.cbound" in "".join(row.name for row in rows)
+    assert sorted(row.name for row in rows) == ["Certificate (given 2)", "Certificate (mine.cbound)"]
     framework = next(row for row in found.rows if row.reference == "G-Thm3.1")
     margin_loss, bits = found.measured.facts.margin_loss, certificate().facts.code_bits
     assert framework.value == pytest.approx(margin_loss + math.sqrt(bits * math.log(2.0) / 120))
+
+
+def test_certificates_of_one_file_name_are_told_apart_by_their_folders():
+    assert labels(["runs/a/c.cbound"]) == ["c.cbound"]
+    assert labels(["runs/a/c.cbound", Path("runs/b/c.cbound")]) == ["a/c.cbound", "b/c.cbound"]
+    assert labels(["c.cbound", "a/c.cbound", "/a/c.cbound"]) == ["c.cbound", "a/c.cbound", "/a/c.cbound"]
+    assert labels(["c.cbound", "c.cbound"]) == ["c.cbound", "c.cbound"]
+    assert labels([]) == []
 
 
 def test_a_certificate_of_another_sample_is_refused_with_the_reason():
@@ -235,6 +249,12 @@ def test_copies_in_the_test_sample_are_reported():
     data = blobs(120, seed=1)
     found = compare(trained(), data, data.select(range(30), role="test"), effort=None, plan=PLAN)
     assert any("30 of 30 test inputs also occur in the sample" in note for note in found.notes)
+
+
+def test_the_sample_itself_is_no_test_sample():
+    data = blobs(120, seed=1)
+    with pytest.raises(DataError, match="is the sample itself"):
+        compare(trained(), data, data, effort=None, plan=PLAN)
 
 
 def test_a_test_sample_of_another_kind_is_refused():
