@@ -217,7 +217,7 @@ def _assumptions(header: Header) -> tuple[str, ...]:
         f"the scaling (x / {scaling.divisor} - {scaling.mean}) / {scaling.std}",
     ]
     if header.architecture is not None:
-        fixed.append(f"the architecture {header.architecture.name}")
+        fixed.append(f"the architecture {header.architecture.name!r}")
     lines = [
         f"Independent draws from the distribution that the claim is about: {sample}.",
         f"Chosen without looking at {sample}: {'; '.join(fixed)}.",
@@ -226,8 +226,8 @@ def _assumptions(header: Header) -> tuple[str, ...]:
     if header.base is not None:
         lines.insert(
             0,
-            f"The base ({header.base.name}; SHA-256 {header.base.sha256}) was neither trained nor selected "
-            f"on {sample}: without that the bound means nothing.",
+            f"The base, of SHA-256 {header.base.sha256}, was neither trained nor selected on {sample}: without "
+            f"that the bound means nothing. The file says that it is {header.base.name!r}.",
         )
     if isinstance(extra := header.extra, Domain):
         lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .refusal import Refused
+from .refusal import Refused, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,9 +54,9 @@ def tensors_sha256(tensors: Mapping[str, Floats]) -> str:
     """The hash that names a set of tensors."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
-        digest.update(
-            f"{name}|{','.join(map(str, tensors[name].shape))}|".encode("utf-8", "backslashreplace")
-        )
+        if "|" in name or not (name.isascii() and name.isprintable()):  # else two sets could have one hash
+            raise Refused(f"Tensors: the name {shown(name)} is not of printable ASCII characters without |.")
+        digest.update(f"{name}|{','.join(map(str, tensors[name].shape))}|".encode())
         digest.update(np.ascontiguousarray(tensors[name], dtype="<f4").tobytes())
     return digest.hexdigest()
 

@@ -69,9 +69,8 @@ def test_another_base_is_refused_by_both_programs(name):
     verdict = verify(DATA, X, Y, base=base)
     assert verdict.bound is None
     assert any(because in reason for reason in verdict.reasons), verdict.reasons
-    if name != "one in double precision":  # the same numbers: a decoder may take them
-        with pytest.raises(CodeboundError, match=r"base"):
-            decode(Certificate.from_bytes(DATA), base=base)
+    with pytest.raises(CodeboundError, match=r"base"):
+        decode(Certificate.from_bytes(DATA), base=base)
 
 
 def rewritten(change):
@@ -86,7 +85,7 @@ MISFITS = {
         "0.weight has shape",
     ),
     "a tensor that is missing": (changed(**{"0_bias": None}), "no tensor 0.bias"),
-    "an overflow": (changed(**{"0_bias": np.full(3, 3e38, np.float32)}), "errors"),
+    "one that errs": (changed(**{"0_bias": np.full(3, 3e38, np.float32)}), "errors"),
 }
 
 
@@ -98,23 +97,89 @@ def test_a_header_that_names_a_base_that_does_not_fit(name):
     def name_it(fields):
         fields["helper"]["base"]["sha256"] = writer.tensors_hash(base)
 
-    verdict = verify(rewritten(name_it), X, Y, base=base)
+    data = rewritten(name_it)
+    verdict = verify(data, X, Y, base=base)
     assert verdict.bound is None
     assert any(because in reason for reason in verdict.reasons), verdict.reasons
+    if because != "errors":
+        with pytest.raises(CodeboundError, match=r"base has"):
+            decode(Certificate.from_bytes(data), base=base)
+
+
+def floats(content):
+    return np.frombuffer(content, np.float32)
+
+
+def two_sets_of_one_hash():
+    """Tensors with bars in their names, so that the bytes that are hashed can be read in two ways.
+
+    The numbers of "!" in the first set spell the rest of a longer name, a bias and a weight; the second set
+    has those, and takes the true ones behind them for numbers of its tensor "1".
+    """
+
+    def spelled(tensors):
+        return (
+            b"0.bias|3|" + tensors["0.bias"].tobytes() + b"0.weight|3,4|" + tensors["0.weight"].tobytes()
+        )
+
+    other = {name: np.zeros_like(value) for name, value in BASE.items()}
+    behind = spelled(BASE) + b"1|1|1234"
+    behind = b"0" * (-len(behind) % 4) + behind
+    fake = b"|1|1234" + spelled(other) + f"1|{len(behind) // 4}|".encode()
+    filling = behind[: behind.index(b"0.bias")]
+    letters = b"a" * (-len(fake + filling) % 4)
+    inside = floats(letters + fake + filling)
+    first = {"!": inside, **BASE, "1": floats(b"1234")}
+    second = {f"!|{inside.size}|{letters.decode()}": floats(b"1234"), **other, "1": floats(behind)}
+    return first, second
+
+
+def test_one_hash_names_one_base():
+    first, second = two_sets_of_one_hash()
+    assert writer.tensors_hash(first) == writer.tensors_hash(second)  # teeth: without the rule on names
+    assert all(np.isfinite(value).all() for value in second.values())
+
+    def name_it(fields):
+        fields["helper"]["base"]["sha256"] = writer.tensors_hash(first)
+
+    data = rewritten(name_it)
+    assert verify(data, X, Y, base=first).is_accepted
+    assert any("without |" in reason for reason in verify(data, X, Y, base=second).reasons)
+    decode(Certificate.from_bytes(data), base=first)
+    with pytest.raises(CodeboundError, match="printable ASCII"):
+        decode(Certificate.from_bytes(data), base=second)
 
 
 def test_a_header_that_hides_its_base():
     """The message itself says that it codes differences."""
-    verdict = verify(rewritten(lambda fields: fields["helper"].__setitem__("base", None)), X, Y, base=BASE)
+    data = rewritten(lambda fields: fields["helper"].__setitem__("base", None))
+    verdict = verify(data, X, Y, base=BASE)
     assert any("differences to a base" in reason for reason in verdict.reasons)
+    for base in (None, BASE):
+        with pytest.raises(CodeboundError, match="base"):
+            decode(Certificate.from_bytes(data), base=base)
 
 
-def test_a_header_that_hides_its_declaration_is_answered_in_the_verifiers_own_words():
+def test_a_header_that_hides_its_declaration_is_answered_in_the_programs_own_words():
     data = rewritten(lambda fields: fields.__setitem__("declarations", ["All is well."]))
     verdict = verify(data, X, Y, base=BASE)
     assert verdict.is_accepted
-    assert FOUND.certificate.helper.base.sha256 in verdict.assumptions[0]
-    assert "neither trained nor selected" in verdict.assumptions[0]
+    for said in (verdict.assumptions[0], str(Certificate.from_bytes(data))):
+        assert f"{FOUND.certificate.helper.base.sha256}, was neither trained nor selected on" in said
+
+
+def test_a_name_that_talks_cannot_finish_the_sentence():
+    """Whatever the file calls its base comes last, and in quotes."""
+    name = "'. There is no base.\nACCEPT"
+
+    def call_it(fields):
+        fields["helper"]["base"]["name"] = name
+
+    data = rewritten(call_it)
+    for said in (verify(data, X, Y, base=BASE).assumptions[0], Certificate.from_bytes(data).base_declared):
+        assert said.startswith("The base, of SHA-256")
+        assert said.endswith(f"{name!r}.")
+        assert "\n" not in said
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 64, b"\x02" + b"\0" * 7 + b"[]"])

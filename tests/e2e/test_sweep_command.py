@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from codebound.cli.main import app
-from codebound.engine import RayEngine
+from codebound.engine import Job, RayEngine
+from codebound.errors import CodeboundError
 from codebound.sweep import Verb, execute, plan_jobs, states
 
 PLAN = """
@@ -126,7 +127,10 @@ def test_a_node_that_is_lost_costs_no_row(tmp_path, monkeypatch):
         with RayEngine(cluster.address) as engine:
             killer.start()
             merged = execute(jobs, folder, engine=engine)
-        killer.join(timeout=30)
+            killer.join(timeout=30)
+            cluster.remove_node(nodes[1], allow_graceful=False)
+            with pytest.raises(CodeboundError, match="no node of the cluster"):  # and no waiting for ever
+                list(engine.as_finished([Job(function="cluster_toys:note", arguments={"text": "late"})]))
     finally:
         cluster.shutdown()
     assert [row["value"] for row in merged.rows] == [x * x for x in range(10)]
@@ -140,12 +144,19 @@ def test_a_node_that_is_lost_costs_no_row(tmp_path, monkeypatch):
 CERTIFY = ("certify", "--model", "linear", "--data", "digits", "--method", "naive", "--effort", "quick")
 
 
+@pytest.fixture(params=["local", "ray"])
+def engine(request):
+    if request.param == "ray":
+        pytest.importorskip("ray")
+    return "--engine", request.param, "--workers", "2"
+
+
 @pytest.mark.slow
-def test_certify_counts_the_same_on_an_engine(tmp_path, monkeypatch):
+def test_certify_counts_the_same_on_an_engine(tmp_path, monkeypatch, engine):
     monkeypatch.chdir(tmp_path)
     here, there = (
         json.loads(CliRunner().invoke(app, (*CERTIFY, "--format", "json", "-q", *more)).stdout)
-        for more in ((), ("--engine", "local", "--workers", "1"))
+        for more in ((), engine)
     )
     assert [here[name] for name in ("bound", "train_errors", "code_bits")] == [
         there[name] for name in ("bound", "train_errors", "code_bits")
@@ -153,7 +164,7 @@ def test_certify_counts_the_same_on_an_engine(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_measure_finds_the_same_on_an_engine(tmp_path, monkeypatch):
+def test_measure_finds_the_same_on_an_engine(tmp_path, monkeypatch, engine):
     monkeypatch.chdir(tmp_path)
     measure = (
         "measure",
@@ -168,7 +179,7 @@ def test_measure_finds_the_same_on_an_engine(tmp_path, monkeypatch):
     )
     here, there = (
         json.loads(CliRunner().invoke(app, (*measure, "-q", "--device", "cpu", *more)).stdout)
-        for more in ((), ("--engine", "local", "--workers", "2"))
+        for more in ((), engine)
     )
     assert here["margins"] == there["margins"]
     assert here["network"] == there["network"]

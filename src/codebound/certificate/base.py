@@ -15,7 +15,7 @@ from codebound.errors import CertificateError, FormatError, UsageError
 from codebound.nets.loading import install, read_checkpoint
 from codebound.nets.rebuild import with_weights
 from codebound.train.files import read_json
-from codebound.train.runs import RESULT
+from codebound.train.runs import CONFIG, EPOCHS, RESULT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
 
 MAX_WORDS = 200
+BASE_FILE = "base.safetensors"
+"""Where a certificate's folder keeps its base; only that of C-10 has seen a part of the sample."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,14 +89,16 @@ def _last_layer(state: Mapping[str, Tensor]) -> tuple[str, ...]:
 
 def _refuse_trained_on(sample: Dataset, path: Path) -> None:
     """Run folders say what they were trained on; of other files only their owner knows it."""
-    record = path.parent / RESULT
-    try:
-        found = read_json(record)["data_sha256"]
-    except (FormatError, KeyError):  # no record, or not one of a training
-        return
-    if found == sample.sha256:
-        raise CertificateError(
-            f"{path} was trained on this very sample, as {record} says, so it cannot be its base: the bound "
-            "would not hold. Give a network that was trained on other data, or use --prior-fraction, which "
-            "trains a base on a part of the sample."
-        )
+    folder = path.parent.parent if path.parent.name == EPOCHS else path.parent
+    for record in (folder / RESULT, folder / CONFIG):  # a run that was killed has no result
+        try:
+            found = read_json(record)
+        except FormatError:
+            continue
+        is_base_again = path.name == BASE_FILE and found.get("statement", "C-10") != "C-10"
+        if found.get("data_sha256") == sample.sha256 and not is_base_again:
+            raise CertificateError(
+                f"{path} was trained on this very sample, as {record} says, so it cannot be its base: the "
+                "bound would not hold. Give a network that was trained on other data, or use "
+                "--prior-fraction, which trains a base on a part of the sample."
+            )

@@ -126,16 +126,20 @@ class Setting:
     module: nn.Module | None = None
     base: tuple[str, Tensors] | None = None
 
-    @property
-    def helper(self) -> Helper:
-        """The helper descriptor."""
+    def helper(self, message: Message) -> Helper:
+        """The helper descriptor; the factory is none where the message describes a network by itself."""
         base = None if self.base is None else Base(self.base[0], tensors_sha256(self.base[1]))
         return Helper(
             input_shape=self.sample.input_shape,
             scaling=self.sample.scaling,
-            architecture=self.architecture,
+            architecture=self.architecture if message.chain is None else None,
             base=base,
         )
+
+    @property
+    def base_tensors(self) -> Tensors | None:
+        """The tensors of the base, if there is one."""
+        return None if self.base is None else self.base[1]
 
     @property
     def options(self) -> Options:
@@ -194,7 +198,12 @@ def assess(
     theta = 0.0
     if isinstance(statement, OnDomain):
         index = covering_theta(
-            message, statement.original.tensors, setting.sample, statement.low, statement.high
+            message,
+            statement.original.tensors,
+            setting.sample,
+            statement.low,
+            statement.high,
+            base=setting.base_tensors,
         )
         message = replace(message, options=replace(message.options, theta_index=index))
         theta = grid_theta(index).value
@@ -250,7 +259,7 @@ def decoded_network(bits: Bits, setting: Setting) -> nn.Module:
         input_shape=setting.sample.input_shape,
         classes=setting.sample.classes,
         module=setting.module,
-        base=None if setting.base is None else setting.base[1],
+        base=setting.base_tensors,
     )
 
 
@@ -262,6 +271,7 @@ def issue(assessed: Assessed, setting: Setting) -> Certificate:
         CertificateError: The verifier refuses: the certificate was never issued.
     """
     bits, ledger = assessed.message.encode()
+    helper = setting.helper(assessed.message)
     facts, bound, apart = assessed.facts, assessed.bound, assessed.disagreement
     certificate = Certificate(
         claim=Claim(
@@ -282,9 +292,9 @@ def issue(assessed: Assessed, setting: Setting) -> Certificate:
             message_sha256=hashlib.sha256(bits.data).hexdigest(),
             extra=_extra(assessed, setting),
         ),
-        helper=setting.helper,
+        helper=helper,
         ledger=ledger,
-        declarations=_declarations(assessed, setting),
+        declarations=_declarations(assessed, setting, helper),
         made_by={"codebound": __version__, "date": datetime.date.today().isoformat()},
         message=bits,
     )
@@ -293,7 +303,7 @@ def issue(assessed: Assessed, setting: Setting) -> Certificate:
         certificate,
         setting.sample,
         module=setting.module,
-        base=None if setting.base is None else setting.base[1],
+        base=setting.base_tensors,
         unlabelled=statement.unlabelled if isinstance(statement, ByDisagreement) else None,
         original=statement.original.tensors if isinstance(statement, OnDomain | ByDisagreement) else None,
     )
@@ -331,20 +341,11 @@ def _extra(assessed: Assessed, setting: Setting) -> dict[str, object]:
     return {}
 
 
-def _about_base(setting: Setting) -> str:
-    """The sentence on which a certificate with a base rests; it is the first of its declarations."""
-    base, statement = setting.helper.base, setting.statement
-    assert base is not None  # the caller has looked
-    if isinstance(statement, AfterSplit):
-        return f"The base was trained on the first {statement.tenths} tenths of the sample alone."
-    return f"The base ({base.name}; SHA-256 {base.sha256}) was neither trained nor selected on the sample."
-
-
-def _declarations(assessed: Assessed, setting: Setting) -> tuple[str, ...]:
+def _declarations(assessed: Assessed, setting: Setting, helper: Helper) -> tuple[str, ...]:
     """What has to be true and cannot be computed: the assumptions, and the helper in words."""
-    scaling = setting.sample.scaling
+    scaling = helper.scaling
     lines = [
-        *([] if setting.base is None else [_about_base(setting)]),
+        *([] if helper.base is None else [helper.base.declared(assessed.bound.ref)]),
         *assessed.bound.assumptions,
         f"Inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}.",
     ]
@@ -353,9 +354,9 @@ def _declarations(assessed: Assessed, setting: Setting) -> tuple[str, ...]:
         "The network is run in float64, or in float32: there the largest deviation seen on the sample was "
         f"{deviation:.1e} of the largest logit."
     )
-    if setting.architecture is not None:
+    if helper.architecture is not None:
         lines.append(
-            f"The architecture {setting.architecture.name} was chosen without looking at the sample."
+            f"The architecture {helper.architecture.name} was chosen without looking at the sample."
         )
     lines.extend(f"About the data: {warning}" for warning in setting.sample.warnings)
     return tuple(line[:400] for line in lines)

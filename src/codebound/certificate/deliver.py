@@ -53,16 +53,18 @@ def decode(
                 f"this factory is not the one the certificate names: its graph has SHA-256 {found}, not "
                 f"{helper.architecture.graph_sha256}."
             )
-    if helper.base is not None:
-        if base is None:
-            raise CertificateError(f"the message codes differences: give --base, {helper.base.name}.")
-        if tensors_sha256(base) != helper.base.sha256:
-            raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
+    if helper.base is None:
+        if base is not None:
+            raise CertificateError("the certificate names no base: leave out --base.")
+    elif base is None:
+        raise CertificateError(f"the message codes differences: give --base, {helper.base.name}.")
+    elif tensors_sha256(base) != helper.base.sha256:
+        raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
     return decoded_module(
         certificate.message,
         input_shape=helper.input_shape,
         classes=certificate.facts.classes,
-        module=module,
+        module=None if helper.architecture is None else module,
         base=base,
     )
 

@@ -25,7 +25,13 @@ _ABOVE = 1.0 + 1e-9  # covers the rounding of a singular value in float64
 
 
 def covering_theta(
-    message: Message, original: Mapping[str, NDArray[np.float32]], sample: Dataset, low: float, high: float
+    message: Message,
+    original: Mapping[str, NDArray[np.float32]],
+    sample: Dataset,
+    low: float,
+    high: float,
+    *,
+    base: Mapping[str, NDArray[np.float32]] | None = None,
 ) -> int:
     """Index of the smallest margin on the grid that covers the deviation of g from f on the domain.
 
@@ -35,6 +41,7 @@ def covering_theta(
         sample: Gives the input shape and the scaling; its values are not used.
         low: Smallest stored value of any input, as declared.
         high: Largest stored value of any input, as declared.
+        base: Tensors of the base, where the message codes differences.
     """
     chain = message.chain
     if chain is None or not all(isinstance(operation, _Bounded) for operation in chain.operations):
@@ -42,7 +49,7 @@ def covering_theta(
             "a certificate on a bounded domain needs a chain of linear, convolution and pooling operations; "
             "the deviation of other operations and of factories is not bounded here."
         )
-    weights = message.weights()
+    weights = message.weights(base)
     if {n: v.shape for n, v in weights.items()} != {n: v.shape for n, v in original.items()}:
         raise CertificateError("a certificate on a bounded domain needs f and g of the same shapes.")
     shapes = (*chain.input_shapes(), (chain.classes,))

@@ -65,6 +65,14 @@ class Base:
     name: str
     sha256: str
 
+    def declared(self, statement: str) -> str:
+        """The sentence on which everything rests and that nobody can check."""
+        where = "the examples after the split" if statement == "C-10" else "the sample"
+        return (
+            f"The base, of SHA-256 {self.sha256}, was neither trained nor selected on {where}. "
+            f"It is said to be {self.name!r}."
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Helper:
@@ -94,11 +102,18 @@ class Certificate:
         claim = self.claim
         return claim_sentence(claim.subject, claim.bound, delta=claim.delta, vacuous=claim.vacuous)
 
+    @property
+    def base_declared(self) -> str:
+        """What has to be true of the base, whatever the file itself declares; empty without one."""
+        base = self.helper.base
+        return "" if base is None else base.declared(self.claim.statement)
+
     def __str__(self) -> str:
         facts = self.facts
         return (
             f"{self.sentence}\n({self.claim.statement}: {facts.errors} errors on {facts.n} examples, "
             f"{facts.code_bits} bits, delta {self.claim.delta!r})"
+            + (f"\nDECLARED, not checked: {self.base_declared}" if self.base_declared else "")
         )
 
     def to_bytes(self) -> bytes:

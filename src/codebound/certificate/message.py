@@ -159,9 +159,21 @@ class Message:
     def weights(
         self, base: Mapping[str, NDArray[np.float32]] | None = None
     ) -> dict[str, NDArray[np.float32]]:
-        """The decoded tensors, the same bits on every machine."""
+        """The decoded tensors, the same bits on every machine.
+
+        Args:
+            base: What they are differences to, exactly where the options say so; others of it are ignored.
+        """
+        shapes = self.shapes
+        if self.options.has_base != (base is not None):
+            raise FormatError(
+                "the message codes differences to a base: give it with --base."
+                if self.options.has_base
+                else "the message codes a whole network and no differences: leave out the base."
+            )
+        if base is not None:
+            _require_base(base, shapes)
         if isinstance(self.codes, Subspace):
-            shapes = self.shapes
             head = [name for name, shape in shapes.items() if len(shape) > 1][-1:]
             return self.codes.weights(shapes, head, base=base)
         return {
@@ -251,6 +263,18 @@ def _require_few(coder: AbstractCoder, shapes: Iterable[tuple[int, ...]]) -> Non
     coder.require(
         elements <= MAX_ELEMENTS, f"a network has at most {MAX_ELEMENTS:,} elements. Got {elements:,}."
     )
+
+
+def _require_base(base: Mapping[str, NDArray[np.float32]], shapes: Shapes) -> None:
+    """Arrays of other shapes would be stretched, and wider ones added before their rounding."""
+    for name, shape in shapes.items():
+        if name not in base:
+            raise FormatError(f"the base has no tensor {name}; every tensor of the network must be in it.")
+        if base[name].shape != shape or base[name].dtype != "float32":
+            raise FormatError(
+                f"the base has a tensor {name} of shape {base[name].shape} and type {base[name].dtype}; the "
+                f"network needs {shape}, float32."
+            )
 
 
 @dataclass(frozen=True, slots=True)

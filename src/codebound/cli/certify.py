@@ -309,6 +309,7 @@ def save_results(
     from safetensors.numpy import save_file as save_arrays
     from safetensors.torch import save_file
 
+    from codebound.certificate.base import BASE_FILE
     from codebound.report.html import certificate_page, number_rows
 
     certificate = found.certificate
@@ -316,8 +317,8 @@ def save_results(
     save_file({name: t.contiguous() for name, t in found.network.state_dict().items()}, folder / weights)
     arguments = [*extra_arguments]
     if found.base is not None:
-        save_arrays(found.base, folder / "base.safetensors")
-        arguments += ["--base", str(folder / "base.safetensors")]
+        save_arrays(found.base, folder / BASE_FILE)
+        arguments += ["--base", str(folder / BASE_FILE)]
     if found.original is not None:
         save_arrays(found.original, folder / "f.safetensors")
         arguments += ["--subject-weights", str(folder / "f.safetensors")]
@@ -346,6 +347,7 @@ def save_results(
         "messages_tried": found.tried,
         "interrupted": found.is_interrupted,
         "seconds": round(found.seconds, 3),
+        "data_sha256": facts.sample_sha256,
         "verify": command,
     }
     if found.holdout is not None:
@@ -353,7 +355,7 @@ def save_results(
         result["test_errors"] = found.test_errors
         result["test_copies_in_sample"] = found.copies
     if found.base is not None:
-        result["base_declared"] = certificate.declarations[0]
+        result["base_declared"] = certificate.base_declared
         result["base_is_g"] = found.is_base
     numbers = number_rows(
         certificate,

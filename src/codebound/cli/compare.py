@@ -82,7 +82,8 @@ def compare(
     examples: Annotated[
         int,
         typer.Option(
-            help="Examples for cushions and Jacobians, drawn at random; margins are those of all.",
+            help="Examples for cushions and Jacobians, drawn at random, and at most 50 for smoothness; "
+            "margins are those of all.",
             rich_help_panel=_WHAT,
         ),
     ] = 1000,
@@ -179,8 +180,8 @@ def _at_once(
     before = None if settings["initial"] is None else load_weights(model, sample, settings["initial"])
     if not quiet:
         note(
-            f"Comparing bounds on {model}, {settings['data']}: margins of {sample.n:,} examples, noise "
-            f"stability of {min(plan.examples, sample.n):,}; {plan.device}."
+            f"Comparing bounds on {model}, {settings['data']}: {sample.n:,} examples, "
+            f"{min(plan.examples, sample.n):,} of them for noise stability; {plan.device}."
         )
     with (
         nullcontext() if out is None else new_folder(out) as folder,

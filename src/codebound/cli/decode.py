@@ -44,7 +44,7 @@ def decode(
     save_file({name: t.contiguous() for name, t in network.state_dict().items()}, temporary)
     temporary.replace(out)
     note(f"{network}")
-    note(f"{certificate.sentence}\nWritten to {out}.")
+    note(f"{certificate}\nWritten to {out}.")
 
 
 def _arrays(path: Path) -> dict[str, NDArray[np.float32]]:
@@ -76,4 +76,9 @@ def show(
     print_table(ledger)
     note("Declared, and not checkable by any program:")
     for line in certificate.declarations:
-        note(f"  - {line}")
+        note(f"  - {_printable(line)}")
+
+
+def _printable(text: str) -> str:
+    """The text with control characters escaped: a stranger's file must not draw on the terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -101,7 +101,6 @@ def train_to_few_bits(
         "test_error": None if test_n is None else (found.test_errors or 0) / test_n,
         "seed": seed,
         "device": str(place),
-        "data_sha256": sample.sha256,
         "weights": str(folder / runs.WEIGHTS),
         "out": str(folder),
         "sentence": saved.sentence,

@@ -74,8 +74,8 @@ class Measured:
         margins: Of the whole sample.
         errors: Examples that are wrong, or too close to call in the arithmetic of the network.
         obstacle: Why expressions with a product over layers do not apply; empty where they do.
-        stability: Noise stability on a part of the sample; None where it was not measured.
-        unstable: Why it was not; empty where it was.
+        stability: Noise stability of a chain on a part of the sample; None where it was not measured.
+        unstable: Why that of a chain was not; empty where it was.
         notes: What a reader should know, in sentences.
     """
 
@@ -112,9 +112,10 @@ class Measured:
         Raises:
             ModelError: They were not measured, or the network is no chain.
         """
-        if self.unstable and not self.obstacle:
+        facts = self.chain
+        if self.unstable:
             raise ModelError(f"noise stability was not measured: {self.unstable}")
-        return self.chain
+        return facts
 
     @property
     def from_initial(self) -> NetworkFacts:
@@ -151,7 +152,7 @@ def measure_facts(
     """Measures a network on a sample.
 
     Margins, input norms and output norms are those of the whole sample, in the arithmetic of the network;
-    noise stability is that of a random part of it.
+    noise stability is that of a random part of it, and of chains alone.
 
     Args:
         model: The network f, wrapped or not; never changed.
@@ -183,14 +184,15 @@ def measure_facts(
             "and bounds mean nothing. Check the weights, and that the data is scaled as in training."
         )
     gamma = report.quantile(plan.margin_share)
-    found, rho, unstable = None, None, ""
-    try:
-        found, rho = noise_stability(
-            folded, sample, plan, initial=initial, work=workload(folded, example), progress=progress
-        )
-    except CodeboundError as refusal:
-        unstable = str(refusal)
     no_chain = obstacle(network)
+    found, rho, unstable = None, None, ""
+    if not no_chain:  # all that would use noise stability is about chains
+        try:
+            found, rho = noise_stability(
+                folded, sample, plan, initial=initial, work=workload(folded, example), progress=progress
+            )
+        except CodeboundError as refusal:
+            unstable = str(refusal)
     facts = NetworkFacts(
         layers=layer_facts(network, example, found, progress=progress),
         examples=sample.n,

@@ -15,20 +15,19 @@ if TYPE_CHECKING:
 
 def obstacle(network: Network) -> str:
     """Why a product of norms over the layers does not bound this network; empty where it does."""
-    name = type(network.model).__name__
     if network.graph is None:
-        return f"it is unknown whether {name} is a chain of layers: {network.untraceable}."
+        return f"it is unknown whether the network is a chain of layers: {network.untraceable}."
     if network.shared:
         shared = ", ".join(network.shared)
-        return f"{name} calls {shared} more than once; the bounds have one matrix per layer."
+        return f"the network calls {shared} more than once; the bounds have one matrix per layer."
     try:
         steps = stages(network)
     except ModelError as refusal:
         return str(refusal)
     if not steps.is_chain:
         return (
-            f"{name} is no chain: a step uses an earlier output again, as residual blocks do, so a product "
-            "over the layers does not describe it."
+            "the network is no chain: a step uses an earlier output again, as residual blocks do, so a "
+            "product over the layers does not describe it."
         )
     for stage in steps.stages:
         if _is_between(stage) and (stage.kind.lipschitz is None or not stage.kind.homogeneous):

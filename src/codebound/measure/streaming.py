@@ -62,7 +62,7 @@ class Examples:
             )
         stop = self.n + rows.pop()
         for key, column in values.items():
-            kept = self._columns.get(key, column.new_empty(0))
+            kept = self._columns.get(key, column[:0])
             if len(kept) < stop:
                 larger = column.new_empty((max(stop, 2 * len(kept)), *column.shape[1:]))
                 larger[: self.n] = kept[: self.n]

@@ -113,9 +113,17 @@ def compare_page(record: Record, *, title: str, subtitle: str) -> str:
             "caption": caption,
             "tables": [table for table in tables if table is not None],
             "details": [each for each in record["details"] if each["hypotheses"]],
-            "settings": [(name.replace("_", " "), value) for name, value in record["settings"].items()],
+            "settings": [
+                (name.replace("_", " "), _plain(value)) for name, value in record["settings"].items()
+            ],
         },
     )
+
+
+def _plain(setting: object) -> str:
+    if isinstance(setting, list):
+        return ", ".join(setting) or NONE
+    return NONE if setting is None else str(setting)
 
 
 def _lemmas(record: Record) -> Table:

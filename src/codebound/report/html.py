@@ -80,8 +80,8 @@ def number_rows(
     ]
     if original_errors is not None:
         rows.insert(4, ("training errors of f", f"{original_errors:,}", "the network before compression"))
-    if certificate.helper.base is not None:
-        rows.append(("base", "declared", f"{certificate.declarations[0]} No program can check that."))
+    if certificate.base_declared:
+        rows.append(("base", "declared", f"{certificate.base_declared} No program can check that."))
     if holdout is not None:
         rows.append(
             (

@@ -24,6 +24,7 @@ _SHOWN: tuple[Quantity, ...] = ("cushion", "interlayer", "contraction", "smoothn
     title="Noise stability of layer 13 of VGG-19, trained and random (Arora et al. 2018, figure 1)",
     quick="3 minutes on one core, seconds after another item with VGG-19",
     full="half an hour on a GPU, seconds after another item with VGG-19",
+    trains=True,
 )
 def arora_figure1(settings: Settings) -> Reproduction:
     """Four quantities say how much of a noise that is added at a layer reaches the output. The figure has

@@ -13,6 +13,7 @@ _LAYER = 5
     title="Layer 5 of AlexNet, true and corrupted labels (Arora et al. 2018, figure 2, left)",
     quick=QUICK,
     full=FULL,
+    trains=True,
 )
 def arora_figure2_left(settings: Settings) -> Reproduction:
     """If noise stability is why networks generalise, it should be lost where they do not: in a network that

@@ -50,7 +50,7 @@ def arora_figure_a1(settings: Settings) -> Reproduction:
 def arora_figure_a2(settings: Settings) -> Reproduction:
     """The interlayer cushion, ||J x|| / (||J||_F ||x||) times the root of the pixels for the Jacobian J from
     a layer to a later one, in every layer but the last of a trained VGG-19: the smallest over all later
-    layers, before it is clipping at 1/sqrt(h). The paper prints no numbers.
+    layers, before it is clipped at 1/sqrt(h). The paper prints no numbers.
     """
     return _by_layer("A-FigA2", "interlayer", settings)
 

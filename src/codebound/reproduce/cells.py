@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from codebound.errors import FormatError, UsageError
+from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -25,9 +26,16 @@ _MOST_BYTES = 1 << 28
 
 def write_text(path: Path, text: str) -> None:
     """Writes a file that is either there as a whole or not at all."""
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)  # noqa: PTH105
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)  # noqa: PTH105
+    except OSError as error:
+        raise CodeboundError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+class OutOfTimeError(CodeboundError):
+    """The deadline has passed, and a part is not finished."""
 
 
 class Cells:
@@ -48,6 +56,7 @@ class Cells:
         run: Mapping[str, Any] | None = None,
         machine: Mapping[str, Any] | None = None,
         progress: Progress = silent,
+        deadline: float = math.inf,
     ) -> None:
         """Takes over what an earlier run left.
 
@@ -56,9 +65,10 @@ class Cells:
             run: What the values depend on; a file that was made by another run is refused.
             machine: Where new values are computed: device and versions. A run may have begun on another.
             progress: Told the number of finished cells and the one to come.
+            deadline: Moment of ``time.monotonic`` after which no new value is begun.
         """
         self._path, self._run, self._progress = path, dict(run or {}), progress
-        self._machine = dict(machine or {})
+        self._machine, self._deadline = dict(machine or {}), deadline
         self._kept: dict[str, dict[str, Any]] = {}
         self._asked: set[str] = set()
         if path is not None and path.exists():
@@ -69,8 +79,14 @@ class Cells:
         return name in self._kept
 
     def get(self, name: str, compute: Callable[[], Value]) -> Value:
-        """The value of that name, computed if it is new; it must be plain JSON."""
+        """The value of that name, computed if it is new; it must be plain JSON.
+
+        Raises:
+            OutOfTimeError: It is new, and the deadline has passed.
+        """
         if name not in self._kept:
+            if time.monotonic() >= self._deadline:
+                raise OutOfTimeError(f"the deadline has passed before the part {name!r} was begun.")
             self._progress(len(self._kept), None, name)
             start = time.perf_counter(), time.process_time()
             value = json.loads(json.dumps(compute(), allow_nan=False))  # as a later run will read it

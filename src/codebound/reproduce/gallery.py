@@ -37,8 +37,10 @@ the rows, command, machines, seed and time as JSON, the figures as SVG, and the 
 trainings short. Trained networks are kept in the cache folder and shared between items.
 
 Where the GPU is on a machine with nothing but PyTorch, numpy and safetensors,
-`python -m codebound.reproduce ITEM --full --device cuda --out DIR` computes the parts there;
-`codebound reproduce ITEM --full --out DIR` then finds them finished and writes the results anywhere.
+`python -m codebound.reproduce ITEM --full --device cuda --out DIR` computes the parts there, of several
+items (`G-Tab1 A-Fig1`), of a paper (`G`) or of `all`; with `--deadline 3000` it begins no part after 3,000
+seconds and says what is left. `codebound reproduce ITEM --full --out DIR` then finds the parts finished and
+writes the results anywhere.
 """
 
 

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.bounds.certified.original import LayerBounds, output_deviation
-from codebound.bounds.published.kappa import released_needed_margin
-from codebound.bounds.published.pruning import PrunedLayer, PruningFacts, has_small_changes
-from codebound.bounds.published.pruning_law import kept_share
-from codebound.measure.spectral import matrix_spectral_norm
+from codebound.bounds.published.pruning import has_small_changes
 from codebound.report.figures import Figure, Plot, Series
-from codebound.reproduce.guha_network import Study, deviations, largest_change, strengths
+from codebound.reproduce.guha_released import (
+    draw_pruning,
+    largest_change,
+    needed_margin,
+    strengths,
+)
+from codebound.reproduce.guha_trained import Networks, plan_for
 from codebound.reproduce.item import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
@@ -31,14 +34,15 @@ _SHOWN = (0.5, 1.0, 2.0, 5.0, 10.0)  # d in the table
 )
 def guha_exp_x1(settings: Settings) -> Reproduction:
     """The bound holds for a pruned network if the margin exceeds what pruning may do to an output. The
-    repository plots, over 100 strengths d of pruning in [0, 10], the largest change of an output over the
-    training set beside the margin that its code asks for: the e-form of lemma B.2 with measured norms, times
-    the factors kappa. Beside it here: the recursion that needs no condition (G-LemB.2x), biases included.
+    repository plots, over 100 strengths d of pruning in [0, 10], the largest change of the score of an
+    example's own class over the training set, beside the margin that its code asks for: the e-form of lemma
+    B.2 with measured norms, times the factors kappa. Beside it here: the largest change of a whole output,
+    which is what the lemma bounds, and the recursion that needs no condition (G-LemB.2x), biases included.
     """
-    study = Study(settings)
-    cells = settings.cells
-    trained = cells.get("network", lambda: dict(study.subject.record))
-    points = [cells.get(f"d={d:.6g}", partial(_row, study, d)) for d in strengths(settings.size)]
+    plan = plan_for("mnist", settings.size)
+    networks, cells = Networks(plan, settings), settings.cells
+    trained = cells.get("network", lambda: dict(networks.watched.record))
+    points = [cells.get(f"d={d:.6g}", partial(_row, networks, d)) for d in strengths(settings.size)]
     pruned = [row for row in points if row["d"] > 0.0]
     shown = {row["d"]: row for row in (min(pruned, key=lambda row: abs(row["d"] - d)) for d in _SHOWN)}
     return Reproduction(
@@ -47,7 +51,7 @@ def guha_exp_x1(settings: Settings) -> Reproduction:
             "The network": [{key: trained[key] for key in _TRAINED}],
         },
         sentences=tuple(_sentences(pruned)),
-        deviations=(f"{len(points)} strengths; the repository has 100.", *deviations(settings.size)),
+        deviations=(f"{len(points)} strengths; the repository has 100.", *plan.deviations),
         points={"strengths": points},
         figures={"G-ExpX1": _figure(pruned)},
     )
@@ -75,47 +79,28 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def _row(study: Study, strength: float) -> Row:
-    facts, views = study.facts, study.subject.network.layers
-    pruned = study.pruned(strength)
-    changes = {
-        view.name: matrix_spectral_norm(view.matrix.detach().cpu() - pruned[view.name]).upper
-        for view in views
-    }
-    layers = tuple(
-        PrunedLayer(
-            name=view.name,
-            strength=strength,
-            kept_share=kept_share(strength),
-            expected_change=0.0,
-            step=1.0,
-            nonzeros=int(pruned[view.name].count_nonzero()),
-            change=changes[view.name],
-        )
-        for view in views
-    )
-    needed = released_needed_margin(facts, pruning=PruningFacts(layers=layers, slack=1.0, sparsity_slack=1.0))
+def _row(networks: Networks, strength: float) -> Row:
+    settings, measured = networks.settings, networks.watched_measured
+    facts = measured.facts
+    pruned = draw_pruning(networks.watched.network, strength=strength, seed=settings.seed)
+    change = largest_change(pruned, networks.parts.samples.train, device=settings.device)
     bounds = [
         LayerBounds(
             weight=layer.spectral,
-            weight_change=changes[view.name],
+            weight_change=taken.upper,
             bias=0.0 if view.bias is None else float(torch.linalg.vector_norm(view.bias.detach())),
         )
-        for view, layer in zip(views, facts.layers, strict=True)
+        for view, layer, taken in zip(pruned.network.layers, facts.layers, pruned.changes, strict=True)
     ]
     return {
         "d": strength,
-        "kept_share": sum(layer.nonzeros for layer in layers) / sum(view.matrix.numel() for view in views),
-        "gaussian_kept_share": kept_share(strength),
-        "largest_change": largest_change(
-            study.subject.network.predictor,
-            study.with_matrices(pruned).eval(),
-            study.samples,
-            device=study.settings.device,
-        ),
-        "needed": needed.value,
+        "kept_share": pruned.kept_share,
+        "gaussian_kept_share": pruned.chi,
+        "score_change": change.score,
+        "largest_change": change.output,
+        "needed": needed_margin(measured, pruned),
         "recursion": output_deviation(bounds, input_norm=facts.input_norm),
-        "is_small": bool(has_small_changes(facts, list(changes.values())).holds),
+        "is_small": bool(has_small_changes(facts, [taken.upper for taken in pruned.changes]).holds),
     }
 
 
@@ -124,7 +109,12 @@ def _figure(rows: Sequence[Row]) -> Figure:
         d = [row["d"] for row in rows]
         return [Series(label, d, [row[column] for row in rows]) for column, label in labels.items()]
 
-    norms = {"needed": "margin asked for", "recursion": "recursion", "largest_change": "largest change"}
+    norms = {
+        "needed": "margin asked for",
+        "recursion": "recursion",
+        "largest_change": "largest change",
+        "score_change": "of the own score",
+    }
     shares = {"kept_share": "here", "gaussian_kept_share": "Gaussian weights, chi(d)"}
     return Figure(
         [

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from codebound.bounds.published.pruning_law import kept_share
 from codebound.report.figures import Figure, Plot, Series
-from codebound.reproduce.guha_network import Study, deviations, strengths
+from codebound.reproduce.guha_released import draw_pruning, strengths
+from codebound.reproduce.guha_trained import Networks, plan_for
 from codebound.reproduce.item import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
@@ -27,19 +28,19 @@ def guha_exp_x2(settings: Settings) -> Reproduction:
     times the mean, for Gaussian weights; the repository plots the largest number of non-zeros in a row beside
     3 fan_in chi(d), over strengths d in [0, 10].
     """
-    study = Study(settings)
-    cells = settings.cells
+    plan = plan_for("mnist", settings.size)
+    networks, cells = Networks(plan, settings), settings.cells
     points = [
         row
         for d in strengths(settings.size)
-        for row in cells.get(f"d={d:.6g}", partial(_rows, study, d))["rows"]
+        for row in cells.get(f"d={d:.6g}", partial(_rows, networks, d))["rows"]
     ]
     known = sorted({row["d"] for row in points})
     shown = {min(known, key=lambda each: abs(each - d)) for d in _SHOWN}
     return Reproduction(
         tables={"The fullest row of each layer": [row for row in points if row["d"] in shown]},
         sentences=tuple(_sentences(points)),
-        deviations=deviations(settings.size),
+        deviations=plan.deviations,
         points={"strengths": points},
         figures={"G-ExpX2": _figure(points)},
     )
@@ -69,18 +70,19 @@ def _sentences(points: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def _rows(study: Study, strength: float) -> dict[str, list[Row]]:
-    plain, with_diagonal = study.pruned(strength), study.pruned(strength, keep_diagonal=True)
+def _rows(networks: Networks, strength: float) -> dict[str, list[Row]]:
+    drawn = partial(draw_pruning, networks.watched.network, strength=strength, seed=networks.settings.seed)
+    plain, with_diagonal = drawn(), drawn(keep_diagonal=True)
     rows: list[Row] = [
         {
             "d": strength,
             "layer": name,
             "fan_in": matrix.shape[1],
             "fullest_row": int(matrix.count_nonzero(dim=1).max()),
-            "with_diagonal": int(with_diagonal[name].count_nonzero(dim=1).max()),
+            "with_diagonal": int(with_diagonal.matrices[name].count_nonzero(dim=1).max()),
             "predicted": 3.0 * matrix.shape[1] * kept_share(strength),
         }
-        for name, matrix in plain.items()
+        for name, matrix in plain.matrices.items()
     ]
     return {"rows": rows}
 

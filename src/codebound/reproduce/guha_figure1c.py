@@ -79,8 +79,8 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
     printed = [row["published"] for name, row in growth.items() if name != BARS["guha"]]
     yield (
         f"In print the paper's own bound grows like the width to the power {guha['published']:.2f}, here "
-        f"{guha['as released']:.2f}: as slowly as the root of the number of weights, times a logarithm, "
-        "because nearly all of them are kept (G-E22)."
+        f"{guha['as released']:.2f}: like the root of the number of weights, times a logarithm, because "
+        "about the same share of them is kept at every width (G-E22)."
     )
     yield (
         f"The older bounds grow like powers {verdicts.span(printed, '.1f')} of the width in print; like for "

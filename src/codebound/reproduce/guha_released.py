@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
 
 from codebound.bounds.published.kappa import released_needed_margin
 from codebound.bounds.published.pruning import PrunedLayer, PruningFacts
@@ -13,52 +15,136 @@ from codebound.bounds.published.pruning_law import kept_share
 from codebound.bounds.published.sketching import released_sketching
 from codebound.compare.facts import Measured, MeasurePlan, measure_facts
 from codebound.compress.mbp import prune_randomly
-from codebound.measure.spectral import matrix_spectral_norm
+from codebound.measure.spectral import SpectralNorm, matrix_spectral_norm
+from codebound.nets.rebuild import with_weights
 from codebound.rng import torch_stream
 
 if TYPE_CHECKING:
-    import torch
+    from collections.abc import Callable, Mapping
 
-    from codebound.bounds.published.facts import LayerFacts, NetworkFacts
+    from torch import Tensor, nn
+
     from codebound.bounds.published.value import PublishedValue
     from codebound.data.dataset import Dataset
-    from codebound.nets.layers import AbstractLayerView
     from codebound.nets.walk import Network
+    from codebound.reproduce.item import Size
 
 STRONGEST, TOLERANCE = 10.0, 1e-3
+_STRENGTHS: dict[Size, int] = {"tiny": 3, "quick": 21, "full": 100}
+_CHUNK = 4096
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Released:
-    """One network as the released code sees it.
+def strengths(size: Size) -> list[float]:
+    """The values of d in the plots of the repository, from 0 to the strongest."""
+    steps = _STRENGTHS[size] - 1
+    return [STRONGEST * step / steps for step in range(steps + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """One pruning of a network.
 
     Attributes:
-        measured: Norms, and the margins of the sample; the margin of its facts is the smallest.
-        pruning: The pruning that the margin allows.
-        needed: The margin that this pruning asks for.
-        bound: What the code calls its bound.
+        network: What was pruned; biases stay as they are.
+        strength: d of G-Alg1, the same for all layers.
+        matrices: By the name of the layer, on the device of the network.
     """
 
-    measured: Measured
-    pruning: PruningFacts
-    needed: float
-    bound: PublishedValue
-
-    @property
-    def kept_share(self) -> float:
-        """Share of the weights that the pruning has kept; ``chi`` is what Gaussian weights would keep."""
-        layers = self.measured.facts.layers
-        return sum(layer.nonzeros for layer in self.pruning.layers) / sum(layer.weights for layer in layers)
-
-    @property
-    def strength(self) -> float:
-        """d, the same for all layers."""
-        return self.pruning.layers[0].strength
+    network: Network
+    strength: float
+    matrices: Mapping[str, Tensor]
 
     @property
     def chi(self) -> float:
-        """The share of kept weights that enters the bound."""
-        return self.pruning.layers[0].kept_share
+        """The share of weights that Gaussian layers would keep: it enters the bound."""
+        return kept_share(self.strength)
+
+    @property
+    def kept_share(self) -> float:
+        """The share that these layers have kept."""
+        kept = sum(int(matrix.count_nonzero()) for matrix in self.matrices.values())
+        return kept / sum(matrix.numel() for matrix in self.matrices.values())
+
+    @cached_property
+    def changes(self) -> tuple[SpectralNorm, ...]:
+        """Spectral norms of what was taken away, layer by layer."""
+        return tuple(
+            matrix_spectral_norm(view.matrix.detach() - self.matrices[view.name])
+            for view in self.network.layers
+        )
+
+    @property
+    def facts(self) -> PruningFacts:
+        """What the published expressions are told about it."""
+        layers = tuple(
+            PrunedLayer(
+                name=name,
+                strength=self.strength,
+                kept_share=self.chi,
+                expected_change=0.0,  # the code has measured norms in its place, and neither steps nor slacks
+                step=1.0,
+                nonzeros=int(matrix.count_nonzero()),
+                change=change.value,
+            )
+            for (name, matrix), change in zip(self.matrices.items(), self.changes, strict=True)
+        )
+        return PruningFacts(layers=layers, slack=1.0, sparsity_slack=1.0)
+
+    @property
+    def model(self) -> nn.Module:
+        """The pruned network."""
+        model = self.network.model
+        weights = {f"{name}.weight": matrix for name, matrix in self.matrices.items()}
+        return with_weights(model, {**model.state_dict(), **weights}).eval()
+
+
+def draw_pruning(
+    network: Network, *, strength: float, seed: int, draw: int = 0, keep_diagonal: bool = False
+) -> Pruned:
+    """Prunes all layers by chance; the draws do not depend on what becomes of the diagonal.
+
+    Args:
+        network: A network of linear layers.
+        strength: d of G-Alg1.
+        seed: Of all draws.
+        draw: Number of the draw.
+        keep_diagonal: Whether the diagonal stays, as in the text; the released code prunes it.
+    """
+
+    def pruned(name: str, matrix: Tensor) -> Tensor:
+        here = matrix.detach().cpu()
+        stream = torch_stream(seed, f"pruning/{strength:.6g}/{draw}/{name}")
+        variance = float(here.double().var(correction=0))
+        return prune_randomly(
+            here, strength=strength, variance=variance, generator=stream, keep_diagonal=keep_diagonal
+        ).to(matrix.device)
+
+    return Pruned(network, strength, {view.name: pruned(view.name, view.matrix) for view in network.layers})
+
+
+class Change(NamedTuple):
+    """What pruning does to the outputs on a sample, at worst.
+
+    Attributes:
+        output: Euclidean distance of two outputs: what lemma B.2 bounds.
+        score: Difference of the scores of an example's own class: what the released code looks at.
+    """
+
+    output: float
+    score: float
+
+
+def largest_change(pruned: Pruned, sample: Dataset, *, device: str) -> Change:
+    """The largest changes over all examples."""
+    before, after = pruned.network.predictor, pruned.model
+    found = torch.zeros(2, device=device)
+    with torch.no_grad():
+        for x, y in sample.on(device).chunks(_CHUNK):
+            change = after(x) - before(x)
+            largest = change.norm(dim=1).max(), change.gather(1, y.long().unsqueeze(1)).abs().max()
+            found = torch.maximum(found, torch.stack(largest))
+    output, score = found.tolist()
+    return Change(output, score)
 
 
 def measure_smallest_margin(network: Network, sample: Dataset, *, device: str) -> Measured:
@@ -66,86 +152,88 @@ def measure_smallest_margin(network: Network, sample: Dataset, *, device: str) -
     return measure_facts(network, sample, MeasurePlan(margin_share=0.0, examples=1, device=device))
 
 
+def search_strength(margin: float, asked: Callable[[float], float]) -> float:
+    """The strength at which the released code prunes: its bisection on [0, 10].
+
+    Args:
+        margin: The smallest of the sample; nothing is pruned unless it is positive.
+        asked: The margin that a strength asks for. Every call draws a new mask, so that what is searched is
+            noisy, and so is where the search ends.
+
+    Example:
+        >>> round(search_strength(2.0, lambda strength: strength**2), 3)
+        1.415
+        >>> search_strength(-1.0, lambda strength: 0.0)
+        0.0
+    """
+    if margin <= 0.0:
+        return 0.0
+    low = middle = 0.0
+    step = STRONGEST
+    while step >= TOLERANCE:
+        step /= 2.0
+        middle = low + step
+        if asked(middle) <= margin:
+            low = middle
+    return middle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Released:
+    """The bound of one network, as the released code computes it.
+
+    Attributes:
+        pruned: The pruning that the smallest margin allows, a further draw at the strength that was found.
+        needed: The margin that this pruning asks for.
+        bound: What the code calls its bound.
+    """
+
+    pruned: Pruned
+    needed: float
+    bound: PublishedValue
+
+
 def released_bound(measured: Measured, *, seed: int) -> Released:
-    """Prunes as strongly as the smallest margin allows, and evaluates the bound there.
+    """Prunes as strongly as the smallest margin allows by the e-form with kappas, and evaluates the bound.
+
+    ``codebound.compare.prune_for_margin`` does the same on one draw, and never ends above the margin.
 
     Args:
         measured: The network, by `measure_smallest_margin`.
         seed: Of all draws.
     """
-    facts = measured.facts
-    pruning = released_pruning(measured.network, facts, seed=seed)
-    needed = released_needed_margin(facts, pruning=pruning).value
-    bound = released_sketching(facts, pruning=pruning, needed_loss=measured.margins.loss(needed))
-    return Released(measured, pruning, needed, bound)
+    draws = count(1)
+
+    def asked(strength: float) -> float:
+        drawn = draw_pruning(measured.network, strength=strength, seed=seed, draw=next(draws))
+        return needed_margin(measured, drawn)
+
+    return _bound(measured, search_strength(measured.facts.margin, asked), seed=seed)
 
 
-def released_pruning(network: Network, facts: NetworkFacts, *, seed: int) -> PruningFacts:
-    """The pruning at which the released code evaluates its bound.
+def bound_by_change(measured: Measured, sample: Dataset, *, seed: int, device: str) -> Released:
+    """The same where the search looks at the largest change of a score over the sample, not at a bound on it.
 
-    Bisection on [0, 10] for the strength whose needed margin is the margin of the facts, which there is the
-    smallest of the sample. Every evaluation draws a new mask, so what is searched is noisy, and so is where
-    the search ends; the pruning that is returned is a further draw. Nothing is pruned without a positive
-    margin. The diagonal is pruned like the rest, biases are not.
-
-    ``codebound.compare.prune_for_margin`` does the same on one draw, and never ends above the margin.
-
-    Args:
-        network: The network that the facts are about.
-        facts: Its norms, and the margin.
-        seed: Of all draws.
+    The first version of the repository defines that search beside the other one, and does not call it.
     """
-    draws = count()
+    draws = count(1)
 
-    def drawn(strength: float) -> PruningFacts:
-        return draw_pruning(network, facts, strength=strength, seed=seed, draw=next(draws))
+    def asked(strength: float) -> float:
+        drawn = draw_pruning(measured.network, strength=strength, seed=seed, draw=next(draws))
+        return largest_change(drawn, sample, device=device).score
 
-    if facts.margin <= 0.0:
-        return drawn(0.0)
-    low, high = 0.0, STRONGEST
-    while high - low > TOLERANCE:
-        middle = (low + high) / 2.0
-        needed = released_needed_margin(facts, pruning=drawn(middle)).log_value
-        low, high = (middle, high) if needed <= math.log(facts.margin) else (low, middle)
-    return drawn((low + high) / 2.0)
+    return _bound(measured, search_strength(measured.facts.margin, asked), seed=seed)
 
 
-def draw_pruning(
-    network: Network, facts: NetworkFacts, *, strength: float, seed: int, draw: int = 0
-) -> PruningFacts:
-    """One pruning of all layers, as the released code draws it, with the norms of what it took away.
-
-    Args:
-        network: The network that the facts are about.
-        facts: Its norms.
-        strength: d of G-Alg1.
-        seed: Of all draws.
-        draw: Number of the draw.
-    """
-    layers = tuple(
-        _pruned(view, layer, strength, torch_stream(seed, f"released pruning/{draw}/{view.name}"))
-        for view, layer in zip(network.layers, facts.layers, strict=True)
-    )
-    return PruningFacts(layers=layers, slack=1.0, sparsity_slack=1.0)
+def needed_margin(measured: Measured, pruned: Pruned) -> float:
+    """The margin that the released code asks for."""
+    return released_needed_margin(measured.facts, pruning=pruned.facts).value
 
 
-def _pruned(
-    view: AbstractLayerView, layer: LayerFacts, strength: float, generator: torch.Generator
-) -> PrunedLayer:
-    matrix = view.matrix.detach()
-    pruned = prune_randomly(
-        matrix.cpu(),
-        strength=strength,
-        variance=layer.variance,
-        generator=generator,
-        keep_diagonal=False,
-    ).to(matrix.device)
-    return PrunedLayer(
-        name=view.name,
-        strength=strength,
-        kept_share=kept_share(strength),
-        expected_change=0.0,  # the code has measured norms in its place, and neither steps nor slacks
-        step=1.0,
-        nonzeros=int(pruned.count_nonzero()),
-        change=matrix_spectral_norm(matrix - pruned).value,
+def _bound(measured: Measured, strength: float, *, seed: int) -> Released:
+    pruned = draw_pruning(measured.network, strength=strength, seed=seed)
+    needed = needed_margin(measured, pruned)
+    loss = measured.margins.loss(needed)
+    return Released(
+        pruned, needed, released_sketching(measured.facts, pruning=pruned.facts, needed_loss=loss)
     )

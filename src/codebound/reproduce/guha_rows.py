@@ -72,7 +72,7 @@ def literature_table(rows: Iterable[Row]) -> list[Row]:
 
 
 def networks_table(rows: Iterable[Row]) -> list[Row]:
-    """What was measured of each network; these are no logarithms."""
+    """What was measured of each network; no logarithms, but for the bound where the change is measured."""
     return [
         {
             **_which(row),
@@ -84,6 +84,8 @@ def networks_table(rows: Iterable[Row]) -> list[Row]:
             "strength d": row["strength"],
             "chi(d)": row["chi"],
             "kept": row["kept_share"],
+            "chi(d) by measured change": row["chi_by_change"],
+            "Guha 2023 by measured change": row["guha_by_change"],
             f"margin asked for at chi = {USUAL_SHARE}": row["needed_for_usual_share"],
         }
         for row in rows

@@ -14,6 +14,7 @@ from codebound.reproduce.item import Reproduction, Settings, item
     title="Bounds for networks of several widths on MNIST (Guha et al. 2023, table 1)",
     quick="3 minutes on one core",
     full="half an hour on a GPU",
+    trains=True,
 )
 def guha_table1(settings: Settings) -> Reproduction:
     """The table has natural logarithms of three older bounds, of the paper's own, and of the true error, for

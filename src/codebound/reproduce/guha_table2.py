@@ -23,6 +23,7 @@ _THEIR_WIDTH = 784  # of the network on MNIST that the text compares with
     title="Bounds for a network on CIFAR-10 (Guha et al. 2023, table 2)",
     quick="a minute on one core",
     full="half an hour on a GPU",
+    trains=True,
 )
 def guha_table2(settings: Settings) -> Reproduction:
     """The same as table 1, for one network on CIFAR-10. The printed numbers betray its width: the difference

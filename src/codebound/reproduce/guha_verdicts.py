@@ -92,15 +92,18 @@ def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
     found = separating(rows)
     if not found:
         return sentence + "Without a positive margin nothing is pruned here."
-    kept = [row["chi"] for row in found]
+    kept, by_change = ([row[name] for row in found] for name in ("chi", "chi_by_change"))
     word = "We find as much" if min(kept) <= max(implied) else "We do not find that"
     above = sum(row["needed"] > row["smallest_margin"] for row in found)
     short = span([row["needed_for_usual_share"] / row["smallest_margin"] for row in found], ",.0f")
     return (
-        f"{sentence}{word}: here the search for the strength of pruning, which draws a new mask at every "
-        f"step, ends where {span(kept, '.1%')} are kept, and asks for more than the smallest margin there "
-        f"in {above} of {len(found)} networks. To keep {USUAL_SHARE:.0%}, that margin would have to be "
-        f"{short} times as large."
+        f"{sentence}{word} with the search that the code calls: it ends where {span(kept, '.1%')} are kept, "
+        f"and asks for more than the smallest margin there in {above} of {len(found)} networks. To keep "
+        f"{USUAL_SHARE:.0%}, that margin would have to be {short} times as large. The first version of the "
+        "code defines another search, and does not call it: it compares the smallest margin with the "
+        "measured change of the examples' scores, not with a bound on it. That one ends where "
+        f"{span(by_change, '.0%')} are kept here, so the printed values may come from it; the theorem asks "
+        "for the other."
     )
 
 

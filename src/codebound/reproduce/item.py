@@ -82,6 +82,7 @@ class Item:
         full: What the full one costs.
         run: Makes it; its docstring is the text of its section in ``docs/reproduction.md``.
         lacks: What cannot be had on this machine, with the reason; such rows say "not run".
+        trains: Whether other items find the networks that it trains: of several items it comes first.
     """
 
     id: str
@@ -90,6 +91,7 @@ class Item:
     full: str
     run: Callable[[Settings], Reproduction]
     lacks: Callable[[Settings], Sequence[str]]
+    trains: bool = False
 
     @property
     def stem(self) -> str:
@@ -119,11 +121,12 @@ def item(
     quick: str,
     full: str,
     lacks: Callable[[Settings], Sequence[str]] = nothing,
+    trains: bool = False,
 ) -> Callable[[Run], Run]:
     """Registers an item."""
 
     def register(function: Run) -> Run:
-        ITEMS[id] = Item(id, title, quick, full, function, lacks)
+        ITEMS[id] = Item(id, title, quick, full, function, lacks, trains)
         return function
 
     return register

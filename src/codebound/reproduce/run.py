@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,22 @@ def find_item(id: str) -> Item:
     return ITEMS[id]
 
 
+def find_items(names: Sequence[str]) -> list[Item]:
+    """Items by name, by family (``G`` is all whose name begins with G-), or ``all``; what trains comes first.
+
+    Example:
+        >>> [item.id for item in find_items(["S", "A-FigA1", "A-Fig1"])]
+        ['A-Fig1', 'S-Tab1', 'A-FigA1', 'S-Fig1', 'S-Fig2', 'S-Fig3']
+    """
+    families = {re.split("[-:]", id)[0] for id in ITEMS}
+    for name in names:
+        if name != "all" and name not in families:
+            find_item(name)
+    wanted = {name for name in names if name != "all"}
+    chosen = [item for id, item in ITEMS.items() if "all" in names or {id, re.split("[-:]", id)[0]} & wanted]
+    return sorted(chosen, key=lambda item: not item.trains)
+
+
 def models_folder(given: Path | None = None) -> Path | None:
     """The folder with pretrained networks: the given one, else that of the environment variable."""
     named = os.environ.get(MODELS)
@@ -74,6 +92,7 @@ def compute(
     device: str = "auto",
     models: Path | None = None,
     progress: Progress = silent,
+    deadline: float = math.inf,
 ) -> Computed:
     """Finishes the parts of an item, those that an interrupted run in the same folder has left.
 
@@ -89,6 +108,10 @@ def compute(
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``.
         models: Folder with pretrained networks (default: that of ``CODEBOUND_MODELS``).
         progress: Told the finished parts, and how a training advances.
+        deadline: Moment of ``time.monotonic`` after which no further part is begun.
+
+    Raises:
+        OutOfTimeError: The deadline has passed, and a part is not finished.
     """
     from codebound import __version__
     from codebound.train import resolve_device
@@ -100,11 +123,14 @@ def compute(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"the folder {folder} cannot be written. Choose another --out.")
     cells = Cells(
         folder / f"{entry.stem}{CELLS}",
         run={"item": id, "size": size, "seed": seed, "epochs": epochs, "codebound": __version__},
         machine=_machine(str(place)),
         progress=progress,
+        deadline=deadline,
     )
     settings = Settings(
         size=size,

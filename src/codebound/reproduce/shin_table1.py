@@ -59,6 +59,7 @@ def _obstacle(subject: Subject, settings: Settings) -> str:
     quick="5 minutes on one core",
     full="half an hour on one core, minutes on a GPU",
     lacks=_lacks,
+    trains=True,
 )
 def shin_table1(settings: Settings) -> Reproduction:
     """If a layer's weights are heavy-tailed, the few large ones should do: those up to the standard deviation

@@ -14,7 +14,7 @@ from codebound.errors import CodeboundError, UsageError
 from codebound.nets.loading import load_model, load_weights
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
-from codebound.train.files import save_weights, state_tensors
+from codebound.train import runs
 from codebound.train.harness import fit, run_record
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from codebound.reproduce.item import Settings
     from codebound.reproduce.samples import Samples
     from codebound.train.config import TrainConfig
-    from codebound.train.result import EpochEvent
 
 _VERSION = 1  # of the training loop: raised when the same settings give other weights
 
@@ -41,21 +40,17 @@ class Trained:
         record: Errors, epochs, time, device, versions and hashes of the training, as JSON values.
         folder: Its run folder in the cache.
         start: The network before the first epoch.
-        keep_every: Epochs between two kept states; 0: none was kept.
     """
 
     network: Network
     record: Mapping[str, Any]
     folder: Path
     start: nn.Module
-    keep_every: int
 
     @property
     def kept_epochs(self) -> tuple[int, ...]:
         """Epochs whose weights are there: the start, those kept on the way, and the last."""
-        last = int(self.record["epochs"])
-        between = range(self.keep_every, last, self.keep_every) if self.keep_every else ()
-        return tuple(dict.fromkeys((0, *between, last)))
+        return (0, *runs.kept_epochs(self.folder))
 
     def at(self, epoch: int) -> Network:
         """The network as it was after so many epochs, on the same device."""
@@ -65,7 +60,9 @@ class Trained:
         if epoch == self.record["epochs"]:
             return self.network
         model = self.network.model
-        weights = self.start.state_dict() if epoch == 0 else load_weights(_kept(self.folder, epoch))
+        weights = (
+            self.start.state_dict() if epoch == 0 else load_weights(runs.kept_epochs(self.folder)[epoch])
+        )
         here = {name: weights[name].to(value.device) for name, value in model.state_dict().items()}
         return wrap(with_weights(model, here))
 
@@ -85,8 +82,8 @@ def trained(
         settings: Device, progress, and most epochs: a longer training is cut short.
         keep_every: Keep the weights every so many epochs; part of what the run is known by.
     """
-    if settings.epochs is not None and settings.epochs < config.epochs:
-        config = replace(config, epochs=settings.epochs)
+    epochs = config.epochs if settings.epochs is None else min(config.epochs, settings.epochs)
+    config = replace(config, epochs=epochs, keep_every=keep_every)
     start = load_model(spec, input_shape=data.train.input_shape, classes=data.train.classes, seed=config.seed)
     run = {
         **run_record(start, data.train, config, test_set=data.test),
@@ -96,11 +93,6 @@ def trained(
     }
     key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache_folder().parent / "trained" / f"{_slug(spec)}-{_slug(data.train.name)}-{key}"
-
-    def keep(event: EpochEvent) -> None:
-        epoch = event.row.epoch
-        if keep_every and epoch % keep_every == 0 and epoch < event.epochs:
-            save_weights(_kept(folder, epoch), state_tensors(event.model))
 
     def told(done: int, total: int | None, note: str = "") -> None:
         settings.progress(done, total, f"{spec} on {data.train.name}: {note}")
@@ -113,15 +105,10 @@ def trained(
             test_set=data.test,
             device=settings.device,
             out=folder,
-            on_epoch=keep,
             progress=told,
         )
     record = {"model": spec, "data": data.train.name, **result.record()}
-    return Trained(wrap(result.model), record, folder, start, keep_every)
-
-
-def _kept(folder: Path, epoch: int) -> Path:
-    return folder / f"epoch-{epoch}.safetensors"
+    return Trained(wrap(result.model), record, folder, start)
 
 
 def _slug(text: str) -> str:

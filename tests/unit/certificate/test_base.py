@@ -75,8 +75,8 @@ def test_only_the_difference_is_coded_and_the_declaration_comes_first(base):
     assert certificate.claim.bound < alone.certificate.claim.bound
     assert certificate.helper.base.name == WORDS
     assert certificate.declarations[0] == (
-        f"The base ({WORDS}; SHA-256 {certificate.helper.base.sha256}) "
-        "was neither trained nor selected on the sample."
+        f"The base, of SHA-256 {certificate.helper.base.sha256}, was neither trained nor selected on the "
+        f"sample. It is said to be '{WORDS}'."
     )
     verdict = verify(certificate, SAMPLE, base=found.base)
     assert verdict.is_accepted
@@ -120,6 +120,7 @@ def test_statements_about_f_may_have_a_base_too(base):
     low, high = float(SAMPLE.x.min()), float(SAMPLE.x.max())
     found = certify(fine_tuned, SAMPLE, method="prune", effort="quick", base=base, input_range=(low, high))
     assert found.certificate.claim.statement == "C-12a"
+    assert not found.certificate.claim.vacuous  # theta covers the distance to f, not that to zero
     with pytest.raises(UsageError, match="not both"):
         certify(fine_tuned, SAMPLE, base=base, prior_tenths=5)
 
@@ -151,7 +152,9 @@ class TestSubspace:
         monkeypatch.setattr("codebound.certificate.certification._PRIOR_STEPS", 50)
         found = certify(base.network, SAMPLE, method="subspace", prior_tenths=5)
         assert (found.certificate.claim.statement, found.certificate.facts.n) == ("C-10", 150)
-        assert found.certificate.declarations[0].startswith("The base was trained on the first 5 tenths")
+        declared = found.certificate.declarations[0]
+        assert "trained on the prior part of the sample" in declared
+        assert "was neither trained nor selected on the examples after the split." in declared
         skipped = certify(base.network, SAMPLE, prior_tenths=5).skipped
         assert "trains for minutes" in skipped["subspace"]
 
@@ -195,6 +198,15 @@ class TestFeatures:
         assert "its last layer starts at zero" in found.certificate.helper.base.name
         state = found.network.state_dict()
         assert all(np.array_equal(state[name], found.base[name]) for name in ("0.weight", "0.bias"))
+
+    def test_a_network_of_its_own_needs_no_factory(self):
+        """The message describes it, so the header names none."""
+        x = STREAM.normal(size=(200, 1, 12, 12)).astype(np.float32)
+        sample = from_arrays(x, (x[:, 0, :6].mean((1, 2)) > 0).astype(int), name="bright", classes=2)
+        module = nn.Sequential(nn.Flatten(), nn.Linear(144, 5), nn.Tanh(), nn.Linear(5, 2))
+        found = certify(module, sample, method="features", factory="some_nets:tanh")
+        assert found.certificate.helper.architecture is None
+        assert not any("some_nets" in line for line in found.certificate.declarations)
 
     def test_features_are_means_over_views(self):
         shape = (1, 4, 4)
@@ -301,6 +313,24 @@ class TestLoading:
         for other in ("[]", "{}", "not json"):
             (tmp_path / "result.json").write_text(other)
             load_base(path, network(), sample=SAMPLE)
+
+    def test_the_weights_of_an_epoch_of_a_run_that_was_killed(self, tmp_path):
+        (tmp_path / "config.json").write_text(json.dumps({"data_sha256": SAMPLE.sha256}))
+        (tmp_path / "epochs").mkdir()
+        path = self.save(tmp_path / "epochs" / "000003.safetensors", network(seed=1))
+        with pytest.raises(CertificateError, match="trained on this very sample"):
+            load_base(path, network(), sample=SAMPLE)
+
+    @pytest.mark.parametrize("statement", ["C-2", "C-10"])
+    def test_the_base_beside_a_certificate_is_one_again_unless_it_saw_a_part(self, statement, tmp_path):
+        record = {"data_sha256": SAMPLE.sha256, "statement": statement}
+        (tmp_path / "result.json").write_text(json.dumps(record))
+        paths = [self.save(tmp_path / f"{name}.safetensors", network(seed=1)) for name in ("g", "base")]
+        for path in paths[: 1 if statement == "C-2" else 2]:
+            with pytest.raises(CertificateError, match="trained on this very sample"):
+                load_base(path, network(), sample=SAMPLE)
+        if statement == "C-2":
+            load_base(paths[1], network(), sample=SAMPLE)
 
     @pytest.mark.parametrize("says", [" ", "a\nb", "x" * 201])
     def test_words_that_cannot_be_printed_in_one_line(self, says):

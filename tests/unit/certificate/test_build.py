@@ -383,7 +383,7 @@ def test_declarations_say_what_cannot_be_checked():
     assert "float32" in words["C-2"]
     assert "neither trained nor selected on the sample" in words["C-2 with a base"]
     assert "odd:Odd was chosen without looking" in words["C-2 with a factory"]
-    assert "first 3 tenths" in words["C-10"]
+    assert "neither trained nor selected on the examples after the split" in words["C-10"]
 
 
 def test_a_message_is_judged_by_its_bits_and_not_by_what_was_meant(monkeypatch):

@@ -136,6 +136,7 @@ def test_what_is_no_chain_has_a_reason_in_place_of_facts(name):
     for view in ("chain", "least_margin", "stable", "from_initial"):
         with pytest.raises(ModelError, match=reason):
             getattr(measured, view)
+    assert measured.stability is None
     assert measured.facts.layers[0].frobenius > 0.0  # what has a meaning is measured all the same
 
 

@@ -31,6 +31,7 @@ def test_values_failures_and_the_folder(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     (tmp_path / "ray_toys.py").write_text(TOYS)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("codebound.engine.cluster._SILENCE_SECONDS", 0.5)
     log = tmp_path / "log"
     jobs = [Job(function="ray_toys:square", arguments={"x": x}) for x in range(6)]
     jobs += [Job(function="ray_toys:folder"), Job(function="ray_toys:fail", arguments={"log": str(log)})]

@@ -46,10 +46,13 @@ def is_running(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    stat = Path(f"/proc/{process}/stat")
-    if not stat.exists():
+    try:
+        state, *numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
         return False
-    return stat.read_text().rpartition(")")[2].split()[0] != "Z"  # a zombie waits for its parent
+    return (
+        state != "Z" or int(numbers[16]) > 1
+    )  # a zombie waits for its parent; threads may outlive it a while
 
 
 def eventually(condition, seconds: float = 20.0) -> bool:

@@ -11,14 +11,9 @@ from codebound.reproduce.guha_exp_x1 import guha_exp_x1
 from codebound.reproduce.guha_exp_x2 import guha_exp_x2
 from codebound.reproduce.guha_network import Study, guha_samples, largest_change, strengths
 
+pytestmark = pytest.mark.usefixtures("tiny_networks")
+
 TINY = Settings(size="tiny")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CODEBOUND_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -30,15 +30,9 @@ from codebound.reproduce.guha_verdicts import as_released, at_printed_widths, on
 from codebound.reproduce.trained import trained
 from codebound.train import harness
 
+pytestmark = pytest.mark.usefixtures("tiny_networks")
+
 TINY = Settings(size="tiny")
-ITEMS = (guha_table1, guha_table2, guha_figure1a, guha_figure1b, guha_figure1c, guha_figure2)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CODEBOUND_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module", params=["mnist", "cifar10"])
@@ -246,19 +240,6 @@ def test_published_numbers_stand_beside_ours(monkeypatch):
     assert second[2]["published_bartlett17"] == pytest.approx(0.5 * (11.51 - math.log(48_000)))
     assert second[2]["bartlett17"] == pytest.approx(0.5 * (first[2]["bartlett17"] - math.log(200)))
     assert second[2]["guha"] == first[2]["guha"]
-
-
-@pytest.mark.parametrize("run", ITEMS, ids=lambda run: run.__name__)
-def test_items_are_plain_and_regular(run):
-    found = run(Settings(size="tiny"))
-    for title, rows in {**found.tables, **found.points}.items():
-        assert rows, title
-        assert all(list(row) == list(rows[0]) for row in rows), title
-        assert all(isinstance(v, str | int | float | None) for row in rows for v in row.values()), title
-    assert all(text.endswith(".") for text in (*found.sentences, *found.deviations))
-    assert any("G-E22" in sentence for sentence in found.sentences)
-    for figure in found.figures.values():
-        assert figure.svg().startswith("<svg")
 
 
 def test_items_share_their_networks(monkeypatch):

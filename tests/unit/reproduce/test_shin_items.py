@@ -1,7 +1,5 @@
 """Shin's figures and table at their smallest, golden numbers, and networks of others."""
 
-import json
-import math
 import sys
 import types
 
@@ -12,7 +10,7 @@ from scipy import stats
 
 from codebound.errors import ModelError
 from codebound.nets import load_model
-from codebound.reproduce import ITEMS, Cells, Settings, reproduce
+from codebound.reproduce import Cells, Settings
 from codebound.reproduce.shin_figure1 import shin_figure1
 from codebound.reproduce.shin_figure2 import shin_figure2
 from codebound.reproduce.shin_figure3 import _NETWORKS, shin_figure3
@@ -27,13 +25,7 @@ from codebound.reproduce.shin_networks import (
 )
 from codebound.reproduce.shin_table1 import _PUBLISHED, shin_table1
 
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CODEBOUND_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("CODEBOUND_MODELS", raising=False)
-        yield
+pytestmark = pytest.mark.usefixtures("tiny_networks")
 
 
 @pytest.fixture(scope="module")
@@ -211,18 +203,3 @@ def test_a_finished_part_needs_no_network(tmp_path):
     Cells(path).get(name, lambda: value)
     found = shin_figure3(Settings(size="tiny", cells=Cells(path)))
     assert found.tables["Last layers"][0]["network"] == "resnet20_cifar10"
-
-
-@pytest.mark.parametrize("id", ["S-Fig1", "S-Fig2", "S-Fig3", "S-Tab1"])
-def test_results_and_figures_are_written(tmp_path, id):
-    finished = reproduce(id, tmp_path, size="tiny", device="cpu")
-    record = json.loads((tmp_path / f"{id}.json").read_text())
-    assert record == json.loads(json.dumps(finished.record))
-    assert (tmp_path / f"{id}.svg").read_text().startswith("<svg")
-    assert record["about"] == ITEMS[id].about
-    assert not any(
-        isinstance(v, float) and math.isnan(v)
-        for t in record["tables"].values()
-        for r in t
-        for v in r.values()
-    )

@@ -270,7 +270,7 @@ class _Late(_Elsewhere):
 
         while jobs:
             job = jobs.popleft()
-            threading.Timer(0.5, call, [job]).start()
+            threading.Timer(0.1, call, [job]).start()
             yield Finished(job)
 
 

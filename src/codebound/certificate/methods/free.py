@@ -34,8 +34,7 @@ def require_time(search: Search, name: str) -> None:
 def estimate(message: Message, learner: Learner, features: Features, search: Search) -> float:
     """The bound as the features show it, without evaluating the fixed part again: for choosing, no bound."""
     bits, _ = message.encode()
-    device, base = features.labels.device, search.setting.base
-    weights = message.weights(None if base is None else base[1])
+    device, weights = features.labels.device, message.weights(search.setting.base_tensors)
     tensors = {name: torch.from_numpy(value).to(device) for name, value in weights.items()}
     facts = OccamFacts(
         errors=features.errors(learner, tensors),
