@@ -1,4 +1,4 @@
-"""Guha's two plots at their smallest, against direct computations."""
+"""Prunings as the released code draws them, its searches, and two plots, against direct computations."""
 
 import math
 
@@ -9,7 +9,17 @@ import torch
 from codebound.reproduce import Settings
 from codebound.reproduce.guha_exp_x1 import guha_exp_x1
 from codebound.reproduce.guha_exp_x2 import guha_exp_x2
-from codebound.reproduce.guha_network import Study, guha_samples, largest_change, strengths
+from codebound.reproduce.guha_released import (
+    bound_by_change,
+    draw_pruning,
+    largest_change,
+    measure_smallest_margin,
+    needed_margin,
+    released_bound,
+    search_strength,
+    strengths,
+)
+from codebound.reproduce.guha_trained import Networks, plan_for
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
 
@@ -17,8 +27,21 @@ TINY = Settings(size="tiny")
 
 
 @pytest.fixture(scope="module")
-def study():
-    return Study(TINY)
+def networks():
+    return Networks(plan_for("mnist", "tiny"), TINY)
+
+
+@pytest.fixture(scope="module")
+def network(networks):
+    return networks.watched.network
+
+
+@pytest.fixture(scope="module")
+def measured(network, networks):
+    """With a positive margin."""
+    found = measure_smallest_margin(network, networks.parts.samples.train, device="cpu")
+    assert found.facts.margin > 0.0
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -26,37 +49,25 @@ def x1():
     return guha_exp_x1(TINY)
 
 
-def outputs(model, data):
-    x = data.train.scaling.apply(torch.from_numpy(data.train.x))
+def outputs(model, sample):
     with torch.no_grad():
-        return model(x).double().numpy()
-
-
-def test_inputs_lie_between_minus_one_and_one():
-    train, test = guha_samples("tiny")
-    for part in (train, test):
-        inputs = part.scaling.apply(torch.from_numpy(part.x))
-        assert inputs.min() >= -1.0
-        assert inputs.max() <= 1.0
-    assert inputs.min() < -0.5
+        return model(sample.scaling.apply(torch.from_numpy(sample.x))).double().numpy()
 
 
 def test_strengths_go_from_0_to_10():
-    assert strengths("full")[0] == 0.0
-    assert strengths("full")[-1] == 10.0
-    assert len(strengths("full")) == 100
+    assert strengths("full") == pytest.approx(np.linspace(0.0, 10.0, 100))
 
 
-def test_the_margin_asked_for_is_that_of_the_released_code(study, x1):
-    views, n = study.subject.network.layers, study.samples.train.n
-    x = study.samples.train.scaling.apply(torch.from_numpy(study.samples.train.x)).flatten(1)
+def test_the_margin_asked_for_is_that_of_the_released_code(network, networks, x1):
+    sample = networks.parts.samples.train
+    x = sample.scaling.apply(torch.from_numpy(sample.x)).flatten(1)
     for row in x1.points["strengths"]:
-        pruned = study.pruned(row["d"])
+        pruned = draw_pruning(network, strength=row["d"], seed=0).matrices
         product, total = math.e * float(x.norm(dim=1).max()), 0.0
-        for view in views:
+        for view in network.layers:
             matrix = view.matrix.detach().double().numpy()
             outputs_, inputs = matrix.shape
-            t = math.sqrt(math.log(n / 0.01) / inputs)
+            t = math.sqrt(math.log(sample.n / 0.01) / inputs)
             kappa = min(1.0, t * math.sqrt(outputs_)) if outputs_ < inputs else 1.0
             norm = np.linalg.norm(matrix, 2)
             total += np.linalg.norm(matrix - pruned[view.name].double().numpy(), 2) / norm
@@ -64,29 +75,24 @@ def test_the_margin_asked_for_is_that_of_the_released_code(study, x1):
         assert row["needed"] == pytest.approx(product * total, rel=1e-5)
 
 
-def test_the_change_is_the_largest_over_the_sample_and_below_both_bounds(study, x1):
-    plain = outputs(study.subject.network.predictor, study.samples)
+def test_changes_are_the_largest_over_the_sample_and_below_the_recursion(network, networks, x1):
+    sample = networks.parts.samples.train
+    plain = outputs(network.predictor, sample)
     for row in x1.points["strengths"]:
-        pruned = outputs(study.with_matrices(study.pruned(row["d"])), study.samples)
-        assert row["largest_change"] == pytest.approx(np.linalg.norm(pruned - plain, axis=1).max(), abs=1e-5)
-        assert row["largest_change"] <= row["recursion"]
+        pruned = draw_pruning(network, strength=row["d"], seed=0)
+        change = outputs(pruned.model, sample) - plain
+        own = change[np.arange(sample.n), sample.y]
+        assert row["largest_change"] == pytest.approx(np.linalg.norm(change, axis=1).max(), abs=1e-5)
+        assert row["score_change"] == pytest.approx(np.abs(own).max(), abs=1e-5)
+        assert row["score_change"] <= row["largest_change"] <= row["recursion"]
     assert x1.points["strengths"][0]["largest_change"] == 0.0
     assert x1.points["strengths"][0]["kept_share"] == 1.0
 
 
-def test_a_changed_output_is_noticed(study):
-    model = study.subject.network.predictor
-    assert largest_change(model, model, study.samples, device="cpu") == 0.0
-    name = study.subject.network.layers[-1].name
-    matrix = study.subject.network.layers[-1].matrix.detach().cpu()
-    moved = study.with_matrices({name: matrix + 1.0})
-    assert largest_change(model, moved, study.samples, device="cpu") > 0.0
-
-
-def test_rows_are_counted_as_they_are(study):
+def test_rows_are_counted_as_they_are(network):
     rows = guha_exp_x2(Settings(size="tiny")).points["strengths"]
     for row in rows:
-        matrix = study.pruned(row["d"])[row["layer"]].numpy()
+        matrix = draw_pruning(network, strength=row["d"], seed=0).matrices[row["layer"]].numpy()
         assert row["fullest_row"] == int((matrix != 0).sum(axis=1).max())
         assert row["fan_in"] == matrix.shape[1]
         assert row["predicted"] == pytest.approx(
@@ -96,13 +102,55 @@ def test_rows_are_counted_as_they_are(study):
     assert [row["layer"] for row in rows[:3]] == ["linear1", "linear2", "linear3"]
 
 
-def test_the_diagonal_is_kept_on_request(study):
-    kept = study.pruned(10.0, keep_diagonal=True)["linear2"]
-    assert torch.equal(kept.diagonal(), study.subject.network.layer("linear2").matrix.diagonal())
-    assert not torch.equal(study.pruned(10.0)["linear2"].diagonal(), kept.diagonal())
+def test_the_diagonal_is_pruned_like_the_rest_or_kept_on_request(network):
+    strong = draw_pruning(network, strength=1e6, seed=0)
+    kept = draw_pruning(network, strength=1e6, seed=0, keep_diagonal=True)
+    for view in network.layers:
+        assert int(strong.matrices[view.name].count_nonzero()) < min(view.matrix.shape)
+        assert torch.equal(kept.matrices[view.name].diagonal(), view.matrix.diagonal())
 
 
-def test_the_network_is_not_changed_by_pruning(study):
-    before = study.subject.network.model.state_dict()["linear1.weight"].clone()
-    study.with_matrices(study.pruned(5.0))
-    assert torch.equal(study.subject.network.model.state_dict()["linear1.weight"], before)
+def test_pruning_is_drawn_anew_and_changes_no_network(network):
+    before = {name: value.clone() for name, value in network.model.state_dict().items()}
+    first, again, other = (draw_pruning(network, strength=1.0, seed=3, draw=draw) for draw in (1, 1, 2))
+    assert first.facts == again.facts != other.facts
+    assert 0.0 < first.kept_share < 1.0
+    assert first.model is not network.model
+    assert all(torch.equal(value, before[name]) for name, value in network.model.state_dict().items())
+
+
+@pytest.mark.parametrize("root", [0.02, 0.3, 3.0, 9.99])
+def test_the_search_is_the_bisection_of_another_library(root):
+    from scipy import optimize
+
+    ours, theirs = [], []
+
+    def asked(strength, seen):
+        seen.append(strength)
+        return strength - root
+
+    found = search_strength(1e-300, lambda d: asked(d, ours))
+    expected = optimize.bisect(lambda d: -asked(d, theirs), 0.0, 10.0, xtol=1e-3)
+    assert found == expected
+    assert ours == theirs[2:]  # which begins with both ends
+
+
+@pytest.mark.parametrize("margin", [0.0, -1.0])
+def test_without_a_positive_margin_nothing_is_searched(margin):
+    assert search_strength(margin, lambda _: pytest.fail("searched")) == 0.0
+
+
+def test_each_search_ends_where_the_margin_is_what_it_looks_at(measured, networks):
+    sample, margin = networks.parts.samples.train, measured.facts.margin
+    by_bound, by_change = [], []
+    for seed in range(5):
+        found = released_bound(measured, seed=seed)
+        by_bound.append(found.needed / margin)
+        assert found.needed == needed_margin(measured, found.pruned)
+        by_change.append(bound_by_change(measured, sample, seed=seed, device="cpu"))
+    changes = [largest_change(each.pruned, sample, device="cpu").score / margin for each in by_change]
+    assert 0.3 < np.median(changes) < 3.0
+    assert len({each.pruned.strength for each in by_change}) > 1  # every step has a new mask
+    strengths_ = [each.pruned.strength for each in by_change]
+    assert min(strengths_) > released_bound(measured, seed=0).pruned.strength  # the bound is far above
+    assert np.median(by_bound) < np.median([each.needed / margin for each in by_change])

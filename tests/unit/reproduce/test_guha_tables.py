@@ -2,32 +2,25 @@
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import beta
 
-from codebound.bounds.published import kept_share, released_needed_margin
+from codebound.bounds.published import kept_share
 from codebound.measure.margins import margin_report
-from codebound.reproduce import Settings, guha_released
+from codebound.reproduce import Settings
 from codebound.reproduce.guha_figure1a import guha_figure1a
 from codebound.reproduce.guha_figure1b import guha_figure1b
 from codebound.reproduce.guha_figure1c import guha_figure1c
 from codebound.reproduce.guha_figure2 import guha_figure2, rescaled
 from codebound.reproduce.guha_printed import CIFAR10, MNIST, deductions, like_for_like
-from codebound.reproduce.guha_released import (
-    draw_pruning,
-    measure_smallest_margin,
-    released_bound,
-    released_pruning,
-)
+from codebound.reproduce.guha_released import measure_smallest_margin, released_bound
 from codebound.reproduce.guha_table1 import guha_table1
 from codebound.reproduce.guha_table2 import guha_table2
-from codebound.reproduce.guha_trained import CODE, TEXT, Networks, parts_of, plan_for
+from codebound.reproduce.guha_trained import CODE, TEXT, Networks, plan_for
 from codebound.reproduce.guha_verdicts import as_released, at_printed_widths, on_one_scale, on_pruning
-from codebound.reproduce.trained import trained
 from codebound.train import harness
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
@@ -43,10 +36,9 @@ def networks(request):
 @pytest.fixture(scope="module")
 def separated():
     """A tiny network with a positive margin, and what was measured of it."""
-    plan = plan_for("mnist", "tiny")
-    samples, _ = parts_of(plan, size="tiny")
-    subject = trained("mlp:depth=3,width=12", samples, plan.trainings[CODE], TINY)
-    measured = measure_smallest_margin(subject.network, samples.train, device="cpu")
+    networks = Networks(plan_for("mnist", "tiny"), TINY)
+    samples = networks.parts.samples
+    measured = measure_smallest_margin(networks.watched.network, samples.train, device="cpu")
     assert measured.facts.margin > 0.0
     return measured, samples
 
@@ -96,7 +88,7 @@ def test_the_full_plan_has_the_published_settings(data, batch, widths):
     assert (plan.widths, plan.depth, plan.taken) == (widths, 5, None)
     assert (text.optimizer, text.learning_rate, text.epochs, text.batch_size) == ("adam", 0.02, 300, batch)
     assert (code.optimizer, code.momentum, code.weight_decay, code.epochs) == ("sgd", 0.9, 1e-4, 300)
-    assert code.batch_size == batch
+    assert (code.batch_size, code.learning_rate) == (batch, 0.02 if data == "mnist" else 0.01)
     assert any("4" in deviation for deviation in plan.deviations)
 
 
@@ -119,74 +111,26 @@ def test_a_fifth_is_held_out_and_pixels_lie_between_minus_one_and_one(networks):
         assert 0.9 < float(inputs.max()) <= 1.0
 
 
-def test_the_search_ends_where_the_margin_is_what_pruning_asks_for(separated):
-    measured, _ = separated
-    network = measured.network
-    for strength in (0.02, 0.3, 3.0):
-        pruning = draw_pruning(network, measured.facts, strength=strength, seed=7)
-        margin = released_needed_margin(measured.facts, pruning=pruning).value
-        facts = replace(measured.facts, margin=margin)
-        found = [released_pruning(network, facts, seed=seed).layers[0].strength for seed in range(5)]
-        assert float(np.median(found)) == pytest.approx(strength, rel=0.5)
-        assert len(set(found)) > 1  # every search has masks of its own
-
-
-def test_every_step_of_the_search_has_a_new_mask(separated, monkeypatch):
-    measured, _ = separated
-    seen = []
-
-    def noted(network, facts, *, strength, seed, draw):
-        seen.append((strength, draw))
-        return draw_pruning(network, facts, strength=strength, seed=seed, draw=draw)
-
-    monkeypatch.setattr(guha_released, "draw_pruning", noted)
-    first = released_pruning(measured.network, measured.facts, seed=3)
-    assert [draw for _, draw in seen] == list(range(15))  # 14 halvings of [0, 10] end below 1e-3
-    assert seen[0][0] == 5.0
-    again = released_pruning(measured.network, measured.facts, seed=3)
-    assert again == first
-    masks = partial(draw_pruning, measured.network, measured.facts, strength=1.0, seed=3)
-    assert masks(draw=0) != masks(draw=1)
-    assert masks(draw=1) == masks(draw=1)
-
-
-@pytest.mark.parametrize("margin", [0.0, -1.0])
-def test_without_a_positive_margin_nothing_is_pruned(separated, margin):
-    measured, _ = separated
-    found = released_pruning(measured.network, replace(measured.facts, margin=margin), seed=0)
-    for layer, fact in zip(found.layers, measured.facts.layers, strict=True):
-        assert (layer.strength, layer.change) == (0.0, 0.0)
-        assert layer.nonzeros == fact.weights
-
-
-def test_the_diagonal_is_pruned_like_the_rest(separated):
-    measured, _ = separated
-    strong = draw_pruning(measured.network, measured.facts, strength=1e6, seed=0)
-    for layer, fact in zip(strong.layers, measured.facts.layers, strict=True):
-        assert layer.nonzeros < min(fact.rows, fact.columns)
-
-
 def test_the_bound_is_that_of_the_released_code(separated):
     measured, samples = separated
     found = released_bound(measured, seed=0)
     total = sum(
         matrix.numel()
         * math.log(max(matrix.shape)) ** 2
-        * (1 - math.sqrt(found.strength / (found.strength + 2)))
+        * (1 - math.sqrt(found.pruned.strength / (found.pruned.strength + 2)))
         for matrix in (view.matrix for view in measured.network.layers)
     )
     margins = margin_report(measured.network.predictor, samples.train.on("cpu")).values
     loss = float((margins <= found.needed).mean())
     assert found.bound.value == pytest.approx(loss + math.sqrt(total / samples.train.n), rel=1e-9)
-    assert found.chi == pytest.approx(kept_share(found.strength))
-    assert 0.0 < found.kept_share <= 1.0
+    assert found.pruned.chi == pytest.approx(kept_share(found.pruned.strength))
+    assert 0.0 < found.pruned.kept_share <= 1.0
 
 
 def test_rows_by_hand(networks):
     samples, held_out = networks.parts
     for row in networks.rows():
-        config = networks.plan.trainings[row["training"]]
-        subject = trained(f"mlp:depth=3,width={row['width']}", samples, config, TINY)
+        subject = networks.trained(row["training"], row["width"])
         margins = margin_report(subject.network.predictor, samples.train.on("cpu")).values
         least = row["smallest_margin"]
         assert least == pytest.approx(float(margins.min()), rel=1e-4)  # in the arithmetic of the network
@@ -277,7 +221,13 @@ def test_verdicts_follow_the_numbers():
 
 def test_the_verdict_on_pruning_follows_the_numbers():
     printed = deductions("mnist", MNIST)
-    row = {**row_of(9.0, 3.0), "needed": 2.0, "needed_for_usual_share": 7.0, "chi": 0.99}
+    row = {
+        **row_of(9.0, 3.0),
+        "needed": 2.0,
+        "needed_for_usual_share": 7.0,
+        "chi": 0.99,
+        "chi_by_change": 0.8,
+    }
     assert "We do not find that" in on_pruning([row], printed)
     assert "7 times as large" in on_pruning([row], printed)
     assert "We find as much" in on_pruning([{**row, "chi": 0.8}], printed)
@@ -313,10 +263,11 @@ def test_states_of_a_training():
     constants = [row["bound"] - row["train_error"] for row in before]
     assert max(constants) == pytest.approx(min(constants))
     assert all(row["chi"] < 1.0 for row in after)
-    assert max(row["rescaled"] for row in rows) == pytest.approx(max(row["test_error"] for row in rows))
-    assert min(row["rescaled"] for row in rows) == pytest.approx(min(row["test_error"] for row in rows))
+    for column in ("bound_rescaled", "bound_by_change_rescaled"):
+        for end in (min, max):
+            assert end(row[column] for row in rows) == pytest.approx(end(row["test_error"] for row in rows))
 
 
 def test_a_bound_that_never_moves_can_be_rescaled():
-    rows = rescaled([{"bound": 3.0, "test_error": 0.5}, {"bound": 3.0, "test_error": 0.25}])
-    assert [row["rescaled"] for row in rows] == [0.25, 0.25]
+    rows = rescaled([{"bound": 3.0, "test_error": 0.5}, {"bound": 3.0, "test_error": 0.25}], "bound")
+    assert [row["bound_rescaled"] for row in rows] == [0.25, 0.25]

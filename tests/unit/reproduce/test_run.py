@@ -9,16 +9,16 @@ import pytest
 from codebound.errors import UsageError
 from codebound.reproduce import ITEMS, Cells, Reproduction, Settings, item, reproduce
 from codebound.reproduce.__main__ import main
-from codebound.reproduce.item import nothing
+from codebound.reproduce.run import find_items
 
+ONE_OF_EACH_KIND = ["A-Fig2L", "G-Tab2", "S-Fig3", "sketch:phase"]
 BARE = """
 import sys
 
 sys.modules.update(dict.fromkeys(("matplotlib", "typer", "rich", "sklearn", "scipy", "PIL", "jinja2")))
 from codebound.reproduce.__main__ import main
 
-folder, *items = sys.argv[1:]
-raise SystemExit(max(main([item, "--tiny", "--device", "cpu", "--out", folder]) for item in items))
+raise SystemExit(main([*sys.argv[2:], "--tiny", "--device", "cpu", "--out", sys.argv[1]]))
 """
 
 
@@ -37,20 +37,22 @@ def squares(monkeypatch):
     del ITEMS["test:squares"]
 
 
-def test_parts_are_computed_without_what_only_pages_need(tmp_path, monkeypatch):
+def test_parts_are_computed_without_what_only_pages_need(tmp_path, monkeypatch, tiny_networks):
     """With PyTorch, numpy and safetensors alone; elsewhere nothing but tables and figures is left to do."""
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
     folder, command = tmp_path / "parts", [sys.executable, "-c", BARE]
-    computed = subprocess.run([*command, folder, *ITEMS], capture_output=True, text=True, check=False)
+    arguments = [*command, folder, *ONE_OF_EACH_KIND]
+    computed = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert computed.returncode == 0, computed.stderr
-    assert {path.name for path in folder.iterdir()} == {f"{item.stem}.cells.json" for item in ITEMS.values()}
+    assert {path.name for path in folder.iterdir()} == {
+        f"{ITEMS[id].stem}.cells.json" for id in ONE_OF_EACH_KIND
+    }
 
     def refuse(*_: object) -> None:
         raise AssertionError("a finished part was computed again")
 
     monkeypatch.setattr(Cells, "_save", refuse)
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "empty"))
-    for id in ITEMS:
+    for id in ONE_OF_EACH_KIND:
         record = reproduce(id, folder, size="tiny").record
         assert sum(machine["cells"] for machine in record["machines"]) > 0
         assert all((folder / figure).is_file() for figure in record["figures"])
@@ -108,8 +110,37 @@ def test_the_folder_of_pretrained_networks_comes_from_the_environment(squares, t
         reproduce(squares, tmp_path)
 
 
-def test_every_item_says_what_it_is_and_costs():
-    for id, entry in ITEMS.items():
-        assert entry.id == id
-        assert all((entry.title, entry.quick, entry.full, entry.about)), id
-        assert entry.lacks is nothing or all(": " in reason for reason in entry.lacks(Settings())), id
+def test_items_are_found_by_name_by_paper_and_all_at_once_trainings_first():
+    assert [item.id for item in find_items(["G-Exp2", "G-Tab1"])] == ["G-Tab1", "G-Exp2"]
+    assert {item.id for item in find_items(["G"])} == {id for id in ITEMS if id.startswith("G-")}
+    assert [item.id for item in find_items(["sketch"])] == ["sketch:phase"]
+    every = find_items(["all", "S"])
+    assert {item.id for item in every} == set(ITEMS)
+    first = [item.trains for item in every]
+    assert first == sorted(first, reverse=True)
+    with pytest.raises(UsageError, match="nothing is called 'Q'"):
+        find_items(["G", "Q"])
+
+
+def test_after_the_deadline_no_part_is_begun(squares, tmp_path, capsys):
+    arguments = [squares, "S-Fig1", "--tiny", "--out", str(tmp_path)]
+    assert main([*arguments, "--deadline", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "test:squares: the deadline has passed before the part '2' was begun.\n" in out
+    assert out.endswith("Left, for the same command: S-Fig1 test:squares\n")
+    assert list(tmp_path.iterdir()) == []
+    assert main(arguments) == 0
+    assert "Left" not in capsys.readouterr().out
+    assert main([*arguments, "--deadline", "0"]) == 0
+    assert capsys.readouterr().out == (
+        "S-Fig1: every part is finished.\ntest:squares: every part is finished.\n"
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_once(squares, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be made"):
+        reproduce(squares, tmp_path / "file" / "folder")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(UsageError, match="cannot be written"):
+        reproduce(squares, tmp_path)
