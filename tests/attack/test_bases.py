@@ -118,9 +118,7 @@ def two_sets_of_one_hash():
     """
 
     def spelled(tensors):
-        return (
-            b"0.bias|3|" + tensors["0.bias"].tobytes() + b"0.weight|3,4|" + tensors["0.weight"].tobytes()
-        )
+        return b"0.bias|3|" + tensors["0.bias"].tobytes() + b"0.weight|3,4|" + tensors["0.weight"].tobytes()
 
     other = {name: np.zeros_like(value) for name, value in BASE.items()}
     behind = spelled(BASE) + b"1|1|1234"

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.errors import CertificateError, FormatError, UsageError
+from codebound.files import read_json
 from codebound.nets.loading import install, read_checkpoint
 from codebound.nets.rebuild import with_weights
-from codebound.train.files import read_json
+from codebound.train.files import ADVICE
 from codebound.train.runs import CONFIG, EPOCHS, RESULT
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _refuse_trained_on(sample: Dataset, path: Path) -> None:
     folder = path.parent.parent if path.parent.name == EPOCHS else path.parent
     for record in (folder / RESULT, folder / CONFIG):  # a run that was killed has no result
         try:
-            found = read_json(record)
+            found = read_json(record, advice=ADVICE)
         except FormatError:
             continue
         is_base_again = path.name == BASE_FILE and found.get("statement", "C-10") != "C-10"

@@ -355,8 +355,6 @@ def _declarations(assessed: Assessed, setting: Setting, helper: Helper) -> tuple
         f"{deviation:.1e} of the largest logit."
     )
     if helper.architecture is not None:
-        lines.append(
-            f"The architecture {helper.architecture.name} was chosen without looking at the sample."
-        )
+        lines.append(f"The architecture {helper.architecture.name} was chosen without looking at the sample.")
     lines.extend(f"About the data: {warning}" for warning in setting.sample.warnings)
     return tuple(line[:400] for line in lines)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +14,7 @@ import typer
 
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
 from codebound.errors import UsageError
+from codebound.files import write_text
 
 if TYPE_CHECKING:
     from torch import nn
@@ -376,9 +376,7 @@ def save_results(
         ("result.json", json.dumps(result, indent=2) + "\n"),
         ("report.html", page),
     ):
-        temporary = folder / f".{name}"
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, folder / name)  # noqa: PTH105
+        write_text(folder / name, text)
     return Saved(folder, result, command, certificate.sentence)
 
 

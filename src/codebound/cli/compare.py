@@ -15,7 +15,7 @@ from codebound.cli.console import Format, note, print_csv, print_json, print_tab
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
-    from codebound.compare import MeasurePlan
+    from codebound.compare import Comparison, MeasurePlan
     from codebound.data import Dataset
 
 _WHAT = "What is compared"
@@ -170,7 +170,6 @@ def _at_once(
     quiet: bool,
 ) -> None:
     """Compares the bounds on one network."""
-    from codebound import __version__
     from codebound.compare import compare as run
     from codebound.nets import ZOO
 
@@ -199,26 +198,37 @@ def _at_once(
             factory="" if model.partition(":")[0] in ZOO else model,
             progress=progress,
         )
-    record = {
+    record = comparison_record(found, samples, settings)
+    if folder is not None:
+        save_comparison(folder, record)
+    _show(record, output)
+    if folder is not None and not quiet:
+        note(f"Page with the picture: {folder / 'compare.html'}")
+
+
+def comparison_record(
+    found: Comparison, samples: tuple[Dataset, Dataset | None], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The comparison with what it was made of, as JSON values."""
+    from codebound import __version__
+
+    sample, test_set = samples
+    return {
         **found.record(),
         "sample": _described(sample),
         "test": None if test_set is None else _described(test_set),
         "settings": settings | {"codebound": __version__},
     }
-    if folder is not None:
-        _save(folder, record)
-    _show(record, output)
-    if folder is not None and not quiet:
-        note(f"Page with the picture: {folder / 'compare.html'}")
 
 
 def _described(sample: Dataset) -> dict[str, Any]:
     return {"name": sample.name, "n": sample.n, "classes": sample.classes, "sha256": sample.sha256}
 
 
-def _save(folder: Path, record: dict[str, Any]) -> None:
+def save_comparison(folder: Path, record: dict[str, Any]) -> None:
+    """Writes the record, its rows, the picture and the page."""
+    from codebound.files import write_atomically
     from codebound.report import compare_figure, compare_page, standalone
-    from codebound.train.files import write_atomically
 
     settings, sample = record["settings"], record["sample"]
     page = compare_page(

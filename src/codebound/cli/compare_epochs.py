@@ -34,9 +34,9 @@ def compare_epochs(
     """Evaluates the published bounds on every kept epoch of a training run."""
     from codebound import __version__
     from codebound.compare import epoch_point, open_training_run
+    from codebound.files import write_atomically
     from codebound.report import epochs_figure
     from codebound.reproduce.cells import Cells
-    from codebound.train.files import write_atomically
 
     what, run_folder = over
     if what != "epochs":

@@ -221,7 +221,8 @@ def _save(
 ) -> None:
     """Writes the decoded weights, the message with what its reader has to know, settings and result."""
     from codebound.compress import LocalNetwork
-    from codebound.train.files import save_weights, write_atomically
+    from codebound.files import write_atomically
+    from codebound.train.files import save_weights
 
     state = compressed.module().state_dict()
     save_weights(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from codebound.cli.certify import load_samples, new_folder, print_result, save_results
+from codebound.cli.compare import comparison_record, save_comparison
 from codebound.cli.console import Format, note, progress_bar
 from codebound.errors import UsageError
 
@@ -22,12 +23,13 @@ def demo(
     output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
 ) -> None:
-    """Train a small network, compress it, certify it, verify the certificate, write a report."""
+    """Train a small network, compress it, certify it, verify the certificate, compare all bounds, report."""
     if data not in _MODELS:
         raise UsageError(
             f"the demo knows {', '.join(_MODELS)}. Got {data!r}; for other data use `codebound certify`."
         )
     from codebound.certificate import certify
+    from codebound.compare import compare
     from codebound.data import fetch
     from codebound.nets import load_model
     from codebound.train import TrainConfig, fit
@@ -49,13 +51,26 @@ def demo(
             trained = fit(network, sample, config, progress=progress)
         with progress_bar("certify", quiet=quiet) as progress:
             found = certify(trained.model, sample, test_set=test_set, progress=progress)
+    settings = {"model": model, "data": data, "effort": "standard", "method": "auto", "seed": 0}
     saved = save_results(
         found,
         folder,
         sample=sample,
         data=data,
         is_part=data == "digits",
-        settings={"model": model, "data": data, "effort": "standard", "method": "auto", "seed": 0},
+        settings=settings,
         extra_arguments=[],
     )
+    with progress_bar("compare", quiet=quiet) as progress:
+        table = compare(
+            trained.model,
+            sample,
+            test_set,
+            certificates=[folder / "certificate.cbound"],
+            effort=None,
+            progress=progress,
+        )
+    save_comparison(folder, comparison_record(table, (sample, test_set), settings))
     print_result(saved, output, quiet=quiet)
+    if not quiet:
+        note(f"Every published bound beside it: {folder / 'compare.html'}")

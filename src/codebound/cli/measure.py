@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from codebound.cli.certify import given_engine, new_folder
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
 from codebound.errors import UsageError
+from codebound.files import write_text
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -282,20 +282,14 @@ def _save(folder: Path, record: dict[str, Any]) -> None:
     from codebound.report import measure_page
 
     settings, sample = record["settings"], record["sample"]
-    _write(folder / "measure.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
+    write_text(folder / "measure.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
     page = measure_page(
         record,
         title=f"Measures of {settings['model']} on {settings['data']}",
         subtitle=f"{sample['measured']:,} of {sample['n']:,} examples; made by codebound "
         f"{settings['codebound']}",
     )
-    _write(folder / "measure.html", page)
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)  # noqa: PTH105
+    write_text(folder / "measure.html", page)
 
 
 def _show(record: dict[str, Any], output: Format, *, quiet: bool) -> None:

@@ -154,7 +154,7 @@ def plan(
         },
     }
     if folder is not None:
-        from codebound.train.files import write_atomically
+        from codebound.files import write_atomically
 
         write_atomically(
             folder / "plan.json", (json.dumps(record, indent=2, allow_nan=False) + "\n").encode()

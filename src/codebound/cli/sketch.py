@@ -246,7 +246,7 @@ def _finding(rows: list[SketchedLayer]) -> str:
 
 
 def _save(folder: Path, record: dict[str, Any], settings: dict[str, Any]) -> None:
-    from codebound.train.files import write_atomically
+    from codebound.files import write_atomically
 
     for name, content in (("config", settings), ("result", record)):
         write_atomically(folder / f"{name}.json", (json.dumps(content, indent=2) + "\n").encode())

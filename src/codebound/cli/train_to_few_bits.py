@@ -40,9 +40,9 @@ def train_to_few_bits(
     Without, the network is a small one for the shape of the inputs.
     """
     from codebound.certificate import certify
+    from codebound.files import write_json
     from codebound.nets import ZOO, load_model
     from codebound.train import resolve_device, runs
-    from codebound.train.files import write_json
 
     sample, test_set = samples
     if base is not None and arch is None:

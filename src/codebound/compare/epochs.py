@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from codebound.compare.rows import finite
 from codebound.compare.table import compare
 from codebound.errors import DataError, UsageError
+from codebound.files import read_json
 from codebound.progress import Progress, silent
 from codebound.train import runs
-from codebound.train.files import read_json
+from codebound.train.files import ADVICE
 from codebound.train.sampling import shuffle_labels
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def open_training_run(folder: Path, sample: Dataset) -> TrainingRun:
         UsageError: It has kept no weights.
     """
     weights = runs.kept_epochs(folder)
-    settings = read_json(folder / runs.CONFIG)
+    settings = read_json(folder / runs.CONFIG, advice=ADVICE)
     if settings.get("data_sha256") != sample.sha256:
         raise DataError(
             f"{folder} was trained on another sample than {sample.name}: the SHA-256 in {runs.CONFIG} is "

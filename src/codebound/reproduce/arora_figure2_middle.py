@@ -86,7 +86,10 @@ def _side(value: float, reference: float) -> str:
 
 def _figure(bars: Sequence[Row], examples: int) -> Marks:
     return Marks(
-        [Mark(row["bar"], row["log10"], row["kind"]) for row in bars],
+        [
+            *(Mark(row["bar"], row["log10"], row["kind"]) for row in bars),
+            Mark("best older one, published", _BEST_OLDER, "published"),
+        ],
         label="decimal logarithm of the bar",
         line=(math.log10(examples), f"n = {examples:,}: a bound with a bar above it says nothing"),
     )

@@ -10,11 +10,13 @@ from codebound.bounds.published.noise_stability import noise_stability_bar
 from codebound.report.figures import Figure, Plot, Series
 from codebound.reproduce.arora_histograms import verdict
 from codebound.reproduce.arora_measures import GAMMA, facts_of
-from codebound.reproduce.arora_networks import Study, deviations
+from codebound.reproduce.arora_networks import Study, deviations, left_open
 from codebound.reproduce.item import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from codebound.reproduce.item import Size
 
 _CURVES = ("bound", "generalisation_error")
 _LESS = 0.9  # what falls by less may do so by chance
@@ -38,7 +40,7 @@ def arora_figure2_right(settings: Settings) -> Reproduction:
     table = [{**row, "rescaled_bound": scale * row["bound"]} for row in rows]
     return Reproduction(
         tables={"After some epochs": table},
-        sentences=tuple(_sentences(table)),
+        sentences=tuple(_sentences(table, settings.size)),
         deviations=(GAMMA, *deviations(settings.size, of="vgg19 over epochs")),
         figures={"A-Fig2R": _figure(table)},
     )
@@ -56,7 +58,7 @@ def _row(epoch: int, found: Row) -> Row:
     }
 
 
-def _sentences(rows: Sequence[Row]) -> Iterator[str]:
+def _sentences(rows: Sequence[Row], size: Size) -> Iterator[str]:
     first, last = rows[0], rows[-1]
     steps = [[after[name] - before[name] for name in _CURVES] for before, after in pairwise(rows)]
     together = sum(bound * error > 0.0 for bound, error in steps)
@@ -79,6 +81,7 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
             f"about 0: in the {end['epoch'] - start['epoch']} epochs from there the bound goes from "
             f"{start['bound']:.3g} to {end['bound']:.3g}, the error from {start['generalisation_error']:.2%} "
             f"to {end['generalisation_error']:.2%}. Theirs are some 180 epochs."
+            + ("" if len(falls) == 2 else left_open(size))
         )
     least = min(row["bound"] for row in rows)
     yield f"Before it is rescaled the bound is at least {least:.3g}; above 1 it says nothing."

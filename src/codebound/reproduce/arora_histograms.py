@@ -32,6 +32,7 @@ def overlaid(title: str, quantity: Quantity, layers: Mapping[str, Row]) -> Plot:
         [Series(label, *_outline(histogram)) for label, histogram in found.items()],
         x_scale="log" if is_log else "linear",
         x_ticks=_log_ticks(min(edges), max(edges)) if is_log else (),
+        headroom=0.35 if len(found) > 1 else 0.0,
     )
 
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from codebound.report.figures import Figure
 from codebound.reproduce.arora_histograms import bins, layers_with, median, overlaid, quantiles, verdict
 from codebound.reproduce.arora_measures import QUANTITIES
-from codebound.reproduce.arora_networks import Labels, Study, accuracies, deviations
+from codebound.reproduce.arora_networks import Labels, Study, accuracies, deviations, left_open
 from codebound.reproduce.item import Reproduction, Row, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codebound.measure.stability_result import Quantity
+    from codebound.reproduce.item import Size
 
 _LABELS: tuple[Labels, ...] = ("true", "corrupted")
 
@@ -42,7 +43,7 @@ def compared(
     plots = [overlaid(pair["true"]["layer"], quantity, _labelled(pair)) for quantity, pair in pairs]
     return Reproduction(
         tables={"Over training images": table, "The networks": networks_table},
-        sentences=tuple(_sentences(pairs, networks)),
+        sentences=tuple(_sentences(pairs, networks, settings.size)),
         deviations=deviations(settings.size, of="alexnet"),
         points={
             "histograms": [
@@ -67,7 +68,7 @@ def _labelled(pair: Mapping[str, Row]) -> dict[str, Row]:
 
 
 def _sentences(
-    pairs: Sequence[tuple[Quantity, Mapping[str, Row]]], networks: Mapping[str, Row]
+    pairs: Sequence[tuple[Quantity, Mapping[str, Row]]], networks: Mapping[str, Row], size: Size
 ) -> Iterator[str]:
     for quantity in dict.fromkeys(quantity for quantity, _ in pairs):
         sign, word = (1.0, "larger") if quantity == "cushion" else (-1.0, "smaller")
@@ -81,7 +82,7 @@ def _sentences(
         yield (
             f"{verdict(agreed, of=len(rows))}: with true labels the {QUANTITIES[quantity]} should be {word}, "
             f"and is in {agreed} of {len(rows)} layer{'s' * (len(rows) > 1)}. Medians, true against "
-            f"corrupted: {middle}."
+            f"corrupted: {middle}." + ("" if agreed == len(rows) else left_open(size))
         )
         if quantity == "contraction" and agreed < len(rows):
             yield (

@@ -135,6 +135,11 @@ def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet
     return tuple(filter(None, (network, measured, jacobians, _BIASES)))
 
 
+def left_open(size: Size) -> str:
+    """What a disagreement in a run with smaller networks says, at the end of a sentence."""
+    return "" if size == "full" else " This run is smaller than the published one: the question stays open."
+
+
 def accuracies(name: str, found: Row) -> Row:
     """The accuracies in per cent of a network, beside the published ones."""
     training, validation = _ACCURACIES[name]

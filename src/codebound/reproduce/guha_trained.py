@@ -67,7 +67,7 @@ class Plan:
         depth: Their layers.
         widths: Widths of their hidden layers.
         watched: The width of the network that is looked at over its epochs, and in plots of its own.
-        keep_every: Epochs between two states of that network that are kept.
+        keep_every: Epochs between two states of that network that are kept; 0: it is not looked at.
         trainings: Settings by name.
         taken: Examples of the training set that are used; None: all.
         deviations: From the published settings.
@@ -93,7 +93,7 @@ def plan_for(data: Data, size: Size) -> Plan:
             depth=5,
             widths=widths,
             watched=784,
-            keep_every=10,
+            keep_every=10 if data == "mnist" else 0,
             trainings=_SETTINGS[data],
             deviations=known,
         )
@@ -105,7 +105,7 @@ def plan_for(data: Data, size: Size) -> Plan:
             depth=3,
             widths=(8, 12) if data == "mnist" else (12,),
             watched=12,
-            keep_every=2,
+            keep_every=2 if data == "mnist" else 0,
             trainings={CODE: replace(code, learning_rate=rate), TEXT: text},
             deviations=("Made-up images.",),
         )
@@ -121,7 +121,7 @@ def plan_for(data: Data, size: Size) -> Plan:
         depth=5,
         widths=few,
         watched=200,
-        keep_every=2,
+        keep_every=2 if data == "mnist" else 0,
         trainings={name: short(config) for name, config in _SETTINGS[data].items()},
         taken=taken,
         deviations=(cut, *known),

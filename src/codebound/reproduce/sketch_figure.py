@@ -80,7 +80,7 @@ def _placements(ensembles: Sequence[Row]) -> Plot:
     placed = {line: _where(ensembles, {"ones_by": line}) for line in ("row", "column")}
     return Plot(
         f"recovered by l1, p = {ensembles[0]['p']}, j = {ensembles[0]['j']}",
-        "mean number of ones in a column, placed ...",
+        "mean number of ones in a column",
         "share of draws",
         tuple(
             Series(f"{line} by {line}", _of(rows, "ones_per_column"), _shares(rows), "points")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.errors import CodeboundError, FormatError, UsageError
-from codebound.sweep.files import read_json, write_json, write_text
+from codebound.files import read_json, write_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ class JobFolder:
         path = self.path / _RESULT
         if not path.exists():
             return None
-        record = read_json(path)
+        record = read_json(path, advice="Remove its folder to run the job again.")
         if record.get("job") != self.path.name or not ("row" in record or "error" in record):
             raise FormatError(f"{path} is not the result of this job. Remove {self.path} to run it again.")
         return record

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from codebound.errors import CodeboundError
+from codebound.files import write_json, write_text
 from codebound.sweep.content import versions
-from codebound.sweep.files import write_json, write_text
 from codebound.sweep.folder import JobFolder
 from codebound.sweep.plan import PlannedJob, Reference
 

@@ -1,16 +1,16 @@
-"""Files of a run folder: tensors and JSON, written atomically, checked when read, without pickle."""
+"""Tensors in files, written atomically, checked when read, without pickle."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from codebound.errors import CodeboundError, FormatError
+from codebound.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-_UNFINISHED_WRITE = ".partial"
-
-_ADVICE = "Remove the run folder to train from the start."
-_MOST_JSON_BYTES = 64 * 2**20
+ADVICE = "Remove the run folder to train from the start."
+"""What to do about a damaged file of a run."""
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -48,7 +46,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     text = metadata.get("record", "")
     if metadata.get("sha256") != tensors_sha256(tensors, text):
-        raise FormatError(f"{path} is damaged: its content does not match its checksum. {_ADVICE}")
+        raise FormatError(f"{path} is damaged: its content does not match its checksum. {ADVICE}")
     return tensors, json.loads(text)
 
 
@@ -65,7 +63,7 @@ def _opened(path: Path) -> Iterator[Any]:
         with safetensors.safe_open(path, framework="pt") as file:
             yield file
     except (OSError, safetensors.SafetensorError, json.JSONDecodeError) as error:
-        raise FormatError(f"{path} cannot be read: {error}. {_ADVICE}") from error
+        raise FormatError(f"{path} cannot be read: {error}. {ADVICE}") from error
 
 
 def _safetensors() -> Any:
@@ -93,43 +91,3 @@ def tensors_sha256(tensors: Mapping[str, Tensor], text: str = "") -> str:
         digest.update(f"\n{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
         digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def write_json(path: Path, record: object) -> None:
-    """Writes one JSON document, atomically."""
-    write_atomically(path, (json.dumps(record, indent=2, allow_nan=False) + "\n").encode())
-
-
-def read_json(path: Path) -> dict[str, object]:
-    """Reads a JSON object of a run folder.
-
-    Raises:
-        FormatError: The file is missing, too large or no JSON object.
-    """
-    try:
-        if path.stat().st_size > _MOST_JSON_BYTES:
-            raise FormatError(
-                f"{path} is larger than {_MOST_JSON_BYTES} bytes; it is no file of a run folder."
-            )
-        record = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{path} cannot be read: {error}. {_ADVICE}") from error
-    if not isinstance(record, dict):
-        raise FormatError(f"{path} must hold a JSON object. Got a {type(record).__name__}.")
-    return record
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replaces a file in one step: a reader, or a run killed half-way, never meets half a file."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED_WRITE}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise CodeboundError(f"{path} cannot be written: {error.strerror}.") from error
-
-
-def is_unfinished_write(path: Path, names: tuple[str, ...]) -> bool:
-    """Whether a file is what `write_atomically` leaves of one of ``names`` when it is killed."""
-    return path.name.startswith(tuple(f".{name}." for name in names)) and path.suffix == _UNFINISHED_WRITE

@@ -11,18 +11,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from codebound.errors import FormatError, UsageError
+from codebound.files import is_unfinished_write, read_json, write_atomically, write_json
 from codebound.nets.loading import install, read_checkpoint
 from codebound.train.files import (
-    is_unfinished_write,
+    ADVICE,
     load_tensors,
     peek_record,
-    read_json,
     save_tensors,
     save_weights,
     state_tensors,
     tensors_sha256,
-    write_atomically,
-    write_json,
 )
 from codebound.train.result import EpochRow, TrainResult
 
@@ -70,7 +68,7 @@ def open_run(folder: Path, run: Mapping[str, object]) -> None:
     if not config.exists():
         write_json(config, run)
         return
-    known = read_json(config)
+    known = read_json(config, advice=ADVICE)
     differences = [
         f"  {key}: {known.get(key)!r} there, {run.get(key)!r} now"
         for key in dict.fromkeys((*known, *run))
@@ -123,7 +121,7 @@ def kept_epochs(folder: Path) -> dict[int, Path]:
     Raises:
         FormatError: The folder holds no run.
     """
-    read_json(folder / CONFIG)
+    read_json(folder / CONFIG, advice=ADVICE)
     found = {int(path.stem): path for path in (folder / EPOCHS).glob("*.safetensors") if path.stem.isdigit()}
     if is_finished(folder):
         found[len(_read_history(folder))] = folder / WEIGHTS
@@ -163,7 +161,7 @@ def save_result(folder: Path, result: TrainResult) -> None:
 
 def update_result(folder: Path, record: Mapping[str, object]) -> None:
     """Replaces ``result.json`` by a record that says more, unless it is there already."""
-    if read_json(folder / RESULT) != record:
+    if read_json(folder / RESULT, advice=ADVICE) != record:
         write_json(folder / RESULT, record)
 
 
@@ -171,7 +169,7 @@ def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainRes
     """Reads a finished run; ``model`` gets the trained weights and is part of the result."""
     install(model, read_checkpoint(folder / WEIGHTS))
     model.eval()
-    record: dict[str, Any] = read_json(folder / RESULT)
+    record: dict[str, Any] = read_json(folder / RESULT, advice=ADVICE)
     history = _read_history(folder)
     try:
         result = TrainResult(

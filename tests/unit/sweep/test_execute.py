@@ -312,7 +312,7 @@ def test_a_file_that_changed_after_the_plan_was_read_is_refused(folder, engine, 
 
 
 def test_a_full_disk_is_named_and_nothing_half_written_stays(folder, monkeypatch):
-    from codebound.sweep.files import write_json
+    from codebound.files import write_json
 
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

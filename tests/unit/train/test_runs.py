@@ -2,7 +2,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from torch import nn
 from codebound.data import Dataset, Scaling
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.train import Step, TrainConfig, fit
-from codebound.train.files import write_atomically
 from codebound.train.runs import epochs_on_disk, kept_epochs
 
 SGD = TrainConfig(
@@ -201,21 +199,6 @@ def test_the_rest_of_a_write_that_was_killed_is_cleared_away(tmp_path):
     (tmp_path / ".config.json.0123.partial").write_text("{")
     fit(net(), sample(), ADAM, out=tmp_path)
     assert not list(tmp_path.glob("*.partial"))
-
-
-def test_a_write_that_is_killed_leaves_the_old_file_whole(tmp_path, monkeypatch):
-    path = tmp_path / "result.json"
-    write_atomically(path, b"old content")
-    whole = Path.write_bytes
-
-    def half(self, content):
-        whole(self, content[: len(content) // 2])
-        raise PowerCutError
-
-    monkeypatch.setattr(Path, "write_bytes", half)
-    with pytest.raises(PowerCutError):
-        write_atomically(path, b"new content")
-    assert path.read_bytes() == b"old content"
 
 
 def test_without_safetensors_a_run_folder_is_refused_and_training_is_not(tmp_path, monkeypatch):

@@ -1,0 +1,68 @@
+"""Small files, written in one step and checked when read. Nothing here loads torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from codebound.errors import CodeboundError, FormatError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_UNFINISHED_WRITE = ".partial"
+_MOST_JSON_BYTES = 64 << 20
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replaces a file in one step: whoever reads it, or is killed half-way, never meets half of it."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED_WRITE}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # a file that is there must be whole, also after a power cut
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise CodeboundError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """The same for text."""
+    write_atomically(path, text.encode())
+
+
+def write_json(path: Path, record: object) -> None:
+    """The same for a JSON value."""
+    write_text(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, *, advice: str) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Args:
+        path: The file.
+        advice: What to do if it cannot be read.
+
+    Raises:
+        FormatError: The file is too large, or holds none.
+    """
+    try:
+        if path.stat().st_size > _MOST_JSON_BYTES:
+            raise FormatError(
+                f"{path} is larger than {_MOST_JSON_BYTES:,} bytes: not a file of ours. {advice}"
+            )
+        record = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{path} cannot be read: {error}. {advice}") from error
+    if not isinstance(record, dict):
+        raise FormatError(f"{path} must hold a JSON object. Got a {type(record).__name__}. {advice}")
+    return record
+
+
+def is_unfinished_write(path: Path, names: tuple[str, ...]) -> bool:
+    """Whether a file is what ``write_atomically`` leaves of one of ``names`` when it is killed."""
+    return path.name.startswith(tuple(f".{name}." for name in names)) and path.suffix == _UNFINISHED_WRITE
