@@ -226,8 +226,8 @@ def _assumptions(header: Header) -> tuple[str, ...]:
     if header.base is not None:
         lines.insert(
             0,
-            f"The base, of SHA-256 {header.base.sha256}, was neither trained nor selected on {sample}: without "
-            f"that the bound means nothing. The file says that it is {header.base.name!r}.",
+            f"The base, of SHA-256 {header.base.sha256}, was neither trained nor selected on {sample}: "
+            f"without that the bound means nothing. The file says that it is {header.base.name!r}.",
         )
     if isinstance(extra := header.extra, Domain):
         lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")

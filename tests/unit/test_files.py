@@ -59,5 +59,5 @@ def test_huge_files_are_not_read(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_bytes(b"{}")
     monkeypatch.setattr("codebound.files._MOST_JSON_BYTES", 1)
-    with pytest.raises(FormatError, match="more than 1 bytes"):
+    with pytest.raises(FormatError, match="larger than 1 bytes"):
         read_json(path, advice="Start again.")

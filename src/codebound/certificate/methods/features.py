@@ -74,8 +74,8 @@ def _of_base(search: Search) -> Iterator[tuple[Chain, Learner]]:
     head = [name for name in shapes if name.startswith(f"{len(chain.operations) - 1}.")]
     if any(base[1][name].any() for name in head):
         raise UnsuitedError(
-            "features of a base need a last layer that starts at zero. Where that was decided before the base "
-            "was tried on this sample, leave the layer out of its file."
+            "features of a base need a last layer that starts at zero. Where that was decided before the "
+            "base was tried on this sample, leave the layer out of its file."
         )
     device = search.device
     body = chain.build({name: torch.from_numpy(value).to(device) for name, value in base[1].items()})
