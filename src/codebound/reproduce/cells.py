@@ -85,7 +85,7 @@ class Cells:
             OutOfTimeError: It is new, and the deadline has passed.
         """
         if name not in self._kept:
-            if time.monotonic() >= self._deadline:
+            if not time.monotonic() < self._deadline:  # negated, so that no number is no time
                 raise OutOfTimeError(f"the deadline has passed before the part {name!r} was begun.")
             self._progress(len(self._kept), None, name)
             start = time.perf_counter(), time.process_time()

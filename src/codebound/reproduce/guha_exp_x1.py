@@ -29,8 +29,8 @@ _SHOWN = (0.5, 1.0, 2.0, 5.0, 10.0)  # d in the table
 @item(
     "G-ExpX1",
     title="Change of outputs by pruning, and the margin the theory asks for (Guha et al. 2023, code)",
-    quick="a minute on one core",
-    full="some 10 minutes on a GPU",
+    quick="a minute on one core; a network of G-Tab1",
+    full="some 10 minutes on a GPU; a network of G-Tab1",
 )
 def guha_exp_x1(settings: Settings) -> Reproduction:
     """The bound holds for a pruned network if the margin exceeds what pruning may do to an output. The

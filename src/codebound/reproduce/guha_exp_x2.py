@@ -20,8 +20,8 @@ _SHOWN = (0.5, 2.0, 10.0)  # d in the table
 @item(
     "G-ExpX2",
     title="Non-zeros in the fullest row of a pruned layer, and the prediction (Guha et al. 2023, code)",
-    quick="half a minute on one core, with the network of G-ExpX1",
-    full="minutes, with the network of G-ExpX1",
+    quick="half a minute on one core; a network of G-Tab1",
+    full="minutes on a GPU; a network of G-Tab1",
 )
 def guha_exp_x2(settings: Settings) -> Reproduction:
     """The size of a sketch depends on the fullest row of a pruned matrix. Lemma 5.1 predicts at most 3 lambda

@@ -102,20 +102,19 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
         )
     if after:
         start, end = (before or after)[-1], after[-1]
-        word = "We agree on the second drop" if end["bound"] < start["bound"] else "We do not see it"
+        word = "we agree on" if end["bound"] < start["bound"] else "we do not see"
         yield (
-            f"By the margin that the code asks for: {word}. The smallest margin is positive from epoch "
-            f"{after[0]['epoch']} on; the search then ends at a strength that keeps {end['chi']:.1%} of the "
-            f"weights and asks for a margin that {end['margin_loss']:.1%} of the sample do not have in the "
-            f"end. That loss is part of the bound, which goes from {start['bound']:.2f} to "
-            f"{end['bound']:.2f}."
+            f"By the margin that the code asks for {word} the second drop. The smallest margin is positive "
+            f"from epoch {after[0]['epoch']} on; the search then ends at a strength that keeps "
+            f"{end['chi']:.1%} of the weights and asks for a margin that {end['margin_loss']:.1%} of the "
+            "sample do not have in the end. That loss is part of the bound, which goes from "
+            f"{start['bound']:.2f} to {end['bound']:.2f}."
         )
         word = "we agree" if end["bound_by_change"] < start["bound_by_change"] else "we do not see it"
         yield (
             f"By the measured change of scores {word}: {end['chi_by_change']:.1%} of the weights are kept in "
             f"the end, and the bound goes from {start['bound_by_change']:.2f} to "
-            f"{end['bound_by_change']:.2f}. That strength leaves the sample right, and is not what the "
-            "theorem asks for."
+            f"{end['bound_by_change']:.2f}. The theorem asks for the other search."
         )
     else:
         yield "The smallest margin does not become positive here, so that there is no second drop."
@@ -142,10 +141,11 @@ def _figure(rows: Sequence[Row]) -> Figure:
                 "epoch",
                 "error",
                 (
-                    curve("bound, rescaled", "bound_rescaled"),
+                    curve("bound", "bound_rescaled"),
                     curve("test error", "test_error"),
-                    curve("bound by measured change, rescaled", "bound_by_change_rescaled"),
+                    curve("bound by measured change", "bound_by_change_rescaled"),
                 ),
+                headroom=0.5,
             ),
             Plot(
                 "bound as it is",

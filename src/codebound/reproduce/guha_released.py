@@ -161,8 +161,8 @@ def search_strength(margin: float, asked: Callable[[float], float]) -> float:
             noisy, and so is where the search ends.
 
     Example:
-        >>> round(search_strength(2.0, lambda strength: strength**2), 3)
-        1.415
+        >>> round(search_strength(2.0, lambda strength: strength**2), 2)
+        1.41
         >>> search_strength(-1.0, lambda strength: 0.0)
         0.0
     """

@@ -93,6 +93,12 @@ def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
     if not found:
         return sentence + "Without a positive margin nothing is pruned here."
     kept, by_change = ([row[name] for row in found] for name in ("chi", "chi_by_change"))
+    is_met = min(by_change) <= max(implied) and min(implied) <= max(by_change)
+    meaning = (
+        "so the printed values may come from it; the theorem asks for the other"
+        if is_met
+        else "which does not explain the printed values either: that stays open"
+    )
     word = "We find as much" if min(kept) <= max(implied) else "We do not find that"
     above = sum(row["needed"] > row["smallest_margin"] for row in found)
     short = span([row["needed_for_usual_share"] / row["smallest_margin"] for row in found], ",.0f")
@@ -102,8 +108,7 @@ def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
         f"{USUAL_SHARE:.0%}, that margin would have to be {short} times as large. The first version of the "
         "code defines another search, and does not call it: it compares the smallest margin with the "
         "measured change of the examples' scores, not with a bound on it. That one ends where "
-        f"{span(by_change, '.0%')} are kept here, so the printed values may come from it; the theorem asks "
-        "for the other."
+        f"{span(by_change, '.0%')} are kept here, {meaning}."
     )
 
 
