@@ -174,8 +174,10 @@ def test_the_page_is_the_same_every_time(record):
     assert len(pages) == 1
 
 
-def test_figures_leave_the_settings_of_matplotlib_alone(record):
+def test_figures_leave_the_settings_of_matplotlib_alone(record, monkeypatch):
     import matplotlib
+
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot", raising=False)  # another test may need it
 
     def settings():
         # reading the backend would choose one
