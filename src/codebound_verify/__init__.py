@@ -1,9 +1,9 @@
 """Independent verifier of codebound certificates: shares no code with ``codebound``.
 
 It is written from docs/format.md alone. Read it in this order: ``read`` and ``header`` (the file),
-``arithmetic``, ``tensors``, ``stream``, ``sketch``, ``rank``, ``search``, ``helpers``, ``subspace``,
-``dictionary``, ``chain`` and ``message`` (the network), ``evaluate`` (the errors), ``formulas`` (the bound),
-``checks`` and ``verdict`` (the decision).
+``arithmetic``, ``tensors``, ``bell``, ``stream``, ``sketch``, ``rank``, ``search``, ``helpers``,
+``subspace``, ``dictionary``, ``chain``, ``stack`` and ``message`` (the network), ``views`` and
+``evaluate`` (the errors), ``formulas`` (the bound), ``checks`` and ``verdict`` (the decision).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ RESULT_LIMIT = 1 << 22  # numbers in an intermediate result of one example
 PATCH_LIMIT = 1 << 25  # numbers in the patches that a convolution multiplies, for one example
 WORK_LIMIT = 1 << 30  # multiplications for one example: about a second
 POOL_WORK = 16  # what a number that a pool reads counts as
-VIEWS = {1: 2, 2: 5}  # how many views there are of an input, for each kind of views
+VIEWS = {1: 2, 2: 5, 3: 1, 4: 5}  # how many views there are of an input, for each kind of views
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from .dictionary import tables
 from .refusal import Refused
+from .views import views
 
 if TYPE_CHECKING:
     from .chain import Chain, Operation
@@ -138,7 +139,7 @@ def forward(chain: Chain, weights: Sequence[Mapping[str, Tensor]], x: Tensor) ->
     steps = list(zip(chain.operations, weights, strict=True))
     if chain.operations[0].kind != "views":
         return _logits(steps, x)
-    logits = [_logits(steps[1:], view) for view in _views(chain.operations[0].views, x)]
+    logits = [_logits(steps[1:], view) for view in views(chain.operations[0].views, x)]
     return torch.stack(logits).mean(dim=0)
 
 
@@ -149,16 +150,6 @@ def _logits(steps: Sequence[tuple[Operation, Mapping[str, Tensor]]], x: Tensor) 
         if operation.kind in ("linear", "conv", "local conv", "normalised conv"):
             x = torch.relu(x)
     return _apply(*steps[-1], x)
-
-
-def _views(kind: int, x: Tensor) -> Iterator[Tensor]:
-    """The images, and their mirror images (kind 1) or the images moved by one pixel (kind 2)."""
-    yield x
-    if kind == 1:
-        yield x.flip(3)
-        return
-    for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-        yield functional.pad(x, (right, -right, down, -down))
 
 
 def _apply(operation: Operation, own: Mapping[str, Tensor], x: Tensor) -> Tensor:

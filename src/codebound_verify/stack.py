@@ -23,7 +23,7 @@ ENDS = (
 def read_stack(decoder: Decoder, input_shape: Shape, classes: int) -> Chain:
     """The chain that the message names."""
     operations: list[Operation] = []
-    if views := decoder.uniform(3):
+    if views := decoder.uniform(16):
         operations.append(Operation("views", views=views))
     if table := decoder.uniform(8):
         operations.append(Operation("dictionary", table=table, pool=decoder.uniform(4) + 1))

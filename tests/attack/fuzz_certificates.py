@@ -281,7 +281,7 @@ def random_stack(coder: writer.Coder, choice: random.Random) -> int:
         for _ in range(choice.choice((1, 1, 2, 4)))
     ]
     writer.Stack(
-        v=choice.randrange(3),
+        v=choice.choice((0, 0, 1, 2, 3, 4, 5, 15)),
         t=choice.choice((0, 0, 1, 3, 2, 7)),
         p=choice.randrange(1, 5),
         i=choice.randrange(8),

@@ -72,6 +72,8 @@ TRUE = {
         {"0.weight": writer.dense(drawn(8, 1, 3, 3), -9), "1.weight": writer.dense(drawn(3, 32))},
     ),
     "stack of everything": writer.Message(SMALL, subspace(bell(20, j=0))),
+    "stack of the straightened": writer.Message(Stack(v=3), subspace(bell(20, j=0))),
+    "stack of the straightened and moved": writer.Message(Stack(v=4, t=3), subspace(bell(20, j=0))),
     "stack of wide stages": writer.Message(
         Stack(t=3, i=7, stages=(Stage(), Stage(g=2, k=0)), e=3), subspace(writer.zero((4,)))
     ),
@@ -133,14 +135,15 @@ def test_a_message_that_ends_too_soon(name, cut):
     refused_by_both(sealed(other), "Message: ")
 
 
-def test_codebound_writes_what_the_page_says_and_fewer_errors_are_refused():
+@pytest.mark.parametrize("views", [1, 2, 3, 4])
+def test_codebound_writes_what_the_page_says_and_fewer_errors_are_refused(views):
     """A stack with bell-shaped integers, bit for bit; the count of codebound is accepted, one less is not."""
     sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
-    operations = (Views(1), Dictionary(1, 1), NormalisedConv(16, 3), Linear(3, False))
+    operations = (Views(views), Dictionary(1, 1), NormalisedConv(16, 3), Linear(3, False))
     codes = Subspace(Bell(drawn(20).astype(np.int32), 0, width=12), 1, -9, zero_head=False, seed=3)
     setting = Setting(sample=sample, delta=0.05)
     certificate = issue(assess(Message(Options(), Chain((1, 2, 2), operations), codes), setting), setting)
-    literal = writer.Message(Stack(v=1, t=1, i=1), writer.Subspace(bell(20, j=0), 1, -9, False, 3))
+    literal = writer.Message(Stack(v=views, t=1, i=1), writer.Subspace(bell(20, j=0), 1, -9, False, 3))
     assert str(certificate.message) == literal.bits
     errors = certificate.facts.errors
     assert 0 < errors < N
@@ -185,6 +188,10 @@ FORBIDDEN = {
     **{
         f"dictionary {t}": (writer.Message(Stack(t=t), subspace(bell(4, j=0))), "no such dictionary")
         for t in (2, 4, 5, 6, 7)
+    },
+    **{
+        f"views {v}": (writer.Message(Stack(v=v), subspace(bell(4, j=0))), f"has kind {v}; kinds are")
+        for v in (5, 10, 15)
     },
     "dictionary 2 of views": (writer.Message(Stack(v=1, t=2), subspace(bell(4, j=0))), "no such dictionary"),
     "a window above the image": (writer.Message(Stack(t=1, p=3), subspace(bell(4, j=0))), "window of 3"),

@@ -96,7 +96,9 @@ def test_any_tensor(data, mode, shape):
         assert np.isfinite(to_float32(recipe.make(*parts), shape, None)).all()
 
 
-@given(st.text("01", max_size=200), st.sampled_from([[], [["views", 2]], [["dictionary", 1, 1]]]))
+@given(
+    st.text("01", max_size=200), st.sampled_from([[], [["views", 2]], [["views", 4]], [["dictionary", 1, 1]]])
+)
 @settings(max_examples=200)
 def test_any_subspace(tail, operations):
     """A chain in a subspace whose fields are random bits."""

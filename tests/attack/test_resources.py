@@ -220,6 +220,7 @@ def test_2_to_26_elements_of_2_to_20_integers_take_less_than_a_gigabyte(program,
         ((1, 206, 206), [["views", 2], ["dictionary", 1, 1]]),
         ((3, 300, 300), [["dictionary", 3, 2]]),
         ((1, 2**11, 2**11), [["views", 2], ["max pool", 4]]),
+        ((1, 2**11, 2**11), [["views", 4], ["max pool", 4]]),
     ],
 )
 def test_features_and_views_of_the_largest_images_take_less_than_a_gigabyte(shape, operations, tmp_path):

@@ -193,7 +193,7 @@ ON_IMAGES = (
 def chains(draw):
     """Chains that may have views, a dictionary and normalised convolutions."""
     operations = [
-        *draw(st.lists(st.builds(Views, st.integers(1, 2)), max_size=1)),
+        *draw(st.lists(st.builds(Views, st.integers(1, 4)), max_size=1)),
         *draw(st.lists(st.builds(Dictionary, st.sampled_from([1, 3]), st.integers(1, 2)), max_size=1)),
         *draw(st.lists(ON_IMAGES, max_size=2)),
         *draw(st.lists(st.builds(Linear, st.integers(1, 4), st.booleans()), max_size=1)),
@@ -234,7 +234,7 @@ STAGES = st.builds(
 )
 STACKS = st.builds(
     writer.Stack,
-    v=st.integers(0, 2),
+    v=st.integers(0, 4),
     t=st.sampled_from([0, 1, 3]),
     p=st.integers(1, 4),
     i=st.integers(0, 7),

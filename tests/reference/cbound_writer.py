@@ -574,7 +574,7 @@ class Stack:
 
     def write(self, coder: Coder) -> None:
         coder.gamma(3)
-        coder.uniform(self.v, 3)
+        coder.uniform(self.v, 16)
         coder.uniform(self.t, 8)
         if self.t:
             coder.uniform(self.p - 1, 4)

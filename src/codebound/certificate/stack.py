@@ -30,7 +30,7 @@ _MOST_STAGES = 4
 _MOST_CONVOLUTIONS = 3  # in a stage
 _POOLS: tuple[Operation | None, ...] = (None, MaxPool(2), AveragePool(2))
 _ENDS: tuple[Operation | None, ...] = (None, AveragePool(2), AveragePool(4), GlobalAveragePool())
-_VIEWS, _TABLES, _DICTIONARY_POOLS = 3, 8, 4
+_VIEWS, _TABLES, _DICTIONARY_POOLS = 16, 8, 4
 
 
 @dataclass(frozen=True, slots=True)

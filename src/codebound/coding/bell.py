@@ -68,6 +68,10 @@ class Bell(AbstractGridCode):
             levels.append(found - MAX_BELL_LEVEL)
         return Bell(self._shaped(levels), step, width=width)
 
+    def lengths(self) -> NDArray[np.float64]:
+        """Bits of the sizes 0 .. 255 at this width."""
+        return _lengths(self.width)
+
 
 def best_bell(levels: Levels, step: int) -> tuple[float, Bell]:
     """The width that makes the levels shortest, and their length without step and mode.

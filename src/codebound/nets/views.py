@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,34 +15,75 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DOWN, _UP, _RIGHT, _LEFT = (0, 0, 1, -1), (0, 0, -1, 1), (1, -1, 0, 0), (-1, 1, 0, 0)
-_CHANGES: dict[int, tuple[Callable[[Tensor], Tensor], ...]] = {
-    1: (partial(torch.flip, dims=(-1,)),),
-    # zeros move in on one side, a row or column leaves on the other
-    2: tuple(partial(functional.pad, pad=move) for move in (_DOWN, _UP, _RIGHT, _LEFT)),
+# zeros move in on one side, a row or column leaves on the other
+_MOVES = tuple(partial(functional.pad, pad=move) for move in (_DOWN, _UP, _RIGHT, _LEFT))
+
+
+def straightened(x: Tensor) -> Tensor:
+    """Images sheared along their rows until rows and columns are uncorrelated: strokes stand upright.
+
+    Example:
+        >>> leaning = torch.eye(5).flip(0).view(1, 1, 5, 5)
+        >>> straightened(leaning)[0, 0].sum(0).round()
+        tensor([0., 0., 5., 0., 0.])
+    """
+    height, width = x.shape[-2:]
+    mass = x.abs().sum(1)
+    rows = torch.arange(height, dtype=x.dtype, device=x.device).view(-1, 1)
+    columns = torch.arange(width, dtype=x.dtype, device=x.device)
+    total = mass.sum((1, 2), keepdim=True) + 1e-6
+    up = rows - (mass * rows).sum((1, 2), keepdim=True) / total
+    right = columns - (mass * columns).sum((1, 2), keepdim=True) / total
+    weighted = mass * up
+    slant = (weighted * right).sum((1, 2), keepdim=True) / ((weighted * up).sum((1, 2), keepdim=True) + 1e-3)
+    places = (columns + slant * up).clamp(-1.0, width).unsqueeze(1)
+    left = places.nan_to_num().floor()  # of an image that is not finite: what is read does not matter
+    share = places - left
+    # a column of zeros in front and two behind stand for everything outside
+    read = functional.pad(x, (1, 2)).gather
+    at = (left.long() + 1).expand_as(x)
+    return (1.0 - share) * read(-1, at) + share * read(-1, at + 1)
+
+
+class _Kind(NamedTuple):
+    """What an image becomes first, and what is added to it."""
+
+    first: Callable[[Tensor], Tensor] | None
+    added: tuple[Callable[[Tensor], Tensor], ...]
+
+
+_KINDS = {
+    1: _Kind(None, (partial(torch.flip, dims=(-1,)),)),
+    2: _Kind(None, _MOVES),
+    3: _Kind(straightened, ()),
+    4: _Kind(straightened, _MOVES),
 }
 
 
 def views_of(x: Tensor, kind: int) -> tuple[Tensor, ...]:
-    """The views of a batch of images, first the images themselves.
+    """The views of a batch of images.
 
-    Kind 1 adds the mirror images, kind 2 the images moved by one pixel down, up, right and left.
+    Kind 1 is the images and their mirror images, kind 2 the images and the images moved by one pixel down,
+    up, right and left, kind 3 the straightened images, kind 4 those and their moves.
 
     Example:
         >>> [view.tolist() for view in views_of(torch.tensor([[1, 2], [3, 4]]).view(1, 1, 2, 2), 1)]
         [[[[[1, 2], [3, 4]]]], [[[[2, 1], [4, 3]]]]]
     """
-    return x, *(change(x) for change in _changes(kind))
+    first, added = _found(kind)
+    start = x if first is None else first(x)
+    return start, *(change(start) for change in added)
 
 
 def view_count(kind: int) -> int:
     """Number of views of an image."""
-    return 1 + len(_changes(kind))
+    return 1 + len(_found(kind).added)
 
 
-def _changes(kind: int) -> tuple[Callable[[Tensor], Tensor], ...]:
-    if kind not in _CHANGES:
-        raise ModelError(f"views have the kind {' or '.join(map(str, _CHANGES))}. Got {kind}.")
-    return _CHANGES[kind]
+def _found(kind: int) -> _Kind:
+    if kind not in _KINDS:
+        raise ModelError(f"views have a kind from 1 to {len(_KINDS)}. Got {kind}.")
+    return _KINDS[kind]
 
 
 class StackedViews(nn.Module):

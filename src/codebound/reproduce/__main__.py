@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     deadline = time.monotonic() + given.deadline
-    left = []
+    left, failed = [], []
     try:
         for item in find_items(given.items):
             try:
@@ -62,13 +62,18 @@ def main(arguments: list[str] | None = None) -> int:
             except OutOfTimeError as reason:
                 left.append(item.id)
                 sys.stdout.write(f"{item.id}: {reason}\n")
+            except UsageError:
+                raise
+            except CodeboundError as error:  # of one network: other items may have others
+                failed.append(item.id)
+                sys.stderr.write(f"Error: {item.id}: {error}\n")
             sys.stdout.flush()
-    except CodeboundError as error:
+    except UsageError as error:
         sys.stderr.write(f"Error: {error}\n")
-        return 2 if isinstance(error, UsageError) else 1
+        return 2
     if left:
         sys.stdout.write(f"Left, for the same command: {' '.join(left)}\n")
-    return 0
+    return 1 if failed else 0
 
 
 class _Lines:

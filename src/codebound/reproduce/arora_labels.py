@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codebound.report.figures import Figure
 from codebound.reproduce.arora_histograms import bins, layers_with, median, overlaid, quantiles, verdict
 from codebound.reproduce.arora_measures import QUANTITIES
-from codebound.reproduce.arora_networks import Labels, Study, accuracies, deviations, left_open
+from codebound.reproduce.arora_networks import LABELS, Study, accuracies, deviations, left_open
 from codebound.reproduce.item import Reproduction, Row, Settings
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from codebound.measure.stability_result import Quantity
     from codebound.reproduce.item import Size
-
-_LABELS: tuple[Labels, ...] = ("true", "corrupted")
 
 QUICK = "a minute on one core, seconds after another item with AlexNet"
 FULL = "half an hour on a GPU, seconds after another item with AlexNet"
@@ -27,7 +25,7 @@ def compared(
 ) -> Reproduction:
     """Histograms of both networks on common axes, at one layer or at all that have the quantity."""
     study = Study(settings)
-    networks: dict[str, Row] = {labels: study.measured_alexnet(labels) for labels in _LABELS}
+    networks = study.measured_alexnets()
     pairs = [(quantity, pair) for quantity in shown for pair in _pairs(quantity, networks, layer)]
     table = [
         {
@@ -39,7 +37,7 @@ def compared(
         for quantity, pair in pairs
         for labels, row in pair.items()
     ]
-    networks_table = [accuracies(f"AlexNet, {labels} labels", networks[labels]) for labels in _LABELS]
+    networks_table = [accuracies(f"AlexNet, {labels} labels", networks[labels]) for labels in LABELS]
     plots = [overlaid(pair["true"]["layer"], quantity, _labelled(pair)) for quantity, pair in pairs]
     return Reproduction(
         tables={"Over training images": table, "The networks": networks_table},
@@ -58,8 +56,8 @@ def compared(
 
 def _pairs(quantity: Quantity, networks: Mapping[str, Row], layer: int | None) -> Iterator[dict[str, Row]]:
     """The same layer of both networks, by labels."""
-    by_labels = [layers_with(quantity, networks[labels]) for labels in _LABELS]
-    pairs = [dict(zip(_LABELS, rows, strict=True)) for rows in zip(*by_labels, strict=True)]
+    by_labels = [layers_with(quantity, networks[labels]) for labels in LABELS]
+    pairs = [dict(zip(LABELS, rows, strict=True)) for rows in zip(*by_labels, strict=True)]
     yield from pairs if layer is None else [pairs[min(layer, len(pairs)) - 1]]
 
 

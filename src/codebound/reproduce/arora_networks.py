@@ -6,25 +6,22 @@ A measurement is kept beside the weights of its network, so that all items with 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
-from codebound import __version__
 from codebound.data.dataset import Scaling
 from codebound.reproduce.arora_measures import Measuring, measure_bound, measure_layers
-from codebound.reproduce.cells import CELLS, Cells
 from codebound.reproduce.samples import Samples, made_up_samples, named_samples
 from codebound.reproduce.trained import Trained, trained
 from codebound.train.config import TrainConfig, preset
 from codebound.train.schedules import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from codebound.nets.walk import Network
     from codebound.reproduce.item import Row, Settings, Size
 
 Labels = Literal["true", "corrupted"]
+LABELS: tuple[Labels, ...] = ("true", "corrupted")
 
 _PUBLISHED = replace(preset("arora18"), checkpoint_every=10)  # 0.2 GB each
 _SCALING = Scaling(255.0, mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616))
@@ -196,8 +193,8 @@ class Study:
         """Histograms of every layer of VGG-19 after its training, facts, and errors."""
 
         def compute() -> Row:
-            subject = self.vgg19
-            return self._shared(subject, "end", lambda: self._bound(subject.network, self.plan.measuring))
+            subject, measuring = self.vgg19, self.plan.measuring
+            return subject.measured(f"end, {measuring}", lambda: self._bound(subject.network, measuring))
 
         return self.settings.cells.get("VGG-19", compute)
 
@@ -205,22 +202,21 @@ class Study:
         """Histograms of every layer of VGG-19 before its training."""
 
         def compute() -> Row:
-            subject = self.vgg19
-            return self._shared(subject, "start", lambda: self._layers(subject.at(0), self.plan.measuring))
+            subject, measuring = self.vgg19, self.plan.measuring
+            return subject.measured(f"start, {measuring}", lambda: self._layers(subject.at(0), measuring))
 
         return self.settings.cells.get("VGG-19, random", compute)
 
-    def measured_alexnet(self, labels: Labels) -> Row:
-        """Histograms of every layer of AlexNet, and its errors on the labels that it was trained on."""
+    def measured_alexnets(self) -> dict[str, Row]:
+        """By labels: histograms of every layer of AlexNet, and its errors on what it was trained on."""
 
-        def compute() -> Row:
-            subject = self.alexnet(labels)
-            found = self._shared(
-                subject, "end", lambda: self._layers(subject.network, self.plan.measuring_alexnet)
-            )
+        def compute(labels: Labels) -> Row:
+            subject, measuring = self.alexnet(labels), self.plan.measuring_alexnet
+            found = subject.measured(f"end, {measuring}", lambda: self._layers(subject.network, measuring))
             return {**found, **{name: subject.record[name] for name in ("train_error", "test_error")}}
 
-        return self.settings.cells.get(f"AlexNet, {labels} labels", compute)
+        parts = {f"AlexNet, {labels} labels": partial(compute, labels) for labels in LABELS}
+        return dict(zip(LABELS, self.settings.cells.get_all(parts), strict=True))
 
     def vgg19_epochs(self) -> tuple[int, ...]:
         """Epochs of VGG-19 whose weights are there, but for the start."""
@@ -251,8 +247,3 @@ class Study:
         layers, settings = self._layers(network, measuring), self.settings
         bound = measure_bound(network, self.samples, layers, seed=settings.seed, device=settings.device)
         return {**layers, **bound}
-
-    def _shared(self, subject: Trained, what: str, compute: Callable[[], Row]) -> Row:
-        """A measurement from the file beside the weights, where the other items find it too."""
-        cells = Cells(subject.folder / f"measured{CELLS}")
-        return cells.get(f"{what}, {self.plan.measuring}, codebound {__version__}", compute)

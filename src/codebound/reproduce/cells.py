@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.progress import Progress, silent
+from codebound.reproduce.locks import BusyError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,19 +85,42 @@ class Cells:
         Raises:
             OutOfTimeError: It is new, and the deadline has passed.
         """
+        (value,) = self.get_all({name: compute})
+        return value
+
+    def get_all(self, parts: Mapping[str, Callable[[], Value]]) -> list[Value]:
+        """The values of those names; what another process works on comes last, and is waited for.
+
+        Several processes that need the same networks so share them out among themselves.
+        """
+        left = dict(parts)
+        while left:
+            busy = [busy for name in parts if name in left and (busy := self._finish(name, left))]
+            if busy:
+                self._progress(len(self._kept), None, "waiting for another process")
+                busy[0].wait(self._deadline)
+        return [dict(self._kept[name]["value"]) for name in parts]
+
+    def _finish(self, name: str, left: dict[str, Callable[[], Value]]) -> BusyError | None:
+        """Finishes one of the parts that are left, unless another process works on it."""
         if name not in self._kept:
             if not time.monotonic() < self._deadline:  # negated, so that no number is no time
                 raise OutOfTimeError(f"the deadline has passed before the part {name!r} was begun.")
             self._progress(len(self._kept), None, name)
             start = time.perf_counter(), time.process_time()
-            value = json.loads(json.dumps(compute(), allow_nan=False))  # as a later run will read it
+            try:
+                computed = left[name]()
+            except BusyError as busy:
+                return busy
+            value = json.loads(json.dumps(computed, allow_nan=False))  # as a later run will read it
             end = time.perf_counter(), time.process_time()
             seconds, cpu_seconds = (round(b - a, 3) for a, b in zip(start, end, strict=True))
             clocks = {"seconds": seconds, "cpu_seconds": cpu_seconds}
             self._kept[name] = {**clocks, "machine": self._machine, "value": value}
             self._save()
         self._asked.add(name)
-        return dict(self._kept[name]["value"])
+        del left[name]
+        return None
 
     def total(self, clock: Literal["seconds", "cpu_seconds"]) -> float:
         """What the cells that were asked for took, whenever that was; on a busy machine the clocks differ."""

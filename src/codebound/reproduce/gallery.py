@@ -39,8 +39,9 @@ trainings short. Trained networks are kept in the cache folder and shared betwee
 Where the GPU is on a machine with nothing but PyTorch, numpy and safetensors,
 `python -m codebound.reproduce ITEM --full --device cuda --out DIR` computes the parts there, of several
 items (`G-Tab1 A-Fig1`), of a paper (`G`) or of `all`; with `--deadline 3000` it begins no part after 3,000
-seconds and says what is left. `codebound reproduce ITEM --full --out DIR` then finds the parts finished and
-writes the results anywhere.
+seconds and says what is left. Several such commands, for different items, may run side by side: a network
+that they share is trained and measured by one of them, while the others take another one or wait.
+`codebound reproduce ITEM --full --out DIR` then finds the parts finished and writes the results anywhere.
 """
 
 

@@ -191,11 +191,13 @@ class Networks:
         Args:
             widths: Some of the plan's; None: all.
         """
-        return [
-            self.settings.cells.get(f"{training}, width {width}", partial(self._measure, training, width))
-            for width in widths or self.plan.widths
-            for training in self.plan.trainings
-        ]
+        return self.settings.cells.get_all(
+            {
+                f"{training}, width {width}": partial(self._row, training, width)
+                for width in widths or self.plan.widths
+                for training in self.plan.trainings
+            }
+        )
 
     def trained(self, training: str, width: int) -> Trained:
         """One of the networks; of the one that is watched, states on the way are kept."""
@@ -217,10 +219,14 @@ class Networks:
             self.watched.network, self.parts.samples.train, device=self.settings.device
         )
 
-    def _measure(self, training: str, width: int) -> Row:
+    def _row(self, training: str, width: int) -> Row:
         """Natural logarithms of all bounds, None where one is infinite, and how they came about."""
-        settings, (samples, _) = self.settings, self.parts
         subject = self.trained(training, width)
+        found = subject.measured(f"bounds, {self.settings.size}", partial(self._measure, subject))
+        return {"width": width, "training": training, **found}
+
+    def _measure(self, subject: Trained) -> Row:
+        settings, (samples, _) = self.settings, self.parts
         measured = measure_smallest_margin(subject.network, samples.train, device=settings.device)
         facts, margins = measured.facts, measured.margins
         pixel_norm = _pixel_norm(samples.train, settings.device)
@@ -234,8 +240,6 @@ class Networks:
         # counting takes any margin above zero: its loss is the plain training error
         counting = parameter_counting(replace(facts, margin=1.0, margin_loss=margins.loss(0.0)))
         return {
-            "width": width,
-            "training": training,
             "n": facts.examples,
             "epochs": subject.record["epochs"],
             "train_error": subject.record["train_error"],

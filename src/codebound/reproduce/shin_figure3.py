@@ -11,7 +11,7 @@ import numpy as np
 from codebound.measure.mixture import RegressionMixture, fit_regressions, released_regressions
 from codebound.report.figures import Figure, Plot, Series
 from codebound.reproduce.item import Reproduction, Row, Settings, item
-from codebound.reproduce.shin_networks import FILES, Subject, counted, last_layer, obstacle, own, published
+from codebound.reproduce.shin_networks import FILES, counted, last_layer, obstacle, own, published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,27 +52,29 @@ def shin_figure3(settings: Settings) -> Reproduction:
     the released script plots as stable rank is divided by the squared spectral norm twice (S-E25); here are
     both, each with the released algorithm from several starts and with expectation-maximisation from many.
     """
-    rows = [_row(each, settings) for each in (*_NETWORKS, *FILES, *own(settings.size))]
-    found = [row for row in rows if not row["not run"]]
-    reasons = Counter(row["not run"] for row in rows if row["not run"])
+    subjects = {f"last layer {each.name}": each for each in (*_NETWORKS, *FILES, *own(settings.size))}
+    reasons = {
+        name: "" if name in settings.cells else obstacle(each, settings) for name, each in subjects.items()
+    }
+    run = {name: each for name, each in subjects.items() if not reasons[name]}
+    layers = settings.cells.get_all({name: partial(last_layer, each, settings) for name, each in run.items()})
+    found = [
+        {"network": each.name, "source": each.source, **layer}
+        for each, layer in zip(run.values(), layers, strict=True)
+    ]
     fits = [fit for rank in _RANKS for fit in _fits(found, rank, settings.seed)]
     return Reproduction(
         tables={
-            "Last layers": [{key: row[key] for key in row if key != "not run"} for row in found],
+            "Last layers": found,
             "Mixtures of two lines": fits,
-            "Not run": [{"networks": count, "reason": why} for why, count in reasons.items()],
+            "Not run": [
+                {"networks": count, "reason": why} for why, count in Counter(reasons.values()).items() if why
+            ],
         },
         sentences=tuple(_sentences(found, fits)),
         deviations=(f"{len(found)} networks, most of them small and trained here; the paper has 41.",),
         figures={"S-Fig3": Figure([_plot(found, fits, rank) for rank in _RANKS], columns=2)},
     )
-
-
-def _row(subject: Subject, settings: Settings) -> Row:
-    name = f"last layer {subject.name}"
-    why = "" if name in settings.cells else obstacle(subject, settings)
-    measured = {} if why else settings.cells.get(name, partial(last_layer, subject, settings))
-    return {"network": subject.name, "source": subject.source, **measured, "not run": why}
 
 
 def _fits(rows: Sequence[Row], rank: str, seed: int) -> Iterator[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codebound.data.dataset import Scaling
@@ -17,7 +18,7 @@ from codebound.nets.layers import LinearView
 from codebound.nets.loading import load_model
 from codebound.nets.walk import wrap
 from codebound.reproduce.samples import made_up_samples, named_samples
-from codebound.reproduce.trained import trained
+from codebound.reproduce.trained import Trained, trained
 from codebound.train.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -113,15 +114,18 @@ def counted(reasons: Iterable[str]) -> tuple[str, ...]:
 def load(subject: Subject, settings: Settings) -> Network:
     """The network, on the device of the settings."""
     if subject.config is not None:
-        data = made_up_samples() if subject.data == "made-up" else named_samples(subject.data)
-        config = replace(subject.config, seed=settings.seed)
-        return trained(subject.spec, data, config, settings).network
+        return _trained(subject, subject.config, settings).network
     if subject.file and settings.models is not None:
         weights = settings.models / subject.file
         model = load_model(subject.spec, input_shape=(3, 32, 32), classes=10, weights=weights)
     else:
         model = _from_model_zoo(subject.name)
     return wrap(model.to(settings.device))
+
+
+def _trained(subject: Subject, config: TrainConfig, settings: Settings) -> Trained:
+    data = made_up_samples() if subject.data == "made-up" else named_samples(subject.data)
+    return trained(subject.spec, data, replace(config, seed=settings.seed), settings)
 
 
 def _from_model_zoo(name: str) -> Any:
@@ -146,14 +150,22 @@ def images_for(subject: Subject) -> Dataset:
 
 def last_layer(subject: Subject, settings: Settings) -> Row:
     """Both exponents of the last dense layer, their verdicts, and both stable ranks."""
-    view = load(subject, settings).layers[-1]
+    if subject.config is None:
+        return _last_layer(load(subject, settings), subject.name, settings)
+    found = _trained(subject, subject.config, settings)
+    what = f"last layer, {_RESAMPLES[settings.size]} resamples"
+    return found.measured(what, partial(_last_layer, found.network, subject.name, settings))
+
+
+def _last_layer(network: Network, name: str, settings: Settings) -> Row:
+    view = network.layers[-1]
     if not isinstance(view, LinearView):
-        raise ModelError(f"{subject.name}: the last layer, {view.name}, is not dense.")
+        raise ModelError(f"{name}: the last layer, {view.name}, is not dense.")
     found: dict[str, object] = {"shape": f"{view.matrix.shape[0]} x {view.matrix.shape[1]}"}
     for of in ("positive", "absolute"):
         fit = fit_power_law(tail_values(view, of=of), resamples=_RESAMPLES[settings.size], seed=settings.seed)
         if fit.estimate is None:
-            raise ModelError(f"{subject.name}: {fit.reason}.")
+            raise ModelError(f"{name}: {fit.reason}.")
         found |= {
             f"alpha_{of}": fit.estimate.density_exponent,
             f"p_value_{of}": fit.p_value,

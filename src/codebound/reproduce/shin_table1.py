@@ -68,7 +68,7 @@ def shin_table1(settings: Settings) -> Reproduction:
     per cent. Here the fit comes with a test of it, and also for magnitudes; the draws also with the mask of
     the text, which compares signed weights and so redraws every negative one.
     """
-    run: list[Row] = []
+    subjects: dict[str, Subject] = {}
     missing: list[Row] = []
     for subject in (*published(_PUBLISHED), *FILES, *own(settings.size)):
         name = f"replacement {subject.name}"
@@ -76,8 +76,14 @@ def shin_table1(settings: Settings) -> Reproduction:
         if why:
             missing.append({"network": subject.name, **_theirs(subject), "why": why})
         else:
-            row = settings.cells.get(name, partial(_measure, subject, settings))
-            run.append({"network": subject.name, "weights": subject.source, **row, **_theirs(subject)})
+            subjects[name] = subject
+    rows = settings.cells.get_all(
+        {name: partial(_measure, subject, settings) for name, subject in subjects.items()}
+    )
+    run = [
+        {"network": subject.name, "weights": subject.source, **row, **_theirs(subject)}
+        for subject, row in zip(subjects.values(), rows, strict=True)
+    ]
     null = settings.cells.get("null", partial(_null, settings.seed))
     return Reproduction(
         tables={

@@ -5,26 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from codebound import __version__
 from codebound.data.catalogue import cache_folder
-from codebound.errors import CodeboundError, UsageError
+from codebound.errors import UsageError
 from codebound.nets.loading import load_model, load_weights
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
+from codebound.reproduce.cells import CELLS, Cells
+from codebound.reproduce.locks import alone
 from codebound.train import runs
 from codebound.train.harness import fit, run_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from torch import nn
 
-    from codebound.progress import Progress
-    from codebound.reproduce.item import Settings
+    from codebound.reproduce.item import Row, Settings
     from codebound.reproduce.samples import Samples
     from codebound.train.config import TrainConfig
 
@@ -66,6 +68,22 @@ class Trained:
         here = {name: weights[name].to(value.device) for name, value in model.state_dict().items()}
         return wrap(with_weights(model, here))
 
+    def measured(self, what: str, compute: Callable[[], Row]) -> Row:
+        """A measurement that is kept beside the weights, where all items with this network find it.
+
+        Args:
+            what: All that it depends on, besides the network.
+            compute: Measures, if nobody has.
+
+        Raises:
+            BusyError: Another process measures it.
+        """
+        name, path = f"{what}, codebound {__version__}", self.folder / f"{_slug(what)}{CELLS}"
+        if name in (found := Cells(path)):
+            return found.get(name, compute)
+        with alone(path):
+            return Cells(path).get(name, compute)  # read again: another may just have finished it
+
 
 def trained(
     spec: str, data: Samples, config: TrainConfig, settings: Settings, *, keep_every: int = 0
@@ -73,7 +91,7 @@ def trained(
     """Trains a network, or goes on with it, or finds it trained.
 
     A run is known by its content: architecture and start, both samples, settings of the training. It lives in
-    ``trained/`` of the cache folder. Where two processes ask for one network, one trains and the other waits.
+    ``trained/`` of the cache folder. Of several processes that ask for one network, one trains it.
 
     Args:
         spec: A network of the zoo with its options, such as ``mlp:depth=5,width=784``.
@@ -81,6 +99,9 @@ def trained(
         config: Settings of the training; its seed is that of the start too.
         settings: Device, progress, and most epochs: a longer training is cut short.
         keep_every: Keep the weights every so many epochs; part of what the run is known by.
+
+    Raises:
+        BusyError: Another process trains it; `Cells` waits for it, or does something else first.
     """
     epochs = config.epochs if settings.epochs is None else min(config.epochs, settings.epochs)
     config = replace(config, epochs=epochs, keep_every=keep_every)
@@ -97,7 +118,7 @@ def trained(
     def told(done: int, total: int | None, note: str = "") -> None:
         settings.progress(done, total, f"{spec} on {data.train.name}: {note}")
 
-    with _alone(folder, told):
+    with nullcontext() if runs.is_finished(folder) else alone(folder):
         result = fit(
             start,
             data.train,
@@ -113,28 +134,3 @@ def trained(
 
 def _slug(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "-", text).strip("-")[:40]
-
-
-@contextmanager
-def _alone(folder: Path, progress: Progress) -> Iterator[None]:
-    """One process at a time; the lock ends with the process that holds it, however that ends."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = folder.with_name(f".{folder.name}.lock").open("w")
-    except OSError as error:
-        raise CodeboundError(
-            f"the cache {folder.parent} cannot be written: {error.strerror}. "
-            "Set CODEBOUND_CACHE to a folder of yours."
-        ) from error
-    with lock:
-        try:
-            import fcntl
-        except ImportError:  # no such locks on this system: two processes train the same weights twice
-            yield
-            return
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(0, None, "waiting for the process that trains it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from codebound.errors import CodeboundError, DataError, ModelError, UsageError
 from codebound.measure.margins import margin_report
@@ -21,22 +20,18 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed
 from codebound.train import runs
-from codebound.train.device import (
-    device_name,
-    isolated_random_state,
-    lower_precision,
-    resolve_device,
-    seed_layers,
-)
+from codebound.train.device import device_name, isolated_random_state, resolve_device, seed_layers
 from codebound.train.files import state_tensors, tensors_sha256
 from codebound.train.result import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
 from codebound.train.sampling import Epoch, shuffle_labels
+from codebound.train.steps import make_optimizer, make_step, set_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codebound.data.dataset import Dataset, DeviceData
     from codebound.train.config import TrainConfig
+    from codebound.train.replay import Step
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 _STEPS_BETWEEN_COUNTS = 32
@@ -59,6 +54,8 @@ def fit(
 
     The same arguments give the same weights, bit for bit on the CPU: batch order, dropout and augmentation
     of an epoch are functions of the seed and the epoch's number. The global random state is left as it was.
+    On a GPU the step is recorded once and replayed where that is possible; there, learning rates are rounded
+    to single precision, and the order of sums, so the last digits of weights, may differ from run to run.
 
     Args:
         model: Network that maps inputs to one output per class; it is not changed.
@@ -97,9 +94,10 @@ def fit(
         if runs.is_finished(folder):
             return runs.load_result(folder, subject, config)
 
-    optimizer = _optimizer(subject, config)
+    optimizer = make_optimizer(subject, config, place)
     history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
     resumed_from = len(history)
+    step = make_step(subject, samples.train, optimizer, config, dtype=samples.dtype)
     stopped = False
 
     def stop() -> None:
@@ -109,7 +107,7 @@ def fit(
     with isolated_random_state(place):
         for epoch in range(resumed_from, config.epochs):
             seed_layers(stream_seed(config.seed, f"layers/{epoch}"), place)
-            row = _train_epoch(subject, samples, optimizer, config, history=history, progress=progress)
+            row = _train_epoch(subject, samples, optimizer, step, config, history=history, progress=progress)
             if on_epoch is not None:
                 measures = on_epoch(EpochEvent(row=row, epochs=config.epochs, model=subject, stop=stop))
                 row = replace(row, measures=_checked(measures or {}))
@@ -234,30 +232,11 @@ class _Samples:
         return train.errors, None if test is None else test.errors
 
 
-def _optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if config.optimizer == "adam":
-        return torch.optim.Adam(
-            trainable,
-            lr=config.learning_rate,
-            betas=(config.momentum, 0.999),
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
-    return torch.optim.SGD(
-        trainable,
-        lr=config.learning_rate,
-        momentum=config.momentum,
-        nesterov=config.nesterov,
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
-
-
 def _train_epoch(
     model: nn.Module,
     samples: _Samples,
     optimizer: torch.optim.Optimizer,
+    step: Step,
     config: TrainConfig,
     *,
     history: Sequence[EpochRow],
@@ -279,25 +258,19 @@ def _train_epoch(
     progress(epoch * steps, total, note)
     model.train()
     try:
-        for step, (x, y) in enumerate(plan.batches(samples.train, samples.dtype)):
+        for done, picks in enumerate(plan.picks()):
             # the schedule is read in the middle of the step: it ends in a step that still moves
-            rate = config.learning_rate * config.schedule.factor(epoch + (step + 0.5) / steps, config.epochs)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            optimizer.zero_grad()
-            with lower_precision(config.precision, x.device):
-                outputs = model(_channels_last(x) if config.precision == "bfloat16" else x)
-            loss = functional.cross_entropy(outputs.to(samples.dtype), y)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            losses.append(loss.detach())
-            recent.append(outputs.detach())
-            if len(recent) == _STEPS_BETWEEN_COUNTS or step + 1 == steps:
+            rate = config.learning_rate * config.schedule.factor(epoch + (done + 0.5) / steps, config.epochs)
+            set_rate(optimizer, rate)
+            seen = step(picks)
+            losses.append(seen.loss)
+            recent.append(seen.outputs)
+            if len(recent) == _STEPS_BETWEEN_COUNTS or done + 1 == steps:
                 guesses.append(torch.cat(recent).argmax(dim=1))
                 recent.clear()
             if (now := time.perf_counter()) - reported > _SECONDS_BETWEEN_REPORTS:
                 reported = now
-                progress(epoch * steps + step + 1, total, note)
+                progress(epoch * steps + done + 1, total, note)
     except CodeboundError:
         raise
     except torch.cuda.OutOfMemoryError as error:
@@ -327,11 +300,6 @@ def _train_epoch(
     )
     progress((epoch + 1) * steps, total, f"epoch {row.epoch}/{config.epochs}, {_words(row, samples.train.n)}")
     return row
-
-
-def _channels_last(x: Tensor) -> Tensor:
-    """Images in the layout for which GPUs have their fastest convolutions; other inputs as they are."""
-    return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
 
 
 def _words(row: EpochRow, n: int) -> str:

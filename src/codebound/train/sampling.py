@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,6 +37,35 @@ def shuffle_labels(dataset: Dataset, fraction: float, *, seed: int) -> Dataset:
     return replace(dataset, y=labels)
 
 
+class Picks(NamedTuple):
+    """The examples of a batch.
+
+    Attributes:
+        indices: Where they are in the sample.
+        shifts: Per example: rows and columns to shift by, and whether to mirror; None: as stored.
+    """
+
+    indices: Tensor
+    shifts: Tensor | None
+
+    def batch(self, data: DeviceData, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Scaled inputs and labels."""
+        if self.shifts is None:
+            return data.batch(self.indices, dtype)
+        moved = shift_images(data.x[self.indices], self.shifts)
+        return data.scaling.apply(moved, dtype), data.y[self.indices]
+
+    def clone(self) -> Picks:
+        """The same in new memory."""
+        return Picks(self.indices.clone(), None if self.shifts is None else self.shifts.clone())
+
+    def fill(self, other: Picks) -> None:
+        """Takes over another batch of the same size, in place."""
+        self.indices.copy_(other.indices)
+        if self.shifts is not None and other.shifts is not None:
+            self.shifts.copy_(other.shifts)
+
+
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """One pass over a sample in random order, a function of seed and epoch number alone.
@@ -48,7 +77,7 @@ class Epoch:
         order: Indices of the examples in the order in which they are visited, on the sample's device.
         sizes: Examples in each batch. A single left-over example joins the batch before it, because
             batch normalisation has no variance to divide by in a batch of one.
-        shifts: Per visited example: rows and columns to shift by, and whether to mirror; None: as stored.
+        shifts: Per visited example, as in `Picks`.
     """
 
     order: Tensor
@@ -73,15 +102,11 @@ class Epoch:
             sizes[-1] += left
         return Epoch(order=order.to(data.x.device), sizes=sizes, shifts=shifts)
 
-    def batches(self, data: DeviceData, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
-        """Scaled inputs and labels, batch by batch."""
+    def picks(self) -> Iterator[Picks]:
+        """Batch by batch."""
         parts = torch.split(self.order, self.sizes)
-        if self.shifts is None:
-            for indices in parts:
-                yield data.batch(indices, dtype)
-        else:
-            for indices, shifts in zip(parts, torch.split(self.shifts, self.sizes), strict=True):
-                yield data.scaling.apply(shift_images(data.x[indices], shifts), dtype), data.y[indices]
+        shifts = [None] * len(parts) if self.shifts is None else torch.split(self.shifts, self.sizes)
+        yield from map(Picks, parts, shifts)
 
 
 def shift_images(x: Tensor, shifts: Tensor) -> Tensor:

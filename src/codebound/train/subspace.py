@@ -7,7 +7,6 @@ and nothing else. Only the integers are known to a decoder; rates, noise, gain a
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from codebound.nets.rebuild import eval_twin
 from codebound.nets.views import MeanOverViews, StackedViews
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
+from codebound.train.replay import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +39,8 @@ Shape = tuple[int, ...]
 
 _WARM_UP_STEPS = 200
 _RATE_FROM = 0.2  # share of the training after which the code length has its full weight
+_HARD_FROM, _HARD_AT = 0.2, 0.6  # shares between which the loss becomes hard
+_SOFT = 1e-6  # an exponent of the loss that stands for zero
 _CHUNK = 2048  # examples whose fixed features are computed at a time
 
 
@@ -54,6 +56,10 @@ class SubspacePlan:
         helper_seed: Seed of starts and hashes; the decoder needs it, so it is paid.
         rate: Weight of the code length in the loss, in nats per example of the sample.
         gain: Factor on the logits in the loss; free, because no decision depends on it.
+        hardness: How far the loss goes in the course of training, from cross-entropy (0), which dwells on
+            examples that are lost, to a smooth count of errors (1).
+        sharpening: Factor by which the gain grows meanwhile.
+        price: Errors that one bit is worth where errors are counted.
         epochs: Passes over the sample.
         batch_size: Examples per step.
         learning_rate: Peak rate of Adam, in units of the integers.
@@ -69,6 +75,9 @@ class SubspacePlan:
     helper_seed: int = 0
     rate: float = 4.0
     gain: float = 3.0
+    hardness: float = 0.0
+    sharpening: float = 1.0
+    price: float = 1.0
     epochs: int = 100
     batch_size: int = 500
     learning_rate: float = 0.1
@@ -82,6 +91,10 @@ class SubspacePlan:
             raise UsageError(f"entries_log2 is 0, 1 or 2. Got {self.entries_log2}.")
         if not (self.learning_rate > 0.0 and self.gain > 0.0 and self.rate >= 0.0):
             raise UsageError(f"learning_rate and gain are positive, rate is not negative. Got {self}.")
+        if not (0.0 <= self.hardness <= 1.0 and self.sharpening > 0.0 and self.price >= 0.0):
+            raise UsageError(
+                f"hardness lies between 0 and 1, sharpening is positive, price is not negative. Got {self}."
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +105,8 @@ class Learner:
         shapes: Names and shapes of all tensors, in message order.
         head: Names of the tensors of the last layer.
         features: The fixed part: what each view of a batch looks like before the first tensor is used.
-        logits: The rest: from the features of one view and the tensors to the logits.
+        logits: The rest: from the features of one view and the tensors to the logits, computed in the
+            precision of the features.
     """
 
     shapes: Mapping[str, Shape]
@@ -116,7 +130,9 @@ class Learner:
             shapes,
             frozenset(name for name in shapes if name.startswith(last)),
             lambda x: fixed(x).chunk(chain.view_count),
-            lambda features, tensors: functional_call(rest, dict(tensors), (features,)),
+            lambda features, tensors: functional_call(
+                rest, {name: value.to(features.dtype) for name, value in tensors.items()}, (features,)
+            ),
         )
 
     @classmethod
@@ -135,12 +151,15 @@ class Learner:
         twin = eval_twin(module)
         shapes = {name: tuple(value.shape) for name, value in module.state_dict().items()}
         wide = [name for name, shape in shapes.items() if len(shape) > 1]
-        return cls(
-            shapes,
-            frozenset(wide[-1:]),
-            lambda x: (x,),
-            lambda features, tensors: functional_call(twin, dict(tensors), (features,)),
-        )
+
+        def logits(features: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+            # parts that need single precision get it
+            is_lower = features.dtype == torch.bfloat16
+            with torch.autocast(features.device.type, torch.bfloat16, enabled=is_lower):
+                found: Tensor = functional_call(twin, dict(tensors), (features,))
+            return found
+
+        return cls(shapes, frozenset(wide[-1:]), lambda x: (x,), logits)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,8 +254,9 @@ def train_in_subspace(
 ) -> NDArray[np.int32]:
     """The integers of a subspace in which the network classifies the sample well and is short to describe.
 
-    The loss is the cross-entropy plus the code length of the integers under a discretised logistic law
-    whose scale is learned. On a GPU the step is recorded once and replayed.
+    The loss is (1 - p^h) / h, p the probability of the label and h rising from 0 to the hardness, plus the
+    code length of the integers under a discretised logistic law whose scale is learned.
+    On a GPU the step is recorded once and replayed.
 
     Args:
         learner: The network.
@@ -274,13 +294,14 @@ class _Training:
         self.spread = torch.zeros((), device=device, requires_grad=True)
         self.learning_rate = torch.tensor(plan.learning_rate, device=device)
         self.weight = torch.zeros((), device=device)  # of the code length
+        self.gain, self.hardness = torch.zeros((), device=device), torch.zeros((), device=device)
         self.batch = torch.zeros(self.batch_size, dtype=torch.long, device=device)
         self.loss = torch.zeros((), device=device)
         self.on_gpu = device.type == "cuda"
         self.optimizer = torch.optim.Adam(
             [self.values, self.spread], lr=self.learning_rate, betas=(0.9, 0.99), capturable=self.on_gpu
         )
-        self.recorded: dict[bool, torch.cuda.CUDAGraph] = {}
+        self.recorded: dict[bool, Callable[[], None]] = {}
 
     def epoch(self, *, first: int, total: int) -> None:
         plan = self.plan
@@ -289,7 +310,12 @@ class _Training:
             part = (first + position) / total
             warm = min(1.0, (first + position + 1) / _WARM_UP_STEPS)
             self.learning_rate.fill_(plan.learning_rate * warm * 0.5 * (1.0 + math.cos(math.pi * part)))
-            self.weight.fill_(plan.rate * min(1.0, part / _RATE_FROM) * math.log(2.0) / self.n)
+            hardened = min(1.0, max(0.0, (part - _HARD_FROM) / (_HARD_AT - _HARD_FROM)))
+            hardness = plan.hardness * hardened
+            self.hardness.fill_(max(_SOFT, hardness))
+            self.gain.fill_(plan.gain * (1.0 + (plan.sharpening - 1.0) * hardened))
+            a_bit = (1.0 - hardness) * plan.rate * math.log(2.0) + hardness * plan.price
+            self.weight.fill_(a_bit * min(1.0, part / _RATE_FROM) / self.n)
             self.batch.copy_(shuffled[position * self.batch_size : (position + 1) * self.batch_size])
             self.step(is_rounded=part >= plan.noise_share)
 
@@ -299,25 +325,16 @@ class _Training:
             return
         if is_rounded not in self.recorded:
             self.recorded[is_rounded] = self.record(is_rounded)
-        self.recorded[is_rounded].replay()
+        self.recorded[is_rounded]()
 
-    def record(self, is_rounded: bool) -> torch.cuda.CUDAGraph:
-        """The step as a graph; warmed up on a side stream, as recording asks for."""
+    def record(self, is_rounded: bool) -> Callable[[], None]:
+        """The step as a recording; what its warm-up has learned is forgotten."""
         kept = self.values.detach().clone(), self.spread.detach().clone()
-        side = torch.cuda.Stream(self.values.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.values.device))
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self.compute(is_rounded)
-        torch.cuda.current_stream(self.values.device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.noise)
-        with torch.cuda.graph(graph):
-            self.compute(is_rounded)
+        _, replay = record(lambda: self.compute(is_rounded), self.values.device, generators=[self.noise])
         with torch.no_grad():
             self.values.copy_(kept[0])
             self.spread.copy_(kept[1])
-        return graph
+        return replay
 
     def compute(self, is_rounded: bool) -> None:
         if is_rounded:
@@ -327,11 +344,11 @@ class _Training:
             used = self.values + noise
         tensors = self.expansion.tensors(used)
         inputs = torch.cat([view[self.batch] for view in self.views])
-        half = torch.autocast("cuda", dtype=torch.bfloat16) if self.on_gpu else nullcontext()
-        with half:
-            logits = self.learner.logits(inputs if self.on_gpu else inputs.float(), tensors)
+        logits = self.learner.logits(inputs.to(torch.bfloat16 if self.on_gpu else torch.float32), tensors)
         logits = logits.float().view(len(self.views), self.batch_size, -1).mean(0)
-        fit = functional.cross_entropy(self.plan.gain * logits, self.labels[self.batch])
+        chances = functional.log_softmax(self.gain * logits, dim=1)
+        chance = chances.gather(1, self.labels[self.batch].unsqueeze(1))
+        fit = (-torch.expm1(self.hardness * chance) / self.hardness).mean()
         self.optimizer.zero_grad(set_to_none=False)
         torch.autograd.backward(fit + self.weight * _code_bits(used, self.spread))
         self.optimizer.step()

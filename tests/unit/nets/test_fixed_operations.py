@@ -242,7 +242,7 @@ MISPLACED = {
     "features twice": (Dictionary(1, 1), Dictionary(1, 1)),
     "features after views and more": (Views(1), MaxPool(1), Dictionary(1, 1)),
     "unknown features": (Dictionary(2, 1),),
-    "unknown views": (Views(3),),
+    "unknown views": (Views(5),),
     "an even window": (NormalisedConv(2, 4),),
     "a window larger than the image": (Dictionary(1, 5),),
 }

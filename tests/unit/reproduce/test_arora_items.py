@@ -203,7 +203,7 @@ def test_corrupted_labels_are_what_the_second_network_was_trained_on(study):
     shuffled = shuffle_labels(study.samples.train, 1.0, seed=0)
     with torch.no_grad():
         guesses = network(shuffled.scaling.apply(torch.from_numpy(shuffled.x))).argmax(dim=1).numpy()
-    assert np.mean(guesses != shuffled.y) == study.measured_alexnet("corrupted")["train_error"]
+    assert np.mean(guesses != shuffled.y) == study.measured_alexnets()["corrupted"]["train_error"]
 
 
 def test_a_network_is_measured_once_for_all_items(study, monkeypatch):

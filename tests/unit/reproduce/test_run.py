@@ -3,10 +3,11 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from codebound.errors import UsageError
+from codebound.errors import ModelError, UsageError
 from codebound.reproduce import ITEMS, Cells, Reproduction, Settings, item, reproduce
 from codebound.reproduce.__main__ import main
 from codebound.reproduce.run import find_items
@@ -135,6 +136,17 @@ def test_after_the_deadline_no_part_is_begun(squares, tmp_path, capsys):
     assert capsys.readouterr().out == (
         "S-Fig1: every part is finished.\ntest:squares: every part is finished.\n"
     )
+
+
+def test_an_item_that_fails_does_not_keep_others_from_being_made(squares, tmp_path, monkeypatch, capsys):
+    def fails(settings):
+        raise ModelError("the loss became nan in step 3 of epoch 1.")
+
+    monkeypatch.setitem(ITEMS, "S-Fig1", replace(ITEMS["S-Fig1"], run=fails))
+    assert main(["S-Fig1", squares, "--tiny", "--out", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert err.startswith("Error: S-Fig1: the loss became nan")
+    assert out == "test:squares: every part is finished.\n"
 
 
 def test_a_folder_that_cannot_be_written_is_refused_at_once(squares, tmp_path, monkeypatch):

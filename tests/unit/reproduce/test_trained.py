@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 import torch
 
 from codebound.errors import CodeboundError, UsageError
-from codebound.reproduce import Settings, made_up_samples, trained
+from codebound.reproduce import Cells, Settings, made_up_samples, trained
+from codebound.reproduce.cells import OutOfTimeError
+from codebound.reproduce.locks import BusyError, alone
 from codebound.train import TrainConfig, fit
 
 SPEC = "mlp:depth=2,width=12"
@@ -25,8 +28,31 @@ def progress(done, total, note=""):
         os.kill(os.getpid(), signal.SIGKILL)
 
 config = TrainConfig(optimizer="sgd", learning_rate=0.1, epochs=6, batch_size=20, seed=3)
-found = trained("mlp:depth=2,width=12", made_up_samples(), config, Settings(progress=progress), keep_every=2)
-print(found.record["weights_sha256"])
+settings = Settings(progress=progress)
+
+def compute():
+    found = trained("mlp:depth=2,width=12", made_up_samples(), config, settings, keep_every=2)
+    return {"weights": found.record["weights_sha256"]}
+
+print(settings.cells.get("network", compute)["weights"])
+"""
+SHARED = """
+import time
+from functools import partial
+from codebound.reproduce import Settings, made_up_samples, trained
+from codebound.train import TrainConfig
+
+def progress(done, total, note=""):
+    time.sleep(0.01)
+
+def compute(seed):
+    config = TrainConfig(optimizer="sgd", learning_rate=0.1, epochs=6, batch_size=20, seed=seed)
+    found = trained("mlp:depth=2,width=12", made_up_samples(), config, settings)
+    return found.measured("seconds", lambda: {"at": time.time(), "epochs": found.record["epochs"]})
+
+settings = Settings(progress=progress)
+for value in settings.cells.get_all({f"seed {seed}": partial(compute, seed) for seed in range(4)}):
+    print(value["at"])
 """
 
 
@@ -36,8 +62,8 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache" / "trained"
 
 
-def start(fatal_step):
-    arguments = [sys.executable, "-c", PROGRAM, str(fatal_step)]
+def start(fatal_step, program=PROGRAM):
+    arguments = [sys.executable, "-c", program, str(fatal_step)]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -128,6 +154,51 @@ def test_two_processes_that_ask_at_once_train_one_network(cache):
     assert first[-2] == second[-2]
     assert sorted(any("epoch" in line for line in lines) for lines in (first, second)) == [False, True]
     assert len(list(cache.glob("[!.]*"))) == 1
+
+
+def test_processes_share_out_what_they_all_need(cache):
+    processes = [start(0, SHARED) for _ in range(2)]
+    outputs = [process.communicate() for process in processes]
+    assert [error for _, error in outputs] == ["", ""]
+    first, second = (out.split() for out, _ in outputs)
+    assert first == second
+    assert len(set(first)) == 4 == len(list(cache.glob("[!.]*")))
+
+
+def test_a_measurement_is_kept_beside_the_weights():
+    found = trained(SPEC, made_up_samples(), CONFIG, Settings())
+    assert found.measured("norm, small", lambda: {"value": 1}) == {"value": 1}
+    again = trained(SPEC, made_up_samples(), CONFIG, Settings())
+    assert again.measured("norm, small", lambda: {"value": 2}) == {"value": 1}
+    assert again.measured("norm, large", lambda: {"value": 3}) == {"value": 3}
+
+
+def test_work_of_another_process_is_waited_for_up_to_the_deadline(cache):
+    program = """
+import sys
+from pathlib import Path
+from codebound.reproduce.locks import alone
+with alone(Path(sys.argv[1])):
+    print("here", flush=True)
+    sys.stdin.read()
+"""
+    arguments = [sys.executable, "-c", program, str(cache / "network")]
+    other = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "here\n"
+
+    def compute():
+        with alone(cache / "network"):
+            return {"value": 1}
+
+    with pytest.raises(BusyError, match=r"another process works on .*network\. Ask again"):
+        compute()
+    late = Cells(deadline=time.monotonic() + 0.2)
+    with pytest.raises(OutOfTimeError, match="'late'"):
+        late.get_all({"late": compute, "other": lambda: {"value": 2}})
+    assert "other" in late
+    other.kill()
+    assert Cells().get("free", compute) == {"value": 1}
+    other.communicate()
 
 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):

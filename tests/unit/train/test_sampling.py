@@ -64,7 +64,7 @@ def test_shuffling_follows_the_seed_and_leaves_the_original_alone():
 def test_every_example_is_seen_once_and_none_alone_in_the_last_batch(n, batch_size, sizes):
     data = labelled(n).on("cpu")
     plan = Epoch.draw(data, TrainConfig(batch_size=batch_size), epoch=0)
-    batches = list(plan.batches(data, torch.float32))
+    batches = [picks.batch(data, torch.float32) for picks in plan.picks()]
     assert [len(y) for _, y in batches] == sizes == plan.sizes
     seen = torch.cat([x[:, 0] for x, _ in batches])
     assert sorted(seen.tolist()) == list(range(n))
@@ -109,5 +109,5 @@ def test_augmentation_draws_all_shifts_before_scaling(augment, mirrors):
     assert plan.shifts is not None
     assert set(plan.shifts[:, 2].tolist()) == mirrors
     assert set(plan.shifts[:, 0].tolist()) == set(range(9)) == set(plan.shifts[:, 1].tolist())
-    values = torch.cat([x for x, _ in plan.batches(data, torch.float32)]).unique()
+    values = torch.cat([picks.batch(data, torch.float32)[0] for picks in plan.picks()]).unique()
     assert values.tolist() == [-1.0, 1.0]  # padding is the stored zero, scaled like every pixel

@@ -14,7 +14,7 @@ from codebound_verify.stack import read_stack
 STAGES = st.builds(Stage, st.integers(0, 2), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2))
 STACKS = st.builds(
     Stack,
-    v=st.integers(0, 2),
+    v=st.integers(0, 15),
     t=st.integers(0, 7),
     p=st.integers(1, 4),
     i=st.integers(0, 7),
@@ -51,15 +51,16 @@ def test_a_stack_is_the_chain_with_its_operations(stack, shape):
     assert outcome(read_stack, named, shape) == outcome(read_chain, spelled, shape)
 
 
-# One stage without a dictionary is one of 3 8 4 8 3 3 3 4 = 82944 points, each with an interval of 1/82944,
-# between 2^-17 and 2^-16. The first is [0, 1/82944). The other one is the last of those whose first three
-# fields are 0: [863/82944, 864/82944), and 1364/2^17 = 863.16/82944 starts the first dyadic interval inside.
+# One stage without a dictionary is one of 16 8 4 8 3 3 3 4 = 442368 points, each with an interval of
+# 1/442368, between 2^-19 and 2^-18. The first is [0, 1/442368). The other one is the last of those whose
+# first three fields are 0: [863/442368, 864/442368), and 1023/2^19 = 863.16/442368 starts the first dyadic
+# interval inside, which ends with it.
 @pytest.mark.parametrize(
     ("word", "operations"),
     [
-        ("0" * 17, [("normalised conv", 8, 1), ("linear", 10, 0)]),
+        ("0" * 19, [("normalised conv", 8, 1), ("linear", 10, 0)]),
         (
-            "00000010101010100",
+            "0000000001111111111",
             [
                 *[("normalised conv", 128, 5)] * 3,
                 ("average pool", 0, 2),
@@ -75,6 +76,13 @@ def test_code_words_computed_by_hand(word, operations):
     assert [(each.kind, each.out, each.kernel) for each in chain.operations] == operations
     assert not any(each.bias for each in chain.operations)
     assert decoder.finish() == len(word)
+
+
+@pytest.mark.parametrize("v", range(5, 16))
+def test_reserved_views_are_refused(v):
+    coder = writer.Coder()
+    Stack(v=v).write(coder)
+    assert f"(views) has kind {v}; kinds are 1, 2, 3, 4" in outcome(read_stack, coder, (1, 4, 4))
 
 
 def test_widths_are_halved_kept_and_doubled():

@@ -1,0 +1,224 @@
+"""Local search on trained integers: the errors themselves are counted, and the bits of the code.
+
+Training sees a smooth stand-in for both. Moving one integer, or two, by one changes a few dozen decisions;
+what lowers errors and bits together is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from codebound.coding.bell import MAX_BELL_LEVEL, best_bell
+from codebound.progress import Progress, silent
+from codebound.train.subspace import Expansion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from codebound.train.subspace import Features, Learner, SubspacePlan
+
+_CHUNK = 20_000  # examples at a time
+_PROBES = 8  # moves that show how far one changes a margin
+_SINGLES = 0.8  # share of the dimension: moves of one integer tried in a round
+_PARTNERS, _PAIRS = 90, 1200  # moves that are paired, and pairs tried, when no single one helps
+_FRESH = 15  # moves after which examples near the boundary are looked for again
+
+
+def polish(
+    learner: Learner,
+    features: Features,
+    plan: SubspacePlan,
+    integers: NDArray[np.int32],
+    *,
+    price: float,
+    evaluations: int,
+    base: Mapping[str, Tensor] | None = None,
+    progress: Progress = silent,
+) -> NDArray[np.int32]:
+    """Integers near the given ones with fewer errors + ``price`` x bits; those given, if none are found.
+
+    Candidates are ranked by the gradient of a smooth count, and judged by the examples whose decision one
+    move can change; every round ends with a count of all.
+
+    Args:
+        learner: The network.
+        features: Its fixed part for the sample.
+        plan: The subspace of the integers.
+        integers: Where to start.
+        price: Errors that one bit is worth.
+        evaluations: Most candidates that are tried.
+        base: Tensors to start from in place of the random ones.
+        progress: Told the candidates tried.
+    """
+    search = _Search(learner, features, plan, base, price)
+    if np.abs(integers).max() > MAX_BELL_LEVEL:
+        return integers
+    here = search.counted(torch.from_numpy(integers).to(features.labels.device, torch.float32))
+    start, tried = here, 0
+    while tried < evaluations:
+        found, more = search.round(here, evaluations - tried)
+        tried += more
+        if found.cost >= here.cost:
+            break
+        here = found
+        note = f"{here.errors} errors, {here.bits:.0f} bits (from {start.errors}, {start.bits:.0f})"
+        progress(min(tried, evaluations), evaluations, note)
+    return _levels(here.values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Point:
+    """Integers, and what they cost.
+
+    Attributes:
+        values: The integers, as float32.
+        margins: Margins of all examples.
+        errors: Number of examples with a margin of at most 0.
+        bits: Length of the code of the integers.
+        price: Errors that one bit is worth.
+    """
+
+    values: Tensor
+    margins: Tensor
+    errors: int
+    bits: float
+    price: float
+
+    @property
+    def cost(self) -> float:
+        return self.errors + self.price * self.bits
+
+
+class _Search:
+    def __init__(
+        self,
+        learner: Learner,
+        features: Features,
+        plan: SubspacePlan,
+        base: Mapping[str, Tensor] | None,
+        price: float,
+    ) -> None:
+        self.learner, self.features, self.price = learner, features, price
+        device = features.labels.device
+        self.expansion = Expansion(learner.shapes, learner.head, plan, base=base, device=device)
+        self.everything = torch.arange(len(features.labels), device=device)
+        self.random = np.random.default_rng(plan.seed)
+
+    def margins(self, values: Tensor, examples: Tensor) -> Tensor:
+        """Logit of the label less the largest other."""
+        tensors, found = self.expansion.tensors(values), []
+        for part in torch.split(examples, _CHUNK):
+            views = [self.learner.logits(view[part].float(), tensors) for view in self.features.views]
+            logits = torch.stack(views).mean(0)
+            labels = self.features.labels[part].unsqueeze(1)
+            others = logits.scatter(1, labels, -torch.inf).amax(1)
+            found.append(logits.gather(1, labels).squeeze(1) - others)
+        return torch.cat(found)
+
+    @torch.no_grad()
+    def counted(self, values: Tensor) -> _Point:
+        margins = self.margins(values, self.everything)
+        return _Point(values, margins, int((margins <= 0.0).sum()), _bits(values), self.price)
+
+    def round(self, start: _Point, evaluations: int) -> tuple[_Point, int]:
+        """A better point, counted anew, and the number of candidates tried; ``start`` if none is found."""
+        climb = _Climb(self, start)
+        dimension = len(start.values)
+        order = self.ranked(climb)[: round(_SINGLES * dimension)]
+        for move in order:
+            if climb.tried < evaluations:
+                climb.attempt((move,))
+        if not climb.accepted:
+            best = sorted(order, key=lambda move: climb.cost_of.get(move, np.inf))[:_PARTNERS]
+            pairs = [pair for pair in combinations(best, 2) if (pair[0] - pair[1]) % dimension]
+            pairs.sort(key=lambda pair: sum(climb.cost_of.get(move, np.inf) for move in pair))
+            for pair in pairs[:_PAIRS]:
+                if climb.tried < evaluations:
+                    climb.attempt(pair)
+        end = self.counted(climb.here.values) if climb.accepted else start
+        return min((start, end), key=lambda point: point.cost), climb.tried
+
+    def ranked(self, climb: _Climb) -> list[int]:
+        """All moves, the most promising first: move m < d adds 1 to integer m, move d + m takes 1 away."""
+        point, near = climb.here, climb.near
+        values = point.values.clone().requires_grad_()
+        width = max(float(point.margins[near].abs().max()) / 6.0, 1e-6)
+        slope = torch.zeros_like(values)
+        for part in torch.split(near, _CHUNK):
+            smooth = torch.sigmoid(-self.margins(values, part) / width).sum()
+            slope += torch.autograd.grad(smooth, values)[0]
+        rates = self.price * _bit_changes(point.values)
+        changes = torch.cat([slope, -slope]).cpu().numpy() + rates
+        return [int(move) for move in np.argsort(changes, kind="stable")]
+
+    @torch.no_grad()
+    def near(self, point: _Point) -> Tensor:
+        """Examples whose decision a move can be expected to change."""
+        changes = []
+        for place in self.random.integers(len(point.values), size=_PROBES):
+            moved = point.values.clone()
+            moved[place] += 1.0
+            sample = self.everything[:: max(1, len(self.everything) // 5000)]
+            changes.append((self.margins(moved, sample) - point.margins[sample]).abs())
+        reach = 4.0 * float(torch.cat(changes).square().mean().sqrt())
+        return (point.margins.abs() <= reach).nonzero().squeeze(1)
+
+
+class _Climb:
+    """One round: a point that moves, judged by the examples near the boundary."""
+
+    def __init__(self, search: _Search, start: _Point) -> None:
+        self.search, self.here = search, start
+        self.tried = self.accepted = 0
+        self.cost_of: dict[int, float] = {}  # change in cost of single moves that were tried
+        self.look()
+
+    def look(self) -> None:
+        self.near = self.search.near(self.here)
+        self.far_errors = self.here.errors - int((self.here.margins[self.near] <= 0.0).sum())
+
+    @torch.no_grad()
+    def attempt(self, moves: Sequence[int]) -> None:
+        """Makes the moves if the cost falls."""
+        values, dimension = self.here.values.clone(), len(self.here.values)
+        for move in moves:
+            values[move % dimension] += 1.0 if move < dimension else -1.0
+        margins = self.search.margins(values, self.near)
+        errors = self.far_errors + int((margins <= 0.0).sum())
+        there = _Point(values, self.here.margins, errors, _bits(values), self.search.price)
+        self.tried += 1
+        if len(moves) == 1:
+            self.cost_of[moves[0]] = there.cost - self.here.cost
+        if there.cost < self.here.cost:
+            self.here = there
+            self.accepted += 1
+            if self.accepted % _FRESH == 0:
+                self.here = self.search.counted(values)
+                self.look()
+
+
+def _levels(values: Tensor) -> NDArray[np.int32]:
+    return values.to(torch.int32).cpu().numpy()
+
+
+def _bits(values: Tensor) -> float:
+    levels = _levels(values)
+    return best_bell(levels, 0)[0] if np.abs(levels).max() <= MAX_BELL_LEVEL else math.inf
+
+
+def _bit_changes(values: Tensor) -> NDArray[np.float64]:
+    """Change in bits of every move, at the width that is best now."""
+    levels = _levels(values)
+    lengths = best_bell(levels, 0)[1].lengths()
+    moved = np.minimum(np.abs(np.concatenate([levels + 1, levels - 1])), MAX_BELL_LEVEL)
+    changes: NDArray[np.float64] = lengths[moved] - np.tile(lengths[np.abs(levels)], 2)
+    return changes
