@@ -77,7 +77,9 @@ RECIPES = {
     "mnist-subspace": Recipe(
         "mnist",
         (Views(4), Dictionary(3, 2), *GREY),
-        SubspacePlan(dimension=500, step=0, rate=5.0, gain=3.0, epochs=240),
+        SubspacePlan(
+            dimension=500, step=0, helper_seed=2, rate=5.0, gain=3.0, hardness=0.5, price=0.8, epochs=160
+        ),
     ),
     "fashion-subspace": Recipe(
         "fashion-mnist",
@@ -87,7 +89,7 @@ RECIPES = {
     "cifar10-subspace": Recipe(
         "cifar10",
         (Views(1), Dictionary(3, 2), *COLOUR),
-        SubspacePlan(dimension=1500, rate=3.0, gain=1.0, hardness=0.7, sharpening=6.0, epochs=400),
+        SubspacePlan(dimension=1500, rate=3.0, gain=1.0, hardness=0.7, sharpening=6.0, epochs=300),
     ),
 }
 

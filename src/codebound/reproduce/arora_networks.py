@@ -45,6 +45,8 @@ class _Plan:
         vgg19_training: How it is trained.
         alexnet: Network in the place of AlexNet.
         alexnet_training: How it is trained.
+        corrupted: The same network for random labels: without dropout.
+        corrupted_training: How it is trained: without weight decay, else random labels are not learned.
         images: Images to train on, and to count test errors on; all when None.
         keep_every: Epochs between two points of the figure over training.
         measuring: Of networks at the end of their training.
@@ -55,6 +57,8 @@ class _Plan:
     vgg19_training: TrainConfig
     alexnet: str
     alexnet_training: TrainConfig
+    corrupted: str
+    corrupted_training: TrainConfig
     images: int | None
     keep_every: int
     measuring: Measuring
@@ -73,6 +77,8 @@ _PLANS: dict[Size, _Plan] = {
         vgg19_training=replace(_PUBLISHED, epochs=4, batch_size=20),
         alexnet="lenet5",
         alexnet_training=replace(_PUBLISHED, epochs=4, batch_size=20),
+        corrupted="lenet5",
+        corrupted_training=replace(_PUBLISHED, epochs=4, batch_size=20),
         images=60,
         keep_every=2,
         measuring=Measuring(examples=12, draws=2),
@@ -83,6 +89,8 @@ _PLANS: dict[Size, _Plan] = {
         vgg19_training=replace(_QUICK, epochs=60, schedule=Step(every=12, multiply=0.5)),
         alexnet="alexnet:width=16,dropout=0",
         alexnet_training=replace(_QUICK, epochs=40, schedule=Step(every=10, multiply=0.5)),
+        corrupted="alexnet:width=16,dropout=0",
+        corrupted_training=replace(_QUICK, epochs=40, schedule=Step(every=10, multiply=0.5)),
         images=2000,
         keep_every=6,
         measuring=Measuring(examples=100, draws=3),
@@ -93,6 +101,8 @@ _PLANS: dict[Size, _Plan] = {
         vgg19_training=replace(_PUBLISHED, augment="flip-crop", precision="bfloat16"),
         alexnet="alexnet",
         alexnet_training=replace(_PUBLISHED, precision="bfloat16"),
+        corrupted="alexnet:dropout=0",
+        corrupted_training=replace(_PUBLISHED, precision="bfloat16", learning_rate=0.01, weight_decay=0.0),
         images=None,
         keep_every=20,
         measuring=Measuring(examples=2000, probes=32, draws=5),
@@ -181,13 +191,11 @@ class Study:
 
     def alexnet(self, labels: Labels) -> Trained:
         """AlexNet, with true labels or with random ones."""
-        plan = self.plan
-        config = replace(
-            plan.alexnet_training,
-            seed=self.settings.seed,
-            label_shuffle=1.0 if labels == "corrupted" else 0.0,
-        )
-        return trained(plan.alexnet, self.samples, config, self.settings)
+        plan, seed = self.plan, self.settings.seed
+        if labels == "true":
+            return trained(plan.alexnet, self.samples, replace(plan.alexnet_training, seed=seed), self.settings)
+        config = replace(plan.corrupted_training, seed=seed, label_shuffle=1.0)
+        return trained(plan.corrupted, self.samples, config, self.settings)
 
     def measured_vgg19(self) -> Row:
         """Histograms of every layer of VGG-19 after its training, facts, and errors."""

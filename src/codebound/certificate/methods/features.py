@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from codebound.certificate.message import Message
-from codebound.certificate.methods.free import estimate, require_time
-from codebound.certificate.methods.prune import SHORT, best_plan
+from codebound.certificate.methods.free import Estimate, estimate, require_time
+from codebound.certificate.methods.prune import SHORT, PruneBudget, best_plan
 from codebound.certificate.search import Search, UnsuitedError, method
 from codebound.coding import Zero, best_tensor_code
 from codebound.compress import prune
 from codebound.data.dataset import DeviceData, Scaling
-from codebound.nets.chain import Chain, Dictionary, Linear
-from codebound.nets.few_bits import DICTIONARY_SIDE
+from codebound.nets.chain import Chain, Dictionary, Linear, Views
+from codebound.nets.few_bits import LEAST_SIDE
 from codebound.nets.views import MeanOverViews
 from codebound.rng import torch_stream
+from codebound.train.polish_linear import polish_linear
 from codebound.train.subspace import Features, Learner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from codebound.coding import AbstractTensorCode
@@ -33,6 +38,11 @@ if TYPE_CHECKING:
 
 _TABLES = (3, 1)
 _GRID = 5  # features are pooled to about this many windows along a side
+_GREY_VIEWS = {"standard": (3, None), "max": (3, 4, 2, None)}
+_POLISHED = 3  # heads that are polished a little, and the best of them at length
+_FEW_COUNTS = 12
+_COUNTS = {"standard": 250, "max": 2000}
+_SHARES = (0.5, 0.5)  # of the counts: the second half is at the price of where the first one ended
 
 
 @method(
@@ -40,29 +50,32 @@ _GRID = 5  # features are pooled to about this many windows along a side
     "A sparse linear layer on features that cost no bits: those of fixed filters, or of the base.",
 )
 def features_method(search: Search) -> None:
-    """A sparse last layer on each set of features; the best one is assessed."""
+    """Picks the features by one head on each of them; the best head on those is polished and assessed."""
     require_time(search, "features")
     sample = search.setting.counted.on(search.device)
     candidates = _of_filters(search) if search.setting.base is None else _of_base(search)
-    found = [
-        _best_head(search, chain, learner, Features.of(learner, sample, search.progress))
+    trainers = [
+        _Trainer(search, chain, learner, Features.of(learner, sample, search.progress))
         for chain, learner in candidates
     ]
-    search.propose(min(found, key=lambda each: each[0])[1])
+    chosen = min(trainers, key=lambda each: each.first().bound)
+    search.propose(chosen.best().estimate.message)
 
 
 def _of_filters(search: Search) -> Iterator[tuple[Chain, Learner]]:
-    """A network of its own for each dictionary."""
+    """A network of its own for each dictionary and, for grey images, with and without each kind of views."""
     shape = search.setting.sample.input_shape
-    if len(shape) != 3 or min(shape[1:]) < DICTIONARY_SIDE:
+    if len(shape) != 3 or min(shape[1:]) < LEAST_SIDE:
         raise UnsuitedError(
-            f"features are those of images of at least {DICTIONARY_SIDE} x {DICTIONARY_SIDE} pixels. "
-            f"Got {shape}."
+            f"features are those of images of at least {LEAST_SIDE} x {LEAST_SIDE} pixels. Got {shape}."
         )
+    pool = max(2, min(shape[1:]) // _GRID)
     head = Linear(search.setting.sample.classes, False)
-    for table in _TABLES:
-        chain = Chain(shape, (Dictionary(table, max(1, min(shape[1:]) // _GRID)), head))
-        yield chain, Learner.of_chain(chain)
+    for table, kind in product(_TABLES, _GREY_VIEWS[search.effort] if shape[0] == 1 else (None,)):
+        views = () if kind is None else (Views(kind),)
+        chain = Chain(shape, (*views, Dictionary(table, pool), head))
+        zeros = {name: torch.zeros(size) for name, size in chain.tensor_shapes().items()}
+        yield chain, _above(chain, zeros, search.device)
 
 
 def _of_base(search: Search) -> Iterator[tuple[Chain, Learner]]:
@@ -70,51 +83,114 @@ def _of_base(search: Search) -> Iterator[tuple[Chain, Learner]]:
     chain, base = search.subject.chain, search.setting.base
     if chain is None or base is None:
         raise UnsuitedError("features of a base need a network that is a chain of known layers.")
-    shapes = chain.tensor_shapes()
-    head = [name for name in shapes if name.startswith(f"{len(chain.operations) - 1}.")]
-    if any(base[1][name].any() for name in head):
+    if any(base[1][name].any() for name in _head(chain)):
         raise UnsuitedError(
             "features of a base need a last layer that starts at zero. Where that was decided before the "
             "base was tried on this sample, leave the layer out of its file."
         )
-    device = search.device
-    body = chain.build({name: torch.from_numpy(value).to(device) for name, value in base[1].items()})
+    yield (
+        chain,
+        _above(chain, {name: torch.from_numpy(value) for name, value in base[1].items()}, search.device),
+    )
+
+
+def _head(chain: Chain) -> list[str]:
+    """Names of the tensors of the last layer."""
+    return [name for name in chain.tensor_shapes() if name.startswith(f"{len(chain.operations) - 1}.")]
+
+
+def _above(chain: Chain, tensors: Mapping[str, Tensor], device: str | torch.device) -> Learner:
+    """The last layer of a chain as what is to be learned; everything below it is fixed."""
+    body = chain.build({name: value.to(device) for name, value in tensors.items()})
     *below, _ = (part for part in body if not isinstance(part, MeanOverViews))
     fixed = nn.Sequential(*below)  # the mean over views and a linear layer change places
+    head = _head(chain)
 
     def logits(features: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         return functional.linear(features, *(tensors[name] for name in head))
 
-    yield (
-        chain,
-        Learner(
-            shapes,
-            frozenset(head),
-            lambda x: (torch.stack(fixed(x).flatten(1).chunk(chain.view_count)).mean(0),),
-            logits,
-        ),
+    return Learner(
+        chain.tensor_shapes(),
+        frozenset(head),
+        lambda x: (torch.stack(fixed(x).flatten(1).chunk(chain.view_count)).mean(0),),
+        logits,
     )
 
 
-def _best_head(search: Search, chain: Chain, learner: Learner, features: Features) -> tuple[float, Message]:
-    """The message of the last layer with the smallest estimated bound; everything below it is zero bits."""
-    shapes = chain.tensor_shapes()
-    ((name, shape),) = ((name, shapes[name]) for name in learner.head if len(shapes[name]) > 1)
-    seen = chain.input_shapes()[-1]
-    near = (seen[-1], math.prod(seen[1:])) if len(seen) == 3 else ()  # the pixel below, the next map
-    inputs = DeviceData(features.views[0].float(), features.labels, Scaling())
-    layer = Chain(tuple(inputs.x.shape[1:]), (Linear(chain.classes, False),))
-    start = torch.randn(shape, generator=torch_stream(search.seed, "features head")) * shape[1] ** -0.5
-    messages: dict[PrunePlan, tuple[float, Message]] = {}
+class _Head(NamedTuple):
+    """The integers of the last layer and what they are worth."""
 
-    def bound_of(plan: PrunePlan, report: Progress) -> float:
-        (pruned,) = prune(layer.build({"0.weight": start}), ["0.weight"], inputs, plan, report).values()
-        codes: dict[str, AbstractTensorCode] = {each: Zero(size) for each, size in shapes.items()}
-        codes[name] = best_tensor_code(pruned.integers.numpy(), step=0, strides=near)
-        message = Message(search.setting.options, chain, codes)
-        messages[plan] = estimate(message, learner, features, search), message
-        return messages[plan][0]
+    levels: NDArray[np.int32]
+    estimate: Estimate
 
-    size, n = math.prod(shape), inputs.n
-    plan = best_plan(search, bound_of, SHORT, size=size, keep=max(8, round(n**0.5)), n=n)
-    return messages[plan]
+    @property
+    def bound(self) -> float:
+        return self.estimate.bound
+
+
+class _Trainer:
+    """Trains last layers on one set of features; everything below is zero bits."""
+
+    def __init__(self, search: Search, chain: Chain, learner: Learner, features: Features) -> None:
+        self.search, self.chain, self.learner, self.features = search, chain, learner, features
+        self.shapes = chain.tensor_shapes()
+        (self.name,) = (name for name in learner.head if len(self.shapes[name]) > 1)
+        seen = chain.input_shapes()[-1]
+        # the pixel below, the next map
+        self.near = (seen[-1], math.prod(seen[1:])) if len(seen) == 3 else ()
+        self.heads: dict[PrunePlan, _Head] = {}
+
+    def first(self) -> _Head:
+        """The head of one plan, to compare features by."""
+        self.spend(replace(SHORT, runs=1))
+        (head,) = self.heads.values()
+        return head
+
+    def best(self) -> _Head:
+        """The best head of all plans, polished."""
+        self.spend(SHORT)
+        heads = sorted(self.heads.values(), key=_bound)[:_POLISHED]
+        shortly = min((self.polished(head, _FEW_COUNTS) for head in heads), key=_bound)
+        return self.polished(shortly, _COUNTS[self.search.effort])
+
+    def spend(self, budget: PruneBudget) -> None:
+        """Trains by the plans of a budget, except those that were trained before."""
+        shape, n = self.shapes[self.name], len(self.features.labels)
+        stream = torch_stream(self.search.seed, "features head")
+        start = {"0.weight": torch.randn(shape, generator=stream) * shape[1] ** -0.5}
+        layer = Chain(shape[1:], (Linear(shape[0], False),)).build(start)
+        inputs = DeviceData(self.features.views[0].float(), self.features.labels, Scaling())
+
+        def bound_of(plan: PrunePlan, report: Progress) -> float:
+            if plan not in self.heads:
+                (pruned,) = prune(layer, list(start), inputs, plan, report).values()
+                self.heads[plan] = self.head(pruned.integers.numpy())
+            return self.heads[plan].bound
+
+        keep = max(8, round(n**0.5))
+        best_plan(self.search, bound_of, budget, size=math.prod(shape), keep=keep, n=n)
+
+    def polished(self, head: _Head, counts: int) -> _Head:
+        """The head after a local search; a second one has the price of where the first one ended."""
+        for share in _SHARES:
+            levels = polish_linear(
+                self.features.views[0],
+                self.features.labels,
+                head.levels,
+                price=head.estimate.price,
+                counts=max(1, round(share * counts)),
+                strides=self.near,
+                progress=self.search.progress,
+            )
+            head = min(head, self.head(levels), key=_bound)
+        return head
+
+    def head(self, levels: NDArray[np.int32]) -> _Head:
+        codes: dict[str, AbstractTensorCode] = {name: Zero(size) for name, size in self.shapes.items()}
+        codes[self.name] = best_tensor_code(levels, step=0, strides=self.near)
+        message = Message(self.search.setting.options, self.chain, codes)
+        return _Head(levels, estimate(message, self.learner, self.features, self.search))
+
+
+def _bound(head: _Head) -> float:
+    return head.bound

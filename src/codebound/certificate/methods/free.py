@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,10 +12,13 @@ from codebound.bounds.certified import occam_binomial
 from codebound.certificate.build import AfterSplit, OnDomain
 from codebound.certificate.search import Search, UnsuitedError
 from codebound.facts import OccamFacts
+from codebound.numerics import kl_inverse_upper
 
 if TYPE_CHECKING:
     from codebound.certificate.message import Message
     from codebound.train.subspace import Features, Learner
+
+_LEAST_LOG_ODDS = 0.1  # between error and bound: beyond it nothing is worth a search
 
 
 def require_time(search: Search, name: str) -> None:
@@ -31,8 +36,26 @@ def require_time(search: Search, name: str) -> None:
         raise UnsuitedError(f"{name} trains for minutes. Choose --method {name} or --effort max.")
 
 
-def estimate(message: Message, learner: Learner, features: Features, search: Search) -> float:
-    """The bound as the features show it, without evaluating the fixed part again: for choosing, no bound."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """A message and its facts as the features show them: for choosing, no certificate."""
+
+    message: Message
+    facts: OccamFacts
+
+    @property
+    def bound(self) -> float:
+        """What it would be certified for."""
+        return occam_binomial(self.facts).value
+
+    @property
+    def price(self) -> float:
+        """Errors that one bit is worth here."""
+        return errors_per_bit(self.facts)
+
+
+def estimate(message: Message, learner: Learner, features: Features, search: Search) -> Estimate:
+    """Counts errors on the features, without evaluating the fixed part again."""
     bits, _ = message.encode()
     device, weights = features.labels.device, message.weights(search.setting.base_tensors)
     tensors = {name: torch.from_numpy(value).to(device) for name, value in weights.items()}
@@ -42,4 +65,21 @@ def estimate(message: Message, learner: Learner, features: Features, search: Sea
         code_bits=bits.length,
         delta=search.setting.delta,
     )
-    return occam_binomial(facts).value
+    return Estimate(message, facts)
+
+
+def errors_per_bit(facts: OccamFacts) -> float:
+    """The number of errors that moves the bound as far as one bit does.
+
+    Along kl(error, bound) = (bits ln 2 + ln(1/delta)) / n an error is worth the difference in log-odds of
+    bound and error, and a bit ln 2.
+
+    Example:
+        >>> round(errors_per_bit(OccamFacts(errors=900, n=60_000, code_bits=2000, delta=0.05)), 2)
+        0.51
+    """
+    chance = (facts.errors + 0.5) / (facts.n + 1)  # neither 0 nor 1
+    nats = (facts.code_bits * math.log(2.0) - math.log(facts.delta)) / facts.n
+    risk = min(kl_inverse_upper(chance, nats), 1.0 - 0.5 / (facts.n + 1))
+    gap = math.log(risk / (1.0 - risk)) - math.log(chance / (1.0 - chance))
+    return math.log(2.0) / max(gap, _LEAST_LOG_ODDS)
