@@ -49,10 +49,10 @@ DATA = {
     "digits": Data("digits", "-", "35 %, then 28 %"),
 }
 RESULTS = {
-    "mnist-subspace": Result("mnist", "convolutions on fixed filters, mean over 5 shifts, 600 integers"),
+    "mnist-subspace": Result("mnist", "convolutions on fixed filters of the straightened image, mean over 5 shifts, 500 integers"),
     "mnist-features": Result("mnist", "sparse layer on fixed filters"),
     "mnist-guha-mlp": Result("mnist", "784-784x4-10 ReLU (Guha et al.), pruned"),
-    "fashion-subspace": Result("fashion-mnist", "convolutions on fixed filters, mirrored, 600 integers"),
+    "fashion-subspace": Result("fashion-mnist", "convolutions on fixed filters, mirrored, 650 integers"),
     "fashion-features": Result("fashion-mnist", "sparse layer on fixed filters"),
     "cifar10-subspace": Result("cifar10", "convolutions on fixed filters, mirrored, 1500 integers"),
     "digits-linear": Result("digits", "linear, pruned"),

@@ -157,3 +157,45 @@ def test_names_of_graphs_are_those_of_the_verifier(spec):
     assert name == codebound_verify.factory.graph_sha256(network)
     assert name == graph_sha256(build(spec, input_shape=(1, 8, 8), classes=3, seed=5))
     assert name != graph_sha256(build(spec, input_shape=(1, 8, 8), classes=4))
+
+
+def all_in_float64(network, data, theta):
+    logits = network.double()(data.x.double())
+    label = logits.gather(1, data.y[:, None])[:, 0]
+    others = logits.scatter(1, data.y[:, None], -math.inf).amax(1)
+    return int((label - others - theta <= 1e-4 * logits.abs().amax(1)).sum())
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.3])
+@pytest.mark.parametrize("squeeze", [1.0, 1e-3, 1e-6])
+def test_what_float32_decides_float64_would_decide_alike(theta, squeeze):
+    generator = torch.Generator().manual_seed(3)
+    network = nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 4))
+    with torch.no_grad():
+        for tensor in network.parameters():
+            tensor.copy_(torch.randn(tensor.shape, generator=generator))
+        network[2].bias.copy_(torch.tensor([3.0, 3.0, 3.0, 3.0]))
+        network[2].weight *= squeeze  # margins come near the tolerance
+    x = torch.randn(3000, 6, generator=generator).numpy()
+    data = from_arrays(x, np.arange(3000) % 4, name="rows", classes=4).on("cpu")
+    assert count_errors(network, data, theta=theta).errors == all_in_float64(network, data, theta)
+
+
+class Cancelling(nn.Module):
+    """Right in float64; in float32 the logits lose what decides."""
+
+    def forward(self, x):
+        return (x + 1e9) - 1e9
+
+
+def test_a_network_that_float32_cannot_evaluate_is_counted_in_float64():
+    data = sample([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]], [0, 1, 1])
+    found = count_errors(Cancelling(), data)
+    assert found.errors == 0
+    assert found.float32_deviation > 0.1
+
+
+def test_the_network_is_single_again_after_counting():
+    network = nn.Linear(2, 2)
+    count_errors(network, sample([[1.0, 0.0]], [0]))
+    assert network.weight.dtype == torch.float32
