@@ -6,10 +6,13 @@ weights   certify (quick, naive), measure (spectra, cushions, margins) and compa
 samples   the same against the number of examples, on 10,000 weights
 counting  errors counted in one process and in two, against the number of examples
 
-Data are random bytes; every cell runs in a process of its own. Its seconds are those of the processor, which
-others who use the machine change less; its memory is the peak less what network and sample took before.
-The exponent is the slope of the least-squares line through the logarithms. Needs Linux.
-Sizes end at 10^6 weights and 10^5 examples; --full goes on to 10^8 and 10^6: hours and many gigabytes.
+Data are random bytes; every cell runs in a process of its own, with one thread. Its seconds are those of the
+processor, which others who use the machine change less; its memory is the peak less what network and sample
+took before. The exponent is the slope of the least-squares line through the logarithms, and beside it that
+between the two largest sizes, where fixed costs no longer hide it. Needs Linux.
+Sizes end at 10^6 weights and 10^5 examples; --full goes on to 10^8 and 10^6: half an hour and some gigabytes.
+A message has at most 2^26 weights (docs/format.md), so certify ends at 6 * 10^7.
+What is measured is kept at once in --out: stop at any time, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -19,15 +22,19 @@ import importlib.util
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from codebound import __version__
 from codebound.engine import Engine, Job, LocalEngine, RayEngine, value_of
+from codebound.reproduce.cells import Cells
 
 SHAPE, CLASSES = (1, 28, 28), 10
 INPUTS = math.prod(SHAPE)
 FEW_EXAMPLES, FEW_WEIGHTS = 1_000, 10_000
 STABILITY_EXAMPLES = 100
+MOST_WEIGHTS = {"certify": 60_000_000}
 TOY_JOBS = 200
 VERBS = ("certify", "measure", "compare")
 
@@ -38,7 +45,11 @@ def nothing(*, number: int) -> int:
 
 
 def case(weights: int, examples: int) -> tuple[Any, Any]:
-    """A two-layer network of about that many weights and a sample of random bytes."""
+    """A network of about that many weights and a sample of random bytes.
+
+    Its layers are as wide as an image on one side, so that only the other side grows: no matrix has more than
+    784 singular values.
+    """
     import numpy as np
 
     from codebound.data import Dataset, Scaling
@@ -48,8 +59,8 @@ def case(weights: int, examples: int) -> tuple[Any, Any]:
     x = random.integers(0, 256, size=(examples, *SHAPE), dtype=np.uint8)
     y = random.integers(0, CLASSES, size=examples)
     sample = Dataset("random bytes", "train", x, y, CLASSES, Scaling(divisor=255.0))
-    width = max(1, weights // (INPUTS + CLASSES))
-    return load_model(f"mlp:widths={width}", input_shape=SHAPE, classes=CLASSES), sample
+    wide = max(1, weights // (3 * INPUTS + CLASSES))
+    return load_model(f"mlp:widths={wide}x{INPUTS}x{wide}", input_shape=SHAPE, classes=CLASSES), sample
 
 
 def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
@@ -84,21 +95,28 @@ def counted(engine: Engine | None, examples: int) -> float:
     return time.perf_counter() - start
 
 
-def engines() -> None:
+def engines(cells: Cells) -> None:
     """Overhead of jobs that do nothing."""
-    choices: list[tuple[str, Callable[[], Engine]]] = [("local", lambda: LocalEngine(2))]
+    choices: dict[str, Callable[[], Engine]] = {"local": lambda: LocalEngine(2)}
     if importlib.util.find_spec("ray") is not None:
-        choices.append(("ray", lambda: RayEngine(workers=2)))
-    for name, make in choices:
-        start = time.perf_counter()
-        with make() as engine:
-            run_toys(engine, 2)
-            ready = time.perf_counter() - start
-            seconds = min(run_toys(engine, TOY_JOBS) for _ in range(3))
+        choices["ray"] = lambda: RayEngine(workers=2)
+    for name, make in choices.items():
+        found = cells.get(f"engine {name}", partial(overhead, make))
+        each = found["seconds"] / TOY_JOBS
         print(
-            f"{name:6} first results after {ready:6.2f} s; {TOY_JOBS / seconds:8.0f} jobs/s, "
-            f"{1e3 * seconds / TOY_JOBS:.2f} ms a job"
+            f"{name:6} first results after {found['ready']:6.2f} s; {1 / each:8.0f} jobs/s, "
+            f"{1e3 * each:.2f} ms a job",
+            flush=True,
         )
+
+
+def overhead(make: Callable[[], Engine]) -> dict[str, float]:
+    """Seconds until an engine has its first results, and for many jobs after that."""
+    start = time.perf_counter()
+    with make() as engine:
+        run_toys(engine, 2)
+        ready = time.perf_counter() - start
+        return {"ready": ready, "seconds": min(run_toys(engine, TOY_JOBS) for _ in range(3))}
 
 
 def run_toys(engine: Engine, count: int) -> float:
@@ -109,38 +127,57 @@ def run_toys(engine: Engine, count: int) -> float:
     return time.perf_counter() - start
 
 
-def grow(what: str, sizes: Sequence[int], fixed: dict[str, int]) -> None:
+def grow(cells: Cells, what: str, sizes: Sequence[int], fixed: dict[str, int]) -> None:
     """Prints one line per command and size, and the exponents."""
     for verb in VERBS:
-        seconds = []
-        for size in sizes:
-            with LocalEngine(1) as engine:
-                job = Job(function="scaling:cell", arguments={"verb": verb, what: size, **fixed})
-                (finished,) = engine.as_finished([job])
-            found = value_of(finished)
-            seconds.append(found["seconds"])
+        largest = MOST_WEIGHTS.get(verb, sizes[-1]) if what == "weights" else sizes[-1]
+        rows = []
+        for size in (min(size, largest) for size in sizes):
+            arguments = {"verb": verb, what: size, **fixed}
+            found = cells.get(f"{verb} {what} {size}", partial(alone, arguments))
+            rows.append((size, found["seconds"], found["megabytes"]))
             print(
                 f"{verb:8} {size:>11,} {what:8} {found['seconds']:9.2f} s {found['megabytes']:9.0f} MB",
                 flush=True,
             )
-        print(f"{verb:8} time grows with the power {slope(sizes, seconds):.2f} of the {what}")
+        time_grows, memory_grows = (
+            f"{slope(rows, column):.2f} ({slope(rows[-2:], column):.2f} in the end)" for column in (1, 2)
+        )
+        print(f"{verb:8} powers of the {what}: time {time_grows}, memory {memory_grows}", flush=True)
 
 
-def counting(sizes: Sequence[int]) -> None:
+def alone(arguments: dict[str, Any]) -> dict[str, float]:
+    """A cell in a process of its own."""
+    with LocalEngine(1) as engine:
+        (finished,) = engine.as_finished([Job(function="scaling:cell", arguments=arguments)])
+    found: dict[str, float] = value_of(finished)
+    return found
+
+
+def counting(cells: Cells, sizes: Sequence[int]) -> None:
     """Prints the time to count in one and in two processes."""
+    for size in sizes:
+        found = cells.get(f"counting {size}", partial(counted_twice, size))
+        print(
+            f"counting {size:>11,} examples   here {found['here']:7.2f} s, "
+            f"two processes {found['two']:7.2f} s",
+            flush=True,
+        )
+
+
+def counted_twice(examples: int) -> dict[str, float]:
+    """Seconds to count here and in two processes that have started."""
     with LocalEngine(2) as engine:
         counted(engine, 10_000)  # workers start and import
-        for size in sizes:
-            one, two = (
-                min(counted(None, size) for _ in range(3)),
-                min(counted(engine, size) for _ in range(3)),
-            )
-            print(f"counting {size:>11,} examples   here {one:7.2f} s, two processes {two:7.2f} s")
+        return {
+            "here": min(counted(None, examples) for _ in range(3)),
+            "two": min(counted(engine, examples) for _ in range(3)),
+        }
 
 
-def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """Of the least-squares line through the logarithms."""
-    x, y = ([math.log(each) for each in values] for values in (sizes, seconds))
+def slope(rows: Sequence[tuple[float, ...]], column: int) -> float:
+    """Of the least-squares line through the logarithms of sizes and of a column."""
+    x, y = ([math.log(max(row[place], 1e-9)) for row in rows] for place in (0, column))
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum(
         (a - mean_x) ** 2 for a in x
@@ -159,18 +196,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*sections, []], help="default: all")
     parser.add_argument("--full", action="store_true", help="up to 10^8 weights and 10^6 examples")
+    parser.add_argument("--out", type=Path, default=Path("runs/scaling.json"), help="file of finished cells")
     arguments = parser.parse_args()
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    cells = Cells(arguments.out, run={"benchmark": "scaling", "codebound": __version__})
     weights = [10**power for power in range(4, 9 if arguments.full else 7)]
     samples = [10**power for power in range(3, 7 if arguments.full else 6)]
     for section in arguments.sections or sections:
         if section == "engines":
-            engines()
+            engines(cells)
         elif section == "weights":
-            grow("weights", weights, {"examples": FEW_EXAMPLES})
+            grow(cells, "weights", weights, {"examples": FEW_EXAMPLES})
         elif section == "samples":
-            grow("examples", samples, {"weights": FEW_WEIGHTS})
+            grow(cells, "examples", samples, {"weights": FEW_WEIGHTS})
         else:
-            counting(samples)
+            counting(cells, samples)
 
 
 if __name__ == "__main__":

@@ -50,11 +50,12 @@ DATA = {
 }
 RESULTS = {
     "mnist-subspace": Result("mnist", "convolutions on fixed filters of the straightened image, mean over 5 shifts, 500 integers"),
-    "mnist-features": Result("mnist", "sparse layer on fixed filters"),
+    "mnist-features": Result("mnist", "sparse layer on fixed filters of the straightened image"),
     "mnist-guha-mlp": Result("mnist", "784-784x4-10 ReLU (Guha et al.), pruned"),
     "fashion-subspace": Result("fashion-mnist", "convolutions on fixed filters, mirrored, 650 integers"),
     "fashion-features": Result("fashion-mnist", "sparse layer on fixed filters"),
     "cifar10-subspace": Result("cifar10", "convolutions on fixed filters, mirrored, 1500 integers"),
+    "digits-features": Result("digits", "sparse layer on fixed filters of the straightened image"),
     "digits-linear": Result("digits", "linear, pruned"),
     "digits-from-mnist": Result("digits", "two convolutions, fine-tuned", base="MNIST at 8 x 8 pixels"),
 }

@@ -2,8 +2,9 @@
 
 Run: python results/reproduce.py digits-linear        (half a minute)
      python results/reproduce.py mnist-guha-mlp       (three minutes; needs `codebound data get mnist`)
-     python results/reproduce.py mnist-features       (five minutes on one core)
-     python results/reproduce.py fashion-features     (five minutes; needs `codebound data get fashion-mnist`)
+     python results/reproduce.py digits-features      (half a minute)
+     python results/reproduce.py mnist-features       (ten minutes on one core)
+     python results/reproduce.py fashion-features     (ten minutes; needs `codebound data get fashion-mnist`)
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ RECIPES = {
         "train linear --data digits --epochs 100 --out f",
         "certify --model linear --weights f/model.safetensors --data digits --out g",
     ],
+    "digits-features": ["certify --model linear --data digits --method features --out g"],
     "mnist-guha-mlp": [
         f"train {GUHA} --data mnist --test mnist --epochs 5 --out f",
         f"certify --model {GUHA} --weights f/model.safetensors --data mnist --test mnist --out g",

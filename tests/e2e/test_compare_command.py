@@ -5,6 +5,10 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from codebound.cli.main import main
 
 MODEL = "mlp:widths=16"
 DATA = ("--data", "sample.npz", "--test", "fresh.npz", "--device", "cpu")
@@ -15,6 +19,21 @@ def codebound(folder, *arguments):
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, capsys):
+    """Runs the command in this process and in an empty folder: exit code, standard output and error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["codebound", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capsys.readouterr()
+        return end.value.code or 0, captured.out, captured.err
+
+    return run
 
 
 def test_a_network_is_trained_certified_and_compared(tmp_path):
@@ -40,3 +59,52 @@ def test_a_network_is_trained_certified_and_compared(tmp_path):
     assert all(row["guarantee"] is (row["kind"] in ("certified", "holdout")) for row in rows)
     errors = {row["subject"]: row["value"] for row in rows if row["kind"] == "test"}
     assert errors["f"] < 0.15
+
+
+def test_an_engine_and_what_certificates_were_made_with(here):
+    y = np.arange(300) % 3
+    x = (4.0 * np.eye(3, 8)[y] + np.random.default_rng(0).normal(size=(300, 8))).astype(np.float32)
+    np.savez("sample.npz", x=x[:200], y=y[:200])
+    np.savez("fresh.npz", x=x[200:], y=y[200:])
+    for name, scale in (("before", 1.0), ("f", 2.0)):
+        tensors = {"linear1.weight": np.eye(3, 8), "linear1.bias": np.ones(3)}
+        save_file({key: (scale * t).astype(np.float32) for key, t in tensors.items()}, f"{name}.safetensors")
+    network = ("--model", "linear", "--weights", "f.safetensors", "--data", "sample.npz", "--format", "json")
+    for method, more, out in (
+        ("naive", ("--base", "before.safetensors", "--base-says", "made by hand"), "from-base"),
+        ("lowrank", ("--unlabelled", "fresh.npz"), "about-f"),
+    ):
+        code, _, error = here(
+            "certify", *network, "--effort", "quick", "--method", method, *more, "--out", out, "-q"
+        )
+        assert code == 0, error
+    given = (
+        *("--certificate", "from-base/certificate.cbound", "--base", "from-base/base.safetensors"),
+        *("--certificate", "about-f/certificate.cbound", "--unlabelled", "fresh.npz"),
+        *("--examples", "20", "--chunk-size", "64", "-q"),
+    )
+    alone, shared = (
+        json.loads(here("compare", *network, *given, *engine)[1])
+        for engine in (("--device", "cpu"), ("--engine", "local", "--workers", "2"))
+    )
+    assert shared == alone
+    references = [row["reference"] for row in alone["rows"] if row["kind"] == "certified"]
+    assert sorted(references) == ["C-12b", "C-12c", "C-2", "C-7"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--workers", "2"), "belong to --engine"),
+        (("--engine", "abacus"), "an engine is local or ray"),
+        (("--engine", "local", "--address", "auto"), "give --engine ray too"),
+        (("--over", "epochs", "run", "--base", "b.safetensors"), "leave out"),
+        (("--base", "b.safetensors"), "give --certificate too"),
+    ],
+)
+def test_what_does_not_go_together_is_said(here, arguments, message):
+    np.savez("sample.npz", x=np.ones((6, 4), np.float32), y=np.arange(6) % 2)
+    save_file({"a": np.ones(1, np.float32)}, "b.safetensors")
+    code, _, error = here("compare", "--model", "linear", "--data", "sample.npz", *arguments)
+    assert code == 2
+    assert message in error

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from codebound.cli.main import main
-from codebound.reproduce import sketch_draws, sketch_phase
+from codebound.reproduce import guha_table2, guha_trained, sketch_draws, sketch_phase
+from codebound.reproduce.guha_trained import parts_of, plan_for
 
 
 @pytest.fixture
@@ -32,11 +33,12 @@ def test_the_list_names_costs_and_committed_results(command, tmp_path):
     row = next(row for row in json.loads(out) if row["item"] == "sketch:phase")
     assert "minutes" in row["quick"]
     assert "hours" in row["full"]
-    assert row["results"] == "not run"
+    assert row["quick results"] == row["full results"] == "not run"
     command("sketch:phase", "--device", "cpu", "--out", "results/reproduce", "-q")
     code, out, _ = command("list", "--format", "json")
     row = next(row for row in json.loads(out) if row["item"] == "sketch:phase")
-    assert row["results"].startswith("quick, ")
+    assert row["quick results"].endswith("s of one core")
+    assert row["full results"] == "not run"
 
 
 def test_the_list_says_what_cannot_be_had(command, monkeypatch):
@@ -84,6 +86,24 @@ def test_an_interrupted_run_says_how_to_continue(command, monkeypatch):
     assert out == ""
     assert "kept in o: the same command continues" in err
     assert command("sketch:phase", "--out", "o", "--device", "cpu")[0] == 0
+
+
+def test_with_no_time_left_it_shows_what_is_finished(command, tmp_path, tiny_networks, monkeypatch):
+    monkeypatch.setattr(guha_table2, "plan_for", lambda data, size: plan_for(data, "tiny"))
+    monkeypatch.setattr(guha_trained, "parts_of", lambda plan, size: parts_of(plan, size="tiny"))
+    code, _, err = command("G-Tab2", "--deadline", "0", "--device", "cpu")
+    assert code == 1
+    assert "the deadline has passed before the part 'SGD (code), width 12' was begun" in err
+    assert command("G-Tab2", "--device", "cpu")[0] == 0
+    path = tmp_path / "runs/reproduce/G-Tab2-quick-0/G-Tab2.cells.json"
+    kept = json.loads(path.read_text())
+    del kept["cells"]["Adam (text), width 12"]
+    path.write_text(json.dumps(kept))
+    code, out, _ = command("G-Tab2", "--deadline", "0", "--device", "cpu")
+    assert code == 0
+    assert "Not run, for want of time: Adam (text), width 12." in out
+    assert "positive in no network, for none was run" in out
+    assert path.with_name("G-Tab2.json").is_file()
 
 
 @pytest.mark.parametrize(

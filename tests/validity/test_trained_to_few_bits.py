@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 import torch
 
+from codebound.certificate import certify
 from codebound.certificate.build import Setting, assess
 from codebound.certificate.message import Message
+from codebound.certificate.methods import features, subspace
+from codebound.certificate.methods.prune import PruneBudget
 from codebound.coding import Subspace, best_tensor_code
 from codebound.data import from_arrays
+from codebound.nets import load_model
 from codebound.nets.chain import Chain, Linear
 from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
 
@@ -38,3 +42,24 @@ def test_random_labels_are_certified_no_better_than_guessing(seed):
 
 def test_without_its_bits_the_training_error_would_promise_too_much():
     assert max(bound_on_random_labels(seed, paid=False) for seed in range(3)) < 0.6
+
+
+@pytest.mark.parametrize("method", ["features", "subspace"])
+def test_local_search_on_random_labels_promises_nothing(method, monkeypatch):
+    """It fits errors and bits directly, on straightened images: all of that is paid for."""
+    monkeypatch.setattr(subspace, "_STEPS", {"standard": 200})
+    monkeypatch.setattr(subspace, "_RUNS", {"standard": 2})
+    monkeypatch.setattr(subspace, "_EVALUATIONS", {"standard": 300})
+    monkeypatch.setattr(features, "SHORT", PruneBudget(steps=200, runs=2, styles=((1e-2, 2),)))
+    monkeypatch.setattr(features, "_FEW_COUNTS", 4)
+    monkeypatch.setattr(features, "_COUNTS", {"standard": 20})
+    rng = np.random.default_rng(0)
+    sample = from_arrays(
+        rng.integers(0, 256, (120, 1, 8, 8), dtype=np.uint8), rng.integers(0, 4, 120), name="random labels"
+    )
+    model = load_model("linear", input_shape=(1, 8, 8), classes=4)
+    found = certify(model, sample, method=method)
+    assert found.certificate.claim.bound >= RISK
+    assert found.certificate.claim.vacuous
+    # without its bits the same count would promise too much
+    assert found.certificate.facts.errors / sample.n < RISK - 0.1

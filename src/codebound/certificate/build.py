@@ -22,7 +22,7 @@ from codebound.bounds.certified import (
     occam_kl,
     occam_split,
 )
-from codebound.certificate.deliver import decoded_module, verify
+from codebound.certificate.deliver import built_module, decoded_module, verify
 from codebound.certificate.domain import covering_theta
 from codebound.certificate.evaluate import (
     Count,
@@ -246,7 +246,8 @@ def guess(message: Message, setting: Setting) -> float:
     bits, _ = message.encode()
     counted = setting.counted
     part = counted.select(range(min(counted.n, _GUESS_EXAMPLES)), role=counted.role)
-    rate = estimated_error_rate(decoded_network(bits, setting), part.on("cpu"))
+    network = built_module(message, module=setting.module, base=setting.base_tensors)
+    rate = estimated_error_rate(network, part.on("cpu"))
     facts = OccamFacts(errors=int(rate * counted.n), n=counted.n, code_bits=bits.length, delta=setting.delta)
     value = occam_kl(facts).value
     return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + bits.length / counted.n

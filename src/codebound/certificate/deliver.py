@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
+    from codebound.certificate.message import Message
     from codebound.coding import Bits
     from codebound.data.dataset import Dataset
     from codebound_verify import Verdict
@@ -111,6 +112,13 @@ def decoded_module(
     state = None if module is None else message_state(module)
     shapes = None if state is None else {name: tuple(tensor.shape) for name, tensor in state.items()}
     message = decode_message(bits, input_shape=input_shape, classes=classes, factory=shapes)
+    return built_module(message, module=module, base=base)
+
+
+def built_module(
+    message: Message, *, module: nn.Module | None, base: Mapping[str, NDArray[np.float32]] | None
+) -> nn.Module:
+    """The network that a message describes, in evaluation mode."""
     tensors = {name: torch.from_numpy(value) for name, value in message.weights(base).items()}
     if message.chain is not None:
         return message.chain.build(tensors)

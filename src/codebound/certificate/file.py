@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -15,6 +13,7 @@ from codebound.coding import Bits
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.errors import CodeboundError, FormatError
 from codebound.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
+from codebound.files import write_atomically
 
 MAGIC = b"CBOUND\x00\x01"
 MAX_HEADER = 1 << 16
@@ -132,14 +131,7 @@ class Certificate:
         """Writes the file, all of it or nothing."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(self.to_bytes())
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_atomically(target, self.to_bytes())
         return target
 
     @staticmethod

@@ -100,7 +100,8 @@ class Search:
                 self.propose(message)
             else:
                 guesses.append((guess(message, self.setting), done, message))
-        for done, (estimate, _, message) in enumerate(sorted(guesses)[:_FINALISTS], start=len(makers)):
+                guesses = sorted(guesses)[:_FINALISTS]  # a message can be as large as the network
+        for done, (estimate, _, message) in enumerate(guesses, start=len(makers)):
             self.progress(done, len(makers) + _FINALISTS, self.note)
             if estimate < to_beat:
                 self.propose(message)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.certify import load_samples, new_folder
+from codebound.cli.certify import given_engine, load_samples, new_folder
 from codebound.cli.compare_epochs import compare_epochs, csv_text, load_weights
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.decode import read_arrays
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
     from codebound.compare import Comparison, MeasurePlan
     from codebound.data import Dataset
+    from codebound.engine import Engine
 
 _WHAT = "What is compared"
 _RUN = "The run"
+_PARALLEL = "Large samples"
 
 
 def compare(
@@ -45,6 +49,20 @@ def compare(
         list[Path] | None,
         typer.Option(
             help="A .cbound file for this sample; may be repeated. Each is verified first.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    base: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Safetensors file of the base that a --certificate names; may be repeated.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    unlabelled: Annotated[
+        str | None,
+        typer.Option(
+            help="Inputs that a --certificate about f was made with (C-12b), written like --data.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -102,6 +120,24 @@ def compare(
     seed: Annotated[
         int, typer.Option(help="Seed of examples, noise, pruning and the search.", rich_help_panel=_RUN)
     ] = 0,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Evaluate examples in parallel, on the CPU: local (processes of this machine) or ray. Parts "
+            "are whole chunks, so the result is the same.",
+            rich_help_panel=_PARALLEL,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes (default: one for each core).", rich_help_panel=_PARALLEL)
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here).",
+            rich_help_panel=_PARALLEL,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -122,14 +158,17 @@ def compare(
     Example: codebound compare --model mlp --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
     from codebound.compare import MeasurePlan
+    from codebound.data import load_dataset
     from codebound.train import resolve_device
 
+    measuring = given_engine(engine, workers, address)
+    place = resolve_device("cpu" if engine is not None and device == "auto" else device)
     plan = MeasurePlan(
         margin_share=margin_share,
         examples=examples,
         delta=delta,
         chunk_size=chunk_size,
-        device=str(resolve_device(device)),
+        device=str(place),
         seed=seed,
     )
     sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
@@ -141,6 +180,8 @@ def compare(
         "test": test,
         "holdout": holdout,
         "certificates": [str(path) for path in certificate or ()],
+        "bases": [str(path) for path in base or ()],
+        "unlabelled": unlabelled,
         "certify": certify,
         "like_for_like": like_for_like,
         "margin_share": margin_share,
@@ -151,13 +192,27 @@ def compare(
         "seed": seed,
     }
     if over is not None:
-        if weights is not None or initial is not None or certificate:
+        if weights or initial or certificate or base or unlabelled:
             raise UsageError(
-                "--over takes its weights from the run: leave out --weights, --initial and --certificate."
+                "--over takes its weights from the run and no certificate: leave out --weights, --initial, "
+                "--certificate, --base and --unlabelled."
             )
-        compare_epochs(over, settings, plan, samples=(sample, test_set), out=out, output=output, quiet=quiet)
-        return
-    _at_once(settings, plan, samples=(sample, test_set), out=out, output=output, quiet=quiet)
+        run = partial(compare_epochs, over)
+    else:
+        fresh = (
+            None if unlabelled is None else load_dataset(unlabelled, role="unlabelled", folder=data_folder)
+        )
+        run = partial(_at_once, unlabelled=fresh)
+    with measuring as measurers:
+        run(
+            settings=settings,
+            plan=plan,
+            samples=(sample, test_set),
+            engine=measurers,
+            out=out,
+            output=output,
+            quiet=quiet,
+        )
 
 
 def _at_once(
@@ -165,6 +220,8 @@ def _at_once(
     plan: MeasurePlan,
     *,
     samples: tuple[Dataset, Dataset | None],
+    unlabelled: Dataset | None,
+    engine: Engine | None,
     out: Path | None,
     output: Format,
     quiet: bool,
@@ -191,11 +248,14 @@ def _at_once(
             sample,
             test_set,
             certificates=[Path(path) for path in settings["certificates"]],
+            bases=[read_arrays(Path(path)) for path in settings["bases"]],
+            unlabelled=unlabelled,
             effort="quick" if settings["certify"] else None,
             plan=plan,
             initial=before,
             like_for_like=settings["like_for_like"],
             factory="" if model.partition(":")[0] in ZOO else model,
+            engine=engine,
             progress=progress,
         )
     record = comparison_record(found, samples, settings)

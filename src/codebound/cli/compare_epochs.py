@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from codebound.compare import MeasurePlan
     from codebound.data import Dataset
+    from codebound.engine import Engine
 
 
 def compare_epochs(
@@ -27,6 +28,7 @@ def compare_epochs(
     plan: MeasurePlan,
     *,
     samples: tuple[Dataset, Dataset | None],
+    engine: Engine | None,
     out: Path | None,
     output: Format,
     quiet: bool,
@@ -48,7 +50,7 @@ def compare_epochs(
     kept = {
         name: value
         for name, value in settings.items()
-        if name not in ("weights", "initial", "certificates", "certify")
+        if name not in ("weights", "initial", "certificates", "bases", "unlabelled", "certify")
     }
     identity = {**kept, "run": dict(run.settings), "codebound": __version__}
     if not quiet:
@@ -71,6 +73,7 @@ def compare_epochs(
                         epoch=epoch,
                         plan=plan,
                         like_for_like=settings["like_for_like"],
+                        engine=engine,
                     ).record(),
                 )
             )

@@ -39,7 +39,7 @@ def decode(
     certificate = Certificate.load(file)
     shape, classes = certificate.helper.input_shape, certificate.facts.classes
     module = None if model is None else load_model(model, input_shape=shape, classes=classes)
-    network = decode_network(certificate, module=module, base=None if base is None else _arrays(base))
+    network = decode_network(certificate, module=module, base=None if base is None else read_arrays(base))
     temporary = out.with_name(f".{out.name}")
     save_file({name: t.contiguous() for name, t in network.state_dict().items()}, temporary)
     temporary.replace(out)
@@ -47,7 +47,8 @@ def decode(
     note(f"{certificate}\nWritten to {out}.")
 
 
-def _arrays(path: Path) -> dict[str, NDArray[np.float32]]:
+def read_arrays(path: Path) -> dict[str, NDArray[np.float32]]:
+    """The tensors of a weights file as the decoder takes them."""
     from codebound.nets import load_weights
 
     return {name: tensor.float().numpy() for name, tensor in load_weights(path).items()}

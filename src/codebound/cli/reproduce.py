@@ -34,6 +34,13 @@ def reproduce(
         Path | None,
         typer.Option(help="Folder with pretrained networks as safetensors.", envvar="CODEBOUND_MODELS"),
     ] = None,
+    deadline: Annotated[
+        float,
+        typer.Option(
+            help="Begin no part after so many seconds: 0 shows what is finished, and says what is not.",
+            show_default="none",
+        ),
+    ] = float("inf"),
     output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
 ) -> None:
@@ -41,6 +48,8 @@ def reproduce(
 
     Example: codebound reproduce S-Fig2 --quick
     """
+    import time
+
     from codebound.reproduce import Size, find_item
     from codebound.reproduce import reproduce as run
 
@@ -64,6 +73,7 @@ def reproduce(
                 device=device,
                 models=models,
                 progress=progress,
+                deadline=time.monotonic() + deadline,
             )
     except KeyboardInterrupt:
         note(f"What is finished is kept in {folder}: the same command continues.")
@@ -75,22 +85,20 @@ def reproduce(
 
 def _list(output: Format, models: Path | None) -> None:
     from codebound.reproduce import ITEMS, Settings, models_folder
-    from codebound.reproduce.gallery import cost, read_results
+    from codebound.reproduce.gallery import SIZES, outcome, read_results
 
     committed, settings = read_results(), Settings(models=models_folder(models))
-    rows = []
-    for item in ITEMS.values():
-        record = committed.get(item.id)
-        rows.append(
-            {
-                "item": item.id,
-                "title": item.title,
-                "quick": item.quick,
-                "full": item.full,
-                "results": "not run" if record is None else f"{record['size']}, {cost(record)}",
-                "not here": "; ".join(item.lacks(settings)) or "-",
-            }
-        )
+    rows = [
+        {
+            "item": item.id,
+            "title": item.title,
+            "quick": item.quick,
+            "full": item.full,
+            **{f"{size} results": outcome(committed[size].get(item.id)) for size in SIZES},
+            "not here": "; ".join(item.lacks(settings)) or "-",
+        }
+        for item in ITEMS.values()
+    ]
     print_rows(rows, output)
 
 
@@ -112,6 +120,8 @@ def _show(found: Reproduction, record: dict[str, Any], output: Format) -> None:
         print_table([{key: _cell(value) for key, value in row.items()} for row in rows], title=title)
     for sentence in found.sentences:
         typer.echo(sentence)
+    if record["not_run"]:
+        typer.echo(f"\nNot run, for want of time: {'; '.join(record['not_run'])}.")
     if record["deviations"]:
         typer.echo("\nDeviations from the published settings:")
     for deviation in record["deviations"]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 
 from codebound.bounds.certified import margin_for_deviation
+from codebound.engine import Job, over_shards
 from codebound.errors import UsageError
 from codebound.measure.margins import logit_chunks, margins
 from codebound.progress import Progress, silent
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from codebound.bounds.certified.margin import Norm
     from codebound.data.dataset import DeviceData
+    from codebound.engine import Engine
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +43,15 @@ class Closeness:
     def n(self) -> int:
         """Number of examples."""
         return len(self.sup)
+
+    def merge(self, *others: Closeness) -> Closeness:
+        """That of the parts of a sample, one after the other."""
+        parts = (self, *others)
+        return Closeness(
+            np.concatenate([part.sup for part in parts]),
+            np.concatenate([part.l2 for part in parts]),
+            np.concatenate([part.margins for part in parts]),
+        )
 
     @property
     def largest(self) -> float | None:
@@ -101,7 +112,13 @@ class Closeness:
 
 @implements("I-02", kind="measure")
 def closeness(
-    f: nn.Module, g: nn.Module, sample: DeviceData, *, chunk_size: int = 512, progress: Progress = silent
+    f: nn.Module,
+    g: nn.Module,
+    sample: DeviceData,
+    *,
+    chunk_size: int = 512,
+    engine: Engine | None = None,
+    progress: Progress = silent,
 ) -> Closeness:
     """Compares the outputs of two networks on a sample, in float64.
 
@@ -110,6 +127,7 @@ def closeness(
         g: The compressed one; evaluated on a copy.
         sample: The examples, on the device where the work is to be done.
         chunk_size: Examples at a time.
+        engine: Where to work, one part of the sample on each of its workers; None: here.
         progress: Told the examples done.
 
     Example:
@@ -123,6 +141,16 @@ def closeness(
         >>> found.theta(norm="sup"), round(found.theta(norm="l2"), 4), found.is_compressible(0.5)
         (1.0, 0.7071, True)
     """
+    if engine is not None:
+        settings = {"f": f, "g": g, "chunk_size": chunk_size}
+        first, *others = over_shards(
+            sample,
+            lambda part: Job(function=f"{__name__}:closeness", arguments={**settings, "sample": part}),
+            engine=engine,
+            chunk_size=chunk_size,
+            progress=progress,
+        )
+        return cast("Closeness", first).merge(*others)
     sup, l2, kept = [], [], []
     pairs = zip(
         logit_chunks(f, sample, chunk_size=chunk_size, progress=progress),

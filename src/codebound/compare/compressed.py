@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codebound.bounds.certified import occam_margin
 from codebound.certificate import Certificate, certify, decode, verify
+from codebound.certificate.tensors import tensors_sha256
 from codebound.compare.closeness import Closeness, closeness
 from codebound.compare.rows import Row, decimal_log, risk_row
 from codebound.errors import CertificateError, CodeboundError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from codebound.certificate.search import Effort
     from codebound.data.dataset import Dataset
+    from codebound.engine import Engine
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -50,6 +52,12 @@ class Compressed:
         """Whether the claim is about g, with the errors on the whole sample."""
         return self.certificate.claim.statement == "C-2"
 
+    @property
+    def declared(self) -> str:
+        """What has to be true of its base, and no program can check; empty without one."""
+        words = self.certificate.base_declared
+        return f"DECLARED, not checked: {words}" if words else ""
+
     def row(self) -> Row:
         """The claim."""
         claim, facts = self.certificate.claim, self.certificate.facts
@@ -63,7 +71,7 @@ class Compressed:
             guarantee=True,
             vacuous=claim.vacuous,
             note=f"{self.certificate.sentence} {facts.code_bits:,} bits, {facts.errors:,} errors on "
-            f"{facts.n:,} examples; accepted by the verifier.",
+            f"{facts.n:,} examples; accepted by the verifier. {self.declared}".rstrip(),
         )
 
     def margin_row(self, close: Closeness) -> Row:
@@ -80,8 +88,8 @@ class Compressed:
         bound = occam_margin(MarginFacts(counted=occam, outliers=outliers, theta=theta))
         note = (
             f"{bound.sentence} Counts the {counted:,} examples where f has a margin of at most {theta:.4g}, "
-            f"or g is farther from f than that margin absorbs ({outliers:,} outliers)."
-        )
+            f"or g is farther from f than that margin absorbs ({outliers:,} outliers). {self.declared}"
+        ).rstrip()
         return risk_row(bound, name=f"{self.name}, through the margin of f", kind="certified", note=note)
 
 
@@ -94,6 +102,7 @@ def made(
     factory: str,
     seed: int,
     device: str,
+    engine: Engine | None,
     progress: Progress = silent,
 ) -> Compressed:
     """Compresses f and certifies what comes out."""
@@ -105,12 +114,21 @@ def made(
         factory=factory,
         seed=seed,
         device=device,
+        engine=engine,
         progress=progress,
     )
     return Compressed(label=f"{found.method}, {effort}", certificate=found.certificate, network=found.network)
 
 
-def given(source: Certificate | Path | str, model: nn.Module, sample: Dataset, *, label: str) -> Compressed:
+def given(
+    source: Certificate | Path | str,
+    model: nn.Module,
+    sample: Dataset,
+    *,
+    label: str,
+    bases: Sequence[Mapping[str, NDArray[np.float32]]] = (),
+    unlabelled: Dataset | None = None,
+) -> Compressed:
     """A certificate that somebody made, if the verifier accepts it for this sample.
 
     Args:
@@ -118,16 +136,21 @@ def given(source: Certificate | Path | str, model: nn.Module, sample: Dataset, *
         model: f: its architecture where that is a helper, its weights where the claim is about f.
         sample: The sample that the certificate must have been made with.
         label: What tells it from others.
+        bases: Tensors of bases, among them the one that it names, if it names one.
+        unlabelled: The inputs that it was made with, if it is a C-12b certificate.
 
     Raises:
         CertificateError: The verifier refuses it; the message has every reason.
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     module = None if certificate.helper.architecture is None else model
+    base = _named_base(certificate, bases)
     verdict = verify(
         certificate,
         sample,
         module=module,
+        base=base,
+        unlabelled=unlabelled if certificate.claim.statement == "C-12b" else None,
         original=_weights(model, sample) if certificate.claim.subject == "f" else None,
     )
     if verdict.verdict != "ACCEPT":
@@ -135,7 +158,18 @@ def given(source: Certificate | Path | str, model: nn.Module, sample: Dataset, *
         raise CertificateError(
             f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
         )
-    return Compressed(label=label, certificate=certificate, network=decode(certificate, module=module))
+    network = decode(certificate, module=module, base=base)
+    return Compressed(label=label, certificate=certificate, network=network)
+
+
+def _named_base(
+    certificate: Certificate, bases: Sequence[Mapping[str, NDArray[np.float32]]]
+) -> Mapping[str, NDArray[np.float32]] | None:
+    """The base that a certificate names; another one where it is not there, which the verifier refuses."""
+    named = certificate.helper.base
+    if named is None or not bases:
+        return None
+    return next((base for base in bases if tensors_sha256(base) == named.sha256), bases[0])
 
 
 def labels(sources: Sequence[Certificate | Path | str]) -> list[str]:
@@ -167,11 +201,17 @@ def _weights(model: nn.Module, sample: Dataset) -> Mapping[str, NDArray[np.float
 
 
 def closeness_of(
-    compressed: Compressed, model: nn.Module, sample: Dataset, *, device: str, progress: Progress = silent
+    compressed: Compressed,
+    model: nn.Module,
+    sample: Dataset,
+    *,
+    device: str,
+    engine: Engine | None,
+    progress: Progress = silent,
 ) -> Closeness:
     """How close g is to f on the sample."""
 
     def told(done: int, total: int | None, note: str = "") -> None:
         progress(done, total, "closeness")
 
-    return closeness(model, compressed.network.to(device), sample.on(device), progress=told)
+    return closeness(model, compressed.network.to(device), sample.on(device), engine=engine, progress=told)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from codebound.compare.facts import MeasurePlan
     from codebound.data.dataset import Dataset
+    from codebound.engine import Engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ def epoch_point(
     epoch: int,
     plan: MeasurePlan | None = None,
     like_for_like: bool = False,
+    engine: Engine | None = None,
     progress: Progress = silent,
 ) -> EpochPoint:
     """Evaluates the published bounds on the network after an epoch.
@@ -110,10 +112,18 @@ def epoch_point(
         epoch: Its number.
         plan: What is measured.
         like_for_like: Whether bars of figures are divided by n and square-rooted.
+        engine: Where examples are evaluated, one part of the sample on each worker; None: here.
         progress: Told what is done.
     """
     found = compare(
-        model, sample, test_set, effort=None, plan=plan, like_for_like=like_for_like, progress=progress
+        model,
+        sample,
+        test_set,
+        effort=None,
+        plan=plan,
+        like_for_like=like_for_like,
+        engine=engine,
+        progress=progress,
     )
     measured = found.measured
     tested = [row.value for row in found.rows if row.kind == "test"]

@@ -10,17 +10,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from codebound.bounds.published import NetworkFacts
-from codebound.certificate.evaluate import TOLERANCE
 from codebound.compare.layer_facts import layer_facts, with_stability
 from codebound.compare.noise import described, noise_stability
+from codebound.compare.outputs import outputs
 from codebound.compare.products import expansions, obstacle
 from codebound.errors import CodeboundError, ModelError, UsageError
 from codebound.facts import check_delta
-from codebound.measure import MarginReport, ambiguous_errors, logit_chunks, margins, workload
+from codebound.measure import workload
 from codebound.nets.fold import fold_batch_norms
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
@@ -28,8 +27,9 @@ from codebound.progress import Progress, silent
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from codebound.data.dataset import Dataset, DeviceData
-    from codebound.measure import Stability
+    from codebound.data.dataset import Dataset
+    from codebound.engine import Engine
+    from codebound.measure import MarginReport, Stability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +147,7 @@ def measure_facts(
     plan: MeasurePlan | None = None,
     *,
     initial: nn.Module | None = None,
+    engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Measured:
     """Measures a network on a sample.
@@ -159,6 +160,8 @@ def measure_facts(
         sample: The sample it was trained on.
         plan: What to measure.
         initial: The network before training, for cushions relative to the distance from it.
+        engine: Where to work, one part of the sample on each of its workers; None: here. Parts are whole
+            chunks, so the result is the same.
         progress: Told what is done; its note says of what.
 
     Example:
@@ -176,8 +179,19 @@ def measure_facts(
     network = wrap(folded, example=example)
     if not network.layers:
         raise ModelError(f"{type(module).__name__} has no linear or convolutional layer: nothing to compare.")
-    data = sample.on(plan.device)
-    report, errors, largest_output = _outputs(folded, data, plan, classes=sample.classes, progress=progress)
+
+    def told(done: int, total: int | None, note: str = "") -> None:
+        progress(done, total, "margins")
+
+    seen = outputs(
+        folded,
+        sample.on(plan.device),
+        classes=sample.classes,
+        chunk_size=plan.chunk_size,
+        engine=engine,
+        progress=told,
+    )
+    report = seen.margins
     if report.non_finite:
         raise ModelError(
             f"the network's outputs are not finite on {report.non_finite} of {report.n} examples, so margins "
@@ -189,7 +203,13 @@ def measure_facts(
     if not no_chain:  # all that would use noise stability is about chains
         try:
             found, rho = noise_stability(
-                folded, sample, plan, initial=initial, work=workload(folded, example), progress=progress
+                folded,
+                sample,
+                plan,
+                initial=initial,
+                work=workload(folded, example),
+                engine=engine,
+                progress=progress,
             )
         except CodeboundError as refusal:
             unstable = str(refusal)
@@ -199,9 +219,9 @@ def measure_facts(
         classes=sample.classes,
         margin=gamma,
         margin_loss=report.loss(gamma),
-        input_norm=_input_norm(data, plan.chunk_size),
+        input_norm=seen.input_norm,
         input_size=math.prod(sample.input_shape),
-        largest_output=largest_output,
+        largest_output=seen.output_norm,
         delta=plan.delta,
         parameters=sum(parameter.numel() for parameter in folded.parameters()),
         smoothness=rho,
@@ -210,7 +230,7 @@ def measure_facts(
         network=network,
         facts=facts,
         margins=report,
-        errors=errors,
+        errors=seen.errors,
         obstacle=no_chain,
         stability=found,
         unstable=unstable,
@@ -243,30 +263,6 @@ def _example(model: nn.Module, sample: Dataset) -> Tensor:
     """One input, in the arithmetic of the network."""
     weight = next(model.parameters())
     return sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
-
-
-def _outputs(
-    model: nn.Module, data: DeviceData, plan: MeasurePlan, *, classes: int, progress: Progress
-) -> tuple[MarginReport, int, float]:
-    """The margins of the sample, its certified number of errors, and the largest norm of an output."""
-
-    def told(done: int, total: int | None, note: str = "") -> None:
-        progress(done, total, "margins")
-
-    values, errors, largest = [], 0, 0.0
-    dtype = next(model.parameters()).dtype
-    for logits, labels in logit_chunks(model, data, chunk_size=plan.chunk_size, dtype=dtype, progress=told):
-        if logits.shape[1] != classes:
-            raise ModelError(f"the network has {logits.shape[1]} outputs, the sample {classes} classes.")
-        values.append(margins(logits, labels).cpu().numpy())
-        errors += int(ambiguous_errors(logits, labels, TOLERANCE).sum())
-        largest = max(largest, float(torch.linalg.vector_norm(logits.double(), dim=1).max()))
-    return MarginReport(np.concatenate(values)), errors, largest
-
-
-def _input_norm(data: DeviceData, chunk_size: int) -> float:
-    chunks = data.chunks(chunk_size, torch.float64)
-    return max(float(torch.linalg.vector_norm(x.flatten(1), dim=1).max()) for x, _ in chunks)
 
 
 def _margin_note(report: MarginReport, gamma: float) -> str:

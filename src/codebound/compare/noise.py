@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from codebound.compare.facts import MeasurePlan
     from codebound.data.dataset import Dataset
+    from codebound.engine import Engine
     from codebound.measure import Stability, Workload
     from codebound.progress import Progress
 
@@ -28,6 +29,7 @@ def noise_stability(
     *,
     initial: nn.Module | None,
     work: Workload,
+    engine: Engine | None,
     progress: Progress,
 ) -> tuple[Stability, float | None]:
     """Noise stability on a random part of the sample, and interlayer smoothness on a smaller one.
@@ -44,7 +46,14 @@ def noise_stability(
         part = sample.select(sorted(picked.tolist()), role=sample.role)
         chunk = min(64, plan.chunk_size)  # Jacobians take far more memory than outputs
         return stability(
-            model, part, settings, initial=initial, chunk_size=chunk, device=plan.device, progress=told
+            model,
+            part,
+            settings,
+            initial=initial,
+            chunk_size=chunk,
+            device=plan.device,
+            engine=engine,
+            progress=told,
         )
 
     is_light = work.multiplications <= _LIGHT

@@ -25,21 +25,24 @@ from codebound.compare.rows import (
     risk_row,
 )
 from codebound.data import cross_duplicates
-from codebound.errors import CertificateError, CodeboundError, DataError, ModelError
+from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.measure import margin_report
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import nn
 
     from codebound.certificate import Certificate
     from codebound.certificate.search import Effort
     from codebound.data.dataset import Dataset
+    from codebound.engine import Engine
     from codebound.facts import Subject
 
 SENTENCE = (
@@ -121,11 +124,14 @@ def compare(
     test_set: Dataset | None = None,
     *,
     certificates: Sequence[Certificate | Path | str] = (),
+    bases: Sequence[Mapping[str, NDArray[np.float32]]] = (),
+    unlabelled: Dataset | None = None,
     effort: Effort | None = "quick",
     plan: MeasurePlan | None = None,
     initial: nn.Module | None = None,
     like_for_like: bool = False,
     factory: str = "",
+    engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Comparison:
     """Evaluates every bound on a network: certified ones, hold-out bounds, and all published expressions.
@@ -137,11 +143,15 @@ def compare(
         sample: The sample it was trained on.
         test_set: Examples used for no choice; adds hold-out bounds and test errors.
         certificates: Certificates of compressed networks; each is verified first.
+        bases: Tensors of the bases that certificates name; each gets its own.
+        unlabelled: The inputs that a C-12b certificate was made with.
         effort: How hard to search for a certificate where none is given; None makes none.
         plan: What is measured, at which margin, and the failure probability.
         initial: The network before training, for the bound relative to the distance from it (A-Imp-i).
         like_for_like: Whether bars of figures are divided by n and square-rooted, like the other bounds.
         factory: ``package.module:factory`` of the model, for certificates of networks that are no chains.
+        engine: Where examples are evaluated, one part of the sample on each of its workers; None: here. Parts
+            are whole chunks, so the result is the same.
         progress: Told what is done; its note says of what.
 
     Raises:
@@ -158,11 +168,15 @@ def compare(
     plan = plan or MeasurePlan()
     module = model.model if isinstance(model, Network) else model
     _check_test_set(sample, test_set)
+    if (bases or unlabelled is not None) and not certificates:
+        raise UsageError(
+            "--base and --unlabelled are what a certificate was made with: give --certificate too."
+        )
     compressed = [
-        given(source, module, sample, label=label)
+        given(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
         for source, label in zip(certificates, labels(certificates), strict=True)
     ]
-    measured = measure_facts(module, sample, plan, initial=initial, progress=progress)
+    measured = measure_facts(module, sample, plan, initial=initial, engine=engine, progress=progress)
     rows: list[Row] = [_raw_row(module, measured)]
     if not certificates and effort is not None:
         try:
@@ -175,6 +189,7 @@ def compare(
                     factory=factory,
                     seed=plan.seed,
                     device=plan.device,
+                    engine=engine,
                     progress=progress,
                 )
             ]
@@ -184,15 +199,16 @@ def compare(
     evidence = Evidence(measured, seed=plan.seed)
     plain = [each for each in compressed if each.is_plain]
     for each in plain:
-        close = closeness_of(each, module, sample, device=plan.device, progress=progress)
+        close = closeness_of(each, module, sample, device=plan.device, engine=engine, progress=progress)
         rows.append(each.margin_row(close))
         if each is min(plain, key=lambda one: one.certificate.claim.bound):
             evidence = Evidence(measured, each.certificate.facts.code_bits, close, plan.seed)
-    notes = [*measured.notes, SENTENCE]
+    declared = [f"{each.name}. {each.declared}" for each in compressed if each.declared]
+    notes = [*measured.notes, SENTENCE, *declared]
     if not like_for_like and not measured.obstacle:
         notes.append(BARS)
     if test_set is not None:
-        fresh, note = _fresh_rows(module, compressed, sample, test_set, plan)
+        fresh, note = _fresh_rows(module, compressed, sample, test_set, plan, engine)
         rows += fresh
         notes += note
     found = evaluate(BOUNDS, evidence)
@@ -250,14 +266,15 @@ def _fresh_rows(
     sample: Dataset,
     test_set: Dataset,
     plan: MeasurePlan,
+    engine: Engine | None,
 ) -> tuple[list[Row], list[str]]:
     """Hold-out bounds and test errors of f and of every g; the level is shared between them (C-11)."""
     data = test_set.on(plan.device)
     dtype = next(module.parameters()).dtype
-    original = margin_report(module, data, chunk_size=plan.chunk_size, dtype=dtype).errors
+    original = margin_report(module, data, chunk_size=plan.chunk_size, dtype=dtype, engine=engine).errors
     counts: list[tuple[str, Subject, int]] = [("f", "f", original)]
     for each in compressed:
-        errors = count_errors(each.network.to(plan.device), data).errors
+        errors = count_errors(each.network.to(plan.device), data, engine=engine).errors
         counts.append((f"g ({each.label})", "g", errors))
     rows = []
     for name, subject, errors in counts:

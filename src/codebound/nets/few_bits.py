@@ -14,6 +14,8 @@ from codebound.errors import ModelError
 from codebound.nets.chain import AveragePool, Chain, Dictionary, Linear, MaxPool, NormalisedConv, Views
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import nn
 
     from codebound.nets.chain import Operation
@@ -37,6 +39,27 @@ def image_chain(input_shape: tuple[int, ...], classes: int) -> Chain:
             f"Got inputs of shape {input_shape}."
         )
     return Chain(tuple(input_shape), (*_operations(input_shape), Linear(classes, bias=False)))
+
+
+def image_chains(
+    input_shape: tuple[int, ...], classes: int, *, kinds: Sequence[int | None]
+) -> tuple[Chain, ...]:
+    """The architectures to compare on these images: for grey ones, with each kind of views, None for none.
+
+    Grey images that are small are best seen whole through the fixed filters.
+
+    Example:
+        >>> [chain.operations[0] for chain in image_chains((1, 28, 28), 10, kinds=(3, None))]
+        [Views(kind=3), Dictionary(table=3, pool=2)]
+    """
+    chain = image_chain(input_shape, classes)
+    if input_shape[0] != 1:
+        return (chain,)
+    *body, last = chain.operations
+    if min(input_shape[1:]) < DICTIONARY_SIDE:
+        body = [Dictionary(3, 2), NormalisedConv(24, 1)]
+    views = ([] if kind is None else [Views(kind)] for kind in kinds)
+    return tuple(Chain(chain.input_shape, (*front, *body, last)) for front in views)
 
 
 def image_network(input_shape: tuple[int, ...], classes: int) -> nn.Module:

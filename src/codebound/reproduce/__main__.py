@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for item in find_items(given.items):
             try:
-                compute(
+                computed = compute(
                     item.id,
                     given.out,
                     size=given.size,
@@ -58,7 +58,11 @@ def main(arguments: list[str] | None = None) -> int:
                     progress=_Lines(item.id),
                     deadline=deadline,
                 )
-                sys.stdout.write(f"{item.id}: every part is finished.\n")
+                if missing := computed.cells.left:
+                    left.append(item.id)
+                    sys.stdout.write(f"{item.id}: the deadline has passed before {'; '.join(missing)}.\n")
+                else:
+                    sys.stdout.write(f"{item.id}: every part is finished.\n")
             except OutOfTimeError as reason:
                 left.append(item.id)
                 sys.stdout.write(f"{item.id}: {reason}\n")

@@ -34,9 +34,10 @@ def arora_figure1(settings: Settings) -> Reproduction:
     prints no numbers.
     """
     study = Study(settings)
-    networks = {"trained": study.measured_vgg19(), "random": study.measured_random()}
-    layers = {name: _layer(network) for name, network in networks.items()}
-    number = layers["trained"]["number"]
+    network = study.measured_vgg19()
+    trained = _layer(network)
+    layers = {"trained": trained, "random": study.measured_random(trained["layer"])}
+    number = trained["number"]
     table = [
         {"quantity": QUANTITIES[quantity], "network": name, **quantiles(layer, quantity)}
         for quantity in _SHOWN
@@ -47,9 +48,9 @@ def arora_figure1(settings: Settings) -> Reproduction:
     return Reproduction(
         tables={
             f"Layer {number}, over training images": table,
-            "The trained network": [accuracies("VGG-19", networks["trained"])],
+            "The trained network": [accuracies("VGG-19", network)],
         },
-        sentences=tuple(_sentences(networks["trained"], layers)),
+        sentences=tuple(_sentences(network, layers)),
         deviations=deviations(settings.size, of="vgg19"),
         points={"histograms": [row for quantity in _SHOWN for row in bins(quantity, each)]},
         figures={"A-Fig1": Figure(plots, columns=2)},
@@ -62,7 +63,7 @@ def _layer(network: Row) -> Row:
     return layers[min(_LAYER, len(layers) - 2) - 1]
 
 
-def _sentences(trained: Row, layers: Mapping[str, Row]) -> Iterator[str]:
+def _sentences(network: Row, layers: Mapping[str, Row]) -> Iterator[str]:
     larger = [
         quantity
         for quantity in ("cushion", "interlayer")
@@ -77,7 +78,7 @@ def _sentences(trained: Row, layers: Mapping[str, Row]) -> Iterator[str]:
         f"{verdict(len(larger), of=2)} that training makes cushions larger: medians, trained against random, "
         f"are {medians}."
     )
-    yield clipping(trained)
+    yield clipping(network)
     yield (
         "The histograms do not say what a bound needs, which is the worst example: the smallest cushion of "
         f"the trained layer is {layers['trained']['cushion']['quantiles']['0']:.3g}, its median "

@@ -10,7 +10,7 @@ from codebound.bounds.published.noise_stability import noise_stability_bar
 from codebound.bounds.published.value import safe_log
 from codebound.report.figures import Mark, Marks
 from codebound.reproduce.arora_measures import GAMMA, facts_of
-from codebound.reproduce.arora_networks import Study, deviations
+from codebound.reproduce.arora_networks import Study, accuracies, deviations
 from codebound.reproduce.item import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ def arora_figure2_middle(settings: Settings) -> Reproduction:
     facts = facts_of(network)
     bars = [*_bars(facts)]
     return Reproduction(
-        tables={"Bars, as decimal logarithms": bars},
+        tables={
+            "Bars, as decimal logarithms": bars,
+            "The network": [accuracies("VGG-19", network)],
+        },
         sentences=tuple(_sentences(bars, facts)),
         deviations=(GAMMA, *deviations(settings.size, of="vgg19")),
         figures={"A-Fig2M": _figure(bars, facts.examples)},

@@ -16,8 +16,6 @@ from codebound.reproduce.item import Reproduction, Row, Settings, item
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from codebound.reproduce.item import Size
-
 _CURVES = ("bound", "generalisation_error")
 _LESS = 0.9  # what falls by less may do so by chance
 
@@ -40,7 +38,7 @@ def arora_figure2_right(settings: Settings) -> Reproduction:
     table = [{**row, "rescaled_bound": scale * row["bound"]} for row in rows]
     return Reproduction(
         tables={"After some epochs": table},
-        sentences=tuple(_sentences(table, settings.size)),
+        sentences=tuple(_sentences(table, settings)),
         deviations=(GAMMA, *deviations(settings.size, of="vgg19 over epochs")),
         figures={"A-Fig2R": _figure(table)},
     )
@@ -58,7 +56,7 @@ def _row(epoch: int, found: Row) -> Row:
     }
 
 
-def _sentences(rows: Sequence[Row], size: Size) -> Iterator[str]:
+def _sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     first, last = rows[0], rows[-1]
     steps = [[after[name] - before[name] for name in _CURVES] for before, after in pairwise(rows)]
     together = sum(bound * error > 0.0 for bound, error in steps)
@@ -71,7 +69,8 @@ def _sentences(rows: Sequence[Row], size: Size) -> Iterator[str]:
     if len(fitted) < 2:
         yield (
             "Whether both fall once the training error is about 0 cannot be seen: it is below 1 % at "
-            f"{len(fitted)} of the points."
+            f"{len(fitted)} of the points. In the paper it is from epoch 120 on, of 299."
+            + left_open(settings)
         )
     else:
         start, end = fitted[0], fitted[-1]
@@ -81,7 +80,7 @@ def _sentences(rows: Sequence[Row], size: Size) -> Iterator[str]:
             f"about 0: in the {end['epoch'] - start['epoch']} epochs from there the bound goes from "
             f"{start['bound']:.3g} to {end['bound']:.3g}, the error from {start['generalisation_error']:.2%} "
             f"to {end['generalisation_error']:.2%}. Theirs are some 180 epochs."
-            + ("" if len(falls) == 2 else left_open(size))
+            + ("" if len(falls) == 2 else left_open(settings))
         )
     least = min(row["bound"] for row in rows)
     yield f"Before it is rescaled the bound is at least {least:.3g}; above 1 it says nothing."

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from codebound.measure.stability_result import Quantity
     from codebound.reproduce.item import Row
 
+_FEW_TICKS = 3
+
 
 def layers_with(quantity: Quantity, network: Row) -> list[Row]:
     """The layers of a measured network that have the quantity, in forward order."""
@@ -37,19 +39,20 @@ def overlaid(title: str, quantity: Quantity, layers: Mapping[str, Row]) -> Plot:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten in a range; where they are few, twice and five times them too.
+    """Powers of ten in a range; where they are few, some multiples of them too.
 
     Example:
-        >>> _log_ticks(1.5, 30.0)
-        [2.0, 5.0, 10.0, 20.0]
+        >>> _log_ticks(1.5, 30.0), _log_ticks(22.0, 47.0)
+        ([2.0, 5.0, 10.0, 20.0], [30.0, 40.0])
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-
-    def ticks(*digits: int) -> list[float]:
-        found = (float(f"{digit}e{power}") for power in powers for digit in digits)
-        return [tick for tick in found if low <= tick <= high]
-
-    return ticks(1) if len(ticks(1, 2, 5)) > 5 else ticks(1, 2, 5)
+    found: list[float] = []
+    for digits in ((1,), (1, 2, 5), (1, 2, 3, 4, 6, 8)):
+        ticks = (float(f"{digit}e{power}") for power in powers for digit in digits)
+        found = [tick for tick in ticks if low <= tick <= high]
+        if len(found) >= _FEW_TICKS:
+            break
+    return found
 
 
 def _outline(histogram: Row) -> tuple[list[float], list[float]]:
@@ -103,9 +106,10 @@ def verdict(agreed: int, of: int) -> str:
 def clipping(network: Row) -> str:
     """Where ``mu_{i->}`` is ``1/sqrt(h)``, which then is not above any interlayer cushion, in a sentence."""
     inner = network["layers"][1:-1]
-    agreed = sum(layer["minimal_interlayer"] >= layer["clip"] for layer in inner)
+    below = [layer["layer"] for layer in inner if layer["minimal_interlayer"] < layer["clip"]]
+    agreed = len(inner) - len(below)
     return (
         f"{verdict(agreed, of=len(inner))} that clipping leaves 1/sqrt(h) as interlayer cushion of every "
         f"layer but the first: it does in {agreed} of the {len(inner)} layers between the first and the last"
-        + ("." if agreed == len(inner) else "; the narrower a layer is, the larger is 1/sqrt(h).")
+        + (f"; some example is below it in {', '.join(below)}." if below else ".")
     )

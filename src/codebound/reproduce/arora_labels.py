@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codebound.measure.stability_result import Quantity
-    from codebound.reproduce.item import Size
 
 QUICK = "a minute on one core, seconds after another item with AlexNet"
 FULL = "half an hour on a GPU, seconds after another item with AlexNet"
@@ -41,7 +40,7 @@ def compared(
     plots = [overlaid(pair["true"]["layer"], quantity, _labelled(pair)) for quantity, pair in pairs]
     return Reproduction(
         tables={"Over training images": table, "The networks": networks_table},
-        sentences=tuple(_sentences(pairs, networks, settings.size)),
+        sentences=tuple(_sentences(pairs, networks, settings)),
         deviations=deviations(settings.size, of="alexnet"),
         points={
             "histograms": [
@@ -66,7 +65,7 @@ def _labelled(pair: Mapping[str, Row]) -> dict[str, Row]:
 
 
 def _sentences(
-    pairs: Sequence[tuple[Quantity, Mapping[str, Row]]], networks: Mapping[str, Row], size: Size
+    pairs: Sequence[tuple[Quantity, Mapping[str, Row]]], networks: Mapping[str, Row], settings: Settings
 ) -> Iterator[str]:
     for quantity in dict.fromkeys(quantity for quantity, _ in pairs):
         sign, word = (1.0, "larger") if quantity == "cushion" else (-1.0, "smaller")
@@ -80,7 +79,7 @@ def _sentences(
         yield (
             f"{verdict(agreed, of=len(rows))}: with true labels the {QUANTITIES[quantity]} should be {word}, "
             f"and is in {agreed} of {len(rows)} layer{'s' * (len(rows) > 1)}. Medians, true against "
-            f"corrupted: {middle}." + ("" if agreed == len(rows) else left_open(size))
+            f"corrupted: {middle}." + ("" if agreed == len(rows) else left_open(settings))
         )
         if quantity == "contraction" and agreed < len(rows):
             yield (

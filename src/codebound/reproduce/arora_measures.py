@@ -19,7 +19,7 @@ from codebound.rng import numpy_stream
 from codebound.train.device import exact_convolutions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from codebound.measure.stability_result import Quantity, Stability
     from codebound.nets.walk import Network
@@ -68,15 +68,33 @@ class Measuring:
 
 
 def measure_layers(
-    network: Network, samples: Samples, measuring: Measuring, *, seed: int, device: str, progress: Progress
+    network: Network,
+    samples: Samples,
+    measuring: Measuring,
+    *,
+    seed: int,
+    device: str,
+    progress: Progress,
+    layers: Sequence[str] | None = None,
 ) -> Row:
-    """Histograms, quantiles and worst values of every layer; labels are not looked at."""
+    """Histograms, quantiles and worst values of layers; labels are not looked at.
+
+    Args:
+        network: The network.
+        samples: Of which training examples are drawn.
+        measuring: How much.
+        seed: Of random choices.
+        device: Where to compute.
+        progress: Told the number of examples that are done.
+        layers: Names of the layers; all when None.
+    """
     chosen = numpy_stream(seed, "measured examples").permutation(samples.train.n)[: measuring.examples]
     with exact_convolutions():
         found = stability(
             network,
             samples.train.select(sorted(chosen.tolist()), role="train"),
             StabilityPlan(
+                layers=layers,
                 interlayer=measuring.interlayer,
                 biases="separate",
                 probes=measuring.probes,
@@ -91,21 +109,21 @@ def measure_layers(
     return {
         "examples": found.n,
         "undefined": found.undefined,
-        "layers": [_layer(found, index) for index in range(len(found.sites))],
+        "layers": [_layer(found, index, network) for index in range(len(found.sites))],
     }
 
 
-def _layer(found: Stability, index: int) -> Row:
-    site, worst, output = found.sites[index], found.layers[index], found.sites[-1].name
+def _layer(found: Stability, index: int, network: Network) -> Row:
+    site, worst, names = found.sites[index], found.layers[index], [view.name for view in network.layers]
     described: dict[str, Row] = {}
     for quantity in QUANTITIES:
         if found.has(quantity, site.name):
             # the spread of the paper is that of the map to the output
-            values = found.distribution(quantity, site.name, target=output if quantity == "spread" else "")
+            values = found.distribution(quantity, site.name, target=names[-1] if quantity == "spread" else "")
             described[quantity] = _described(values, scale="log" if quantity == "smoothness" else "linear")
     return {
         "layer": site.name,
-        "number": index + 1,
+        "number": names.index(site.name) + 1,
         "width": site.width,
         "clip": site.self_cushion,
         "minimal_interlayer": worst.minimal_interlayer,

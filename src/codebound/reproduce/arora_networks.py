@@ -17,6 +17,8 @@ from codebound.train.config import TrainConfig, preset
 from codebound.train.schedules import Step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codebound.nets.walk import Network
     from codebound.reproduce.item import Row, Settings, Size
 
@@ -113,7 +115,7 @@ _PLANS: dict[Size, _Plan] = {
 
 def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet"]) -> tuple[str, ...]:
     """Where networks and measurements differ from the paper's, or the paper is silent."""
-    plan = _PLANS[size]
+    plan, random_labels = _PLANS[size], ""
     spec, config, measuring = {
         "vgg19": (plan.vgg19, plan.vgg19_training, plan.measuring),
         "vgg19 over epochs": (plan.vgg19, plan.vgg19_training, plan.measuring_epochs),
@@ -125,6 +127,12 @@ def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet
             f"{spec} is trained on {images}, from Gaussian weights of variance 2 / fan-out, with products in "
             "bfloat16; the paper does not say."
         )
+        if of == "alexnet":
+            random_labels = (
+                f"Random labels: {plan.corrupted}, without weight decay, at learning rate "
+                f"{plan.corrupted_training.learning_rate}. With dropout 1/2, weight decay and "
+                f"{config.learning_rate} it does not learn them: 10.5 % training accuracy after 136 epochs."
+            )
     else:
         network = (
             f"{spec} is trained on {plan.images} images for at most {config.epochs} epochs with batch size "
@@ -139,12 +147,15 @@ def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet
         "output": "Jacobians to the output alone, where the definition has all later layers.",
         "none": "",
     }[measuring.interlayer]
-    return tuple(filter(None, (network, measured, jacobians, _BIASES)))
+    return tuple(filter(None, (network, random_labels, measured, jacobians, _BIASES)))
 
 
-def left_open(size: Size) -> str:
-    """What a disagreement in a run with smaller networks says, at the end of a sentence."""
-    return "" if size == "full" else " This run is smaller than the published one: the question stays open."
+def left_open(settings: Settings) -> str:
+    """What a disagreement in a smaller or shorter run says, at the end of a sentence."""
+    smaller = (settings.size != "full") * ["smaller"] + (settings.epochs is not None) * ["shorter"]
+    if not smaller:
+        return ""
+    return f" This run is {' and '.join(smaller)} than the published one: the question stays open."
 
 
 def accuracies(name: str, found: Row) -> Row:
@@ -193,7 +204,9 @@ class Study:
         """AlexNet, with true labels or with random ones."""
         plan, seed = self.plan, self.settings.seed
         if labels == "true":
-            return trained(plan.alexnet, self.samples, replace(plan.alexnet_training, seed=seed), self.settings)
+            return trained(
+                plan.alexnet, self.samples, replace(plan.alexnet_training, seed=seed), self.settings
+            )
         config = replace(plan.corrupted_training, seed=seed, label_shuffle=1.0)
         return trained(plan.corrupted, self.samples, config, self.settings)
 
@@ -206,12 +219,13 @@ class Study:
 
         return self.settings.cells.get("VGG-19", compute)
 
-    def measured_random(self) -> Row:
-        """Histograms of every layer of VGG-19 before its training."""
+    def measured_random(self, layer: str) -> Row:
+        """Histograms of one layer of VGG-19 before its training."""
 
         def compute() -> Row:
             subject, measuring = self.vgg19, self.plan.measuring
-            return subject.measured(f"start, {measuring}", lambda: self._layers(subject.at(0), measuring))
+            (found,) = self._layers(subject.at(0), measuring, layers=(layer,))["layers"]
+            return dict(found)
 
         return self.settings.cells.get("VGG-19, random", compute)
 
@@ -240,7 +254,7 @@ class Study:
 
         return self.settings.cells.get(f"epoch {epoch}", compute)
 
-    def _layers(self, network: Network, measuring: Measuring) -> Row:
+    def _layers(self, network: Network, measuring: Measuring, *, layers: Sequence[str] | None = None) -> Row:
         settings = self.settings
         return measure_layers(
             network,
@@ -249,6 +263,7 @@ class Study:
             seed=settings.seed,
             device=settings.device,
             progress=settings.progress,
+            layers=layers,
         )
 
     def _bound(self, network: Network, measuring: Measuring) -> Row:

@@ -8,7 +8,7 @@ from codebound.bounds.published.noise_stability import table_rows
 from codebound.bounds.published.stability import plan
 from codebound.report.figures import Figure, Plot, Series
 from codebound.reproduce.arora_measures import facts_of
-from codebound.reproduce.arora_networks import Study, accuracies, deviations
+from codebound.reproduce.arora_networks import Study, accuracies, deviations, left_open
 from codebound.reproduce.item import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def arora_table1(settings: Settings) -> Reproduction:
             "Value, number of weights, and value in percent of them": shown,
             "The network": [accuracies("VGG-19", network)],
         },
-        sentences=tuple(_sentences(shown)),
+        sentences=tuple(_sentences(shown, settings)),
         deviations=deviations(settings.size, of="vgg19"),
         points={"all layers": rows},
         figures={"A-Tab1": _figure(rows)},
@@ -81,7 +81,7 @@ def _rows(facts: NetworkFacts) -> list[Row]:
     return rows
 
 
-def _sentences(rows: Sequence[Row]) -> Iterator[str]:
+def _sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     below = [row["number"] for row in rows if row["percent"] < 100.0]
     theirs = [number for number, (*_, percent) in PUBLISHED.items() if percent < 100.0]
     early, late = rows[: len(rows) // 2], rows[len(rows) // 2 :]
@@ -89,8 +89,13 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
     agreed = "We agree" if below == theirs else "We agree in part" if falls else "We do not agree"
     yield (
         f"{agreed}: the value is below the number of weights in layers {_listed(below)}; in the paper in "
-        f"{_listed(theirs)}. It is smallest {'late' if falls else 'early'} in the network, as a share of the "
-        "weights; in the paper late."
+        f"{_listed(theirs)}. As a share of the weights it is smallest "
+        f"{'late in the network, as in the paper' if falls else 'early in the network, in the paper late'}."
+    )
+    larger = [row["value"] / row["published_value"] for row in rows]
+    yield (
+        f"The values are {min(larger):.2g} to {max(larger):.2g} times the published ones. Here each factor "
+        "is that of the worst example; the paper does not say what became of outliers." + left_open(settings)
     )
     if any(row["weights"] < row["published_weights"] for row in rows):
         yield (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.errors import CodeboundError, FormatError, UsageError
+from codebound.files import read_json, write_text
 from codebound.progress import Progress, silent
 from codebound.reproduce.locks import BusyError
 
@@ -22,18 +22,6 @@ Value = Mapping[str, Any]
 CELLS = ".cells.json"
 """How the name of a file of cells ends."""
 
-_MOST_BYTES = 1 << 28
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes a file that is either there as a whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)  # noqa: PTH105
-    except OSError as error:
-        raise CodeboundError(f"{path} cannot be written: {error.strerror}.") from error
-
 
 class OutOfTimeError(CodeboundError):
     """The deadline has passed, and a part is not finished."""
@@ -41,6 +29,9 @@ class OutOfTimeError(CodeboundError):
 
 class Cells:
     """Values by name; each is computed once, even over several processes one after the other.
+
+    Attributes:
+        left: Parts that an item has done without, because the deadline had passed.
 
     Example:
         >>> cells = Cells()
@@ -72,6 +63,7 @@ class Cells:
         self._machine, self._deadline = dict(machine or {}), deadline
         self._kept: dict[str, dict[str, Any]] = {}
         self._asked: set[str] = set()
+        self.left: tuple[str, ...] = ()
         if path is not None and path.exists():
             self._kept = self._read(path)
 
@@ -100,6 +92,23 @@ class Cells:
                 self._progress(len(self._kept), None, "waiting for another process")
                 busy[0].wait(self._deadline)
         return [dict(self._kept[name]["value"]) for name in parts]
+
+    def get_some(self, parts: Mapping[str, Callable[[], Value]]) -> list[Value]:
+        """The values of those parts that are finished, or can be in time; ``left`` names the others.
+
+        For an item whose parts are rows that stand alone: it shows those that there are.
+
+        Raises:
+            OutOfTimeError: There are none.
+        """
+        try:
+            return self.get_all(parts)
+        except OutOfTimeError:
+            finished = {name: part for name, part in parts.items() if name in self._kept}
+            if not finished:
+                raise
+        self.left += tuple(name for name in parts if name not in finished)
+        return self.get_all(finished)
 
     def _finish(self, name: str, left: dict[str, Callable[[], Value]]) -> BusyError | None:
         """Finishes one of the parts that are left, unless another process works on it."""
@@ -138,18 +147,16 @@ class Cells:
             write_text(self._path, json.dumps(record, indent=0, allow_nan=False) + "\n")
 
     def _read(self, path: Path) -> dict[str, dict[str, Any]]:
-        if path.stat().st_size > _MOST_BYTES:
-            raise FormatError(f"{path} is larger than {_MOST_BYTES} bytes: not a file of ours. Remove it.")
+        advice = "Remove it, or choose another --out."
+        record = read_json(path, advice=advice)
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
             run, cells = record["run"], dict(record["cells"])
             for cell in cells.values():
                 float(cell["seconds"]), float(cell["cpu_seconds"])
                 dict(cell["machine"]), dict(cell["value"])
         except (ValueError, KeyError, TypeError) as error:
             raise FormatError(
-                f"{path} does not hold the finished parts of a run: {error!r}. Remove it, or choose another "
-                "--out."
+                f"{path} does not hold the finished parts of a run: {error!r}. {advice}"
             ) from error
         if run != self._run:
             raise UsageError(

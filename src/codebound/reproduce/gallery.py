@@ -1,29 +1,35 @@
 """The page ``docs/reproduction.md``, from the committed results: ``python -m codebound.reproduce.gallery``.
 
-Run it in the root of the repository after results in ``results/reproduce`` have changed.
+Run it in the root of the repository after results in ``results/reproduce`` have changed. Those of full runs
+are in its folder ``full``.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.errors import FormatError
-from codebound.reproduce.cells import CELLS, write_text
-from codebound.reproduce.item import ITEMS
+from codebound.files import read_json, write_text
+from codebound.reproduce.cells import CELLS
+from codebound.reproduce.item import ITEMS, Item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    Record = Mapping[str, Any]
+
 RESULTS = Path("results/reproduce")
+SIZES = {"quick": Path(), "full": Path("full")}
+"""Where the results of each size are, from that folder."""
 PAGE = Path("docs/reproduction.md")
 
 _MOST_ROWS = 16  # of a table on the page; longer ones are in the file of the results
 _HEAD = """# Reproduction of the papers
 
-This page is written by `python -m codebound.reproduce.gallery` from the files in `results/reproduce`.
+This page is written by `python -m codebound.reproduce.gallery` from the files in `results/reproduce`; those
+of full runs are in its folder `full`.
 
 ```console
 $ codebound reproduce list              # every item, what it costs, and what results are here
@@ -42,69 +48,101 @@ items (`G-Tab1 A-Fig1`), of a paper (`G`) or of `all`; with `--deadline 3000` it
 seconds and says what is left. Several such commands, for different items, may run side by side: a network
 that they share is trained and measured by one of them, while the others take another one or wait.
 `codebound reproduce ITEM --full --out DIR` then finds the parts finished and writes the results anywhere.
+With `--deadline 0` it begins none: a table of networks then has those that are finished, and names the
+others. The full results below were made so: parts on a GPU by the `parts_command` of each file, figures
+elsewhere.
 """
 
 
-def read_results(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
-    """The committed results by item, in the order of the items."""
+def read_results(folder: Path = RESULTS) -> dict[str, dict[str, dict[str, Any]]]:
+    """The committed results by size and item."""
+    return {size: _read_folder(folder / part) for size, part in SIZES.items()}
+
+
+def _read_folder(folder: Path) -> dict[str, dict[str, Any]]:
     paths = [path for path in sorted(folder.glob("*.json")) if not path.name.endswith(CELLS)]
-    records = [_read(path) for path in paths]
-    found = {str(record["item"]): record for record in records}
-    return {id: found[id] for id in (*ITEMS, *found) if id in found}
+    records = {path: read_json(path, advice="Make the item again.") for path in paths}
+    for path, record in records.items():
+        if "item" not in record:
+            raise FormatError(f"{path} does not hold the results of an item. Make the item again.")
+    return {str(record["item"]): record for record in records.values()}
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        return {**record, "item": record["item"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"{path} does not hold the results of an item: {error!r}.") from error
-
-
-def cost(record: Mapping[str, Any]) -> str:
+def cost(record: Record) -> str:
     """How long a run took, in words."""
     devices = list(dict.fromkeys(machine["device"] for machine in record["machines"]))
     on_a_core = devices == ["cpu"]
     seconds = float(record["cpu_seconds" if on_a_core else "seconds"])
     used = f"{max(seconds, 1.0):.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
-    return f"{used} of one core" if on_a_core else f"{used} on {', '.join(devices)}"
+    return f"{used} of one core" if on_a_core else f"{used} on {' and '.join(devices)}"
 
 
-def page(results: Mapping[str, Mapping[str, Any]], *, folder: str = "../results/reproduce") -> str:
+def outcome(record: Record | None) -> str:
+    """Whether there are results, and what they cost.
+
+    Example:
+        >>> outcome(None)
+        'not run'
+    """
+    if record is None:
+        return "not run"
+    left = len(record["not_run"])
+    return cost(record) + (f"; {left} part{'s' * (left > 1)} not run" if left else "")
+
+
+def page(results: Mapping[str, Mapping[str, Record]], *, folder: str = "../results/reproduce") -> str:
     """The text of the page.
 
     Args:
         results: Records of items, as `read_results` gives them.
         folder: From the page to the results.
     """
+    ids = [id for id in ITEMS if any(id in records for records in results.values())]
     index = [
         {
             "item": f"[{id}](#{_anchor(id)})",
-            "what": record["title"],
-            "command": f"`{record['command']}`",
-            "time here": cost(record),
+            "what": ITEMS[id].title,
+            "size": size,
+            "command": f"`{_command(id, size, results[size].get(id))}`",
+            "time here": outcome(results[size].get(id)),
         }
-        for id, record in results.items()
+        for id in ids
+        for size in results
     ]
-    return "\n".join(
-        [_HEAD, *_table(index), *(line for id in results for line in _section(results[id], folder))]
-    )
+    sections = (_section(id, {size: results[size].get(id) for size in reversed(SIZES)}, folder) for id in ids)
+    return "\n".join([_HEAD, *_table(index), *(line for section in sections for line in section)])
 
 
-def _section(record: Mapping[str, Any], folder: str) -> Iterator[str]:
-    stem = str(record["item"]).replace(":", "-")
-    yield f"## {record['item']}"
-    yield f"{record['title']}.\n"
-    yield f"{record['about']}\n"
+def _command(id: str, size: str, record: Record | None) -> str:
+    return f"codebound reproduce {id} --{size}" if record is None else str(record["command"])
+
+
+def _section(id: str, records: Mapping[str, Record | None], folder: str) -> Iterator[str]:
+    """An item, from its largest run to its smallest."""
+    yield f"## {id}"
+    yield f"{ITEMS[id].title}.\n"
+    yield f"{ITEMS[id].about}\n"
+    for size, record in records.items():
+        yield f"### {id}, {size}\n"
+        if record is None:
+            yield f"Not run. `{_command(id, size, None)}` costs {getattr(ITEMS[id], size)}.\n"
+        else:
+            yield from _run(record, ITEMS[id], (Path(folder) / SIZES[size]).as_posix())
+
+
+def _run(record: Record, item: Item, folder: str) -> Iterator[str]:
     for figure in record["figures"]:
         yield f"![{record['title']}]({folder}/{figure})\n"
     yield from (f"- {sentence}" for sentence in record["sentences"])
+    if record["not_run"]:
+        yield f"- Not run, for want of time: {'; '.join(record['not_run'])}."
     yield ""
     for title, rows in record["tables"].items():
         if 0 < len(rows) <= _MOST_ROWS:
             yield f"**{title}**\n"
             yield from _table(rows)
-    yield f"All rows: [{stem}.json]({folder}/{stem}.json). Made by `{record['command']}`, {cost(record)}."
+    rows_file = f"[{item.stem}.json]({folder}/{item.stem}.json)"
+    yield f"All rows: {rows_file}. Made by `{record['command']}`, {cost(record)}."
     if record["deviations"]:
         yield "Deviations from the published settings:\n"
         yield from (f"- {deviation}" for deviation in record["deviations"])

@@ -34,7 +34,11 @@ def guha_figure1a(settings: Settings) -> Reproduction:
             "Bars": table,
             tables.NETWORKS: tables.networks_table(rows),
         },
-        sentences=(verdicts.as_released(rows, deduced, claimed=3), verdicts.on_one_scale(rows, deduced)),
+        sentences=(
+            verdicts.as_released(rows, deduced, claimed=3),
+            verdicts.on_one_scale(rows, deduced),
+            verdicts.on_training(rows),
+        ),
         deviations=(*narrower, *plan.deviations),
         figures={"G-Exp1a": tables.bars_figure(table)},
     )

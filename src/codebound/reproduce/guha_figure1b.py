@@ -29,7 +29,11 @@ def guha_figure1b(settings: Settings) -> Reproduction:
             "Bars": table,
             tables.NETWORKS: tables.networks_table(rows),
         },
-        sentences=(verdicts.as_released(rows, deduced, claimed=7), verdicts.on_one_scale(rows, deduced)),
+        sentences=(
+            verdicts.as_released(rows, deduced, claimed=7),
+            verdicts.on_one_scale(rows, deduced),
+            verdicts.on_training(rows),
+        ),
         deviations=plan.deviations,
         figures={"G-Exp1b": tables.bars_figure(table)},
     )

@@ -97,7 +97,7 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
             "We agree on the first drop, and can say what it is: while the smallest margin is not positive, "
             "the code prunes nothing, and its bound is the training error plus a number that never changes. "
             f"Up to epoch {before[-1]['epoch']} the training error goes from {before[0]['train_error']:.1%} "
-            f"to {before[-1]['train_error']:.1%}, and the bound from {before[0]['bound']:.2f} to "
+            f"to {before[-1]['train_error']:.3%}, and the bound from {before[0]['bound']:.2f} to "
             f"{before[-1]['bound']:.2f}."
         )
     if after:

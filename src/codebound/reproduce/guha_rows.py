@@ -78,7 +78,6 @@ def networks_table(rows: Iterable[Row]) -> list[Row]:
             **_which(row),
             "n": row["n"],
             "epochs": row["epochs"],
-            "train error": row["train_error"],
             "test error": row["test_error"],
             "smallest margin": row["smallest_margin"],
             "strength d": row["strength"],
@@ -135,7 +134,7 @@ def _bars(title: str, table: Sequence[Row], columns: Mapping[str, str]) -> Plot:
 
 
 def _which(row: Row) -> dict[str, object]:
-    return {"width": row["width"], "training": row["training"]}
+    return {"width": row["width"], "training": row["training"], "train error": row["train_error"]}
 
 
 def _honest(row: Row) -> dict[str, float | None]:

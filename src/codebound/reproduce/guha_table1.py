@@ -13,7 +13,7 @@ from codebound.reproduce.item import Reproduction, Settings, item
     "G-Tab1",
     title="Bounds for networks of several widths on MNIST (Guha et al. 2023, table 1)",
     quick="3 minutes on one core",
-    full="half an hour on a GPU",
+    full="an hour on a GPU",
     trains=True,
 )
 def guha_table1(settings: Settings) -> Reproduction:

@@ -186,12 +186,12 @@ class Networks:
         return parts_of(self.plan, size=self.settings.size)
 
     def rows(self, widths: Sequence[int] | None = None) -> list[Row]:
-        """What is known of each network: measured now, or found finished.
+        """What is known of each network: measured now, or found finished; some, when time is out.
 
         Args:
             widths: Some of the plan's; None: all.
         """
-        return self.settings.cells.get_all(
+        return self.settings.cells.get_some(
             {
                 f"{training}, width {width}": partial(self._row, training, width)
                 for width in widths or self.plan.widths

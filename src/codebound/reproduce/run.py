@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from codebound.errors import UsageError
+from codebound.files import write_text
 from codebound.progress import Progress, silent
-from codebound.reproduce.cells import CELLS, Cells, write_text
+from codebound.reproduce.cells import CELLS, Cells
 from codebound.reproduce.item import ITEMS, Item, Reproduction, Settings, Size
 
 MODELS = "CODEBOUND_MODELS"
@@ -111,7 +112,7 @@ def compute(
         deadline: Moment of ``time.monotonic`` after which no further part is begun.
 
     Raises:
-        OutOfTimeError: The deadline has passed, and a part is not finished.
+        OutOfTimeError: The deadline has passed, and a part is not finished that the item cannot do without.
     """
     from codebound import __version__
     from codebound.train import resolve_device
@@ -154,8 +155,13 @@ def reproduce(
     device: str = "auto",
     models: Path | None = None,
     progress: Progress = silent,
+    deadline: float = math.inf,
 ) -> Finished:
-    """Runs an item, or the rest of it, and writes what it found; the arguments are those of `compute`."""
+    """Runs an item, or the rest of it, and writes what it found; the arguments are those of `compute`.
+
+    After the deadline an item whose parts are rows concludes with those that are finished, and its record
+    has the names of the others.
+    """
     computed = compute(
         id,
         folder,
@@ -165,21 +171,26 @@ def reproduce(
         device=device,
         models=models,
         progress=progress,
+        deadline=deadline,
     )
-    entry, found = computed.item, computed.reproduction
-    cut = "" if epochs is None else f" --epochs {epochs}"
+    entry, found, machines = computed.item, computed.reproduction, computed.cells.machines()
+    options = f"{id} --{size} --seed {seed}" + ("" if epochs is None else f" --epochs {epochs}")
+    if any(machine["device"].startswith("cuda") for machine in machines):
+        options += " --device cuda"
     short = [] if epochs is None else [f"No network was trained for more than {epochs} epochs (--epochs)."]
     record = {
         "item": id,
         "title": entry.title,
         "about": entry.about,
-        "command": f"codebound reproduce {id} --{size} --seed {seed}{cut}",
+        "command": f"codebound reproduce {options}",
+        "parts_command": f"python -m codebound.reproduce {options} --out DIR",
         "size": size,
         "seed": seed,
         "epochs": epochs,
         "seconds": computed.cells.total("seconds"),
         "cpu_seconds": computed.cells.total("cpu_seconds"),
-        "machines": computed.cells.machines(),
+        "machines": machines,
+        "not_run": list(computed.cells.left),
         "sentences": list(found.sentences),
         "deviations": [*short, *found.deviations],
         "figures": [f"{stem}.svg" for stem in found.figures],

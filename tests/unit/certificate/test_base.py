@@ -130,6 +130,7 @@ class TestSubspace:
     def _short(self, monkeypatch):
         monkeypatch.setattr(subspace, "_STEPS", {"standard": 60, "max": 60})
         monkeypatch.setattr(subspace, "_RUNS", {"standard": 2, "max": 2})
+        monkeypatch.setattr(subspace, "_EVALUATIONS", {"standard": 100, "max": 100})
 
     def test_it_starts_at_the_base(self, base):
         found = certify(base.network, SAMPLE, method="subspace", base=base)
@@ -183,6 +184,8 @@ class TestFeatures:
     @pytest.fixture(autouse=True)
     def _short(self, monkeypatch):
         monkeypatch.setattr(features, "SHORT", prune.PruneBudget(steps=200, runs=2, styles=((1e-2, 2),)))
+        monkeypatch.setattr(features, "_FEW_COUNTS", 2)
+        monkeypatch.setattr(features, "_COUNTS", {"standard": 4})
 
     @pytest.mark.parametrize("bias", [False, True])
     def test_a_sparse_last_layer_on_the_base(self, bias):

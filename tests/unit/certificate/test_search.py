@@ -1,6 +1,7 @@
 """The search: the best message is kept, an interrupt keeps it too, and nothing is chosen that is not paid."""
 
 import math
+import weakref
 
 import cbound_writer as reference
 import numpy as np
@@ -121,6 +122,24 @@ def test_only_promising_messages_are_assessed():
     assert (found.best.message.codes["0.weight"].levels == GOOD).all()
     found.consider([lambda: message(POOR)])
     assert found.tried == 2
+
+
+def test_no_more_messages_are_kept_than_can_be_assessed():
+    made, alive = [], []
+
+    def maker(levels):
+        def make():
+            alive.append(sum(each() is not None for each in made))
+            proposed = message(levels.copy())
+            made.append(weakref.ref(proposed.codes["0.weight"].levels))
+            return proposed
+
+        return make
+
+    found = search()
+    found.consider([maker(levels) for levels in (POOR, GOOD, POOR, POOR, GOOD, POOR)])
+    assert max(alive) == 3  # two finalists, and the last one that was made
+    assert (found.best.message.codes["0.weight"].levels == GOOD).all()
 
 
 def test_no_message_longer_than_the_limit_could_be_better():

@@ -3,8 +3,8 @@ import torch
 
 from codebound.errors import ModelError
 from codebound.nets import load_model
-from codebound.nets.chain import chain_of
-from codebound.nets.few_bits import image_chain, image_network, plain_network
+from codebound.nets.chain import Views, chain_of
+from codebound.nets.few_bits import image_chain, image_chains, image_network, plain_network
 
 SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 12, 12)]
 
@@ -44,3 +44,13 @@ def test_weights_come_from_the_seed_of_the_caller():
 def test_inputs_that_are_too_small_are_refused(shape):
     with pytest.raises(ModelError, match="at least 4 x 4"):
         image_chain(shape, 3)
+
+
+def test_grey_images_are_compared_with_and_without_views_and_colours_are_not():
+    for shape in ((1, 8, 8), (1, 28, 28)):
+        upright, plain = image_chains(shape, 10, kinds=(3, None))
+        assert upright.operations == (Views(3), *plain.operations)
+    assert image_chains((1, 28, 28), 10, kinds=(None,)) == (image_chain((1, 28, 28), 10),)
+    assert image_chains((3, 32, 32), 10, kinds=(3, None)) == (image_chain((3, 32, 32), 10),)
+    with pytest.raises(ModelError, match="at least 4 x 4"):
+        image_chains((1, 3, 28), 3, kinds=(3,))

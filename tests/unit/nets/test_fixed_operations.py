@@ -1,6 +1,7 @@
 """The fixed operations of a chain beside plain loops: dictionary, views, normalised convolutions."""
 
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -33,6 +34,7 @@ from codebound.nets.chain import (
     Views,
     chain_of,
 )
+from codebound.nets.views import straightened
 
 ROOT = Path(__file__).parents[3]
 FILE = files("codebound.nets") / "dictionaries.json"
@@ -99,9 +101,31 @@ def moved(image: np.ndarray, down: int, right: int) -> np.ndarray:
     return result
 
 
+def upright(image: np.ndarray) -> np.ndarray:
+    """Section 5.1, straightened, pixel by pixel."""
+    channels, height, width = image.shape
+    places = [(i, j) for i in range(height) for j in range(width)]
+    p = {(i, j): sum(abs(image[c, i, j]) for c in range(channels)) for i, j in places}
+    total = 1e-6 + sum(p.values())
+    r = sum(p[i, j] * i for i, j in places) / total
+    s = sum(p[i, j] * j for i, j in places) / total
+    a = sum(p[i, j] * (i - r) * (j - s) for i, j in places)
+    a /= 1e-3 + sum(p[i, j] * (i - r) ** 2 for i, j in places)
+    result = np.zeros_like(image)
+    for c, (i, j) in itertools.product(range(channels), places):
+        t = j + a * (i - r)
+        for k, share in ((math.floor(t), 1 - t + math.floor(t)), (math.floor(t) + 1, t - math.floor(t))):
+            result[c, i, j] += share * image[c, i, k] if 0 <= k < width else 0.0
+    return result
+
+
 def all_views(image: np.ndarray, kind: int) -> list[np.ndarray]:
     if kind == 1:
         return [image, image[:, :, ::-1]]
+    if kind > 2:
+        image = upright(image)
+    if kind == 3:
+        return [image]
     return [image, *(moved(image, *way) for way in ((1, 0), (-1, 0), (0, 1), (0, -1)))]
 
 
@@ -168,20 +192,52 @@ def test_an_example_does_not_depend_on_the_others_of_its_batch():
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("kind", [1, 2])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 3), (3, 4, 5)])
+@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 3), (3, 4, 5), (1, 9, 6)])
 def test_views_against_loops(kind, shape):
     x = np.random.default_rng(2).normal(size=(3, *shape))
     found = views_of(torch.from_numpy(x), kind)
     expected = zip(*(all_views(image, kind) for image in x), strict=True)
     for ours, theirs in zip(found, expected, strict=True):
-        assert (ours.numpy() == np.array(theirs)).all()
+        if kind < 3:
+            assert (ours.numpy() == np.array(theirs)).all()
+        np.testing.assert_allclose(ours.numpy(), np.array(theirs), rtol=1e-10, atol=1e-12)
+
+
+@given(st.integers(0, 2**31), st.sampled_from([0.1, 1.0, 30.0]))
+@settings(max_examples=30, deadline=None)
+def test_a_straightened_image_stays_one(seed, scale):
+    """Nothing is invented: rows keep their range, their mass can only leave, and blank images stay blank."""
+    x = scale * torch.rand(2, 2, 7, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    x[0] = 0.0
+    found = straightened(x)
+    assert found.shape == x.shape
+    assert not found[0].any()
+    assert (found >= 0.0).all()
+    assert (found.amax(-1) <= x.amax(-1) + 1e-9).all()
+    torch.testing.assert_close(straightened(x[1:]), found[1:])
+
+
+def test_a_leaning_stroke_stands_up():
+    """Its columns no longer depend on the row, up to the interpolation."""
+    x = torch.zeros(1, 1, 15, 21, dtype=torch.float64)
+    for row in range(15):
+        x[0, 0, row, 3 + row] = x[0, 0, row, 4 + row] = 1.0
+
+    def slant(image: torch.Tensor) -> float:
+        rows, columns = (image > 0.25).nonzero(as_tuple=True)
+        return float(np.polyfit(rows, columns, 1)[0])
+
+    assert slant(x[0, 0]) == pytest.approx(1.0)
+    assert abs(slant(straightened(x)[0, 0])) < 0.05
 
 
 CHAINS = {
     "all": ((3, 8, 8), (Views(2), Dictionary(3, 2), NormalisedConv(3, 3), AveragePool(2), Linear(4, True))),
     "mirror": ((1, 5, 6), (Views(1), NormalisedConv(2, 5), NormalisedConv(3, 1), Linear(2, False))),
     "views alone": ((2, 3, 3), (Views(2), Linear(3, True), Linear(2, True))),
+    "upright": ((1, 8, 6), (Views(3), Dictionary(1, 2), NormalisedConv(3, 1), Linear(3, False))),
+    "upright and moved": ((1, 6, 6), (Views(4), NormalisedConv(2, 3), Linear(4, False), Linear(3, False))),
     "features alone": ((1, 6, 6), (Dictionary(1, 3), Linear(2, False))),
 }
 

@@ -1,5 +1,6 @@
 """Arora's figures and table at their smallest, against direct computations, and the printed percentages."""
 
+import json
 import math
 
 import numpy as np
@@ -22,7 +23,7 @@ from codebound.reproduce.arora_figures_a1_a5 import (
 from codebound.reproduce.arora_figures_a6_a7 import arora_figure_a6, arora_figure_a7
 from codebound.reproduce.arora_histograms import bins, clipping, overlaid, verdict
 from codebound.reproduce.arora_measures import facts_of
-from codebound.reproduce.arora_networks import Study, deviations
+from codebound.reproduce.arora_networks import Study, deviations, left_open
 from codebound.reproduce.arora_table1 import PUBLISHED, arora_table1
 from codebound.rng import numpy_stream
 from codebound.train import shuffle_labels
@@ -224,13 +225,42 @@ def test_other_settings_are_named():
     assert "50,000" in quick[0]
     assert "bfloat16" in full[0]
     assert any("A-E20" in text for text in full)
+    assert not any("Random labels" in text for text in full)
+
+
+def test_the_settings_for_random_labels_are_named():
+    assert not any("Random labels" in text for text in deviations("quick", of="alexnet"))
+    (told,) = (text for text in deviations("full", of="alexnet") if text.startswith("Random labels"))
+    for part in (
+        "alexnet:dropout=0",
+        "without weight decay",
+        "learning rate 0.01",
+        "10.5 % training accuracy",
+    ):
+        assert part in told
+
+
+def test_one_layer_alone_has_the_values_it_has_among_all(study):
+    subject, measuring = study.vgg19.at(0), study.plan.measuring
+    (expected,) = (row for row in study._layers(subject, measuring)["layers"] if row["number"] == 2)
+    assert study.measured_random(expected["layer"]) == json.loads(json.dumps(expected))
 
 
 def test_verdicts_and_clipped_layers():
     assert [verdict(n, of=2) for n in (0, 1, 2)] == ["We do not agree", "We agree in part", "We agree"]
-    layers = [{"clip": 0.5, "minimal_interlayer": value} for value in (0.1, 0.5, 0.4, 0.5)]
+    worst = {"a": 0.1, "b": 0.5, "c": 0.4, "d": 0.5}
+    layers = [{"layer": name, "clip": 0.5, "minimal_interlayer": value} for name, value in worst.items()]
     assert "We agree in part" in clipping({"layers": layers})
     assert "in 1 of the 2 layers" in clipping({"layers": layers})
+    assert clipping({"layers": layers}).endswith("below it in c.")
+    assert clipping({"layers": [layers[0], layers[1], layers[3]]}).endswith("the last.")
+
+
+def test_a_question_stays_open_where_the_run_is_smaller_or_shorter():
+    assert left_open(Settings(size="full")) == ""
+    assert "smaller than" in left_open(Settings(size="quick"))
+    assert "shorter than" in left_open(Settings(size="full", epochs=60))
+    assert "smaller and shorter than" in left_open(Settings(size="quick", epochs=6))
 
 
 def test_a_histogram_is_drawn_as_its_outline():

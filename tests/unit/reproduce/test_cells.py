@@ -8,6 +8,7 @@ import pytest
 
 from codebound.errors import FormatError, UsageError
 from codebound.reproduce import Cells
+from codebound.reproduce.cells import OutOfTimeError
 
 RUN = {"item": "x", "seed": 0}
 KILLED = """
@@ -112,8 +113,27 @@ def test_parts_of_another_run_are_refused(tmp_path):
 )
 def test_a_damaged_file_is_named(tmp_path, text):
     (tmp_path / "cells.json").write_text(text, encoding="latin-1")
-    with pytest.raises(FormatError, match=r"cells\.json does not hold"):
+    with pytest.raises(FormatError, match=r"cells\.json .*Remove it, or choose another --out"):
         Cells(tmp_path / "cells.json")
+
+
+def test_after_the_deadline_some_parts_are_better_than_none(tmp_path):
+    path = tmp_path / "cells.json"
+    parts = {name: lambda name=name: {"name": name} for name in "abcd"}
+    with pytest.raises(OutOfTimeError, match="'a'"):
+        Cells(path, deadline=0.0).get_some(parts)
+    early = Cells(path)
+    for name in "bd":
+        early.get(name, parts[name])
+    late = Cells(path, deadline=0.0)
+    assert late.get_some(parts) == [{"name": "b"}, {"name": "d"}]
+    assert late.left == ("a", "c")
+    assert sum(machine["cells"] for machine in late.machines()) == 2
+    with pytest.raises(OutOfTimeError):
+        late.get_all(parts)
+    in_time = Cells(path)
+    assert in_time.get_some(parts) == [{"name": name} for name in "abcd"]
+    assert in_time.left == ()
 
 
 def test_a_value_that_is_not_json_is_an_error_of_the_item():

@@ -7,19 +7,19 @@ import pytest
 
 import codebound.reproduce  # noqa: F401  registers the items
 from codebound.errors import FormatError
-from codebound.reproduce.gallery import PAGE, RESULTS, cost, page, read_results
+from codebound.reproduce.gallery import PAGE, RESULTS, SIZES, cost, outcome, page, read_results
 
 ROOT = Path(__file__).parents[3]
 RECORD = {
-    "item": "X-Tab1",
-    "title": "A table",
-    "about": "What it is.",
-    "command": "codebound reproduce X-Tab1 --quick --seed 0",
+    "item": "S-Fig1",
+    "title": "A figure",
+    "command": "codebound reproduce S-Fig1 --quick --seed 0",
     "cpu_seconds": 12.3,
     "machines": [{"device": "cpu", "cells": 2}],
+    "not_run": [],
     "sentences": ["We agree."],
     "deviations": ["Fewer epochs."],
-    "figures": ["X-Tab1.svg"],
+    "figures": ["S-Fig1.svg"],
     "tables": {
         "Numbers": [{"a|b": 0.123456, "published": None}, {"a|b": 7, "published": "x|y"}],
         "Long": [{"n": n} for n in range(100)],
@@ -34,43 +34,66 @@ def test_the_page_is_up_to_date():
 
 
 def test_every_figure_of_the_page_is_there():
-    for record in read_results(ROOT / RESULTS).values():
-        for figure in record["figures"]:
-            assert (ROOT / RESULTS / figure).stat().st_size < 400_000
+    for size, records in read_results(ROOT / RESULTS).items():
+        for record in records.values():
+            assert record["size"] == size
+            for figure in record["figures"]:
+                assert (ROOT / RESULTS / SIZES[size] / figure).stat().st_size < 400_000
 
 
 def test_a_section_has_figure_numbers_sentence_and_command():
-    text = page({"X-Tab1": RECORD})
+    text = page({"quick": {"S-Fig1": RECORD}, "full": {}})
     for part in (
-        "| [X-Tab1](#x-tab1) | A table | `codebound reproduce X-Tab1 --quick --seed 0` | 12 s of one core |",
-        "![A table](../results/reproduce/X-Tab1.svg)",
+        "| quick | `codebound reproduce S-Fig1 --quick --seed 0` | 12 s of one core |",
+        "| full | `codebound reproduce S-Fig1 --full` | not run |",
+        "![A figure](../results/reproduce/S-Fig1.svg)",
         "| 0.1235 | - |",
         "| 7 | x\\|y |",
         "- We agree.",
         "- Fewer epochs.",
-        "[X-Tab1.json](../results/reproduce/X-Tab1.json)",
+        "[S-Fig1.json](../results/reproduce/S-Fig1.json)",
+        "Not run. `codebound reproduce S-Fig1 --full` costs",
     ):
         assert part in text
     assert "Long" not in text
     assert "Empty" not in text
 
 
+def test_a_full_run_comes_first_and_says_what_it_lacks():
+    full = RECORD | {"not_run": ["width 7", "width 8"]}
+    text = page({"quick": {"S-Fig1": RECORD}, "full": {"S-Fig1": full}})
+    assert text.index("### S-Fig1, full") < text.index("### S-Fig1, quick")
+    assert "![A figure](../results/reproduce/full/S-Fig1.svg)" in text
+    assert text.count("- Not run, for want of time: width 7; width 8.") == 1
+    assert "| 12 s of one core; 2 parts not run |" in text
+
+
+def test_what_was_not_run_is_said():
+    assert outcome(None) == "not run"
+    assert outcome(RECORD) == "12 s of one core"
+    assert outcome(RECORD | {"not_run": ["width 7"]}) == "12 s of one core; 1 part not run"
+
+
 def test_the_cost_names_a_gpu_and_long_runs_in_minutes():
     machines = [{"device": "cuda:0 (a GPU)"}, {"device": "cuda:0 (a GPU)"}, {"device": "cpu"}]
     record = {"seconds": 3600.0, "cpu_seconds": 7200.0, "machines": machines}
-    assert cost(record) == "60 min on cuda:0 (a GPU), cpu"
+    assert cost(record) == "60 min on cuda:0 (a GPU) and cpu"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3"])
 def test_a_file_that_holds_no_results_is_named(tmp_path, text):
     (tmp_path / "S-Fig1.json").write_text(text)
-    with pytest.raises(FormatError, match=r"S-Fig1\.json does not hold"):
+    with pytest.raises(FormatError, match=r"S-Fig1\.json .*Make the item again"):
         read_results(tmp_path)
 
 
-def test_results_come_in_the_order_of_the_items(tmp_path):
-    for id in ("X-Tab1", "sketch:phase"):
-        (tmp_path / f"{id.replace(':', '-')}.json").write_text(json.dumps(RECORD | {"item": id}))
+def test_results_are_found_by_size_and_item(tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/sketch-phase.json").write_text(json.dumps(RECORD | {"item": "sketch:phase"}))
+    (tmp_path / "S-Fig1.json").write_text(json.dumps(RECORD))
     (tmp_path / "S-Fig1.cells.json").write_text("{}")
-    assert list(read_results(tmp_path)) == ["sketch:phase", "X-Tab1"]
-    assert read_results(tmp_path / "nowhere") == {}
+    assert {size: list(found) for size, found in read_results(tmp_path).items()} == {
+        "quick": ["S-Fig1"],
+        "full": ["sketch:phase"],
+    }
+    assert read_results(tmp_path / "nowhere") == {"quick": {}, "full": {}}

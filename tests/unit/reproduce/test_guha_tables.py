@@ -1,5 +1,6 @@
 """Tables 1 and 2 and figures 1 and 2 of Guha et al. 2023: the printed numbers, and tiny runs by hand."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from scipy.stats import beta
 
 from codebound.bounds.published import kept_share
 from codebound.measure.margins import margin_report
-from codebound.reproduce import Settings
+from codebound.reproduce import Cells, Settings
 from codebound.reproduce.guha_figure1a import guha_figure1a
 from codebound.reproduce.guha_figure1b import guha_figure1b
 from codebound.reproduce.guha_figure1c import guha_figure1c
@@ -20,7 +21,13 @@ from codebound.reproduce.guha_released import measure_smallest_margin, released_
 from codebound.reproduce.guha_table1 import guha_table1
 from codebound.reproduce.guha_table2 import guha_table2
 from codebound.reproduce.guha_trained import CODE, TEXT, Networks, plan_for
-from codebound.reproduce.guha_verdicts import as_released, at_printed_widths, on_one_scale, on_pruning
+from codebound.reproduce.guha_verdicts import (
+    as_released,
+    at_printed_widths,
+    on_one_scale,
+    on_pruning,
+    on_training,
+)
 from codebound.train import harness
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
@@ -214,9 +221,50 @@ def test_verdicts_follow_the_numbers():
     )
     assert "no comparison" in as_released([row_of(None, 3.0, margin=-1.0)], printed, claimed=3)
     assert on_one_scale([row_of(9.0, 3.0)], printed).endswith("the comparison does not stand.")
-    assert on_one_scale([row_of(40.0, 3.0)], printed).endswith("the comparison stands in part.")
+    both = on_one_scale([row_of(40.0, 3.0)], printed)
+    assert "in print: the comparison does not stand. Here" in both
+    assert both.endswith("the comparison stands.")
+    mixed = on_one_scale([row_of(40.0, 3.0), row_of(9.0, 3.0)], printed)
+    assert mixed.endswith("the comparison stands in part.")
     cifar = deductions("cifar10", CIFAR10)
-    assert on_one_scale([row_of(40.0, 3.0)], cifar).endswith("the comparison stands.")
+    assert on_one_scale([row_of(None, 3.0, margin=-1.0)], cifar).endswith("in print: the comparison stands.")
+
+
+def test_a_difference_from_print_is_said_to_be_open():
+    printed = {5: {"neyshabur15": 9.0, "neyshabur17": 9.0, "bartlett17": 9.0, "guha": 3.0}}
+    assert at_printed_widths([row_of(9.1, 3.0)], printed, n=100).endswith("number of examples.")
+    assert at_printed_widths([row_of(7.0, 3.0)], printed, n=100).endswith("stays open.")
+
+
+def test_a_network_that_has_not_learnt_is_no_success():
+    def row(training, width, error):
+        margin = -1.0 if error else 1.0
+        return {"training": training, "width": width, "train_error": error, "smallest_margin": margin}
+
+    told = on_training([row(CODE, 5, 0.0), row(CODE, 6, 0.0), row(TEXT, 5, 0.1), row(TEXT, 6, 0.9)])
+    assert "positive in 2 of 2 networks (training error 0.0%)" in told
+    assert "positive in 0 of 2 networks (training error 10.0% at width 5, 90.0% at width 6)" in told
+    assert "At width 6 that is no better than guessing." in told
+    told = on_training([row(CODE, 5, 0.0)])
+    assert "no network, for none was run (G-E29)" in told
+    assert "guessing" not in told
+
+
+def test_the_items_conclude_with_the_networks_that_are_finished(tmp_path):
+    path = tmp_path / "cells.json"
+    guha_table1(Settings(size="tiny", cells=Cells(path)))
+    kept = json.loads(path.read_text())
+    for name in [name for name in kept["cells"] if name != "SGD (code), width 12"]:
+        del kept["cells"][name]
+    path.write_text(json.dumps(kept))
+    for run in (guha_table1, guha_figure1a, guha_figure1c):
+        cells = Cells(path, deadline=0.0)
+        found = run(Settings(size="tiny", cells=cells))
+        assert "Adam (text), width 12" in cells.left
+        assert found.sentences
+        assert all(
+            {row["width"] for row in rows} == {12} for rows in found.tables.values() if "training" in rows[0]
+        )
 
 
 def test_the_verdict_on_pruning_follows_the_numbers():

@@ -1,6 +1,7 @@
 """Parts computed on one machine and shown on another, options, and what every item has."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -136,6 +137,44 @@ def test_after_the_deadline_no_part_is_begun(squares, tmp_path, capsys):
     assert capsys.readouterr().out == (
         "S-Fig1: every part is finished.\ntest:squares: every part is finished.\n"
     )
+
+
+def test_a_table_of_networks_has_the_finished_ones_and_names_the_others(squares, tmp_path, capsys):
+    def run(settings: Settings) -> Reproduction:
+        rows = settings.cells.get_some({f"row {n}": lambda n=n: {"n": n} for n in (1, 2, 3)})
+        return Reproduction(tables={"Rows": rows}, sentences=["We agree."])
+
+    item(squares, title="Rows", quick="nothing", full="nothing")(run)
+    assert reproduce(squares, tmp_path, size="tiny", device="cpu", deadline=math.inf).record["not_run"] == []
+    path = tmp_path / "test-squares.cells.json"
+    kept = json.loads(path.read_text())
+    del kept["cells"]["row 2"]
+    path.write_text(json.dumps(kept))
+
+    record = reproduce(squares, tmp_path, size="tiny", device="cpu", deadline=0.0).record
+    assert record["tables"] == {"Rows": [{"n": 1}, {"n": 3}]}
+    assert record["not_run"] == ["row 2"]
+    assert json.loads((tmp_path / "test-squares.json").read_text()) == record
+    arguments = [squares, "--tiny", "--device", "cpu", "--out", str(tmp_path)]
+    assert main([*arguments, "--deadline", "0"]) == 0
+    assert capsys.readouterr().out == (
+        "test:squares: the deadline has passed before row 2.\nLeft, for the same command: test:squares\n"
+    )
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == "test:squares: every part is finished.\n"
+
+
+def test_the_commands_in_the_record_name_the_gpu(squares, tmp_path):
+    record = reproduce(squares, tmp_path, size="full", epochs=3, device="cpu").record
+    options = "test:squares --full --seed 0 --epochs 3"
+    assert record["command"] == f"codebound reproduce {options}"
+    assert record["parts_command"] == f"python -m codebound.reproduce {options} --out DIR"
+    assert record["not_run"] == []
+    path = tmp_path / "test-squares.cells.json"
+    path.write_text(path.read_text().replace('"device": "cpu"', '"device": "cuda:0 (a GPU)"'))
+    record = reproduce(squares, tmp_path, size="full", epochs=3, device="cpu").record
+    assert record["command"] == f"codebound reproduce {options} --device cuda"
+    assert record["parts_command"] == f"python -m codebound.reproduce {options} --device cuda --out DIR"
 
 
 def test_an_item_that_fails_does_not_keep_others_from_being_made(squares, tmp_path, monkeypatch, capsys):

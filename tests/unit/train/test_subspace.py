@@ -17,6 +17,7 @@ from codebound.train.subspace import (
     Learner,
     SubspacePlan,
     _code_bits,
+    _Training,
     train_in_subspace,
 )
 
@@ -100,6 +101,50 @@ def test_a_larger_rate_gives_shorter_integers():
     assert sizes[1] < 0.7 * sizes[0]
 
 
+def one_step(hardness: float, gain: float) -> tuple[float, torch.Tensor]:
+    """The loss of a step on the whole sample, and the logits it was made of."""
+    learner, sample = Learner.of_chain(PLAIN), separable(50)
+    features = Features.of(learner, sample)
+    training = _Training(learner, features, SubspacePlan(dimension=12, batch_size=50), None)
+    training.batch.copy_(torch.arange(50))
+    training.hardness.fill_(hardness)
+    training.gain.fill_(gain)
+    rounded = training.values.detach().round()
+    logits = learner.logits(features.views[0].float(), training.expansion.tensors(rounded))
+    training.compute(is_rounded=True)
+    return float(training.loss), gain * logits
+
+
+def test_the_loss_goes_from_cross_entropy_to_a_smooth_count_of_errors():
+    labels = separable(50).y
+    soft, logits = one_step(1e-6, 3.0)
+    assert soft == pytest.approx(float(nn.functional.cross_entropy(logits, labels)), rel=1e-4)
+    hard, logits = one_step(1.0, 3.0)
+    chances = torch.softmax(logits, 1).gather(1, labels[:, None])
+    assert hard == pytest.approx(float(1.0 - chances.mean()), rel=1e-5)
+    sharp, logits = one_step(1.0, 1e6)
+    ranks = (logits > logits.gather(1, labels[:, None])).any(1)
+    is_tied = (logits == logits.gather(1, labels[:, None])).sum(1) > 1
+    assert abs(sharp - float(ranks.float().mean())) <= float(is_tied.float().mean()) + 1e-6
+
+
+def test_hardness_gain_and_price_follow_the_schedule():
+    learner = Learner.of_chain(PLAIN)
+    plan = SubspacePlan(
+        dimension=12, epochs=10, batch_size=50, rate=4.0, gain=3.0, hardness=1.0, sharpening=4.0, price=0.7
+    )
+    training = _Training(learner, Features.of(learner, separable(50)), plan, None)
+    seen = []
+    for epoch in range(10):  # of one step each
+        training.epoch(first=epoch, total=10)
+        seen.append([float(each) for each in (training.hardness, training.gain, training.weight)])
+    assert seen[0] == pytest.approx([1e-6, 3.0, 0.0])  # bits weigh nothing yet
+    assert seen[2] == pytest.approx([1e-6, 3.0, 4.0 * math.log(2.0) / 50], rel=1e-5)
+    assert seen[4] == pytest.approx([0.5, 7.5, (2.0 * math.log(2.0) + 0.35) / 50], rel=1e-5)
+    for row in seen[6:]:
+        assert row == pytest.approx([1.0, 12.0, 0.7 / 50], rel=1e-5)
+
+
 @pytest.mark.parametrize("spread", [-2.0, 0.0, 2.0])
 def test_the_code_length_is_that_of_a_distribution_on_the_integers(spread):
     integers = torch.arange(-400, 401, dtype=torch.float64)[:, None]
@@ -122,7 +167,13 @@ def test_any_other_network_is_a_learner():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"dimension": 0}, {"dimension": 3, "entries_log2": 3}, {"dimension": 3, "gain": 0.0}]
+    "wrong",
+    [
+        {"dimension": 0},
+        {"dimension": 3, "entries_log2": 3},
+        {"dimension": 3, "gain": 0.0},
+        {"dimension": 3, "hardness": 1.5},
+    ],
 )
 def test_impossible_plans_are_refused(wrong):
     with pytest.raises(UsageError):

@@ -41,8 +41,8 @@ _GRID = 5  # features are pooled to about this many windows along a side
 _GREY_VIEWS = {"standard": (3, None), "max": (3, 4, 2, None)}
 _POLISHED = 3  # heads that are polished a little, and the best of them at length
 _FEW_COUNTS = 12
-_COUNTS = {"standard": 250, "max": 2000}
-_SHARES = (0.5, 0.5)  # of the counts: the second half is at the price of where the first one ended
+_COUNTS = {"standard": 120, "max": 1000}
+_ROUNDS = 2  # of polishing: each has the price of where the one before ended
 
 
 @method(
@@ -171,14 +171,14 @@ class _Trainer:
         best_plan(self.search, bound_of, budget, size=math.prod(shape), keep=keep, n=n)
 
     def polished(self, head: _Head, counts: int) -> _Head:
-        """The head after a local search; a second one has the price of where the first one ended."""
-        for share in _SHARES:
+        """The head after a local search."""
+        for _ in range(_ROUNDS):
             levels = polish_linear(
                 self.features.views[0],
                 self.features.labels,
                 head.levels,
                 price=head.estimate.price,
-                counts=max(1, round(share * counts)),
+                counts=counts // _ROUNDS,
                 strides=self.near,
                 progress=self.search.progress,
             )

@@ -76,7 +76,7 @@ def errors_per_bit(facts: OccamFacts) -> float:
 
     Example:
         >>> round(errors_per_bit(OccamFacts(errors=900, n=60_000, code_bits=2000, delta=0.05)), 2)
-        0.51
+        0.5
     """
     chance = (facts.errors + 0.5) / (facts.n + 1)  # neither 0 nor 1
     nats = (facts.code_bits * math.log(2.0) - math.log(facts.delta)) / facts.n

@@ -1,0 +1,142 @@
+"""Comparing on an engine: the table of one pass, whatever the shards are."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from codebound.compare import MeasurePlan, closeness, compare
+from codebound.compare.outputs import outputs
+from codebound.data import Dataset
+from codebound.engine import Failure, Finished, LocalEngine, RayEngine
+from codebound.engine.job import call
+from codebound.errors import CodeboundError, UsageError
+
+N, FEATURES, CLASSES = 60, 5, 3
+PLAN = MeasurePlan(examples=12, chunk_size=7)
+
+
+class Here:
+    """An engine of that many slots that runs its jobs in this process, the last one first."""
+
+    def __init__(self, slots):
+        self.slots = slots
+        self.functions = set()
+
+    def as_finished(self, jobs):
+        for job in reversed(jobs):
+            self.functions.add(job.function.rpartition(".")[2])
+            yield Finished(job, *call(job))
+
+
+@pytest.fixture
+def _no_worker(monkeypatch):
+    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)
+
+
+def sample(n: int, *, seed: int, role: str = "train") -> Dataset:
+    stream = np.random.default_rng(seed)
+    y = np.arange(n, dtype=np.int64) % CLASSES
+    x = (3.0 * np.eye(CLASSES, FEATURES)[y] + stream.normal(size=(n, FEATURES))).astype(np.float32)
+    return Dataset("blobs", role, x, y, CLASSES)
+
+
+@torch.no_grad()
+def network(*, seed: int) -> nn.Module:
+    stream = np.random.default_rng(seed)
+    net = nn.Sequential(nn.Linear(FEATURES, 4), nn.ReLU(), nn.Linear(4, CLASSES))
+    for weight in net.parameters():
+        weight.copy_(torch.from_numpy(stream.normal(size=tuple(weight.shape)).astype(np.float32)))
+    return net
+
+
+def record(engine=None, *, effort="quick"):
+    table = compare(
+        network(seed=0),
+        sample(N, seed=0),
+        sample(20, seed=1, role="test"),
+        effort=effort,
+        plan=PLAN,
+        initial=network(seed=1),
+        engine=engine,
+    )
+    return table.record()
+
+
+@cache
+def whole():
+    return record()
+
+
+@pytest.mark.usefixtures("_no_worker")
+@pytest.mark.parametrize("slots", [1, 3, 100])
+def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(slots):
+    engine = Here(slots)
+    assert record(engine) == whole()
+    assert engine.functions == {
+        "outputs:outputs",
+        "stability:measured",
+        "evaluate:errors_in",
+        "closeness:closeness",
+        "margins:margin_report",
+    }
+
+
+def test_real_processes_compare_the_same():
+    with LocalEngine(2) as engine:
+        assert record(engine) == whole()
+
+
+def test_ray_compares_the_same():
+    pytest.importorskip("ray")
+    with RayEngine(workers=1) as engine:
+        assert record(engine, effort=None) == record(effort=None)
+
+
+@pytest.mark.usefixtures("_no_worker")
+@pytest.mark.parametrize("slots", [1, 4, 100])
+@pytest.mark.parametrize("chunk_size", [1, 7, 100])
+def test_outputs_and_closeness_are_those_by_hand(slots, chunk_size):
+    f, g, data = network(seed=0).double(), network(seed=1).double(), sample(N, seed=0)
+    with torch.no_grad():
+        of_f, of_g = (net(torch.from_numpy(data.x).double()).numpy() for net in (f, g))
+    own = of_f[np.arange(N), data.y]
+    margins = own - np.where(np.eye(CLASSES, dtype=bool)[data.y], -np.inf, of_f).max(axis=1)
+    device_data, settings = data.on("cpu"), {"chunk_size": chunk_size, "engine": Here(slots)}
+    found = outputs(f, device_data, classes=CLASSES, **settings)
+    np.testing.assert_allclose(found.margins.values, np.sort(margins), rtol=1e-12, atol=1e-12)
+    assert found.errors == int(np.sum(margins <= 1e-4 * np.abs(of_f).max(axis=1)))
+    assert found.output_norm == pytest.approx(np.linalg.norm(of_f, axis=1).max(), rel=1e-12)
+    assert found.input_norm == pytest.approx(np.linalg.norm(data.x.astype(float), axis=1).max(), rel=1e-12)
+    close = closeness(f, g, device_data, **settings)
+    np.testing.assert_allclose(close.sup, np.abs(of_f - of_g).max(axis=1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(close.l2, np.linalg.norm(of_f - of_g, axis=1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(close.margins, margins, rtol=1e-12, atol=1e-12)
+
+
+def test_a_network_that_cannot_be_sent_is_named_as_the_reason():
+    class Nameless(nn.Linear):
+        """Of a function, so no worker can import it."""
+
+    with (
+        LocalEngine(1) as engine,
+        pytest.raises(CodeboundError, match=r"cannot be sent .* importable by name"),
+    ):
+        compare(Nameless(FEATURES, CLASSES), sample(N, seed=0), effort=None, plan=PLAN, engine=engine)
+
+
+def test_a_lost_shard_is_an_error_and_never_a_smaller_sample():
+    class Losing(Here):
+        def as_finished(self, jobs):
+            yield from (Finished(job, None, Failure("lost")) for job in jobs)
+
+    with pytest.raises(CodeboundError, match="lost"):
+        record(Losing(3))
+
+
+def test_an_engine_works_on_the_cpu():
+    elsewhere = MeasurePlan(examples=12, device="meta")
+    with pytest.raises(UsageError, match="an engine works on the CPU"):
+        compare(network(seed=0), sample(N, seed=0), effort=None, plan=elsewhere, engine=Here(2))

@@ -1,0 +1,98 @@
+"""Certificates that the verifier accepts only with a base or with unlabelled inputs beside them."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import codebound
+from codebound.certificate import Pretrained
+from codebound.compare import MeasurePlan, compare
+from codebound.data import Dataset
+from codebound.errors import CertificateError, UsageError
+
+PLAN = MeasurePlan(examples=10)
+WORDS = "drawn from other clusters"
+
+
+def clusters(n: int, *, seed: int, role: str = "train") -> Dataset:
+    stream = np.random.default_rng(seed)
+    y = np.arange(n, dtype=np.int64) % 3
+    x = (3.0 * np.eye(3, 5)[y] + stream.normal(size=(n, 5))).astype(np.float32)
+    return Dataset("clusters", role, x, 0 * y if role == "unlabelled" else y, 3)
+
+
+SAMPLE, FRESH = clusters(150, seed=0), clusters(100, seed=1, role="unlabelled")
+
+
+@torch.no_grad()
+def network(scale: float) -> nn.Module:
+    net = nn.Sequential(nn.Linear(5, 3), nn.ReLU(), nn.Linear(3, 3))
+    stream = np.random.default_rng(2)
+    for weight in net.parameters():
+        noise = torch.from_numpy(stream.normal(size=tuple(weight.shape)).astype(np.float32))
+        weight.copy_(scale * noise)
+        if weight.dim() == 2:
+            weight += 2.0 * torch.eye(*weight.shape)
+    return net
+
+
+@cache
+def from_base():
+    base = Pretrained(network(0.1), WORDS)
+    return codebound.certify(network(0.12), SAMPLE, method="naive", effort="quick", base=base)
+
+
+@cache
+def about_f():
+    return codebound.certify(network(0.12), SAMPLE, method="lowrank", effort="quick", unlabelled=FRESH)
+
+
+def other_base():
+    return {name: tensor.numpy() + 1.0 for name, tensor in network(0.1).state_dict().items()}
+
+
+def test_each_certificate_gets_what_it_was_made_with():
+    sources = [found.certificate for found in (from_base(), about_f())]
+    assert [each.claim.statement for each in sources] == ["C-2", "C-12b"]
+    table = compare(
+        network(0.12),
+        SAMPLE,
+        certificates=sources,
+        bases=[other_base(), from_base().base],
+        unlabelled=FRESH,
+        plan=PLAN,
+    )
+    rows = {row.name: row for row in table.rows if row.kind == "certified"}
+    for number, source in enumerate(sources, start=1):
+        row = rows[f"Certificate (given {number})"]
+        assert (row.value, row.subject) == (source.claim.bound, source.claim.subject)
+    declared = f"DECLARED, not checked: {sources[0].base_declared}"
+    assert WORDS in declared
+    for name, row in rows.items():  # of its certificate, and of what follows from that
+        assert (declared in row.note) == name.startswith("Certificate (given 1)")
+    assert f"Certificate (given 1). {declared}" in table.notes
+
+
+@pytest.mark.parametrize(
+    ("bases", "reason"), [((), "--base"), ((other_base(),), "the certificate names a base|Base: ")]
+)
+def test_without_its_base_a_certificate_is_refused(bases, reason):
+    with pytest.raises(CertificateError, match=reason):
+        compare(network(0.12), SAMPLE, certificates=[from_base().certificate], bases=bases, plan=PLAN)
+
+
+@pytest.mark.parametrize(
+    ("unlabelled", "reason"), [(None, "--unlabelled"), (clusters(100, seed=7, role="unlabelled"), "SHA-256")]
+)
+def test_without_its_unlabelled_inputs_a_certificate_is_refused(unlabelled, reason):
+    with pytest.raises(CertificateError, match=reason):
+        compare(network(0.12), SAMPLE, certificates=[about_f().certificate], unlabelled=unlabelled, plan=PLAN)
+
+
+@pytest.mark.parametrize("given", [{"bases": [other_base()]}, {"unlabelled": FRESH}])
+def test_what_belongs_to_a_certificate_needs_one(given):
+    with pytest.raises(UsageError, match="give --certificate too"):
+        compare(network(0.12), SAMPLE, plan=PLAN, **given)

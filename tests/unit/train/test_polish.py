@@ -1,0 +1,114 @@
+"""Local search on trained integers beside brute force: it never loses, and where it ends no move helps."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codebound.coding import Subspace, best_tensor_code
+from codebound.coding.bell import MAX_BELL_LEVEL, best_bell
+from codebound.data.dataset import DeviceData, Scaling
+from codebound.nets.chain import Chain, Linear
+from codebound.train import polish as module
+from codebound.train.polish import polish
+from codebound.train.subspace import Features, Learner, SubspacePlan
+
+CHAIN = Chain((4,), (Linear(6, False), Linear(3, False)))
+LEARNER = Learner.of_chain(CHAIN)
+PLAN = SubspacePlan(dimension=6, step=0)
+
+
+def sample(n: int, seed: int) -> Features:
+    """Three noisy classes; half precision, as features are."""
+    stream = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 4, generator=stream).half().float()
+    y = (x[:, :3] + 0.5 * torch.randn(n, 3, generator=stream)).argmax(1)
+    return Features.of(LEARNER, DeviceData(x, y, Scaling()))
+
+
+def cost(integers: np.ndarray, features: Features, price: float) -> float:
+    """By the weights that a decoder returns, in float64."""
+    code = Subspace(best_tensor_code(integers, step=0), PLAN.entries_log2, PLAN.step, PLAN.zero_head, 0)
+    first, last = (
+        each.astype(np.float64) for each in code.weights(CHAIN.tensor_shapes(), LEARNER.head).values()
+    )
+    logits = np.maximum(features.views[0].double().numpy() @ first.T, 0.0) @ last.T
+    labels = features.labels.numpy()
+    own = logits[np.arange(len(labels)), labels]
+    logits[np.arange(len(labels)), labels] = -np.inf
+    return float((own <= logits.max(1)).sum()) + price * best_bell(integers, 0)[0]
+
+
+def start_at(seed: int) -> np.ndarray:
+    integers = np.random.default_rng(seed).integers(-3, 4, PLAN.dimension).astype(np.int32)
+    integers[0] = 2  # not all zero: then all logits tie
+    return integers
+
+
+def accept_everything(integers: np.ndarray, seed: int) -> np.ndarray:
+    """What a search would return that never asks what a move costs."""
+    return (integers + np.random.default_rng(seed).choice([-1, 1], len(integers))).astype(np.int32)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 2.0]), st.integers(0, 60))
+@settings(max_examples=25, deadline=None)
+def test_it_never_makes_errors_and_bits_worse(seed, price, evaluations):
+    features, start = sample(80, seed), start_at(seed)
+    found = polish(LEARNER, features, PLAN, start, price=price, evaluations=evaluations)
+    assert found.dtype == np.int32
+    assert cost(found, features, price) <= cost(start, features, price) + 1e-9
+
+
+def test_a_search_that_accepts_everything_would_be_noticed():
+    worse = 0
+    for seed in range(10):
+        features = sample(80, seed)
+        start = polish(LEARNER, features, PLAN, start_at(seed), price=0.3, evaluations=30)
+        worse += cost(accept_everything(start, seed), features, 0.3) > cost(start, features, 0.3) + 1e-9
+    assert worse >= 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_it_ends_no_single_move_and_no_pair_helps(seed, monkeypatch):
+    monkeypatch.setattr(module, "_SINGLES", 2.0)  # all moves, judged by all examples
+    monkeypatch.setattr(module._Search, "near", lambda search, point: search.everything)
+    features, price = sample(60, seed), 0.3
+    found = polish(LEARNER, features, PLAN, start_at(seed), price=price, evaluations=10_000)
+    end = cost(found, features, price)
+    moves = [sign * unit for unit in np.eye(PLAN.dimension, dtype=np.int32) for sign in (1, -1)]
+    singles = [cost(found + move, features, price) for move in moves]
+    pairs = [
+        cost(found + a + b, features, price) for a, b in itertools.combinations(moves, 2) if (a + b).any()
+    ]
+    assert end <= min(singles) + 1e-9
+    assert end <= min(pairs) + 1e-9
+
+
+def test_every_move_is_judged_as_brute_force_judges_it(monkeypatch):
+    monkeypatch.setattr(module, "_SINGLES", 2.0)
+    monkeypatch.setattr(module._Search, "near", lambda search, point: search.everything)
+    features, price, dimension = sample(60, 1), 0.3, PLAN.dimension
+    end = polish(LEARNER, features, PLAN, start_at(1), price=price, evaluations=10_000)
+    search = module._Search(LEARNER, features, PLAN, None, price)
+    climb = module._Climb(search, search.counted(torch.from_numpy(end).float()))
+    moves = np.concatenate([np.eye(dimension, dtype=np.int32), -np.eye(dimension, dtype=np.int32)])
+    for number, move in enumerate(moves):
+        climb.attempt((number,))  # none helps, so none is made
+        expected = cost(end + move, features, price) - cost(end, features, price)
+        assert climb.cost_of[number] == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_same_arguments_find_the_same_and_no_evaluations_nothing():
+    features, start = sample(80, 3), start_at(3)
+    first, again = (polish(LEARNER, features, PLAN, start, price=0.3, evaluations=50) for _ in range(2))
+    assert (first == again).all()
+    assert (polish(LEARNER, features, PLAN, start, price=0.3, evaluations=0) == start).all()
+
+
+def test_integers_without_a_short_code_are_left_alone():
+    start = start_at(0)
+    start[1] = MAX_BELL_LEVEL + 1
+    assert (polish(LEARNER, sample(40, 0), PLAN, start, price=0.3, evaluations=50) == start).all()
