@@ -49,7 +49,9 @@ DATA = {
     "digits": Data("digits", "-", "35 %, then 28 %"),
 }
 RESULTS = {
-    "mnist-subspace": Result("mnist", "convolutions on fixed filters of the straightened image, mean over 5 shifts, 500 integers"),
+    "mnist-subspace": Result(
+        "mnist", "convolutions on fixed filters of the straightened image, mean over 5 shifts, 500 integers"
+    ),
     "mnist-features": Result("mnist", "sparse layer on fixed filters of the straightened image"),
     "mnist-guha-mlp": Result("mnist", "784-784x4-10 ReLU (Guha et al.), pruned"),
     "fashion-subspace": Result("fashion-mnist", "convolutions on fixed filters, mirrored, 650 integers"),

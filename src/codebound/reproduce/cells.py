@@ -114,7 +114,10 @@ class Cells:
         """Finishes one of the parts that are left, unless another process works on it."""
         if name not in self._kept:
             if not time.monotonic() < self._deadline:  # negated, so that no number is no time
-                raise OutOfTimeError(f"the deadline has passed before the part {name!r} was begun.")
+                raise OutOfTimeError(
+                    f"the deadline has passed before the part {name!r} was begun. The same command with a "
+                    "later --deadline goes on."
+                )
             self._progress(len(self._kept), None, name)
             start = time.perf_counter(), time.process_time()
             try:
@@ -136,10 +139,16 @@ class Cells:
         return round(sum(float(self._kept[name][clock]) for name in self._asked), 1)
 
     def machines(self) -> list[dict[str, Any]]:
-        """Where the cells that were asked for were computed, and how many of them at each."""
-        asked = (cell["machine"] for name, cell in self._kept.items() if name in self._asked)
-        counts = Counter(json.dumps(machine, sort_keys=True) for machine in asked)
-        return [{**json.loads(machine), "cells": count} for machine, count in counts.items()]
+        """Where the cells that were asked for were computed; how many of them at each, and in what time."""
+        counts, seconds = Counter[str](), Counter[str]()
+        for cell in (cell for name, cell in self._kept.items() if name in self._asked):
+            machine = json.dumps(cell["machine"], sort_keys=True)
+            counts[machine] += 1
+            seconds[machine] += cell["seconds"]
+        return [
+            {**json.loads(machine), "cells": count, "seconds": round(seconds[machine], 1)}
+            for machine, count in counts.items()
+        ]
 
     def _save(self) -> None:
         if self._path is not None:

@@ -50,7 +50,8 @@ that they share is trained and measured by one of them, while the others take an
 `codebound reproduce ITEM --full --out DIR` then finds the parts finished and writes the results anywhere.
 With `--deadline 0` it begins none: a table of networks then has those that are finished, and names the
 others. The full results below were made so: parts on a GPU by the `parts_command` of each file, figures
-elsewhere.
+elsewhere. Times are those of the parts of an item; a network that several items need is trained in the time
+of one of them.
 """
 
 
@@ -70,11 +71,15 @@ def _read_folder(folder: Path) -> dict[str, dict[str, Any]]:
 
 def cost(record: Record) -> str:
     """How long a run took, in words."""
-    devices = list(dict.fromkeys(machine["device"] for machine in record["machines"]))
-    on_a_core = devices == ["cpu"]
-    seconds = float(record["cpu_seconds" if on_a_core else "seconds"])
-    used = f"{max(seconds, 1.0):.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
-    return f"{used} of one core" if on_a_core else f"{used} on {' and '.join(devices)}"
+    if all(machine["device"] == "cpu" for machine in record["machines"]):
+        return f"{_duration(record['cpu_seconds'])} of one core"
+    return ", ".join(
+        f"{_duration(machine['seconds'])} on {machine['device']}" for machine in record["machines"]
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{max(seconds, 1.0):.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
 
 
 def outcome(record: Record | None) -> str:

@@ -77,6 +77,7 @@ def test_the_time_of_all_parts_that_were_used_adds_up(tmp_path):
         cells.get(name, dict)
     assert cells.total("seconds") == 3.0
     assert cells.total("cpu_seconds") == 1.0
+    assert cells.machines() == [{"cells": 2, "seconds": 3.0}]
 
 
 def test_a_part_remembers_the_machine_it_was_computed_on(tmp_path):
@@ -88,7 +89,7 @@ def test_a_part_remembers_the_machine_it_was_computed_on(tmp_path):
     here = Cells(path, machine={"device": "cpu"})
     for name in ("b", "c"):
         here.get(name, dict)
-    assert here.machines() == [{"device": "cuda:0", "cells": 1}, {"device": "cpu", "cells": 1}]
+    assert [(each["device"], each["cells"]) for each in here.machines()] == [("cuda:0", 1), ("cpu", 1)]
     assert "a" in here
     assert "d" not in here
 

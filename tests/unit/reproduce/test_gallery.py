@@ -75,9 +75,8 @@ def test_what_was_not_run_is_said():
 
 
 def test_the_cost_names_a_gpu_and_long_runs_in_minutes():
-    machines = [{"device": "cuda:0 (a GPU)"}, {"device": "cuda:0 (a GPU)"}, {"device": "cpu"}]
-    record = {"seconds": 3600.0, "cpu_seconds": 7200.0, "machines": machines}
-    assert cost(record) == "60 min on cuda:0 (a GPU) and cpu"
+    machines = [{"device": "cuda:0 (a GPU)", "seconds": 3600.0}, {"device": "cpu", "seconds": 0.2}]
+    assert cost({"cpu_seconds": 7200.0, "machines": machines}) == "60 min on cuda:0 (a GPU), 1 s on cpu"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "3"])

@@ -128,7 +128,7 @@ def test_after_the_deadline_no_part_is_begun(squares, tmp_path, capsys):
     arguments = [squares, "S-Fig1", "--tiny", "--out", str(tmp_path)]
     assert main([*arguments, "--deadline", "0"]) == 0
     out = capsys.readouterr().out
-    assert "test:squares: the deadline has passed before the part '2' was begun.\n" in out
+    assert "test:squares: the deadline has passed before the part '2' was begun. The same command" in out
     assert out.endswith("Left, for the same command: S-Fig1 test:squares\n")
     assert list(tmp_path.iterdir()) == []
     assert main(arguments) == 0
