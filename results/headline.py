@@ -3,7 +3,7 @@
     python results/headline.py train NAME RUN.json      trains the integers, best on a GPU
     python results/headline.py certify NAME RUN.json    writes certificate, JSON and verdict, on a CPU
 
-Training ends with a local search on the errors and the bits themselves. It needs torch and numpy alone.
+Training ends with a local search on the errors and the bits themselves; it needs torch, numpy and mpmath.
 ``--plan dimension=700 helper_seed=3`` changes choices of the plan: what a decoder needs of them is coded in
 the message, so looking for better ones costs nothing but time. `certify` takes several runs and certifies the
 one with the smallest estimated bound.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import platform
 import subprocess
@@ -26,9 +25,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from codebound.bounds.certified import holdout, occam_kl
 from codebound.certificate.message import Message, Options
+from codebound.certificate.methods.free import errors_per_bit
 from codebound.coding import Subspace, best_tensor_code
 from codebound.data import load_dataset
+from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.nets.chain import (
     AveragePool,
     Chain,
@@ -39,7 +41,6 @@ from codebound.nets.chain import (
     Operation,
     Views,
 )
-from codebound.numerics import kl_inverse_upper
 from codebound.train.polish import polish
 from codebound.train.subspace import Expansion, Features, Learner, SubspacePlan, train_in_subspace
 
@@ -105,63 +106,52 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
     start = time.perf_counter()
     features = Features.of(learner, sample.on(device))
 
-    def judged(integers: NDArray[np.int32]) -> tuple[float, int, int]:
-        """Estimated bound, errors and bits."""
+    def judged(integers: NDArray[np.int32]) -> OccamFacts:
+        """Errors and bits, as the features show them."""
         expansion = Expansion(learner.shapes, learner.head, plan, device=device)
         errors = features.errors(learner, expansion.tensors(torch.from_numpy(integers).float().to(device)))
         bits = _message(chain, plan, integers).encode()[0].length
-        return _bound(errors, bits, sample.n), errors, bits
+        return OccamFacts(errors=errors, n=sample.n, code_bits=bits, delta=DELTA)
 
-    def tell(integers: NDArray[np.int32], what: str) -> tuple[float, int, int]:
-        bound, errors, bits = judged(integers)
-        passed = time.perf_counter() - start
+    def kept(integers: NDArray[np.int32], what: str) -> OccamFacts:
+        """Says what the integers are worth, and writes them."""
+        facts, passed = judged(integers), time.perf_counter() - start
+        bound = occam_kl(facts).value
         sys.stdout.write(
-            f"{name}, {what}: about {100 * bound:.2f} %, {errors} errors, {bits} bits, {passed:.0f} s\n"
+            f"{name}, {what}: about {100 * bound:.2f} %, {facts.errors} errors, {facts.code_bits} bits, "
+            f"{passed:.0f} s\n"
         )
         sys.stdout.flush()
-        return bound, errors, bits
-
-    def kept(integers: NDArray[np.int32], judgement: tuple[float, int, int]) -> None:
         record = {
             "recipe": name,
             "command": " ".join(["python results/headline.py", *sys.argv[1:]]),
             "plan": asdict(plan),
-            "estimated_bound": judgement[0],
-            "estimated_errors": judgement[1],
-            "code_bits": judgement[2],
-            "seconds": round(time.perf_counter() - start, 1),
+            "estimated_bound": bound,
+            "estimated_errors": facts.errors,
+            "code_bits": facts.code_bits,
+            "seconds": round(passed, 1),
             "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor(),
             "torch": str(torch.__version__),
             "integers": integers.tolist(),
         }
         out.write_text(json.dumps(record) + "\n")
+        return facts
 
     integers = train_in_subspace(learner, features, plan)
-    _, errors, bits = judgement = tell(integers, "trained")
-    kept(integers, judgement)
-    # what the bound would pay for one bit, in errors
-    price = (_bound(errors, bits + 9, sample.n) - _bound(errors, bits, sample.n)) / (
-        _bound(errors + 9, bits, sample.n) - _bound(errors, bits, sample.n)
-    )
+    price = errors_per_bit(kept(integers, "trained"))
     for _ in range(recipe.searches):
         before = integers
         integers = polish(learner, features, plan, before, price=price, evaluations=CANDIDATES)
         if np.array_equal(before, integers):
             break
-        kept(integers, tell(integers, "polished"))
-
-
-def _bound(errors: int, bits: int, n: int) -> float:
-    return kl_inverse_upper(errors / n, (bits * math.log(2.0) - math.log(DELTA)) / n)
+        kept(integers, "polished")
 
 
 def certify(name: str, runs: list[dict[str, Any]]) -> None:
     """Certifies the best of the runs and keeps certificate, JSON and verdict in this folder."""
     from codebound import __version__
-    from codebound.bounds.certified import holdout
     from codebound.certificate.build import Setting, assess, issue
     from codebound.certificate.evaluate import count_errors
-    from codebound.facts import HoldoutFacts
 
     recipe, best = RECIPES[name], min(runs, key=lambda each: float(each["estimated_bound"]))
     sample = load_dataset(recipe.data)

@@ -9,26 +9,32 @@ from codebound.certificate.build import Setting, assess, issue
 from codebound.certificate.message import Message, Options
 from codebound.certificate.message import decode as decode_message
 from codebound.coding import Subspace, best_tensor_code
-from codebound.data import from_arrays
+from codebound.data import Scaling, from_arrays
 from codebound.nets.chain import Chain, Dictionary, Linear, NormalisedConv, Views
 
 FRONTS = {
     "a stack": (Dictionary(3, 2), NormalisedConv(24, 1)),
     "no stack": (Linear(5, False),),
 }
+SCALINGS = {
+    "grey": Scaling(255.0),
+    "colours, none of them black at zero": Scaling(255.0, (0.5, 0.3, 0.1), (0.2, 0.3, 0.4)),
+}
 
 
 @pytest.mark.parametrize("front", FRONTS)
 @pytest.mark.parametrize("kind", [1, 2, 3, 4])
-def test_it_saves_decodes_and_counts_the_same(kind, front, tmp_path):
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_it_saves_decodes_and_counts_the_same(kind, front, scaling, tmp_path):
+    channels = len(SCALINGS[scaling].mean)
     stream = np.random.default_rng(kind)
     y = stream.integers(0, 3, 60)
-    x = stream.integers(0, 60, (60, 1, 8, 8)) + 60 * y[:, None, None, None] * np.tri(8, dtype=int)
-    sample = from_arrays(x.astype(np.uint8), y, name="shades", classes=3)
-    chain = Chain((1, 8, 8), (Views(kind), *FRONTS[front], Linear(3, False)))
+    x = stream.integers(0, 60, (60, channels, 8, 8)) + 60 * y[:, None, None, None] * np.tri(8, dtype=int)
+    sample = from_arrays(x.astype(np.uint8), y, name="shades", classes=3, scaling=SCALINGS[scaling])
+    chain = Chain((channels, 8, 8), (Views(kind), *FRONTS[front], Linear(3, False)))
     integers = stream.integers(-3, 4, 20).astype(np.int32)
     message = Message(Options(), chain, Subspace(best_tensor_code(integers, step=0), 2, 0, True, 0))
-    again = decode_message(message.encode()[0], input_shape=(1, 8, 8), classes=3)
+    again = decode_message(message.encode()[0], input_shape=(channels, 8, 8), classes=3)
     assert again.chain == chain
     setting = Setting(sample=sample, delta=0.05)
     found = assess(message, setting)

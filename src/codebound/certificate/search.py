@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from codebound.bounds.certified import occam_binomial
 from codebound.certificate.build import Assessed, OnDomain, Setting, assess, guess
-from codebound.errors import CertificateError
+from codebound.errors import CertificateError, ModelError
 from codebound.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class Search:
     is_interrupted: bool = field(default=False, init=False)
     is_asked: bool = field(default=False, init=False)
     _running: str = field(default="", init=False)
+    _held: tuple[float, Message] | None = field(default=None, init=False)
 
     def propose(self, message: Message) -> float:
         """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
@@ -79,6 +80,11 @@ class Search:
         if self.best is None or _rank(found) < _rank(self.best):
             self.best, self.method = found, self._running
         return _rank(found)[0]
+
+    def hold(self, message: Message, bound: float) -> None:
+        """Keeps the message that is best by an estimate: it is assessed if the method is interrupted."""
+        if self._held is None or bound < self._held[0]:
+            self._held = bound, message
 
     def consider(self, makers: Sequence[Callable[[], Message | None]]) -> None:
         """Makes messages, guesses their bounds on a part of the sample, and assesses the most promising ones.
@@ -177,17 +183,20 @@ def run(search: Search, name: str) -> Assessed:
     search.is_asked = name != "auto"
     try:
         for each in METHODS if name == "auto" else (name,):
-            search._running = each
+            search._running, search._held = each, None
             try:
                 METHODS[each].propose(search)
-            except UnsuitedError as reason:
+            except (UnsuitedError, ModelError) as reason:  # a training that diverges costs no other method
                 if search.is_asked:
                     raise
                 search.skipped[each] = str(reason)
     except KeyboardInterrupt:
+        search.is_interrupted = True
+        if search._held is not None:
+            search.propose(search._held[1])
         if search.best is None:
             raise
-        search.is_interrupted = True
     if search.best is None:
-        raise CertificateError("no message could be made of this network.")
+        reasons = "".join(f"\n  {each}: {reason}" for each, reason in search.skipped.items())
+        raise CertificateError(f"no message could be made of this network.{reasons}")
     return search.best

@@ -99,4 +99,5 @@ def _operations(shape: tuple[int, ...]) -> tuple[Operation, ...]:
     if shape[0] == 1:
         return Dictionary(3, 2), NormalisedConv(32, 3), MaxPool(2), NormalisedConv(64, 3), MaxPool(2)
     convolutions = (NormalisedConv(32, 3),) * 2 + (MaxPool(2),) + (NormalisedConv(64, 3),) * 2 + (MaxPool(2),)
-    return Views(1), Dictionary(3, 2), *convolutions, AveragePool(2)
+    end = (AveragePool(2),) if min(shape[1:]) >= 16 else ()  # smaller images are one pixel by then
+    return Views(1), Dictionary(3, 2), *convolutions, *end

@@ -83,7 +83,7 @@ def _sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
             + ("" if len(falls) == 2 else left_open(settings))
         )
     least = min(row["bound"] for row in rows)
-    yield f"Before it is rescaled the bound is at least {least:.3g}; above 1 it says nothing."
+    yield f"Before it is rescaled the smallest bound is {least:.3g}; above 1 it says nothing."
 
 
 def _figure(rows: Sequence[Row]) -> Figure:

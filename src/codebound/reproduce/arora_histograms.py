@@ -97,10 +97,10 @@ def verdict(agreed: int, of: int) -> str:
     """Whether we agree, by the number of cases in which a statement holds.
 
     Example:
-        >>> verdict(2, of=3)
-        'We agree in part'
+        >>> verdict(2, of=3), verdict(1, of=3)
+        ('We agree in part', 'We do not agree')
     """
-    return "We agree" if agreed == of else "We agree in part" if agreed else "We do not agree"
+    return "We agree" if agreed == of else "We agree in part" if 2 * agreed >= of else "We do not agree"
 
 
 def clipping(network: Row) -> str:

@@ -159,7 +159,7 @@ class Cells:
         advice = "Remove it, or choose another --out."
         record = read_json(path, advice=advice)
         try:
-            run, cells = record["run"], dict(record["cells"])
+            run, cells = dict(record["run"]), dict(record["cells"])
             for cell in cells.values():
                 float(cell["seconds"]), float(cell["cpu_seconds"])
                 dict(cell["machine"]), dict(cell["value"])
@@ -168,8 +168,13 @@ class Cells:
                 f"{path} does not hold the finished parts of a run: {error!r}. {advice}"
             ) from error
         if run != self._run:
+            differences = "; ".join(
+                f"{name} is {run.get(name)} there, {self._run.get(name)} here"
+                for name in dict.fromkeys((*run, *self._run))
+                if run.get(name) != self._run.get(name)
+            )
             raise UsageError(
-                f"{path} belongs to another run: there {run}, here {self._run}. Their parts cannot be mixed. "
-                "Choose another --out, or remove the file."
+                f"{path} belongs to another run: {differences}. Their parts cannot be mixed. Give the "
+                "options of that run, choose another --out, or remove the file."
             )
         return cells

@@ -31,7 +31,7 @@ def guha_figure1a(settings: Settings) -> Reproduction:
     narrower = () if width == _WIDTH else (f"The bars are of width {width}, the published of {_WIDTH}.",)
     return Reproduction(
         tables={
-            "Bars": table,
+            tables.LOGARITHMS: table,
             tables.NETWORKS: tables.networks_table(rows),
         },
         sentences=(

@@ -26,7 +26,7 @@ def guha_figure1b(settings: Settings) -> Reproduction:
     table = tables.bars_table(rows, printed, data="cifar10")
     return Reproduction(
         tables={
-            "Bars": table,
+            tables.LOGARITHMS: table,
             tables.NETWORKS: tables.networks_table(rows),
         },
         sentences=(

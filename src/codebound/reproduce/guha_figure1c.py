@@ -76,17 +76,19 @@ def _slope(logs: Mapping[int, float | None]) -> float | None:
 def _sentences(rows: Sequence[Row]) -> Iterator[str]:
     growth = {row["bound"]: row for row in _growth(rows)}
     guha = growth[BARS["guha"]]
-    printed = [row["published"] for name, row in growth.items() if name != BARS["guha"]]
+    older = [row for name, row in growth.items() if name != BARS["guha"]]
+    printed = [row["published"] for row in older]
+    ours = [row["as released"] for row in older if row["as released"] is not None]
     here = "" if guha["as released"] is None else f", here {guha['as released']:.2f}"
+    older_here = f", here {verdicts.span(ours, '.2f')}" if ours else ""
     yield (
         f"In print the paper's own bound grows like the width to the power {guha['published']:.2f}{here}: "
         "like the root of the number of weights, times a logarithm, because about the same share of them is "
         "kept at every width (G-E22)."
     )
     yield (
-        f"The older bounds grow like powers {verdicts.span(printed, '.1f')} of the width in print; like for "
-        f"like that is {verdicts.span([slope / 2 for slope in printed], '.1f')}, because they are not "
-        "rooted (G-E22)."
+        f"The older bounds grow like powers {verdicts.span(printed, '.2f')} of the width in print"
+        f"{older_here}; like for like each is half of that, because they are not rooted (G-E22)."
     )
     below = sum(row["parameter_counting"] < row["released"]["guha"] for row in rows)
     narrow, wide = (math.exp(row["hold_out"]) for row in (rows[0], rows[-1]))

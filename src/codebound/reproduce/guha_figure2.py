@@ -123,8 +123,8 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
         f"change at {last['bound_by_change_rescaled']:.3f}, where the error is "
         f"{last['test_error']:.3f}. As it is it goes from "
         f"{first['bound']:.2f} to {last['bound']:.2f}, a change of {last['bound'] / first['bound'] - 1:.1%}, "
-        f"while the test error goes from {first['test_error']:.1%} to {last['test_error']:.1%}. At no epoch "
-        f"is it below {min(row['bound'] for row in rows):.1f}, and an error rate is at most 1 (G-E22)."
+        f"while the test error goes from {first['test_error']:.1%} to {last['test_error']:.1%}. Its "
+        f"smallest value is {min(row['bound'] for row in rows):.1f}, and an error rate is at most 1 (G-E22)."
     )
 
 

@@ -46,6 +46,8 @@ CIFAR10: Mapping[int, Mapping[str, float]] = {
 
 EXAMPLES = {"mnist": 48_000, "cifar10": 40_000}
 """What the released code trains on: four fifths of the training set."""
+EPOCHS = 300
+"""How long, by text and code."""
 INPUTS = {"mnist": 784, "cifar10": 3072}
 _DEPTH, _CLASSES = 5, 10
 

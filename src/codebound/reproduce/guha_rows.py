@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 RELEASED = "As the released code computes it: the older bounds neither divided by n nor rooted"
 FAIR = "Like for like: all divided by n and rooted; beside them what counting gives, and a certificate"
 LITERATURE = "The older bounds as their papers have them"
+LOGARITHMS = "Bars, as natural logarithms"
 NETWORKS = "The networks, and how strongly they could be pruned"
 PRINTED = "What the printed numbers imply"
 

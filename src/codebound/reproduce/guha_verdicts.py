@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from codebound.bounds.published.baselines import decimal_orders
-from codebound.reproduce.guha_printed import BARS
+from codebound.reproduce.guha_printed import BARS, EPOCHS
 from codebound.reproduce.guha_rows import fair, separating
 from codebound.reproduce.guha_trained import CODE, TEXT, USUAL_SHARE
 
@@ -35,12 +35,14 @@ def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int) ->
     if not found:
         return _NONE
     orders = [decimal_orders(row["released"]["bartlett17"] - row["released"]["guha"]) for row in found]
+    epochs = [row["epochs"] for row in rows]
     agreed = sum(each >= claimed for each in orders)
     word = "We agree" if agreed == len(found) else "We agree in part" if agreed else "We do not agree"
     return (
         f'{word} on what the code computes: the bound called "Bartlett" is {span(orders, ".1f")} decimal '
         f"orders above the paper's own in the {len(found)} of {len(rows)} networks with a positive margin; "
-        f"the text says at least {claimed}. Here: {_sizes(rows)}. There: {_sizes(deduced)}."
+        f"the text says at least {claimed}. Here: {_sizes(rows)}, {span(epochs, 'd')} epochs. There: "
+        f"{_sizes(deduced)}, {EPOCHS} epochs."
     )
 
 
@@ -151,8 +153,8 @@ def on_plain_lines(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
     least = math.exp(min(min(row["parameter_counting"], row["released"]["guha"]) for row in rows))
     return (
         "One bit for every parameter gives less than the paper's own bound: at "
-        f"{below} of {len(deduced)} printed widths, in {here} of {len(rows)} networks here. Neither is below "
-        f"{least:.1f} here, and an error rate is at most 1; the examples held out certify {held_out}, for "
+        f"{below} of {len(deduced)} printed widths, in {here} of {len(rows)} networks here. The least of all "
+        f"is {least:.1f} here, and an error rate is at most 1; the examples held out certify {held_out}, for "
         "all networks at once with probability 95 % (C-11)."
     )
 
@@ -180,7 +182,7 @@ def span(numbers: Iterable[float], form: str) -> str:
 
 def _sizes(rows: Sequence[Row]) -> str:
     width, n = (span([row[name] for row in rows], ",d") for name in ("width", "n"))
-    return f"width {width} and n = {n}"
+    return f"width {width}, n = {n}"
 
 
 def _finite_bars(rows: Iterable[Row]) -> list[dict[str, float]]:

@@ -9,6 +9,7 @@ the function runs with PyTorch, numpy and safetensors alone, and needs nothing e
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -97,6 +98,11 @@ class Item:
     def stem(self) -> str:
         """Its name in file names."""
         return self.id.replace(":", "-")
+
+    @property
+    def family(self) -> str:
+        """What its name begins with: the letter of its paper."""
+        return re.split("[-:]", self.id)[0]
 
     @property
     def about(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,8 @@ from codebound.reproduce.item import ITEMS, Item, Reproduction, Settings, Size
 
 MODELS = "CODEBOUND_MODELS"
 """Environment variable that names the folder with pretrained networks."""
+
+_EPOCHS = {"A": 299, "G": 300}  # of the published trainings, by paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,12 @@ def find_items(names: Sequence[str]) -> list[Item]:
         >>> [item.id for item in find_items(["S", "A-FigA1", "A-Fig1"])]
         ['A-Fig1', 'S-Tab1', 'A-FigA1', 'S-Fig1', 'S-Fig2', 'S-Fig3']
     """
-    families = {re.split("[-:]", id)[0] for id in ITEMS}
+    families = {item.family for item in ITEMS.values()}
     for name in names:
         if name != "all" and name not in families:
             find_item(name)
     wanted = {name for name in names if name != "all"}
-    chosen = [item for id, item in ITEMS.items() if "all" in names or {id, re.split("[-:]", id)[0]} & wanted]
+    chosen = [item for id, item in ITEMS.items() if "all" in names or {id, item.family} & wanted]
     return sorted(chosen, key=lambda item: not item.trains)
 
 
@@ -177,7 +178,7 @@ def reproduce(
     options = f"{id} --{size} --seed {seed}" + ("" if epochs is None else f" --epochs {epochs}")
     if any(machine["device"].startswith("cuda") for machine in machines):
         options += " --device cuda"
-    short = [] if epochs is None else [f"No network was trained for more than {epochs} epochs (--epochs)."]
+    short = [] if epochs is None else [_short(entry, epochs)]
     record = {
         "item": id,
         "title": entry.title,
@@ -202,6 +203,11 @@ def reproduce(
     for name, text in texts.items():
         write_text(folder / name, text)
     return Finished(found, record, tuple(folder / name for name in texts))
+
+
+def _short(item: Item, epochs: int) -> str:
+    theirs = f"; the paper's were for {_EPOCHS[item.family]}" if item.family in _EPOCHS else ""
+    return f"No network was trained for more than {epochs} epochs (--epochs){theirs}."
 
 
 def _machine(place: str) -> dict[str, Any]:

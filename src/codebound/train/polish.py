@@ -19,7 +19,7 @@ from codebound.progress import Progress, silent
 from codebound.train.subspace import Expansion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -31,6 +31,7 @@ _PROBES = 8  # moves that show how far one changes a margin
 _SINGLES = 0.8  # share of the dimension: moves of one integer tried in a round
 _PARTNERS, _PAIRS = 90, 1200  # moves that are paired, and pairs tried, when no single one helps
 _FRESH = 15  # moves after which examples near the boundary are looked for again
+_LEAST_NEAR = 100  # examples that judge a move, however clear all decisions are
 
 
 def polish(
@@ -64,14 +65,17 @@ def polish(
         return integers
     here = search.counted(torch.from_numpy(integers).to(features.labels.device, torch.float32))
     start, tried = here, 0
+
+    def report(more: int) -> None:
+        note = f"{here.errors} errors, {here.bits:.0f} bits (from {start.errors}, {start.bits:.0f})"
+        progress(tried + more, evaluations, note)
+
     while tried < evaluations:
-        found, more = search.round(here, evaluations - tried)
+        found, more = search.round(here, evaluations - tried, report)
         tried += more
         if found.cost >= here.cost:
             break
         here = found
-        note = f"{here.errors} errors, {here.bits:.0f} bits (from {start.errors}, {start.bits:.0f})"
-        progress(min(tried, evaluations), evaluations, note)
     return _levels(here.values)
 
 
@@ -129,9 +133,9 @@ class _Search:
         margins = self.margins(values, self.everything)
         return _Point(values, margins, int((margins <= 0.0).sum()), _bits(values), self.price)
 
-    def round(self, start: _Point, evaluations: int) -> tuple[_Point, int]:
+    def round(self, start: _Point, evaluations: int, report: Callable[[int], None]) -> tuple[_Point, int]:
         """A better point, counted anew, and the number of candidates tried; ``start`` if none is found."""
-        climb = _Climb(self, start)
+        climb = _Climb(self, start, report)
         dimension = len(start.values)
         order = self.ranked(climb)[: round(_SINGLES * dimension)]
         for move in order:
@@ -170,14 +174,16 @@ class _Search:
             sample = self.everything[:: max(1, len(self.everything) // 5000)]
             changes.append((self.margins(moved, sample) - point.margins[sample]).abs())
         reach = 4.0 * float(torch.cat(changes).square().mean().sqrt())
-        return (point.margins.abs() <= reach).nonzero().squeeze(1)
+        distances = point.margins.abs()
+        nearest = distances.kthvalue(min(_LEAST_NEAR, len(distances))).values
+        return (distances <= max(reach, float(nearest))).nonzero().squeeze(1)
 
 
 class _Climb:
     """One round: a point that moves, judged by the examples near the boundary."""
 
-    def __init__(self, search: _Search, start: _Point) -> None:
-        self.search, self.here = search, start
+    def __init__(self, search: _Search, start: _Point, report: Callable[[int], None]) -> None:
+        self.search, self.here, self.report = search, start, report
         self.tried = self.accepted = 0
         self.cost_of: dict[int, float] = {}  # change in cost of single moves that were tried
         self.look()
@@ -196,6 +202,7 @@ class _Climb:
         errors = self.far_errors + int((margins <= 0.0).sum())
         there = _Point(values, self.here.margins, errors, _bits(values), self.search.price)
         self.tried += 1
+        self.report(self.tried)
         if len(moves) == 1:
             self.cost_of[moves[0]] = there.cost - self.here.cost
         if there.cost < self.here.cost:

@@ -167,7 +167,7 @@ class Features:
     """The fixed part of a network for every view of a sample: the same for all integers, so computed once.
 
     Attributes:
-        views: Features of all examples, one tensor per view, in half precision.
+        views: Features of all examples, one tensor per view, in half precision where it reaches so far.
         labels: Labels.
     """
 
@@ -184,7 +184,8 @@ class Features:
             found = learner.features(x)
             views = views or [[] for _ in found]
             for parts, part in zip(views, found, strict=True):
-                parts.append(part.half())
+                half = part.half()
+                parts.append(half if half.isfinite().all() else part)
         return cls(tuple(map(torch.cat, views)), sample.y)
 
     @torch.no_grad()

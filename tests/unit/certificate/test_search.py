@@ -12,7 +12,7 @@ from codebound.certificate.message import Message, Options
 from codebound.certificate.search import METHODS, Method, Search, Subject, UnsuitedError, method, run
 from codebound.coding import Dense
 from codebound.data import Scaling, from_arrays
-from codebound.errors import CertificateError
+from codebound.errors import CertificateError, ModelError
 from codebound.nets.chain import Chain, Linear
 
 CHAIN = Chain((1, 2, 2), (Linear(3, False),))
@@ -57,6 +57,56 @@ def test_an_interrupted_search_keeps_its_best_message(monkeypatch):
     monkeypatch.setitem(METHODS, "prune", Method("", at_once))
     with pytest.raises(KeyboardInterrupt):
         run(search(), "prune")
+
+
+def test_an_interrupted_search_assesses_the_message_that_was_estimated_best(monkeypatch):
+    def interrupted(each: Search) -> None:
+        for weight, estimate in ((POOR, 0.9), (GOOD, 0.2), (POOR, 0.5)):
+            each.hold(message(weight), estimate)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "prune", Method("", interrupted))
+    found = search()
+    assert (run(found, "prune").message.codes["0.weight"].levels == GOOD).all()
+    assert (found.tried, found.method, found.is_interrupted) == (1, "prune", True)
+
+
+def test_what_is_held_is_not_assessed_without_an_interruption(monkeypatch):
+    monkeypatch.setattr("codebound.certificate.search.METHODS", {})
+
+    @method("good", "Good.")
+    def good(each: Search) -> None:
+        each.hold(message(POOR), 0.1)
+        each.propose(message(GOOD))
+
+    @method("at once", "Interrupted at once.")
+    def at_once(each: Search) -> None:
+        raise KeyboardInterrupt
+
+    found = search()
+    run(found, "auto")
+    assert (found.tried, found.is_interrupted) == (1, True)
+
+
+def test_a_training_that_diverges_costs_no_other_method(monkeypatch):
+    monkeypatch.setattr("codebound.certificate.search.METHODS", {})
+
+    @method("diverging", "Diverges.")
+    def diverging(each: Search) -> None:
+        raise ModelError("the loss became nan.")
+
+    with pytest.raises(CertificateError, match="diverging: the loss became nan"):
+        run(search(), "auto")
+
+    @method("good", "Good.")
+    def good(each: Search) -> None:
+        each.propose(message(GOOD))
+
+    found = search()
+    run(found, "auto")
+    assert (found.method, list(found.skipped)) == ("good", ["diverging"])
+    with pytest.raises(ModelError):
+        run(search(), "diverging")
 
 
 def test_auto_runs_every_method_and_none_at_all_is_an_error(monkeypatch):

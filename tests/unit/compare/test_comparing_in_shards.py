@@ -84,11 +84,13 @@ def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(
     }
 
 
+@pytest.mark.slow
 def test_real_processes_compare_the_same():
     with LocalEngine(2) as engine:
         assert record(engine) == whole()
 
 
+@pytest.mark.slow
 def test_ray_compares_the_same():
     pytest.importorskip("ray")
     with RayEngine(workers=1) as engine:

@@ -6,7 +6,7 @@ from codebound.nets import load_model
 from codebound.nets.chain import Views, chain_of
 from codebound.nets.few_bits import image_chain, image_chains, image_network, plain_network
 
-SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 12, 12)]
+SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 12, 12), (3, 12, 15), (3, 16, 16)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -248,6 +248,7 @@ def test_one_layer_alone_has_the_values_it_has_among_all(study):
 
 def test_verdicts_and_clipped_layers():
     assert [verdict(n, of=2) for n in (0, 1, 2)] == ["We do not agree", "We agree in part", "We agree"]
+    assert verdict(2, of=5) == "We do not agree"
     worst = {"a": 0.1, "b": 0.5, "c": 0.4, "d": 0.5}
     layers = [{"layer": name, "clip": 0.5, "minimal_interlayer": value} for name, value in worst.items()]
     assert "We agree in part" in clipping({"layers": layers})

@@ -207,7 +207,7 @@ def test_items_share_their_networks(monkeypatch):
 
 def row_of(bartlett, guha, *, margin=1.0, n=100):
     released = {"neyshabur15": bartlett, "neyshabur17": bartlett, "bartlett17": bartlett, "guha": guha}
-    return {"width": 5, "n": n, "smallest_margin": margin, "released": released}
+    return {"width": 5, "n": n, "epochs": 150, "smallest_margin": margin, "released": released}
 
 
 def test_verdicts_follow_the_numbers():
@@ -217,7 +217,7 @@ def test_verdicts_follow_the_numbers():
     assert as_released([far, near], printed, claimed=3).startswith("We agree in part")
     assert as_released([near], printed, claimed=3).startswith("We do not agree")
     assert as_released([far], printed, claimed=3).endswith(
-        "Here: width 5 and n = 100. There: width 500 to 2,500 and n = 48,000."
+        "Here: width 5, n = 100, 150 epochs. There: width 500 to 2,500, n = 48,000, 300 epochs."
     )
     assert "no comparison" in as_released([row_of(None, 3.0, margin=-1.0)], printed, claimed=3)
     assert on_one_scale([row_of(9.0, 3.0)], printed).endswith("the comparison does not stand.")
@@ -292,8 +292,11 @@ def test_distances_from_the_printed_numbers():
 
 
 def test_growth_is_a_least_squares_slope():
-    table = guha_figure1c(Settings(size="tiny")).tables
-    growth = {row["bound"]: row["published"] for row in list(table.values())[-1]}
+    found = guha_figure1c(Settings(size="tiny"))
+    rows = list(found.tables.values())[-1]
+    growth = {row["bound"]: row["published"] for row in rows}
+    older = [row["as released"] for row in rows if row["bound"] != "Guha 2023"]
+    assert f"in print, here {min(older):.2f} to {max(older):.2f};" in found.sentences[1]
     widths = np.log(list(MNIST))
     for label, name in (("Guha 2023", "guha"), ("Neyshabur 2015", "neyshabur15")):
         expected = np.polyfit(widths, [bars[name] for bars in MNIST.values()], 1)[0]

@@ -97,6 +97,13 @@ def test_fewer_epochs_are_another_run_and_a_printed_deviation(squares, tmp_path)
         reproduce(squares, tmp_path)
 
 
+@pytest.mark.parametrize(("id", "epochs"), [("A-Test", 299), ("G-Test", 300)])  # as the papers say
+def test_a_training_cut_short_stands_beside_the_published_one(id, epochs, monkeypatch, tmp_path):
+    monkeypatch.setitem(ITEMS, id, replace(ITEMS["S-Fig1"], id=id))
+    (deviation,) = reproduce(id, tmp_path, epochs=3).record["deviations"]
+    assert deviation.endswith(f"3 epochs (--epochs); the paper's were for {epochs}.")
+
+
 def test_the_folder_of_pretrained_networks_comes_from_the_environment(squares, tmp_path, monkeypatch):
     seen = []
     lacks = lambda settings: seen.append(settings.models) or ()  # noqa: E731

@@ -93,7 +93,7 @@ def test_every_move_is_judged_as_brute_force_judges_it(monkeypatch):
     features, price, dimension = sample(60, 1), 0.3, PLAN.dimension
     end = polish(LEARNER, features, PLAN, start_at(1), price=price, evaluations=10_000)
     search = module._Search(LEARNER, features, PLAN, None, price)
-    climb = module._Climb(search, search.counted(torch.from_numpy(end).float()))
+    climb = module._Climb(search, search.counted(torch.from_numpy(end).float()), lambda tried: None)
     moves = np.concatenate([np.eye(dimension, dtype=np.int32), -np.eye(dimension, dtype=np.int32)])
     for number, move in enumerate(moves):
         climb.attempt((number,))  # none helps, so none is made
@@ -112,3 +112,31 @@ def test_integers_without_a_short_code_are_left_alone():
     start = start_at(0)
     start[1] = MAX_BELL_LEVEL + 1
     assert (polish(LEARNER, sample(40, 0), PLAN, start, price=0.3, evaluations=50) == start).all()
+
+
+def test_bits_are_saved_where_no_decision_is_near(monkeypatch):
+    """All margins are larger than a move can change; the nearest examples judge all the same."""
+    features = sample(80, 2)
+    start = polish(LEARNER, features, PLAN, start_at(2), price=0.3, evaluations=400)
+    right = module._Search(LEARNER, features, PLAN, None, 0.3).counted(torch.from_numpy(start).float())
+    clear = right.margins > 0.5 * right.margins.max()
+    easy = Features(tuple(view[clear] for view in features.views), features.labels[clear])
+    monkeypatch.setattr(module, "_LEAST_NEAR", 3)
+    found = polish(LEARNER, easy, PLAN, start * 20, price=0.3, evaluations=400)
+    assert cost(found, easy, 0.3) < cost(start * 20, easy, 0.3)
+
+
+def test_it_tells_of_every_candidate():
+    told = []
+    polish(
+        LEARNER,
+        sample(80, 3),
+        PLAN,
+        start_at(3),
+        price=0.3,
+        evaluations=50,
+        progress=lambda *seen: told.append(seen),
+    )
+    assert [done for done, _, _ in told] == list(range(1, len(told) + 1))
+    assert 5 < len(told) <= 50
+    assert all(total == 50 and "errors" in note for _, total, note in told)

@@ -178,3 +178,13 @@ def test_any_other_network_is_a_learner():
 def test_impossible_plans_are_refused(wrong):
     with pytest.raises(UsageError):
         SubspacePlan(**wrong)
+
+
+def test_features_that_half_precision_cannot_hold_stay_as_they_are(monkeypatch):
+    monkeypatch.setattr("codebound.train.subspace._CHUNK", 10)
+    x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
+    x[15] *= 1e6
+    learner = Learner.of_chain(PLAIN)
+    (kept,) = Features.of(learner, DeviceData(x, x[:, :3].argmax(1), Scaling())).views
+    torch.testing.assert_close(kept, x, rtol=1e-3, atol=1e-6)
+    assert torch.equal(kept[10:20], x[10:20])

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from codebound.certificate.build import AfterSplit
 from codebound.certificate.message import Message
 from codebound.certificate.methods.free import Estimate, estimate, require_time
 from codebound.certificate.methods.prune import SHORT, PruneBudget, best_plan
@@ -83,6 +84,8 @@ def _of_base(search: Search) -> Iterator[tuple[Chain, Learner]]:
     chain, base = search.subject.chain, search.setting.base
     if chain is None or base is None:
         raise UnsuitedError("features of a base need a network that is a chain of known layers.")
+    if isinstance(search.setting.statement, AfterSplit):
+        raise UnsuitedError("features learn a last layer from zero; --prior-fraction has trained it already.")
     if any(base[1][name].any() for name in _head(chain)):
         raise UnsuitedError(
             "features of a base need a last layer that starts at zero. Where that was decided before the "

@@ -55,7 +55,7 @@ class Estimate:
 
 
 def estimate(message: Message, learner: Learner, features: Features, search: Search) -> Estimate:
-    """Counts errors on the features, without evaluating the fixed part again."""
+    """Counts errors on the features, without evaluating the fixed part again; the search holds the best."""
     bits, _ = message.encode()
     device, weights = features.labels.device, message.weights(search.setting.base_tensors)
     tensors = {name: torch.from_numpy(value).to(device) for name, value in weights.items()}
@@ -65,7 +65,9 @@ def estimate(message: Message, learner: Learner, features: Features, search: Sea
         code_bits=bits.length,
         delta=search.setting.delta,
     )
-    return Estimate(message, facts)
+    found = Estimate(message, facts)
+    search.hold(message, found.bound)
+    return found
 
 
 def errors_per_bit(facts: OccamFacts) -> float:
