@@ -265,7 +265,7 @@ def decoded_network(bits: Bits, setting: Setting) -> nn.Module:
 
 
 @implements("I-05", kind="certificate")
-def issue(assessed: Assessed, setting: Setting) -> Certificate:
+def issue(assessed: Assessed, setting: Setting, *, progress: Progress = silent) -> Certificate:
     """The certificate of an assessed message, checked by the independent verifier before it is returned.
 
     Raises:
@@ -307,6 +307,7 @@ def issue(assessed: Assessed, setting: Setting) -> Certificate:
         base=setting.base_tensors,
         unlabelled=statement.unlabelled if isinstance(statement, ByDisagreement) else None,
         original=statement.original.tensors if isinstance(statement, OnDomain | ByDisagreement) else None,
+        progress=progress,
     )
     if not verdict.is_accepted:
         raise CertificateError(

@@ -201,7 +201,7 @@ def certify(
         setting, subject, effort, seed=seed, device=resolve_device(device), engine=engine, progress=progress
     )
     best = run(search, method)
-    certificate = issue(best, setting)
+    certificate = issue(best, setting, progress=progress)
     test_errors, fresh = None, None
     if test_set is not None:
         test_errors = count_errors(best.network, test_set.on("cpu"), engine=engine).errors

@@ -14,6 +14,7 @@ from codebound.certificate.message import decode as decode_message
 from codebound.certificate.tensors import tensors_sha256
 from codebound.errors import CertificateError
 from codebound.nets.rebuild import with_weights
+from codebound.progress import Progress, silent
 from codebound_verify import verify as independent_verify
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def verify(
     base: Mapping[str, NDArray[np.float32]] | None = None,
     unlabelled: Dataset | None = None,
     original: Mapping[str, NDArray[np.float32]] | None = None,
+    progress: Progress = silent,
 ) -> Verdict:
     """What the independent verifier says of a certificate; it shares no code with this package.
 
@@ -88,6 +90,7 @@ def verify(
         base: The tensors of the base, where the message codes differences.
         unlabelled: The unlabelled inputs of a C-12b certificate.
         original: The tensors of f, for C-12a and C-12b.
+        progress: Told the examples done.
     """
     return independent_verify(
         source.to_bytes() if isinstance(source, Certificate) else source,
@@ -97,6 +100,7 @@ def verify(
         base=base,
         unlabelled=None if unlabelled is None else unlabelled.x,
         subject_weights=original,
+        progress=lambda done, total: progress(done, total, "the verifier counts"),
     )
 
 

@@ -75,7 +75,7 @@ class Search:
 
     def propose(self, message: Message) -> float:
         """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
-        found = assess(message, self.setting, engine=self.engine)
+        found = assess(message, self.setting, engine=self.engine, progress=self.progress)
         self.tried += 1
         if self.best is None or _rank(found) < _rank(self.best):
             self.best, self.method = found, self._running

@@ -74,6 +74,8 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("sweep")(sweep.sweep)
 app.command("doctor")(doctor.doctor)
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Entry point: a failure that a user can cause is one message and an exit code, never a traceback."""
@@ -82,8 +84,11 @@ def main() -> None:
     except CodeboundError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        # typer ends a command that was interrupted with this code, and in silence
+        if isinstance(end, SystemExit) and end.code != _INTERRUPTED:
+            raise
         sys.stderr.write("Interrupted.\n")
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     except BrokenPipeError:
         sys.exit(0)

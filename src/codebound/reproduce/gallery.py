@@ -38,9 +38,10 @@ $ codebound reproduce S-Fig2 --quick    # makes it again; the same command conti
 
 A run prints tables with the published numbers beside ours where the paper has any, and sentences that say
 whether we agree or why not, with the ID of the erratum in [references.md](references.md). `--out` then holds
-the rows, command, machines, seed and time as JSON, the figures as SVG, and the finished parts
-(`*.cells.json`), which only an interrupted run needs. `--full` has the settings of the paper, `--epochs` cuts
-trainings short. Trained networks are kept in the cache folder and shared between items.
+the rows, command, machines with versions, seed and time as JSON, the figures as SVG, and the finished parts
+(`*.cells.json`), which only an interrupted run needs. `--full` has the settings of the paper but for the
+deviations that it lists, `--epochs` cuts trainings short. Trained networks are kept in the cache folder and
+shared between items.
 
 Where the GPU is on a machine with nothing but PyTorch, numpy and safetensors,
 `python -m codebound.reproduce ITEM --full --device cuda --out DIR` computes the parts there, of several

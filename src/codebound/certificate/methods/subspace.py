@@ -36,10 +36,8 @@ _PRODUCTS = {
     ("cuda", "standard"): 2e15,
     ("cuda", "max"): 2e16,
 }
-_FIRST, _SEARCH = (
-    0.25,
-    0.5,
-)  # shares of the products: first runs of all networks, plans; polishing has the rest
+_FIRST = 0.25  # share of the products for the first runs of all networks
+_SEARCH = 0.5  # and for the search among plans; polishing has the rest
 _FIRST_STEPS = 0.25  # of a first run, as a share of those of others
 _BIT = 2.0  # weight of a bit in training, in units of what it is worth at the point reached
 _POLISHED = 3  # runs that are polished a little, and the best of them at length
