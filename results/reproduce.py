@@ -2,7 +2,7 @@
 
 Run: python results/reproduce.py digits-linear        (half a minute)
      python results/reproduce.py mnist-guha-mlp       (three minutes; needs `codebound data get mnist`)
-     python results/reproduce.py digits-features      (half a minute)
+     python results/reproduce.py digits-features      (a minute of one core)
      python results/reproduce.py mnist-features       (ten minutes on one core)
      python results/reproduce.py fashion-features     (ten minutes; needs `codebound data get fashion-mnist`)
 """

@@ -418,3 +418,15 @@ def test_the_demo_is_not_vacuous(workspace, codebound, capsys):
     assert record["holdout"] < record["bound"] < 0.5
     assert verdict(capsys, *printed_command(record))[0] == 0
     assert "ACCEPT" in (workspace / "demo" / "report.html").read_text()
+
+
+def test_an_interrupted_command_says_so(monkeypatch, capsys):
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("codebound.certificate.Certificate.load", interrupted)
+    monkeypatch.setattr(sys, "argv", ["codebound", "show", "g.cbound"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err.endswith("Interrupted.\n")

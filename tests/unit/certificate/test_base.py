@@ -158,6 +158,8 @@ class TestSubspace:
         assert "was neither trained nor selected on the examples after the split." in declared
         skipped = certify(base.network, SAMPLE, prior_tenths=5).skipped
         assert "trains for minutes" in skipped["subspace"]
+        with pytest.raises(UnsuitedError, match="--prior-fraction has trained it already"):
+            certify(base.network, SAMPLE, method="features", prior_tenths=5)
 
     def test_around_the_module_of_a_factory(self):
         module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 3))

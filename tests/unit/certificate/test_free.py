@@ -1,12 +1,13 @@
 """What a bit is worth, beside the bound itself."""
 
 import math
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.certificate.methods.free import errors_per_bit
+from codebound.certificate.methods.free import best_polished, errors_per_bit
 from codebound.facts import OccamFacts
 from codebound.numerics import kl_inverse_upper
 
@@ -40,3 +41,22 @@ def test_what_the_datasets_of_the_results_have_shown():
 def test_it_is_a_positive_number_wherever_a_search_may_stand(n, share, bits, delta):
     price = errors_per_bit(OccamFacts(errors=round(share * n), n=n, code_bits=bits, delta=delta))
     assert 0.0 < price <= 7.0
+
+
+class Trained(NamedTuple):
+    """A candidate, and what is left of its bound after many counts."""
+
+    bound: float
+    limit: float
+
+
+def test_the_best_few_are_polished_a_little_and_the_best_of_those_at_length():
+    seen = []
+
+    def polish(each: Trained, counts: int) -> Trained:
+        seen.append((each.limit, counts))
+        return Trained(max(each.limit, each.bound - 0.01 * counts), each.limit)
+
+    start = [Trained(0.5, 0.0), Trained(0.4, 0.39), Trained(0.42, 0.1), Trained(0.41, 0.38)]
+    assert best_polished(start, polish, few=10, many=100) == Trained(0.1, 0.1)
+    assert seen == [(0.39, 10), (0.38, 10), (0.1, 10), (0.1, 100)]

@@ -7,7 +7,7 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 
-from codebound.certificate.build import ByDisagreement, Original, Setting
+from codebound.certificate.build import ByDisagreement, Original, Setting, issue
 from codebound.certificate.message import Message, Options
 from codebound.certificate.search import METHODS, Method, Search, Subject, UnsuitedError, method, run
 from codebound.coding import Dense
@@ -201,3 +201,13 @@ def test_no_message_longer_than_the_limit_could_be_better():
     found.best = None
     found.propose(message(POOR))
     assert 1.0 - math.exp(-nats(found.most_bits)) == pytest.approx(2.0 / 3.0)  # vacuous for three classes
+
+
+def test_counting_and_verifying_tell_how_far_they_are():
+    told = []
+    found = search()
+    found.progress = lambda *seen: told.append(seen)
+    found.propose(message(GOOD))
+    assert told[-1] == (400, 400)
+    issue(found.best, found.setting, progress=found.progress)
+    assert told[-1] == (400, 400, "the verifier counts")

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from codebound.certificate.build import AfterSplit
 from codebound.certificate.message import Message
-from codebound.certificate.methods.free import Estimate, estimate, require_time
+from codebound.certificate.methods.free import Estimate, best_polished, by_bound, estimate, require_time
 from codebound.certificate.methods.prune import SHORT, PruneBudget, best_plan
 from codebound.certificate.search import Search, UnsuitedError, method
 from codebound.coding import Zero, best_tensor_code
@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 _TABLES = (3, 1)
 _GRID = 5  # features are pooled to about this many windows along a side
 _GREY_VIEWS = {"standard": (3, None), "max": (3, 4, 2, None)}
-_POLISHED = 3  # heads that are polished a little, and the best of them at length
-_FEW_COUNTS = 12
-_COUNTS = {"standard": 120, "max": 1000}
+_FEW_COUNTS = 12  # of polishing a little
+_COUNTS = {"standard": 120, "max": 1000}  # and at length
 _ROUNDS = 2  # of polishing: each has the price of where the one before ended
 
 
@@ -152,9 +151,9 @@ class _Trainer:
     def best(self) -> _Head:
         """The best head of all plans, polished."""
         self.spend(SHORT)
-        heads = sorted(self.heads.values(), key=_bound)[:_POLISHED]
-        shortly = min((self.polished(head, _FEW_COUNTS) for head in heads), key=_bound)
-        return self.polished(shortly, _COUNTS[self.search.effort])
+        return best_polished(
+            self.heads.values(), self.polished, few=_FEW_COUNTS, many=_COUNTS[self.search.effort]
+        )
 
     def spend(self, budget: PruneBudget) -> None:
         """Trains by the plans of a budget, except those that were trained before."""
@@ -185,7 +184,7 @@ class _Trainer:
                 strides=self.near,
                 progress=self.search.progress,
             )
-            head = min(head, self.head(levels), key=_bound)
+            head = min(head, self.head(levels), key=by_bound)
         return head
 
     def head(self, levels: NDArray[np.int32]) -> _Head:
@@ -193,7 +192,3 @@ class _Trainer:
         codes[self.name] = best_tensor_code(levels, step=0, strides=self.near)
         message = Message(self.search.setting.options, self.chain, codes)
         return _Head(levels, estimate(message, self.learner, self.features, self.search))
-
-
-def _bound(head: _Head) -> float:
-    return head.bound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 
@@ -15,9 +15,13 @@ from codebound.facts import OccamFacts
 from codebound.numerics import kl_inverse_upper
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from codebound.certificate.message import Message
     from codebound.train.subspace import Features, Learner
 
+POLISHED = 3
+"""Candidates that are polished a little, before the best of them is polished at length."""
 _LEAST_LOG_ODDS = 0.1  # between error and bound: beyond it nothing is worth a search
 
 
@@ -68,6 +72,35 @@ def estimate(message: Message, learner: Learner, features: Features, search: Sea
     found = Estimate(message, facts)
     search.hold(message, found.bound)
     return found
+
+
+class Candidate(Protocol):
+    """What was trained."""
+
+    @property
+    def bound(self) -> float:
+        """What it would be certified for."""
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+def best_polished(candidates: Iterable[C], polish: Callable[[C, int], C], *, few: int, many: int) -> C:
+    """The best candidate after local search.
+
+    Args:
+        candidates: What was trained; the best are polished a little, and the best of those at length.
+        polish: A candidate that is as good or better, from a number of counts.
+        few: Counts for a little.
+        many: Counts for at length.
+    """
+    best = sorted(candidates, key=by_bound)[:POLISHED]
+    return polish(min((polish(each, few) for each in best), key=by_bound), many)
+
+
+def by_bound(candidate: Candidate) -> float:
+    """The key that candidates are compared by."""
+    return candidate.bound
 
 
 def errors_per_bit(facts: OccamFacts) -> float:

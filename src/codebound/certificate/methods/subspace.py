@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from codebound.certificate.message import Message, multiplications
-from codebound.certificate.methods.free import Estimate, estimate, require_time
+from codebound.certificate.methods.free import (
+    POLISHED,
+    Estimate,
+    best_polished,
+    by_bound,
+    estimate,
+    require_time,
+)
 from codebound.certificate.search import Search, UnsuitedError, method
 from codebound.coding import Subspace, best_tensor_code
 from codebound.compress import without_biases
@@ -40,7 +47,6 @@ _FIRST = 0.25  # share of the products for the first runs of all networks
 _SEARCH = 0.5  # and for the search among plans; polishing has the rest
 _FIRST_STEPS = 0.25  # of a first run, as a share of those of others
 _BIT = 2.0  # weight of a bit in training, in units of what it is worth at the point reached
-_POLISHED = 3  # runs that are polished a little, and the best of them at length
 _EVALUATIONS = {"standard": 6000, "max": 60_000}
 _NEAR = 0.2  # about the share of the examples that judge one evaluation
 
@@ -142,10 +148,8 @@ class _Trainer:
         while plan != best and len(self.runs) < self.most_runs:
             best = plan
             plan = min((plan, *_neighbours(plan)), key=bound_of)
-        runs = sorted(self.runs.values(), key=_bound)[:_POLISHED]
-        few = self.evaluations // (2 * len(runs))
-        shortly = min((self.polished(run, few) for run in runs), key=_bound)
-        return self.polished(shortly, self.evaluations // 2)
+        half = self.evaluations // 2
+        return best_polished(self.runs.values(), self.polished, few=half // POLISHED, many=half)
 
     def run(self, plan: SubspacePlan) -> _Run:
         before = len(self.runs)
@@ -168,7 +172,7 @@ class _Trainer:
             base=self.base,
             progress=self.search.progress,
         )
-        return min(run, self.judged(run.plan, integers), key=_bound)
+        return min(run, self.judged(run.plan, integers), key=by_bound)
 
     def judged(self, plan: SubspacePlan, integers: NDArray[np.int32]) -> _Run:
         code = Subspace(
@@ -181,10 +185,6 @@ class _Trainer:
         factory = None if self.chain else dict(self.learner.shapes)
         message = Message(self.search.setting.options, self.chain, code, factory)
         return _Run(plan, integers, estimate(message, self.learner, self.features, self.search))
-
-
-def _bound(run: _Run) -> float:
-    return run.bound
 
 
 def _neighbours(plan: SubspacePlan) -> Iterator[SubspacePlan]:
