@@ -53,6 +53,7 @@ KINDS: dict[str, tuple[str, ...]] = {  # the sizes of each kind, in the order of
     "dictionary": ("table", "pool"),
     "views": ("views",),
 }
+CHOICES = {"table": 7, "views": 15}  # sizes that are one of so many, those that are refused included
 OWN_KINDS = ("normalised conv", "dictionary", "views")  # of a message alone, never of the network f
 CONVOLUTIONS = ("conv", "local conv", "normalised conv")
 
@@ -106,6 +107,8 @@ def read_chain(decoder: Decoder, input_shape: Shape, classes: int) -> Chain:
                 sizes[name] = classes
             elif name == "padding":
                 sizes[name] = decoder.size(name, SIZE_LIMIT + 1) - 1
+            elif name in CHOICES:
+                sizes[name] = decoder.uniform(CHOICES[name]) + 1
             else:
                 sizes[name] = decoder.size(name, SIZE_LIMIT)
         operations.append(_operation(kinds[identity - 1], sizes))

@@ -546,6 +546,11 @@ def write_chain(coder: Coder, operations: list[list]) -> None:
             for size in (out, kernel, stride, padding + 1):
                 coder.gamma(size)
             coder.bit(bias)
+        elif kind == "views":
+            coder.uniform(sizes[0] - 1, 15)
+        elif kind == "dictionary":
+            coder.uniform(sizes[0] - 1, 7)
+            coder.gamma(sizes[1])
         else:
             for size in sizes:
                 coder.gamma(size)

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.certificate.stack import BLANK_STACK, stack_of
+from codebound.certificate.stack import BLANK_STACK, TABLES, VIEW_KINDS, stack_of
 from codebound.coding import (
     Reader,
     Sketched,
@@ -352,6 +352,10 @@ def _code_operation(coder: AbstractCoder, operation: Operation | None, *, last_o
         coder.require(value <= MAX_SIZE, f"sizes of a chain are at most {MAX_SIZE}. Got {name} = {value}.")
         return value
 
+    def choice(name: str, count: int) -> int:
+        """One of those that were tried: none is cheaper for having turned out well."""
+        return uniform(coder, getattr(operation, name, 1) - 1, count) + 1
+
     def flag() -> bool:
         return bool(bit(coder, getattr(operation, "bias", False)))
 
@@ -373,6 +377,6 @@ def _code_operation(coder: AbstractCoder, operation: Operation | None, *, last_o
     if kind == _IDS[NormalisedConv]:
         return NormalisedConv(size("out"), size("kernel"))
     if kind == _IDS[Dictionary]:
-        return Dictionary(size("table"), size("pool"))
+        return Dictionary(choice("table", TABLES), size("pool"))
     coder.require(kind == _IDS[Views], f"operation {kind} is unknown.")
-    return Views(size("kind"))
+    return Views(choice("kind", VIEW_KINDS))

@@ -30,7 +30,9 @@ _MOST_STAGES = 4
 _MOST_CONVOLUTIONS = 3  # in a stage
 _POOLS: tuple[Operation | None, ...] = (None, MaxPool(2), AveragePool(2))
 _ENDS: tuple[Operation | None, ...] = (None, AveragePool(2), AveragePool(4), GlobalAveragePool())
-_VIEWS, _TABLES, _DICTIONARY_POOLS = 16, 8, 4
+_DICTIONARY_POOLS = 4
+VIEW_KINDS, TABLES = 15, 7
+"""Kinds of views and dictionaries that have a code word: those that were tried and dropped included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class Stack:
 
     def code(self, coder: AbstractCoder) -> Stack:
         """Writes the stack, or reads one in its place."""
-        views = uniform(coder, self.views, _VIEWS)
-        table = uniform(coder, self.table, _TABLES)
+        views = uniform(coder, self.views, 1 + VIEW_KINDS)
+        table = uniform(coder, self.table, 1 + TABLES)
         pool = uniform(coder, self.pool, _DICTIONARY_POOLS) if table else 0
         count = uniform(coder, len(self.stages) - 1, _MOST_STAGES) + 1
         width = uniform(coder, self.width, len(_WIDTHS))
@@ -102,7 +104,7 @@ def stack_of(operations: tuple[Operation, ...]) -> Stack | None:
         stack = _parsed(list(operations))
     except ValueError:  # a size that the grid does not have
         return None
-    fits = stack.views < _VIEWS and stack.table < _TABLES and stack.pool < _DICTIONARY_POOLS
+    fits = stack.views <= VIEW_KINDS and stack.table <= TABLES and stack.pool < _DICTIONARY_POOLS
     fits = fits and 1 <= len(stack.stages) <= _MOST_STAGES
     last = operations[-1]
     fits = fits and isinstance(last, Linear) and stack.operations(last.out) == operations

@@ -374,12 +374,22 @@ def test_hostile_subspaces_are_refused(name):
 
 def header_bits(*numbers: int, options: str = "000") -> str:
     """The beginning of a message: method, options, then gamma codes."""
+    return begun(*numbers, options=options).end()
+
+
+def begun(*numbers: int, options: str = "000"):
     coder = reference.Coder()
     coder.gamma(1)
     for bit in options:
         coder.bit(int(bit))
     for number in numbers:
         coder.gamma(number)
+    return coder
+
+
+def chain_bits(*operations: list) -> str:
+    coder = begun()
+    reference.write_chain(coder, list(operations))
     return coder.end()
 
 
@@ -388,8 +398,14 @@ REFUSED = {
     "architecture 4": (header_bits(4), "architecture 4"),
     "257 operations": (header_bits(1, 257), "at most 256"),
     "operation 11": (header_bits(1, 2, 11), "operation 11"),
-    "features without an image": (header_bits(1, 2, 9, 1, 1, 1), "describes no network"),
-    "views without an image": (header_bits(1, 2, 10, 1, 1), "describes no network"),
+    "features without an image": (
+        chain_bits(["dictionary", 1, 1], ["linear", 2, False]),
+        "describes no network",
+    ),
+    "views without an image": (
+        chain_bits(["views", 1], ["linear", 2, False]),
+        "describes no network",
+    ),
     "a width of 2^16 + 1": (header_bits(1, 2, 1, 2**16 + 1), "at most 65536"),
     "a last operation that is not linear": (header_bits(1, 1, 3, 1), "last operation"),
     "a pool without an image": (header_bits(1, 2, 3, 1, 1, 1), "describes no network"),
