@@ -33,7 +33,7 @@ GOLDEN = {
             Static(Z, 0, 3, table=np.array(F), lanes_log2=1), entries_log2=1, step=5, zero_head=False, seed=6
         ),
         reference.Subspace(reference.static(Z, table=F, lanes_log=1), 1, 5, False, 6),
-        "343:4241484b88e2ae5efcaaafff9bdeb8aa96a95a9560002555eaafcaea02a80a95b2033337d0000055566000",
+        "343:4241424a140b62f7ecc6789b3b7b7d03adcaabe78030c43dc8a4d2600dc47b24ac033337d0000055566000",
         (
             "3fc5672abf9c0d60bf681abfbf12b395bfdd672ac00c0d60bee000003ffd672abf45672a3ec5672a3f25672a"
             "bfb5672a400b607abfc40d60bfe81abfbe400000bf22b3953ff81abfbf000000c0980d60c0140d6040340d60"
