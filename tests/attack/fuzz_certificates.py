@@ -323,10 +323,10 @@ def random_chain(coder: writer.Coder, choice: random.Random) -> int:
             coder.gamma(size)
             coder.gamma(choice.choice((1, 3, 3, 5, 2, 99, 2**12 - 1)))
         elif kind == 9:
-            coder.gamma(choice.choice((1, 3, 3, 2)))
+            coder.uniform(choice.choice((1, 3, 3, 2)) - 1, 7)
             coder.gamma(choice.choice((1, 2, 3, 2**16)))
         elif kind == 10:
-            coder.gamma(choice.choice((1, 2, 2, 3)))
+            coder.uniform(choice.choice((1, 2, 3, 4, 5)) - 1, 15)
         if kind in (1, 2, 6, 7):
             coder.bit(choice.random() < 0.3)
     return count
