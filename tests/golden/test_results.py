@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file
 
+from codebound.certificate import decode
 from codebound.certificate.file import Certificate
+from codebound.data import load_dataset
+from codebound_verify import decode_network, verify
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -31,9 +35,35 @@ def test_every_certificate_is_on_the_page(page):
     assert files == {name for key in page.DATA for name in page.present(key)}
 
 
-@pytest.mark.parametrize(
+each_certificate = pytest.mark.parametrize(
     "path", sorted((RESULTS / "certificates").glob("*.cbound")), ids=lambda path: path.stem
 )
+
+
+def base_of(path):
+    file = path.with_suffix(".base.safetensors")
+    return load_file(file) if file.exists() else None
+
+
+@each_certificate
+def test_both_programs_decode_the_same_network(path):
+    _, theirs = decode_network(path.read_bytes(), base=base_of(path))
+    ours = decode(Certificate.load(path), base=base_of(path)).state_dict()
+    assert [ours[name].numpy().tobytes() for name in theirs] == [
+        values.tobytes() for values in theirs.values()
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((RESULTS / "certificates").glob("digits*.cbound")), ids=lambda p: p.stem
+)
+def test_the_verifier_accepts_what_it_can_check_quickly(path):
+    digits = load_dataset("digits")
+    verdict = verify(path.read_bytes(), digits.x, digits.y, base=base_of(path))
+    assert verdict.reasons == ()
+
+
+@each_certificate
 def test_records_repeat_their_certificate(path):
     certificate = Certificate.load(path)
     record = json.loads((RESULTS / f"{path.stem}.json").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.parallel import PARALLEL, Address, Workers, given_engine
 from codebound.errors import UsageError
 from codebound.files import write_text
 
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
 
     from codebound.certificate import Certification, Pretrained
     from codebound.data import Dataset
-    from codebound.engine import Engine
 
 _F = "Certificates for the original network, or with a learned helper"
 _BASE = "Certificates of a fine-tuned network"
-_PARALLEL = "Large samples"
 BASE_HELP = (
     "Weights of the same architecture that were neither trained nor selected on the sample; the last layer "
     "may be missing or of another size. Only the difference to them is coded."
@@ -99,19 +98,11 @@ def certify(
         str | None,
         typer.Option(
             help="Count errors in parallel: local (processes of this machine) or ray. The count is the same.",
-            rich_help_panel=_PARALLEL,
+            rich_help_panel=PARALLEL,
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes (default: one for each core).", rich_help_panel=_PARALLEL)
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here).",
-            rich_help_panel=_PARALLEL,
-        ),
-    ] = None,
+    workers: Workers = None,
+    address: Address = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results; must be new (default: runs/certify-NUMBER).")
     ] = None,
@@ -202,19 +193,6 @@ def load_samples(
         parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
         return parts["train"], parts["test"]
     return sample, None if test is None else load_dataset(test, role="test", folder=folder)
-
-
-def given_engine(
-    kind: str | None, workers: int | None, address: str | None
-) -> AbstractContextManager[Engine | None]:
-    """The engine that was asked for, if any."""
-    from codebound.engine import open_engine
-
-    if kind is None:
-        if workers is not None or address is not None:
-            raise UsageError("--workers and --address belong to --engine: give it too.")
-        return nullcontext()
-    return open_engine(kind, workers=workers, address=address)
 
 
 def _tenths(fraction: float) -> int:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.certify import given_engine, load_samples, new_folder
+from codebound.cli.certify import load_samples, new_folder
 from codebound.cli.compare_epochs import compare_epochs, csv_text, load_weights
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
 from codebound.cli.decode import read_arrays
+from codebound.cli.parallel import PARALLEL, Address, Workers, given_engine
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _WHAT = "What is compared"
 _RUN = "The run"
-_PARALLEL = "Large samples"
 
 
 def compare(
@@ -125,19 +125,11 @@ def compare(
         typer.Option(
             help="Evaluate examples in parallel, on the CPU: local (processes of this machine) or ray. Parts "
             "are whole chunks, so the result is the same.",
-            rich_help_panel=_PARALLEL,
+            rich_help_panel=PARALLEL,
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes (default: one for each core).", rich_help_panel=_PARALLEL)
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here).",
-            rich_help_panel=_PARALLEL,
-        ),
-    ] = None,
+    workers: Workers = None,
+    address: Address = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.certify import given_engine, new_folder
+from codebound.cli.certify import new_folder
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.parallel import PARALLEL, Address, Workers, given_engine
 from codebound.errors import UsageError
 from codebound.files import write_text
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _STABILITY = "Noise stability"
 _RUN = "The run"
-_PARALLEL = "Large samples"
 _NOISE, _DRAWS = 0.1, 5  # size of Gaussian noise relative to the activation, and draws of any noise
 _NUMBERS = 1024  # per layer, of the projected noise: the default of the compressor
 _PROBES = 64
@@ -102,19 +102,11 @@ def measure(
         typer.Option(
             help="Measure margins and noise stability in parallel, on the CPU: local (processes of this "
             "machine) or ray. Parts are whole chunks, so the result is the same.",
-            rich_help_panel=_PARALLEL,
+            rich_help_panel=PARALLEL,
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes (default: one for each core).", rich_help_panel=_PARALLEL)
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here).",
-            rich_help_panel=_PARALLEL,
-        ),
-    ] = None,
+    workers: Workers = None,
+    address: Address = None,
     out: Annotated[
         Path | None,
         typer.Option(help="New folder for measure.json and a page with figures.", rich_help_panel=_RUN),
