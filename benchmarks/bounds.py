@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from scipy.stats import beta
 
-from codebound.bounds.certified import occam_binomial, occam_hoeffding, occam_kl
+from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.facts import OccamFacts
 
 CASES = [

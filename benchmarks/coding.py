@@ -15,15 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.coding import (
-    AbstractTensorCode,
-    Adaptive,
-    Enumerative,
-    Static,
-    best_tensor_code,
-    decode_tensors,
-    encode_tensors,
-)
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.tensors import AbstractTensorCode, Adaptive, Enumerative, Static
 
 T = TypeVar("T")
 NET = [(1000, 784), (1000, 1000), (714, 1000), (10, 714)]

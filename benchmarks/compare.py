@@ -10,9 +10,10 @@ import time
 
 import torch
 
-from codebound.compare import MeasurePlan, compare
-from codebound.data import load_dataset
-from codebound.nets import load_model
+from codebound.data.load import load_dataset
+from codebound.nets.loading import load_model
+from codebound_papers.compare.facts import MeasurePlan
+from codebound_papers.compare.table import compare
 
 CASES = [("mlp:depth=5,width=784", "mnist", 1000), ("vgg19", "cifar10", 2000)]
 

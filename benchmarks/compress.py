@@ -12,9 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
-from codebound.coding import encode_tensors
-from codebound.compress import AbstractCompressor, HeavyTail, LargestWeights, MagnitudePruning, strength_for
+from codebound.coding.modes import encode_tensors
 from codebound.nets.layers import view_of
+from codebound_papers.compress.compressors import AbstractCompressor
+from codebound_papers.guha23.largest import LargestWeights
+from codebound_papers.guha23.magnitude import MagnitudePruning
+from codebound_papers.guha23.pruning_law import strength_for
+from codebound_papers.shin21.compressor import HeavyTail
 
 SHAPES = [(100, 100), (500, 200), (1000, 1000), (2500, 4000)]
 KEPT = 0.4

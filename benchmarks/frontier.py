@@ -16,10 +16,11 @@ import torch
 import codebound as cb
 from codebound.certificate.build import Setting, assess
 from codebound.certificate.evaluate import count_errors
-from codebound.certificate.message import Message, Options
-from codebound.coding import best_tensor_code
-from codebound.compress import PrunePlan, prune, rescaled, without_biases
-from codebound.nets.chain import chain_of
+from codebound.chains.chain import chain_of
+from codebound.chains.message import Message, Options
+from codebound.chains.units import rescaled, without_biases
+from codebound.coding.choose import best_tensor_code
+from codebound.train.pruning import PrunePlan, prune
 
 ROOT = Path(__file__).parents[1]
 KEPT = (15, 25, 40, 60, 90, 130, 190, 280, 400)

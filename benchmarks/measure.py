@@ -32,20 +32,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from codebound.data import load_dataset
+from codebound.data.load import load_dataset
 from codebound.errors import DataError
-from codebound.measure import (
-    PowerLaw,
-    Smoothness,
-    StabilityPlan,
-    Stable,
-    estimate_tail,
-    fit_power_law,
-    layer_spectra,
-    stability,
-)
-from codebound.nets import wrap
+from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
+from codebound_papers.measure.noise.meter import StabilityPlan, stability
+from codebound_papers.measure.noise.smoothness import Smoothness
+from codebound_papers.measure.spectra import layer_spectra
+from codebound_papers.shin21.laws import PowerLaw, Stable
+from codebound_papers.shin21.tails import estimate_tail, fit_power_law
 
 T = TypeVar("T")
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from codebound.measure import spectral_norm
-from codebound.nets import view_of
+from codebound.nets.layers import view_of
+from codebound_papers.measure.spectral import spectral_norm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codebound.nets import AbstractLayerView, LinearOperator
+    from codebound.nets.layers import AbstractLayerView, LinearOperator
 
 CASES: tuple[tuple[nn.Module, tuple[int, ...]], ...] = (
     (nn.Linear(784, 784), (784,)),

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from codebound.coding import combine, project_onto
+from codebound.coding.projection import combine, project_onto
 
 T = TypeVar("T")
 COUNT = 2000

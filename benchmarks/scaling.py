@@ -27,8 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from codebound import __version__
-from codebound.engine import Engine, Job, LocalEngine, RayEngine, value_of
-from codebound.reproduce.cells import Cells
+from codebound.engine.cluster import RayEngine
+from codebound.engine.job import Engine, Job, value_of
+from codebound.engine.local import LocalEngine
+from codebound_papers.reproduce.cells import Cells
 
 SHAPE, CLASSES = (1, 28, 28), 10
 INPUTS = math.prod(SHAPE)
@@ -52,8 +54,8 @@ def case(weights: int, examples: int) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    from codebound.data import Dataset, Scaling
-    from codebound.nets import load_model
+    from codebound.data.dataset import Dataset, Scaling
+    from codebound.nets.loading import load_model
 
     random = np.random.default_rng(0)
     x = random.integers(0, 256, size=(examples, *SHAPE), dtype=np.uint8)
@@ -65,9 +67,11 @@ def case(weights: int, examples: int) -> tuple[Any, Any]:
 
 def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
     """Seconds and megabytes of one call, in a process that has done nothing else."""
-    from codebound.certificate import certify
-    from codebound.compare import MeasurePlan, compare
-    from codebound.measure import StabilityPlan, SummaryPlan, summarise
+    from codebound.certification import certify
+    from codebound_papers.compare.facts import MeasurePlan
+    from codebound_papers.compare.table import compare
+    from codebound_papers.measure.noise.meter import StabilityPlan
+    from codebound_papers.measure.summary import SummaryPlan, summarise
 
     model, sample = case(weights, examples)
     cushions = StabilityPlan(interlayer="none", smoothness=None)

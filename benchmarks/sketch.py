@@ -20,17 +20,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from codebound.coding import Stream
+from codebound.coding.stream import Stream
 from codebound.rng import numpy_stream
-from codebound.sketch import (
-    Bipartite,
-    column_ensemble,
-    peel,
-    recover,
-    recover_integers,
-    recover_l1,
-    sketch,
-)
+from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
+from codebound_papers.guha23.sketch.peeling import peel
+from codebound_papers.guha23.sketch.recovery import recover, recover_integers, recover_l1
 
 if TYPE_CHECKING:
     from collections.abc import Callable

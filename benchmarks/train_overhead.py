@@ -16,8 +16,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from codebound.data import Dataset, Scaling
-from codebound.train import TrainConfig, fit
+from codebound.data.dataset import Dataset, Scaling
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
 
 REPEATS = 7
 

@@ -23,14 +23,14 @@ import numpy as np
 import torch
 
 from codebound import __version__
-from codebound.data import load_dataset
+from codebound.data.load import load_dataset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
 NAME = "digits-from-mnist"
-MODEL = "codebound.nets.few_bits:image_network"
+MODEL = "codebound.chains.few_bits:image_network"
 SAYS = "trained on the 60,000 training images of MNIST, shrunk to 8 x 8 pixels, by results/fine_tune.py"
 TRAINED = "base/model.safetensors"
 BASE = HERE / "certificates" / f"{NAME}.base.safetensors"

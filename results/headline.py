@@ -25,13 +25,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.bounds.certified import holdout, occam_kl
-from codebound.certificate.message import Message, Options
-from codebound.certificate.methods.free import errors_per_bit
-from codebound.coding import Subspace, best_tensor_code
-from codebound.data import load_dataset
-from codebound.facts import HoldoutFacts, OccamFacts
-from codebound.nets.chain import (
+from codebound.bounds.held_out import holdout
+from codebound.bounds.occam import occam_kl
+from codebound.chains.chain import (
     AveragePool,
     Chain,
     Dictionary,
@@ -41,7 +37,13 @@ from codebound.nets.chain import (
     Operation,
     Views,
 )
-from codebound.train.polish import polish
+from codebound.chains.message import Message, Options
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.subspace import Subspace
+from codebound.data.load import load_dataset
+from codebound.facts import HoldoutFacts, OccamFacts
+from codebound.search.polished import errors_per_bit
+from codebound.train.polishing import polish
 from codebound.train.subspace import Expansion, Features, Learner, SubspacePlan, train_in_subspace
 
 if TYPE_CHECKING:

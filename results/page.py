@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from codebound.bounds.certified import percent
+from codebound.bounds.risk import percent
 from codebound.numerics import kl_inverse_upper
-from codebound.report.figures import Contours, Plot, Series, plots_figure, standalone
+from codebound_papers.report.figures import Contours, Plot, Series, plots_figure, standalone
 
 HERE = Path(__file__).parent
 PAGE, PICTURE = HERE / "README.md", HERE / "scatter.svg"

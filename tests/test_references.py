@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import codebound
+import codebound_papers
 from codebound.refs import REGISTRY, implements
-from codebound.reproduce import ITEMS
+from codebound_papers.reproduce.catalogue import known_items
 
 ROOT = Path(__file__).parents[1]
 STATUSES = {"certified", "corrected", "as published", "diagnostic", "rule", "experiment"}
@@ -58,8 +59,9 @@ def rows() -> dict[str, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def registry():
-    for module in pkgutil.walk_packages(codebound.__path__, "codebound."):
-        importlib.import_module(module.name)
+    for package in (codebound, codebound_papers):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     return REGISTRY
 
 
@@ -73,7 +75,7 @@ def test_every_registered_function_has_its_row(registry):
 
 def test_every_row_with_a_function_is_registered(registry):
     """With its ID, or for an experiment as an item of ``codebound reproduce``."""
-    items = {f"{item.run.__module__}.{item.run.__qualname__}" for item in ITEMS.values()}
+    items = {f"{item.run.__module__}.{item.run.__qualname__}" for item in known_items().values()}
     for ref, row in rows().items():
         if row["status"] == "experiment":
             assert row["function"] in items, f"{ref}: {row['function']} is no item"

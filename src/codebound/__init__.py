@@ -3,34 +3,29 @@
 The public names below are resolved on first use, so that ``import codebound`` stays fast and silent.
 """
 
-import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the names below
-    from codebound import compress as compress
-    from codebound import measure as measure
-    from codebound import sketch as sketch
-    from codebound.bounds.certified import RiskBound as RiskBound
-    from codebound.bounds.certified import holdout as holdout
-    from codebound.bounds.certified import occam_binomial as occam_binomial
-    from codebound.bounds.certified import occam_hoeffding as occam_hoeffding
-    from codebound.bounds.certified import occam_kl as occam_kl
-    from codebound.certificate import Certificate as Certificate
-    from codebound.certificate import certify as certify
-    from codebound.certificate import decode as decode
-    from codebound.certificate import verify as verify
-    from codebound.compare import compare as compare
-    from codebound.data import Dataset as Dataset
-    from codebound.data import load_dataset as load_dataset
-    from codebound.data import split as split
+    from codebound.bounds.held_out import holdout as holdout
+    from codebound.bounds.occam import occam_binomial as occam_binomial
+    from codebound.bounds.occam import occam_hoeffding as occam_hoeffding
+    from codebound.bounds.occam import occam_kl as occam_kl
+    from codebound.bounds.risk import RiskBound as RiskBound
+    from codebound.certificate.decoding import decode as decode
+    from codebound.certificate.decoding import verify as verify
+    from codebound.certificate.file import Certificate as Certificate
+    from codebound.certification import certify as certify
+    from codebound.data.dataset import Dataset as Dataset
+    from codebound.data.load import load_dataset as load_dataset
+    from codebound.data.splits import split as split
     from codebound.errors import CodeboundError as CodeboundError
     from codebound.facts import HoldoutFacts as HoldoutFacts
     from codebound.facts import OccamFacts as OccamFacts
-    from codebound.nets import load_model as load_model
-    from codebound.nets import with_weights as with_weights
-    from codebound.nets import wrap as wrap
-    from codebound.train import TrainConfig as TrainConfig
-    from codebound.train import fit as fit
+    from codebound.nets.loading import load_model as load_model
+    from codebound.nets.rebuild import with_weights as with_weights
+    from codebound.nets.walk import wrap as wrap
+    from codebound.train.config import TrainConfig as TrainConfig
+    from codebound.train.harness import fit as fit
 
 __version__ = "0.1.0"
 
@@ -38,43 +33,41 @@ _HOME = {
     # the mathematics of the guarantee: no torch below this line
     "OccamFacts": "codebound.facts",
     "HoldoutFacts": "codebound.facts",
-    "RiskBound": "codebound.bounds.certified",
-    "occam_binomial": "codebound.bounds.certified",
-    "occam_kl": "codebound.bounds.certified",
-    "occam_hoeffding": "codebound.bounds.certified",
-    "holdout": "codebound.bounds.certified",
+    "RiskBound": "codebound.bounds.risk",
+    "occam_binomial": "codebound.bounds.occam",
+    "occam_kl": "codebound.bounds.occam",
+    "occam_hoeffding": "codebound.bounds.occam",
+    "holdout": "codebound.bounds.held_out",
     # data, networks, training
-    "Dataset": "codebound.data",
-    "load_dataset": "codebound.data",
-    "split": "codebound.data",
-    "load_model": "codebound.nets",
-    "wrap": "codebound.nets",
-    "with_weights": "codebound.nets",
-    "fit": "codebound.train",
-    "TrainConfig": "codebound.train",
-    # packages with names of their own
-    "measure": "codebound",
-    "compress": "codebound",
-    "sketch": "codebound",
-    "compare": "codebound.compare",  # a package that can be called like its main function
+    "Dataset": "codebound.data.dataset",
+    "load_dataset": "codebound.data.load",
+    "split": "codebound.data.splits",
+    "load_model": "codebound.nets.loading",
+    "wrap": "codebound.nets.walk",
+    "with_weights": "codebound.nets.rebuild",
+    "fit": "codebound.train.harness",
+    "TrainConfig": "codebound.train.config",
     # certificates
-    "Certificate": "codebound.certificate",
-    "certify": "codebound.certificate",
-    "decode": "codebound.certificate",
-    "verify": "codebound.certificate",
+    "Certificate": "codebound.certificate.file",
+    "certify": "codebound.certification",
+    "decode": "codebound.certificate.decoding",
+    "verify": "codebound.certificate.decoding",
     # errors
     "CodeboundError": "codebound.errors",
 }
+_EXTENDED = ("measure", "compress", "sketch", "compare")  # with codebound_papers
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", *_HOME, *_EXTENDED]
 
 
 def __getattr__(name: str) -> object:
-    if _HOME.get(name) in (__name__, f"{__name__}.{name}"):
-        return importlib.import_module(f"{__name__}.{name}")
+    from codebound.extensions import extensions, loaded
+
     if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'codebound' has no attribute {name!r}")
+        return loaded(f"{_HOME[name]}:{name}")
+    if not name.startswith("_") and name in extensions()["NAMES"]:
+        return loaded(extensions()["NAMES"][name])
+    raise AttributeError(f"module 'codebound' has no attribute {name!r}.{extensions().advice}")
 
 
 def __dir__() -> list[str]:

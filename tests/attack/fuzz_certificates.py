@@ -36,28 +36,7 @@ N = 12  # examples: evaluating is not what is fuzzed
 def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
     """True certificates of every mode and operation, with their samples."""
     from codebound.certificate.build import Setting, assess, issue
-    from codebound.certificate.message import Message, Options
-    from codebound.coding import (
-        Adaptive,
-        Bell,
-        Codebook,
-        Dense,
-        Enumerative,
-        Filled,
-        Filling,
-        LowRank,
-        Mixed,
-        Projected,
-        Raw,
-        Sketched,
-        Static,
-        Subspace,
-        Ticket,
-        Zero,
-    )
-    from codebound.coding.static import frequency_table
-    from codebound.data import Scaling, from_arrays
-    from codebound.nets.chain import (
+    from codebound.chains.chain import (
         AveragePool,
         Chain,
         Conv,
@@ -70,7 +49,16 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         Residual,
         Views,
     )
-    from codebound.sketch import solved
+    from codebound.chains.message import Message, Options
+    from codebound.coding.bell import Bell
+    from codebound.coding.static import frequency_table
+    from codebound.coding.subspace import Subspace
+    from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
+    from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
+    from codebound.data.arrays import from_arrays
+    from codebound.data.dataset import Scaling
+    from codebound_papers.guha23.sketch.code import Sketched
+    from codebound_papers.guha23.sketch.codec import solved
 
     stream = np.random.default_rng(0)
 
@@ -365,7 +353,8 @@ def on_alarm(signum, frame) -> None:
 
 def judged(data: bytes, x: np.ndarray, y: np.ndarray) -> str:
     """What became of a case: a word if all is well, a sentence with a space if not."""
-    from codebound.certificate import Certificate, decode
+    from codebound.certificate.decoding import decode
+    from codebound.certificate.file import Certificate
     from codebound.errors import CodeboundError
     from codebound_verify import Refused, decode_network, verify
 

@@ -9,8 +9,12 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from codebound.certificate import Certificate, Pretrained, certify, decode
-from codebound.data import Scaling, from_arrays
+from codebound.certificate.base import Pretrained
+from codebound.certificate.decoding import decode
+from codebound.certificate.file import Certificate
+from codebound.certification import certify
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError
 from codebound_verify import verify
 from codebound_verify.__main__ import main

@@ -11,13 +11,16 @@ import pytest
 from cbound_writer import Stack, Stage
 from torch import nn
 
-from codebound.certificate import Certificate, decode
 from codebound.certificate.build import Setting, assess, issue
-from codebound.certificate.message import Message, Options
-from codebound.coding import Bell, Subspace
-from codebound.data import Scaling, from_arrays
+from codebound.certificate.decoding import decode
+from codebound.certificate.file import Certificate
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.message import Message, Options
+from codebound.coding.bell import Bell
+from codebound.coding.subspace import Subspace
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError
-from codebound.nets.chain import Chain, Dictionary, Linear, NormalisedConv, Views
 from codebound_verify import Refused, decode_network, verify
 from codebound_verify.factory import graph_sha256
 

@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate import Certificate, certify, decode
 from codebound.certificate.build import Setting, assess, issue
-from codebound.certificate.message import Message, Options
-from codebound.coding import Adaptive, Dense, Enumerative, Static, Zero
+from codebound.certificate.decoding import decode
+from codebound.certificate.file import Certificate
+from codebound.certification import certify
+from codebound.chains.chain import Chain, Conv, Linear, MaxPool
+from codebound.chains.message import Message, Options
 from codebound.coding.static import frequency_table
-from codebound.data import Scaling, from_arrays
+from codebound.coding.tensors import Adaptive, Dense, Enumerative, Static, Zero
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError
-from codebound.nets.chain import Chain, Conv, Linear, MaxPool
 from codebound_verify import decode_network, verify
 
 

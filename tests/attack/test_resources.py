@@ -47,7 +47,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_huge_work_in_a_tiny_file_is_refused_before_anything_is_allocated(name):
-    from codebound.certificate import Certificate, decode
+    from codebound.certificate.decoding import decode
+    from codebound.certificate.file import Certificate
     from codebound.errors import FormatError
     from codebound_verify import verify
 
@@ -63,7 +64,8 @@ def test_huge_work_in_a_tiny_file_is_refused_before_anything_is_allocated(name):
 PROBE = """
 import json, sys
 import numpy as np
-from codebound.certificate import Certificate, decode
+from codebound.certificate.file import Certificate
+from codebound.certificate.decoding import decode
 from codebound_verify import verify
 
 def peak():

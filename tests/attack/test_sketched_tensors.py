@@ -9,7 +9,8 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
-from codebound.certificate import Certificate, decode
+from codebound.certificate.decoding import decode
+from codebound.certificate.file import Certificate
 from codebound.errors import CodeboundError
 from codebound_verify import Refused, decode_network, verify
 

@@ -9,13 +9,16 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
-from codebound.certificate import Certificate, decode
 from codebound.certificate.build import Setting, assess, issue
-from codebound.certificate.message import Message, Options
-from codebound.coding import Dense, Subspace
-from codebound.data import Scaling, from_arrays
+from codebound.certificate.decoding import decode
+from codebound.certificate.file import Certificate
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.message import Message, Options
+from codebound.coding.subspace import Subspace
+from codebound.coding.tensors import Dense
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError
-from codebound.nets.chain import Chain, Dictionary, Linear, NormalisedConv, Views
 from codebound_verify import Refused, decode_network, verify
 
 N = 30

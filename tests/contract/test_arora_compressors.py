@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.coding import decode_tensors, encode_tensors
-from codebound.compress import MatrixProject, Truncation, VectorCompress, VectorProject, compress
-from codebound.nets import wrap
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.nets.walk import wrap
 from codebound.nets.zoo import ZOO, build
+from codebound_papers.arora18.projection import MatrixProject
+from codebound_papers.arora18.truncation import Truncation
+from codebound_papers.arora18.vector import VectorCompress, VectorProject
+from codebound_papers.compress.compressors import compress
 
 ALGORITHMS = [
     MatrixProject(count=16),

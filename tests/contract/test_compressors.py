@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.coding import decode_tensors, encode_tensors
-from codebound.compress import COMPRESSORS, compress
+from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.errors import UsageError
-from codebound.nets import wrap
+from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
+from codebound_papers.compress.compressors import COMPRESSORS, compress
 
 NETWORKS = {
     "linear": ("linear", (1, 8, 8)),

@@ -11,7 +11,9 @@ from torch import nn
 from torch.nn.utils import parametrizations, prune
 
 from codebound.errors import CodeboundError
-from codebound.nets import activations, fold_batch_norms, with_weights, wrap
+from codebound.nets.fold import fold_batch_norms
+from codebound.nets.rebuild import with_weights
+from codebound.nets.walk import activations, wrap
 
 
 class Tied(nn.Module):

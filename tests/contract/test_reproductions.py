@@ -8,8 +8,11 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from codebound.errors import UsageError
-from codebound.reproduce import ITEMS, Settings, find_item, reproduce
+from codebound_papers.reproduce.catalogue import known_items
+from codebound_papers.reproduce.items import Settings
+from codebound_papers.reproduce.run import find_item, reproduce
 
+ITEMS = known_items()
 ALL = pytest.mark.parametrize("id", ITEMS)
 REQUIRED = {
     *("G-Exp1a", "G-Exp1b", "G-Exp1c", "G-Exp2", "G-Tab1", "G-Tab2", "G-ExpX1", "G-ExpX2"),

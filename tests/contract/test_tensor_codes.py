@@ -10,37 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from codebound.coding import (
-    Adaptive,
-    Bell,
-    Bits,
-    Codebook,
-    Dense,
-    Enumerative,
-    Filled,
-    Filling,
-    LowRank,
-    Mixed,
-    Projected,
-    Raw,
-    Reader,
-    Sketched,
-    Static,
-    Ticket,
-    Writer,
-    Zero,
-    assign_codebook,
-    best_tensor_code,
-    decode_tensors,
-    encode_tensors,
-    fit_codebook,
-    gamma,
-    join,
-    read_tensor,
-)
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.bell import Bell
+from codebound.coding.bits import Bits, join
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.codebook import assign_codebook, fit_codebook
+from codebound.coding.modes import decode_tensors, encode_tensors, read_tensor
+from codebound.coding.numbers import gamma
 from codebound.coding.static import frequency_table
-from codebound.coding.tensors import matrix_shape
+from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero, matrix_shape
+from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound.errors import CodeboundError, FormatError
+from codebound_papers.guha23.sketch.code import Sketched
 
 STEPS = st.integers(-1000, 950)
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=6)

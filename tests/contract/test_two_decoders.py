@@ -11,28 +11,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound.certificate.message import Message, Options
-from codebound.coding import (
-    Adaptive,
-    Bell,
-    Codebook,
-    Dense,
-    Enumerative,
-    Filled,
-    Filling,
-    LowRank,
-    Mixed,
-    Projected,
-    Raw,
-    Sketched,
-    Static,
-    Subspace,
-    Ticket,
-    Zero,
-)
-from codebound.coding.static import frequency_table
-from codebound.errors import CodeboundError
-from codebound.nets.chain import (
+from codebound.chains.chain import (
     AveragePool,
     Chain,
     Conv,
@@ -45,7 +24,15 @@ from codebound.nets.chain import (
     Residual,
     Views,
 )
-from codebound.sketch import solved
+from codebound.chains.message import Message, Options
+from codebound.coding.bell import Bell
+from codebound.coding.static import frequency_table
+from codebound.coding.subspace import Subspace
+from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
+from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
+from codebound.errors import CodeboundError
+from codebound_papers.guha23.sketch.code import Sketched
+from codebound_papers.guha23.sketch.codec import solved
 from codebound_verify import Refused
 from codebound_verify.chain import described_chain
 from codebound_verify.evaluate import forward

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate import decode, verify
 from codebound.certificate.build import Setting, assess, issue
-from codebound.certificate.message import Message, Options
-from codebound.certificate.message import decode as decode_message
-from codebound.coding import Subspace, best_tensor_code
-from codebound.data import Scaling, from_arrays
-from codebound.nets.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.certificate.decoding import decode, verify
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.message import Message, Options
+from codebound.chains.message import decode as decode_message
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.subspace import Subspace
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
 
 FRONTS = {
     "a stack": (Dictionary(3, 2), NormalisedConv(24, 1)),

@@ -6,10 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from codebound.certificate.message import Message, Options, decode
-from codebound.coding import Adaptive, Bits, Dense, Filled, Projected, Static, Subspace, Ticket, Zero
+from codebound.chains.chain import Chain, Linear
+from codebound.chains.message import Message, Options, decode
+from codebound.coding.bits import Bits
+from codebound.coding.subspace import Subspace
+from codebound.coding.tensors import Adaptive, Dense, Static, Zero
+from codebound.coding.with_streams import Filled, Projected, Ticket
 from codebound.errors import FormatError
-from codebound.nets.chain import Chain, Linear
 
 OPTIONS = [
     Options(),

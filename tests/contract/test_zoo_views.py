@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.nets import ZOO, activations, fold_batch_norms, stages, wrap
-from codebound.nets.zoo import build
+from codebound.nets.fold import fold_batch_norms
+from codebound.nets.steps import stages
+from codebound.nets.walk import activations, wrap
+from codebound.nets.zoo import ZOO, build
 
 
 @pytest.fixture(params=ZOO, scope="module")

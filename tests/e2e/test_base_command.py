@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from codebound.certificate.methods import subspace
 from codebound.cli.main import main
+from codebound.search import subspace
 from codebound_verify.__main__ import main as verify_main
 
 MODULE = """

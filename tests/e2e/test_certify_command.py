@@ -200,7 +200,7 @@ STATEMENTS = {
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_statement_is_accepted_by_the_printed_command(name, certified, capsys, monkeypatch):
     if name == "prior fraction":  # ten seconds of training otherwise
-        monkeypatch.setattr("codebound.certificate.certification._PRIOR_STEPS", 1500)
+        monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 1500)
     arguments, statement, subject = STATEMENTS[name]
     _, record = certified(*arguments)
     assert (record["statement"], record["subject"]) == (statement, subject)
@@ -233,8 +233,8 @@ def test_a_network_that_is_no_chain_is_certified_through_its_factory(factory, ce
 
 def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
     """Everything that the standard effort does, with a tenth of its epochs."""
-    from codebound.certificate.methods import prune as pruning
-    from codebound.certificate.methods import trained
+    from codebound.search import pruned as pruning
+    from codebound_papers.guha23 import ticket_search as trained
 
     monkeypatch.setattr(trained, "_STEPS", {"standard": 50})
     whole = pruning.prune
@@ -424,7 +424,7 @@ def test_an_interrupted_command_says_so(monkeypatch, capsys):
     def interrupted(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("codebound.certificate.Certificate.load", interrupted)
+    monkeypatch.setattr("codebound.certificate.file.Certificate.load", interrupted)
     monkeypatch.setattr(sys, "argv", ["codebound", "show", "g.cbound"])
     with pytest.raises(SystemExit) as end:
         main()

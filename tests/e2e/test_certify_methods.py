@@ -8,16 +8,20 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from codebound.certificate import METHODS, certify, decode
-from codebound.certificate.methods import trained
-from codebound.certificate.search import UnsuitedError
+from codebound.certificate.decoding import decode
+from codebound.certification import certify
 from codebound.cli.main import app, main
-from codebound.data import load_dataset
-from codebound.nets import load_model
-from codebound.train import TrainConfig, fit
+from codebound.data.load import load_dataset
+from codebound.nets.loading import load_model
+from codebound.search.methods import known_methods
+from codebound.search.search import UnsuitedError
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
+from codebound_papers.guha23 import ticket_search as trained
 
 NETWORKS = ("linear", "mlp:widths=12", "lenet5")
 TRAINED = ("features", "subspace", "subspace-f", "lottery", "imp")  # never at the effort quick
+METHODS = known_methods()
 POST_HOC = [name for name in METHODS if name not in (*TRAINED, "prune", "conv")]
 
 
@@ -58,8 +62,8 @@ def test_local_convolutions(networks, digits):
 
 def test_layers_that_fit_alone_but_not_together_stay_convolutions(networks, digits, monkeypatch):
     """Of a VGG-19 each local layer is small enough, and all of them are too much for a message."""
-    monkeypatch.setattr("codebound.certificate.methods.local.MAX_ELEMENTS", 30_000)  # with both: 36,116
-    monkeypatch.setattr("codebound.certificate.methods.local._NUMBERS", (16,))
+    monkeypatch.setattr("codebound_papers.arora18.conv_search.MAX_ELEMENTS", 30_000)  # with both: 36,116
+    monkeypatch.setattr("codebound_papers.arora18.conv_search._NUMBERS", (16,))
     found = certify(networks["lenet5"], digits, method="conv", effort="quick")
     assert [found.network.state_dict()[f"{position}.weight"].dim() for position in (0, 2)] == [5, 4]
 
@@ -102,7 +106,7 @@ def test_statements_about_f_skip_what_moves_too_far(networks, digits):
 
 @pytest.mark.parametrize("name", ["mbp", "project", "lowrank"])
 def test_after_a_split_the_codes_are_of_the_difference(name, networks, digits, monkeypatch):
-    monkeypatch.setattr("codebound.certificate.certification._PRIOR_STEPS", 300)
+    monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 300)
     found = certify(networks["linear"], digits, method=name, effort="quick", prior_tenths=5)
     assert found.certificate.claim.statement == "C-10"
     assert found.certificate.facts.code_bits < 64  # the difference is zero
@@ -111,7 +115,7 @@ def test_after_a_split_the_codes_are_of_the_difference(name, networks, digits, m
 
 def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkeypatch):
     """Whoever certified with many seeds and kept the best base would have selected it on the rest."""
-    monkeypatch.setattr("codebound.certificate.certification._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 50)
     first, second = (
         certify(networks["linear"], digits, method="naive", effort="quick", prior_tenths=5, seed=seed)
         for seed in (0, 1)
@@ -123,8 +127,8 @@ def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkey
 def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
     """A base near f: what is coded is small, and decodes to about f."""
     from codebound.certificate.build import Setting
-    from codebound.certificate.search import Search, Subject, run
-    from codebound.nets.chain import chain_of
+    from codebound.chains.chain import chain_of
+    from codebound.search.search import Search, Subject, run
 
     chain, tensors = chain_of(networks["mlp:widths=12"], digits.input_shape)
     noise = np.random.default_rng(0)

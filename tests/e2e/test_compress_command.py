@@ -14,8 +14,9 @@ from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from codebound.cli.main import app, main
-from codebound.coding import Bits, decode_tensors
-from codebound.compress import method_names
+from codebound.coding.bits import Bits
+from codebound.coding.modes import decode_tensors
+from codebound_papers.compress.methods import method_names
 
 MODELS = Path(os.environ.get("CODEBOUND_MODELS", Path(__file__).parents[3] / "shared" / "models"))
 LAYER_KEYS = {

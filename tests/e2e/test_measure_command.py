@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import save_file
 
 from codebound.cli.main import main
-from codebound.nets import load_model
+from codebound.nets.loading import load_model
 
 MODULE = """
 from torch import nn

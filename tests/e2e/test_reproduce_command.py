@@ -7,8 +7,11 @@ import sys
 import pytest
 
 from codebound.cli.main import main
-from codebound.reproduce import guha_table2, guha_trained, sketch_draws, sketch_phase
-from codebound.reproduce.guha_trained import parts_of, plan_for
+from codebound_papers.guha23.items import phase as sketch_phase
+from codebound_papers.guha23.items import sketch_draws
+from codebound_papers.guha23.items import table2 as guha_table2
+from codebound_papers.guha23.items import trained as guha_trained
+from codebound_papers.guha23.items.trained import parts_of, plan_for
 
 
 @pytest.fixture

@@ -10,13 +10,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from codebound.certificate import certify, decode
-from codebound.certificate.message import decode as read
+from codebound.certificate.decoding import decode
+from codebound.certification import certify
+from codebound.chains.message import decode as read
 from codebound.cli.main import main
-from codebound.coding import Sketched
-from codebound.data import load_dataset
-from codebound.nets import load_model
-from codebound.train import TrainConfig, fit
+from codebound.data.load import load_dataset
+from codebound.nets.loading import load_model
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
+from codebound_papers.guha23.sketch.code import Sketched
 
 KEYS = [
     *("name", "rows", "columns", "nnz", "j_r", "j_c", "m1", "m2"),

@@ -12,9 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from codebound.cli.main import app
-from codebound.engine import Job, RayEngine
+from codebound.engine.cluster import RayEngine
+from codebound.engine.job import Job
 from codebound.errors import CodeboundError
-from codebound.sweep import Verb, execute, plan_jobs, states
+from codebound.sweep.execution import execute, states
+from codebound.sweep.plan import plan_jobs
+from codebound.sweep.verbs import Verb
 
 PLAN = """
 [defaults]

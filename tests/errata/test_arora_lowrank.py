@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from codebound.compress.lowrank import Truncation, delta_for_margin, factor_count, truncate
 from codebound.nets.layers import view_of
+from codebound_papers.arora18.truncation import Truncation, delta_for_margin, factor_count, truncate
 
 
 def awkward(side: int = 20) -> torch.Tensor:

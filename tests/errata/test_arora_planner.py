@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from codebound.bounds.published.projection_plan import (
+from codebound_papers.arora18.projection_plan import (
     LayerStability,
     PlanSetting,
     compression_threshold,

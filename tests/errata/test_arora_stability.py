@@ -7,15 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.measure import (
-    Smoothness,
-    StabilityPlan,
-    adversarial_smoothness,
-    smoothness_quantile,
-    stability,
-    stable_rank,
-)
-from codebound.measure.streaming import Key
+from codebound_papers.measure.noise.meter import StabilityPlan, stability
+from codebound_papers.measure.noise.smoothness import Smoothness, adversarial_smoothness, smoothness_quantile
+from codebound_papers.measure.noise.streaming import Key
+from codebound_papers.measure.norms import stable_rank
 
 
 def two_layers(first: torch.Tensor, second: torch.Tensor, *, bias: bool = False) -> nn.Sequential:

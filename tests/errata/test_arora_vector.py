@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from codebound.compress.vector import (
+from codebound_papers.arora18.vector import (
     compress_vectors,
     discretize_vectors,
     keep_probabilities,

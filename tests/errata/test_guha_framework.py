@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from codebound.bounds.certified import LayerBounds, margin_for_deviation, occam_hoeffding, output_deviation
-from codebound.compress.deviation import exponential_deviation
+from codebound.bounds.margin import margin_for_deviation
+from codebound.bounds.occam import occam_hoeffding
+from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.facts import OccamFacts
-from codebound.measure import MarginReport, published_margin_loss
+from codebound.scores import MarginReport, published_margin_loss
+from codebound_papers.compress.deviations import exponential_deviation
 
 
 def margins(scores: np.ndarray) -> np.ndarray:

@@ -8,9 +8,15 @@ import pytest
 import torch
 from scipy.integrate import quad
 
-from codebound.bounds.certified import LayerBounds, output_deviation
-from codebound.bounds.published.lottery import least_sketch_side, published_sketch_side
-from codebound.bounds.published.pruning_law import (
+from codebound.bounds.original import LayerBounds, output_deviation
+from codebound.rng import torch_stream
+from codebound_papers.compress.deviations import exponential_deviation
+from codebound_papers.compress.rounding import number_of_levels
+from codebound_papers.guha23.largest import binomial_tail, count_bits, published_pruned_probability
+from codebound_papers.guha23.lottery import least_sketch_side, published_sketch_side
+from codebound_papers.guha23.magnitude import prune_randomly
+from codebound_papers.guha23.pruning import published_rounding_bound, rounding_bound
+from codebound_papers.guha23.pruning_law import (
     change_moments,
     expected_change_norm,
     expected_nonzeros,
@@ -18,14 +24,8 @@ from codebound.bounds.published.pruning_law import (
     least_kept_share,
     strength_for,
 )
-from codebound.bounds.published.rounding_error import published_rounding_bound, rounding_bound
-from codebound.bounds.published.sketching import published_count_nats
-from codebound.compress.deviation import exponential_deviation
-from codebound.compress.lottery import ticket_bits
-from codebound.compress.mbp import prune_randomly
-from codebound.compress.naive import binomial_tail, count_bits, published_pruned_probability
-from codebound.compress.rounding import number_of_levels
-from codebound.rng import torch_stream
+from codebound_papers.guha23.sketching import published_count_nats
+from codebound_papers.guha23.tickets import ticket_bits
 
 
 @pytest.mark.parametrize("strength", [0.01, 0.1, 1.0, 5.0, 50.0])

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.bounds.published.pruning_law import least_kept_share
-from codebound.bounds.published.sketch_probabilities import (
+from codebound.coding.stream import Stream
+from codebound_papers.guha23.pruning_law import least_kept_share
+from codebound_papers.guha23.sketch.operators import column_ensemble, row_ensemble, sketch
+from codebound_papers.guha23.sketch.recovery import recover_l1
+from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
+from codebound_papers.guha23.sketch_probabilities import (
     code_costs,
     dropped_failure_probability,
     least_mean_load,
@@ -17,8 +21,6 @@ from codebound.bounds.published.sketch_probabilities import (
     sketch_numbers,
     sparsity_probability,
 )
-from codebound.coding import Stream
-from codebound.sketch import column_ensemble, distributed_sparsity, recover_l1, row_ensemble, sketch
 
 DRAWS = 6
 

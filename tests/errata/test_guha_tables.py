@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from codebound.bounds.published import PublishedValue
+from codebound_papers.value import PublishedValue
 
 EXAMPLES = 48_000  # a fifth of the 60 000 is for validation
 WIDTHS = (500, 784, 1000, 1500, 2000, 2500)

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.bounds.published.pruning_law import expected_nonzeros, kept_share
-from codebound.certificate.message import Message, Options, decode
-from codebound.coding import Dense, Raw, Stream
-from codebound.compress.mbp import prune_randomly
-from codebound.compress.rounding import number_of_levels
-from codebound.nets.chain import Chain, Linear
+from codebound.chains.chain import Chain, Linear
+from codebound.chains.message import Message, Options, decode
+from codebound.coding.stream import Stream
+from codebound.coding.tensors import Dense, Raw
 from codebound.rng import torch_stream
-from codebound.sketch import column_ensemble, sketch
+from codebound_papers.compress.rounding import number_of_levels
+from codebound_papers.guha23.magnitude import prune_randomly
+from codebound_papers.guha23.pruning_law import expected_nonzeros, kept_share
+from codebound_papers.guha23.sketch.operators import column_ensemble, sketch
 
 
 def share_kept(matrix: torch.Tensor, *, variance: float, strength: float = 1.0) -> float:

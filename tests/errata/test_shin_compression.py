@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.bounds.published.replaced_bulk import published_spread, spread
-from codebound.compress import ScaleFree
-from codebound.compress.heavytail import replace_bulk, split, split_signed
-from codebound.compress.naive import binomial_tail, count_bits
-from codebound.compress.replacement import replace_small
-from codebound.compress.thresholds import Corrected
 from codebound.rng import torch_stream
+from codebound_papers.guha23.largest import binomial_tail, count_bits
+from codebound_papers.shin21.compressor import replace_bulk, split, split_signed
+from codebound_papers.shin21.replaced_bulk import published_spread, spread
+from codebound_papers.shin21.replacement import replace_small
+from codebound_papers.shin21.thresholds import Corrected, ScaleFree
 
 TAU, T, ETA = 2.0, 0.5, 0.05
 STATED = math.sqrt((TAU**2 + T) * math.log(3 / ETA))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from codebound.measure import PowerLaw, Stable
+from codebound_papers.shin21.laws import PowerLaw, Stable
 
 FAMILIES = (
     ("resnet{}_cifar10", "20 56 110 164bn 272bn"),

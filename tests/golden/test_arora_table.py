@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from codebound.bounds.published import LayerFacts, NetworkFacts, table_rows
+from codebound_papers.arora18.noise_stability import table_rows
+from codebound_papers.facts import LayerFacts, NetworkFacts
 
 # layer, c^2 beta^2 ceil(kappa/s)^2 / (mu^2 mu_{i->}^2), rows, columns, percent, as printed
 TABLE_1 = [

@@ -4,24 +4,12 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 
-from codebound.coding import (
-    Adaptive,
-    Bits,
-    Dense,
-    Enumerative,
-    Filled,
-    Filling,
-    LowRank,
-    Mixed,
-    Projected,
-    Sketched,
-    Static,
-    Ticket,
-    Zero,
-    decode_tensors,
-    encode_tensors,
-)
-from codebound.sketch import solved
+from codebound.coding.bits import Bits
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.tensors import Adaptive, Dense, Enumerative, Static, Zero
+from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
+from codebound_papers.guha23.sketch.code import Sketched
+from codebound_papers.guha23.sketch.codec import solved
 
 Q = np.array([[0, 2, 0, -1], [0, 0, 0, 0], [1, 0, -2, 0]], dtype=np.int32)
 F = [8192, 8192, 40000, 4096, 5056]

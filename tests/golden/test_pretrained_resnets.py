@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from codebound.errors import CodeboundError, ModelError
-from codebound.measure import margin_report
 from codebound.nets.loading import load_model
+from codebound.scores import margin_report
 
 FOLDER = Path(os.environ.get("CODEBOUND_MODELS", Path(__file__).parents[3] / "shared" / "models"))
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -40,7 +40,8 @@ def test_a_file_of_another_depth_is_refused():
 def test_accuracy_on_the_test_set_is_the_published_one(name, accuracy):
     from dataclasses import replace
 
-    from codebound.data import Scaling, load_dataset
+    from codebound.data.dataset import Scaling
+    from codebound.data.load import load_dataset
 
     model = pretrained(name)
     try:

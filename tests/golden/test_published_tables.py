@@ -6,19 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from codebound.bounds.published import (
-    LayerFacts,
-    NetworkFacts,
-    PrunedLayer,
-    PruningFacts,
-    PublishedValue,
-    decimal_orders,
-    guha_code,
-    implied_kept_share,
-    literature,
-    released_sketching,
-)
-from codebound.bounds.published.baselines.released import bartlett17, neyshabur17
+from codebound_papers.baselines.released import bartlett17, decimal_orders, guha_code, neyshabur17
+from codebound_papers.baselines.risks import literature
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts
+from codebound_papers.guha23.sketching import implied_kept_share, released_sketching
+from codebound_papers.value import PublishedValue
 
 WIDTHS = (500, 784, 1000, 1500, 2000, 2500)
 MNIST, CIFAR = 48_000, 40_000

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from codebound.bounds.certified import holdout, occam_binomial, occam_hoeffding, occam_kl
+from codebound.bounds.held_out import holdout
+from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.numerics import kl_inverse_upper, log2_choose, log_binomial_cdf
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from codebound.certificate import decode
+from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.data import load_dataset
+from codebound.data.load import load_dataset
 from codebound_verify import decode_network, verify
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -4,9 +4,11 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 
-from codebound.certificate.message import Message, Options, decode
-from codebound.coding import Adaptive, Bits, Dense, Static, Subspace
-from codebound.nets.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.message import Message, Options, decode
+from codebound.coding.bits import Bits
+from codebound.coding.subspace import Subspace
+from codebound.coding.tensors import Adaptive, Dense, Static
 
 Z = np.array([3, -1, 0, 2, -3], dtype=np.int32)
 F = [4096, 2048, 16384, 20480, 8192, 6144, 8192]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from codebound.errors import UsageError
-from codebound.measure import PowerLaw, Stable, tail_constant
+from codebound_papers.shin21.laws import PowerLaw, Stable, tail_constant
 
 PLACES = np.array([-40.0, -5.0, -2.0, -1.0, -0.3, 0.0, 1e-9, 0.2, 0.9999, 1.0, 1.7, 4.0, 30.0])
 INDICES = [(0.5, 0.0), (0.8, 0.0), (1.3, 0.0), (1.5, 0.0), (1.9, 0.0)]

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codebound import numerics
-from codebound.bounds.certified import occam_fast_rate, occam_hoeffding, occam_zero_errors
+from codebound.bounds.occam import occam_fast_rate, occam_hoeffding, occam_zero_errors
 from codebound.facts import OccamFacts
 from codebound.numerics import (
     _log_tail,

@@ -5,17 +5,15 @@ import random
 import pytest
 from mpmath import e, erfc, exp, inf, log, mp, mpf, quad, sqrt
 
-from codebound.bounds.published import (
-    LayerFacts,
-    NetworkFacts,
+from codebound_papers.arora18.noise_stability import (
     convolutional_risk,
-    dudley_integral,
     fully_connected_risk,
     margin_numbers,
     noise_stability_bar,
-    spectral_margin_risk,
 )
-from codebound.bounds.published.heavy_tails import _scaled_erfc
+from codebound_papers.arora18.spectral_margin import spectral_margin_risk
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.shin21.heavy_tails import _scaled_erfc, dudley_integral
 
 
 @pytest.fixture(autouse=True)

@@ -5,16 +5,12 @@ from dataclasses import replace
 import mpmath
 import pytest
 
-from codebound.bounds.published import (
-    LayerFacts,
-    NetworkFacts,
-    arora_figure,
-    gaussian_pruning,
-    guha_code,
-    literature,
-    rounded_deviation,
-    sketching_risk,
-)
+from codebound_papers.baselines.figure import arora_figure
+from codebound_papers.baselines.released import guha_code
+from codebound_papers.baselines.risks import literature
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.guha23.pruning import gaussian_pruning, rounded_deviation
+from codebound_papers.guha23.sketching import sketching_risk
 
 
 def deep_network(*, margin: float = 1e-3, scale: float = 1e30) -> NetworkFacts:

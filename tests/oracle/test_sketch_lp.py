@@ -6,8 +6,9 @@ import torch
 from scipy import sparse
 from scipy.optimize import linprog
 
-from codebound.coding import Stream
-from codebound.sketch import column_ensemble, recover_l1, row_ensemble, sketch
+from codebound.coding.stream import Stream
+from codebound_papers.guha23.sketch.operators import column_ensemble, row_ensemble, sketch
+from codebound_papers.guha23.sketch.recovery import recover_l1
 
 
 def linear_program(y, a, b):

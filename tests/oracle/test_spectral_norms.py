@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from codebound.errors import ModelError, UsageError
-from codebound.measure import embedding_bound, matrix_spectral_norm, spectral, spectral_norm
 from codebound.nets.layers import view_of
+from codebound_papers.measure import spectral
+from codebound_papers.measure.spectral import embedding_bound, matrix_spectral_norm, spectral_norm
 
 
 def dense(conv: nn.Module, shape: tuple[int, ...]) -> np.ndarray:

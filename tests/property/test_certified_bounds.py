@@ -10,28 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from codebound.bounds.certified import (
-    LayerBounds,
-    chernoff_tail,
+from codebound.bounds.held_out import occam_split
+from codebound.bounds.lengths import (
     choice_bits,
     class_bits,
     elias_gamma_bits,
-    grid_theta,
-    margin_for_deviation,
     mixture_bits,
+    parameter_bits,
+    weighted_choice_bits,
+)
+from codebound.bounds.margin import margin_for_deviation, occam_margin
+from codebound.bounds.occam import (
+    chernoff_tail,
     occam_binomial,
-    occam_disagreement,
-    occam_domain,
     occam_fast_rate,
     occam_hoeffding,
     occam_kl,
-    occam_margin,
-    occam_split,
     occam_zero_errors,
+)
+from codebound.bounds.original import (
+    LayerBounds,
+    grid_theta,
+    occam_disagreement,
+    occam_domain,
     output_deviation,
-    parameter_bits,
     theta_on_grid,
-    weighted_choice_bits,
 )
 from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, MarginFacts, OccamFacts, SplitFacts
 from codebound.numerics import log_binomial_cdf

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.measure import Smoothness, StabilityMeter, StabilityPlan, stability
+from codebound_papers.measure.noise.meter import StabilityMeter, StabilityPlan, stability
+from codebound_papers.measure.noise.smoothness import Smoothness
 
 torch.manual_seed(0)
 MODEL = nn.Sequential(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.sweep import content_key
+from codebound.sweep.content import content_key
 
 SCALARS = (
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)

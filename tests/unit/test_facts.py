@@ -7,30 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.certified import (
-    LayerBounds,
-    RiskBound,
-    chernoff_tail,
+from codebound.bounds.held_out import holdout, occam_split
+from codebound.bounds.lengths import (
     choice_bits,
     class_bits,
     elias_gamma_bits,
-    holdout,
-    margin_for_deviation,
     mixture_bits,
-    occam_binomial,
-    occam_disagreement,
-    occam_domain,
-    occam_margin,
-    occam_split,
-    occam_zero_errors,
-    output_deviation,
     parameter_bits,
-    percent,
     raw_weight_bits,
-    theta_on_grid,
     weighted_choice_bits,
 )
-from codebound.bounds.certified.risk import occam_assumptions
+from codebound.bounds.margin import margin_for_deviation, occam_margin
+from codebound.bounds.occam import chernoff_tail, occam_binomial, occam_zero_errors
+from codebound.bounds.original import (
+    LayerBounds,
+    occam_disagreement,
+    occam_domain,
+    output_deviation,
+    theta_on_grid,
+)
+from codebound.bounds.risk import RiskBound, occam_assumptions, percent
 from codebound.errors import UsageError
 from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, MarginFacts, OccamFacts, SplitFacts
 

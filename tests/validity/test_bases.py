@@ -7,10 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.certificate import Pretrained, certify, verify
-from codebound.certificate.methods import subspace
-from codebound.data import from_arrays
-from codebound.train import TrainConfig, fit
+from codebound.certificate.base import Pretrained
+from codebound.certificate.decoding import verify
+from codebound.certification import certify
+from codebound.data.arrays import from_arrays
+from codebound.search import subspace
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
 
 RISK = 0.75  # of every classifier, when four labels are drawn at random
 

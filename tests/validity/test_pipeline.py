@@ -10,17 +10,20 @@ import torch
 from scipy.stats import binom
 from torch import nn
 
-from codebound.bounds.certified import occam_binomial
-from codebound.certificate import certify
+from codebound.bounds.occam import occam_binomial
 from codebound.certificate.build import Setting, assess
-from codebound.certificate.message import Message, Options
-from codebound.certificate.search import Search, Subject
-from codebound.coding import best_tensor_code
-from codebound.compress import PrunePlan, prune, without_biases, without_dead_units
-from codebound.data import Dataset, from_arrays
+from codebound.certification import certify
+from codebound.chains.chain import chain_of
+from codebound.chains.message import Message, Options
+from codebound.chains.units import without_biases, without_dead_units
+from codebound.coding.choose import best_tensor_code
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Dataset
 from codebound.facts import OccamFacts
-from codebound.nets.chain import chain_of
-from codebound.train import TrainConfig, fit
+from codebound.search.search import Search, Subject
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
+from codebound.train.pruning import PrunePlan, prune
 
 N, FEATURES, DELTA, RISK = 100, 16, 0.05, 0.5
 

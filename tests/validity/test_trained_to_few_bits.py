@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate import certify
 from codebound.certificate.build import Setting, assess
-from codebound.certificate.message import Message
-from codebound.certificate.methods import features, subspace
-from codebound.certificate.methods.prune import PruneBudget
-from codebound.coding import Subspace, best_tensor_code
-from codebound.data import from_arrays
-from codebound.nets import load_model
-from codebound.nets.chain import Chain, Linear
+from codebound.certification import certify
+from codebound.chains.chain import Chain, Linear
+from codebound.chains.message import Message
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.subspace import Subspace
+from codebound.data.arrays import from_arrays
+from codebound.nets.loading import load_model
+from codebound.search import features, subspace
+from codebound.search.pruned import PruneBudget
 from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
 
 CHAIN = Chain((8,), (Linear(16, False), Linear(4, False)))

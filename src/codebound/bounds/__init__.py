@@ -1,1 +1,1 @@
-"""Bounds as pure functions of frozen facts: ``certified`` is true as printed, ``published`` is not."""
+"""Bounds as pure functions of frozen facts, true as printed: explicit constants, rounded to the safe side."""

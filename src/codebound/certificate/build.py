@@ -11,43 +11,31 @@ import numpy as np
 import torch
 
 from codebound import __version__
-from codebound.bounds.certified import (
-    RiskBound,
-    grid_theta,
-    holdout,
-    occam_binomial,
-    occam_disagreement,
-    occam_domain,
-    occam_hoeffding,
-    occam_kl,
-    occam_split,
-)
-from codebound.certificate.deliver import built_module, decoded_module, verify
+from codebound.bounds.held_out import holdout, occam_split
+from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
+from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
+from codebound.certificate.decoding import built_module, decoded_module, verify
 from codebound.certificate.domain import covering_theta
-from codebound.certificate.evaluate import (
-    Count,
-    count_disagreements,
-    count_errors,
-    estimated_error_rate,
-)
+from codebound.certificate.evaluate import Count, count_disagreements, count_errors, estimated_error_rate
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
-from codebound.certificate.message import Message, Options
-from codebound.certificate.tensors import tensors_sha256
-from codebound.coding import Stream
+from codebound.chains.chain import Dictionary, NormalisedConv, Views
+from codebound.chains.message import Message, Options
+from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, UsageError
 from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, SplitFacts
-from codebound.nets.chain import Dictionary, NormalisedConv, Views
 from codebound.progress import Progress, silent
 from codebound.refs import implements
+from codebound.tensors import tensors_sha256
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from codebound.coding import Bits
+    from codebound.bounds.risk import RiskBound
+    from codebound.chains.chain import Chain
+    from codebound.coding.bits import Bits
     from codebound.data.dataset import Dataset
-    from codebound.engine import Engine
-    from codebound.nets.chain import Chain
+    from codebound.engine.job import Engine
 
 Tensors = dict[str, "NDArray[np.float32]"]
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.bounds.certified import LayerBounds, output_deviation, theta_on_grid
+from codebound.bounds.original import LayerBounds, output_deviation, theta_on_grid
+from codebound.chains.chain import AveragePool, Conv, GlobalAveragePool, Linear, MaxPool
 from codebound.errors import CertificateError
-from codebound.nets.chain import AveragePool, Conv, GlobalAveragePool, Linear, MaxPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from codebound.certificate.message import Message
+    from codebound.chains.message import Message
     from codebound.data.dataset import Dataset
 
 _Bounded = Linear | Conv | MaxPool | AveragePool | GlobalAveragePool

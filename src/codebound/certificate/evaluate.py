@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.engine import Job, over_shards
-from codebound.measure.margins import margins
+from codebound.engine.job import Job
+from codebound.engine.shards import over_shards
 from codebound.progress import Progress, silent
 from codebound.refs import implements
+from codebound.scores import margins
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.data.dataset import DeviceData
-    from codebound.engine import Engine
+    from codebound.engine.job import Engine
 
 TOLERANCE = 1e-4
 """Share of the largest absolute logit that a margin must exceed; the verifier uses half of it."""

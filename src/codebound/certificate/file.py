@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from codebound.bounds.certified import claim_sentence
-from codebound.coding import Bits
+from codebound.bounds.risk import claim_sentence
+from codebound.coding.bits import Bits
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.errors import CodeboundError, FormatError
 from codebound.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)

@@ -36,7 +36,9 @@ def bound(
 
     Example: codebound bound --errors 300 --n 60000 --bits 5000 --delta 0.05
     """
-    from codebound.bounds.certified import holdout, occam_binomial, occam_hoeffding, occam_kl, percent
+    from codebound.bounds.held_out import holdout
+    from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
+    from codebound.bounds.risk import percent
     from codebound.facts import HoldoutFacts, OccamFacts
 
     if is_holdout and bits:

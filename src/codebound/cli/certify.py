@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
-from codebound.cli.parallel import PARALLEL, Address, Workers, given_engine
+from codebound.cli.options import PARALLEL, Address, Workers, given_engine
 from codebound.errors import UsageError
 from codebound.files import write_text
+from codebound.search.methods import known_methods
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from codebound.certificate import Certification, Pretrained
-    from codebound.data import Dataset
+    from codebound.certificate.base import Pretrained
+    from codebound.certification import Certification
+    from codebound.data.dataset import Dataset
 
 _F = "Certificates for the original network, or with a learned helper"
 _BASE = "Certificates of a fine-tuned network"
@@ -30,18 +32,14 @@ BASE_HELP = (
     "may be missing or of another size. Only the difference to them is coded."
 )
 BASE_SAYS_HELP = "Where the base comes from, in words: part of the certificate."
-_METHODS = (
-    "auto for the best of all, or prune, features, subspace, subspace-f, naive, mbp, lowrank, "
-    "vector-compress, vector-project, project, heavytail, gaussian-fill, conv, sketch, lottery, imp; "
-    "see --list."
-)
+_METHODS = f"auto for the best of all, or {', '.join(known_methods())}; see --list."
 
 
 def _show_methods(value: bool) -> None:
     if value:
-        from codebound.certificate import METHODS
-
-        print_table([{"method": name, "what it does": each.sentence} for name, each in METHODS.items()])
+        print_table(
+            [{"method": name, "what it does": each.sentence} for name, each in known_methods().items()]
+        )
         raise typer.Exit
 
 
@@ -116,9 +114,10 @@ def certify(
 
     Example: codebound certify --model linear --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
-    from codebound.certificate import certify as run
-    from codebound.data import load_dataset
-    from codebound.nets import ZOO, load_model
+    from codebound.certification import certify as run
+    from codebound.data.load import load_dataset
+    from codebound.nets.loading import load_model
+    from codebound.nets.zoo import ZOO
 
     counting = given_engine(engine, workers, address)
     sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
@@ -182,7 +181,8 @@ def load_samples(
     data: str, folder: Path | None, *, test: str | None, holdout: float | None
 ) -> tuple[Dataset, Dataset | None]:
     """The sample, and the test sample if one was asked for."""
-    from codebound.data import load_dataset, split
+    from codebound.data.load import load_dataset
+    from codebound.data.splits import split
 
     if test is not None and holdout is not None:
         raise UsageError("give --test or --holdout, not both.")
@@ -230,7 +230,7 @@ def _made(out: Path | None, verb: str) -> Path:
 
 def given_base(base: Path | None, says: str | None, network: nn.Module, sample: Dataset) -> Pretrained | None:
     """The base that was asked for."""
-    from codebound.certificate import load_base
+    from codebound.certificate.base import load_base
 
     if base is None:
         if says is not None:
@@ -360,7 +360,7 @@ def save_results(
 
 def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     """Prints the result; the sentence and the way to check it go to stderr."""
-    from codebound.bounds.certified import percent
+    from codebound.bounds.risk import percent
 
     result = saved.result
     if output is Format.json:

@@ -12,7 +12,8 @@ from codebound.cli.console import Format, note, print_csv, print_json, print_row
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
-    from codebound.data import Dataset, Duplicates, Scaling
+    from codebound.data.dataset import Dataset, Scaling
+    from codebound.data.duplicates import Duplicates
 
 app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True)
 
@@ -46,7 +47,7 @@ _Folder = Annotated[
 @app.command("list")
 def list_datasets(folder: _Folder = None, output: _Output = Format.table) -> None:
     """Show every dataset known by name and where it was found."""
-    from codebound.data import known_datasets
+    from codebound.data.layouts import known_datasets
 
     rows: list[dict[str, object]] = []
     for entry in known_datasets(folder):
@@ -71,7 +72,8 @@ def get(
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print the folder and nothing else.")] = False,
 ) -> None:
     """Fetch a dataset into the cache, check its content, and print its folder."""
-    from codebound.data import KNOWN, fetch
+    from codebound.data.catalogue import KNOWN
+    from codebound.data.download import fetch
 
     known = KNOWN.get(name.lower())
     if known is not None and known.layout == "embedded":
@@ -98,7 +100,7 @@ def show(
     """Describe a sample: size, classes, values, scaling, content hash, warnings, copies across splits."""
     import numpy as np
 
-    from codebound.data import load_dataset
+    from codebound.data.load import load_dataset
 
     dataset = load_dataset(spec, role=role.value, folder=folder)
     duplicates = _test_duplicates(spec, dataset, folder)
@@ -137,7 +139,9 @@ def show(
 
 def _test_duplicates(spec: str, dataset: Dataset, folder: Path | None) -> Duplicates | None:
     """Examples of the test split that occur in the training split, where a dataset has both here."""
-    from codebound.data import KNOWN, cross_duplicates, load_dataset
+    from codebound.data.catalogue import KNOWN
+    from codebound.data.duplicates import cross_duplicates
+    from codebound.data.load import load_dataset
 
     known = KNOWN.get(spec.lower())
     if known is None or "test" not in known.sizes:

@@ -28,9 +28,9 @@ def decode(
     """Write the network that a certificate is about."""
     from safetensors.torch import save_file
 
-    from codebound.certificate import Certificate
-    from codebound.certificate import decode as decode_network
-    from codebound.nets import load_model
+    from codebound.certificate.decoding import decode as decode_network
+    from codebound.certificate.file import Certificate
+    from codebound.nets.loading import load_model
 
     if out.exists():
         raise UsageError(f"{out} exists already. Choose another --out.")
@@ -49,7 +49,7 @@ def decode(
 
 def read_arrays(path: Path) -> dict[str, NDArray[np.float32]]:
     """The tensors of a weights file as the decoder takes them."""
-    from codebound.nets import load_weights
+    from codebound.nets.loading import load_weights
 
     return {name: tensor.float().numpy() for name, tensor in load_weights(path).items()}
 
@@ -61,7 +61,7 @@ def show(
     """Print the claim, where the bits went, and what is declared; checks nothing (see verify)."""
     from dataclasses import asdict
 
-    from codebound.certificate import Certificate
+    from codebound.certificate.file import Certificate
 
     certificate = Certificate.load(file)
     if output is Format.json:

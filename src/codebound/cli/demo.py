@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from codebound.cli.certify import load_samples, new_folder, print_result, save_results
-from codebound.cli.compare import comparison_record, save_comparison
 from codebound.cli.console import Format, note, progress_bar
 from codebound.errors import UsageError
+from codebound.extensions import extensions, loaded
 
 _MODELS = {"digits": "linear:bias=false", "mnist": "mlp:widths=64x32", "fashion-mnist": "mlp:widths=64x32"}
 
@@ -28,11 +28,11 @@ def demo(
         raise UsageError(
             f"the demo knows {', '.join(_MODELS)}. Got {data!r}; for other data use `codebound certify`."
         )
-    from codebound.certificate import certify
-    from codebound.compare import compare
-    from codebound.data import fetch
-    from codebound.nets import load_model
-    from codebound.train import TrainConfig, fit
+    from codebound.certification import certify
+    from codebound.data.download import fetch
+    from codebound.nets.loading import load_model
+    from codebound.train.config import TrainConfig
+    from codebound.train.harness import fit
 
     if data == "digits":
         sample, test_set = load_samples(data, None, test=None, holdout=0.2)
@@ -61,16 +61,11 @@ def demo(
         settings=settings,
         extra_arguments=[],
     )
-    with progress_bar("compare", quiet=quiet) as progress:
-        table = compare(
-            trained.model,
-            sample,
-            test_set,
-            certificates=[folder / "certificate.cbound"],
-            effort=None,
-            progress=progress,
-        )
-    save_comparison(folder, comparison_record(table, (sample, test_set), settings))
+    pages = []
+    for name, step in extensions()["DEMO"].items():
+        with progress_bar(name, quiet=quiet) as progress:
+            pages.append(loaded(step)(trained.model, (sample, test_set), folder, settings, progress))
     print_result(saved, output, quiet=quiet)
     if not quiet:
-        note(f"Every published bound beside it: {folder / 'compare.html'}")
+        for page in pages:
+            note(page)

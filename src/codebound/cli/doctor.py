@@ -69,7 +69,7 @@ def _devices() -> list[dict[str, str]]:
 
 
 def _data() -> list[dict[str, str]]:
-    from codebound.data import known_datasets
+    from codebound.data.layouts import known_datasets
 
     return [
         {
@@ -99,7 +99,9 @@ def _check_model(
 ) -> None:
     import torch
 
-    from codebound.nets import ZOO, load_model, wrap
+    from codebound.nets.loading import load_model
+    from codebound.nets.walk import wrap
+    from codebound.nets.zoo import ZOO
 
     if input_shape is not None:
         shape = _parse_shape(input_shape)

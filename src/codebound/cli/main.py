@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from codebound import __version__
-from codebound.cli import (
-    bound,
-    certify,
-    compare,
-    compress,
-    data,
-    decode,
-    demo,
-    doctor,
-    measure,
-    plan,
-    reproduce,
-    sketch,
-    sweep,
-    train,
-    verify,
-)
+from codebound.cli import bound, certify, data, decode, demo, doctor, sweep, train, verify
 from codebound.cli.config import with_config
 from codebound.errors import CodeboundError
+from codebound.extensions import extensions, loaded
 
 app = typer.Typer(
     name="codebound",
@@ -53,26 +39,38 @@ def _root(
     """Options before the verb."""
 
 
-app.command("demo")(demo.demo)
-app.add_typer(data.app, name="data")
-app.command("train")(with_config(train.train))
-app.command("measure")(with_config(measure.measure))
-app.command("compress")(with_config(compress.compress))
-app.command("sketch")(with_config(sketch.sketch))
-app.command("plan")(with_config(plan.plan))
-app.command("certify")(with_config(certify.certify))
-app.command(
-    "verify",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    add_help_option=False,
-)(verify.verify)
-app.command("compare")(with_config(compare.compare))
-app.command("decode")(decode.decode)
-app.command("show")(decode.show)
-app.command("bound")(bound.bound)
-app.command("reproduce")(reproduce.reproduce)
-app.command("sweep")(sweep.sweep)
-app.command("doctor")(doctor.doctor)
+_PASSED_ON: dict[str, Any] = {
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+    "add_help_option": False,
+}
+_VERBS: dict[str, Callable[[str], object]] = {
+    "demo": lambda name: app.command(name)(demo.demo),
+    "data": lambda name: app.add_typer(data.app, name=name),
+    "train": lambda name: app.command(name)(with_config(train.train)),
+    "certify": lambda name: app.command(name)(with_config(certify.certify)),
+    "verify": lambda name: app.command(name, **_PASSED_ON)(verify.verify),
+    "decode": lambda name: app.command(name)(decode.decode),
+    "show": lambda name: app.command(name)(decode.show),
+    "bound": lambda name: app.command(name)(bound.bound),
+    "sweep": lambda name: app.command(name)(sweep.sweep),
+    "doctor": lambda name: app.command(name)(doctor.doctor),
+}
+
+
+def _add_verbs() -> None:
+    """Our own verbs and those of extensions, each after the one that it names."""
+    order, added = list(_VERBS), extensions()["VERBS"]
+    for name, verb in added.items():
+        order.insert(order.index(verb.after) + 1, name)
+    for name in order:
+        if name in _VERBS:
+            _VERBS[name](name)
+        else:
+            function = loaded(added[name].function)
+            app.command(name)(with_config(function) if added[name].has_config else function)
+
+
+_add_verbs()
 
 _INTERRUPTED = 130
 

@@ -12,7 +12,8 @@ import typer
 from codebound.cli.console import Format, note, print_csv, print_json, print_rows, print_table, progress_bar
 
 if TYPE_CHECKING:
-    from codebound.sweep import Merged, PlannedJob
+    from codebound.sweep.merging import Merged
+    from codebound.sweep.plan import PlannedJob
 
 
 def sweep(
@@ -45,8 +46,9 @@ def sweep(
     Example: codebound sweep plan.toml --workers 4
     """
     from codebound.cli.verbs import verbs
-    from codebound.engine import open_engine
-    from codebound.sweep import execute, read_plan, states
+    from codebound.engine.choose import open_engine
+    from codebound.sweep.execution import execute, states
+    from codebound.sweep.plan import read_plan
 
     jobs = read_plan(plan, verbs())
     folder = Path("runs") / f"sweep-{plan.stem}" if out is None else out
@@ -85,7 +87,7 @@ def sweep(
 
 
 def _job_rows(jobs: Sequence[PlannedJob], known: Mapping[str, str]) -> list[dict[str, object]]:
-    from codebound.sweep import shown
+    from codebound.sweep.merging import shown
 
     return [
         {
@@ -118,7 +120,7 @@ def _show(jobs: Sequence[PlannedJob], merged: Merged, output: Format) -> None:
 
 def _varied(mine: Sequence[PlannedJob], jobs: Sequence[PlannedJob]) -> list[str]:
     """Arguments in which jobs of one name differ; of those that always agree, the first."""
-    from codebound.sweep import arguments_of
+    from codebound.sweep.merging import arguments_of
 
     planned = {job.key: job for job in jobs}
     arguments = [arguments_of(job, planned) for job in mine]

@@ -19,8 +19,9 @@ from codebound.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codebound.data import Dataset
-    from codebound.train import TrainConfig, TrainResult
+    from codebound.data.dataset import Dataset
+    from codebound.train.config import TrainConfig
+    from codebound.train.result import TrainResult
 
 _START = "Where to start"
 _SETTINGS = "Settings"
@@ -198,9 +199,13 @@ def train(
     )
     if arch is None:
         raise UsageError("give an architecture, such as mlp; only --for-certificate chooses one by itself.")
-    from codebound.nets import load_model
-    from codebound.train import TrainConfig, fit, parse_schedule, resolve_device, run_record, runs
-    from codebound.train import preset as named_preset
+    from codebound.device import resolve_device
+    from codebound.nets.loading import load_model
+    from codebound.train import runs
+    from codebound.train.config import TrainConfig
+    from codebound.train.config import preset as named_preset
+    from codebound.train.harness import fit, run_record
+    from codebound.train.schedules import parse_schedule
 
     given = {
         "optimizer": optimizer,
@@ -257,7 +262,8 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
 def _samples(
     data: str, *, folder: Path | None, test: str | None, holdout: float | None
 ) -> tuple[Dataset, Dataset | None]:
-    from codebound.data import load_dataset, split
+    from codebound.data.load import load_dataset
+    from codebound.data.splits import split
 
     if test is not None and holdout is not None:
         raise UsageError("--test gives a test sample and --holdout cuts one from --data: choose one of them.")

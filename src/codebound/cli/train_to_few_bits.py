@@ -14,7 +14,7 @@ from codebound.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codebound.data import Dataset
+    from codebound.data.dataset import Dataset
 
 
 def train_to_few_bits(
@@ -39,10 +39,12 @@ def train_to_few_bits(
     With an architecture its weights are a few integers in a random subspace, around the base if there is one.
     Without, the network is a small one for the shape of the inputs.
     """
-    from codebound.certificate import certify
+    from codebound.certification import certify
+    from codebound.device import resolve_device
     from codebound.files import write_json
-    from codebound.nets import ZOO, load_model
-    from codebound.train import resolve_device, runs
+    from codebound.nets.loading import load_model
+    from codebound.nets.zoo import ZOO
+    from codebound.train import runs
 
     sample, test_set = samples
     if base is not None and arch is None:
@@ -116,7 +118,7 @@ def _stand_in(sample: Dataset) -> str:
 
 def _method(sample: Dataset, *, device: str, has_architecture: bool, has_base: bool) -> str:
     """The method that makes the most of a network of this kind on this device."""
-    from codebound.nets.few_bits import DICTIONARY_SIDE
+    from codebound.chains.few_bits import DICTIONARY_SIDE
 
     if has_base:
         return "subspace"
@@ -128,7 +130,7 @@ def _method(sample: Dataset, *, device: str, has_architecture: bool, has_base: b
 
 
 def _show(record: dict[str, Any], output: Format) -> None:
-    from codebound.bounds.certified import percent
+    from codebound.bounds.risk import percent
 
     if output is Format.json:
         print_json(record)

@@ -7,49 +7,27 @@ import inspect
 import io
 import json
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
-from codebound.cli import certify, compare, compress, measure, train
 from codebound.cli.console import Format
 from codebound.errors import UsageError
+from codebound.extensions import SweepVerb, extensions, loaded
 
 if TYPE_CHECKING:
-    from codebound.sweep import Verb
+    from codebound.sweep.verbs import Verb
 
 
-@dataclass(frozen=True)
-class _Command:
-    """A command, the weights it leaves, and what to print of its result."""
-
-    function: Callable[..., None]
-    weights: str
-    columns: tuple[str, ...]
-
-
-_COMMANDS = {
-    "train": _Command(train.train, "model.safetensors", ("train_error", "test_error")),
-    "compress": _Command(
-        compress.compress, "compressed.safetensors", ("coded_bits", "accuracy_before", "accuracy_after")
-    ),
-    "certify": _Command(
-        certify.certify,
+_OWN = {
+    "train": SweepVerb("codebound.cli.train:train", "model.safetensors", ("train_error", "test_error")),
+    "certify": SweepVerb(
+        "codebound.cli.certify:certify",
         "g.safetensors",
         ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
     ),
-    "compare": _Command(
-        compare.compare,
-        "",
-        (
-            "rows.Test error of f.value",
-            "rows.Hold-out bound of f.value",
-            "rows.Arora 4.1: noise stability.log10",
-        ),
-    ),
-    "measure": _Command(measure.measure, "", ("margins.errors", "margins.min", "margins.max")),
 }
 # of the sweep, not of a job: where results go, how they are printed, and what runs at the same time
 _OURS = frozenset({"out", "format", "quiet", "list", "engine", "workers", "address"})
@@ -73,12 +51,16 @@ class _Option:
     most: float | None
 
 
+def _commands() -> dict[str, SweepVerb]:
+    return {**_OWN, **extensions()["SWEEP_VERBS"]}
+
+
 def verbs() -> dict[str, Verb]:
     """Every command that can be a job, with its options."""
-    from codebound.sweep import Verb
+    from codebound.sweep.verbs import Verb
 
     found = {}
-    for name, command in _COMMANDS.items():
+    for name, command in _commands().items():
         options = _options(name)
         found[name] = Verb(
             name=name,
@@ -100,7 +82,9 @@ def run(*, verb: str, arguments: Mapping[str, Any], out: Path) -> dict[str, Any]
     """Runs a command and returns what it prints with ``--format json``."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        _COMMANDS[verb].function(**keywords(verb, arguments), out=out, output=Format.json, quiet=True)
+        loaded(_commands()[verb].function)(
+            **keywords(verb, arguments), out=out, output=Format.json, quiet=True
+        )
     result = json.loads(printed.getvalue())
     assert isinstance(result, dict)
     return result
@@ -130,7 +114,7 @@ def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _options(verb: str) -> dict[str, _Option]:
-    function, found = _COMMANDS[verb].function, {}
+    function, found = loaded(_commands()[verb].function), {}
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         annotation, declared = get_args(hints[parameter.name])

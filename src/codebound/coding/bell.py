@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codebound.coding.numbers import signed, uniform
-from codebound.coding.quantize import MAX_STEP
+from codebound.coding.quantization import MAX_STEP
 from codebound.coding.tensors import AbstractGridCode
 from codebound.errors import UsageError
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from codebound.coding.bell import MAX_BELL_LEVEL, best_bell
 from codebound.coding.costs import block_bits, context_bits, gamma_bits, mask_bits, table_bits
-from codebound.coding.quantize import MAX_LEVEL
+from codebound.coding.quantization import MAX_LEVEL
 from codebound.coding.static import choose_lanes_log2, frequency_table
 from codebound.coding.tensors import (
     MAX_MODEL_LEVEL,

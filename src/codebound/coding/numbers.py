@@ -39,7 +39,7 @@ def gamma(coder: AbstractCoder, value: int) -> int:
     """Elias gamma code of an integer of at least 1: every size, count and choice of a header.
 
     Example:
-        >>> from codebound.coding import Reader, Writer
+        >>> from codebound.coding.arithmetic import Reader, Writer
         >>> writer = Writer()
         >>> gamma(writer, 5)
         5

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codebound.coding.codebook import MAX_CODEBOOK
-from codebound.coding.masks import code_live, code_mask
 from codebound.coding.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
-from codebound.coding.quantize import MAX_LEVEL, MAX_STEP, round_to_float32, step_size
+from codebound.coding.quantization import MAX_LEVEL, MAX_STEP, round_to_float32, step_size
 from codebound.coding.static import MAX_LANES_LOG2, SCALE, decode_block, encode_block
 from codebound.errors import UsageError
 from codebound.refs import implements
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from codebound.coding.arithmetic import AbstractCoder
     from codebound.coding.bits import Bits
     from codebound.coding.static import Integers
+
 
 Shape = tuple[int, ...]
 Levels = NDArray[np.int32]
@@ -82,6 +82,10 @@ class AbstractTensorCode(ABC):
     def weights(self, *, base: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """The decoded tensor: the values, plus those of a base, rounded once to float32."""
         return round_to_float32(self.values(), base=base)
+
+    def solved(self) -> AbstractTensorCode:
+        """The code with everything that has to be computed before its values are known; most have nothing."""
+        return self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -354,3 +358,23 @@ class Static(AbstractGridCode):
 def _code_floats(coder: AbstractCoder, values: NDArray[np.float32]) -> NDArray[np.float32]:
     patterns = [float32(coder, pattern) for pattern in values.ravel().view(np.uint32).tolist()]
     return np.array(patterns, dtype=np.uint32).view(np.float32)
+
+
+def code_mask(coder: AbstractCoder, mask: list[int]) -> list[int]:
+    """A 0/1 list of known length: the number of ones, then which of the subsets of that size."""
+    length = len(mask)
+    ones = uniform(coder, sum(mask), length + 1)
+    result: list[int] = []
+    for left in range(length, 0, -1):
+        if ones in (0, left):
+            return result + [int(ones > 0)] * left
+        flag = coder.split(mask[length - left], left - ones, left)
+        result.append(flag)
+        ones -= flag
+    return result
+
+
+def code_live(coder: AbstractCoder, live: list[int]) -> list[int]:
+    """The indices of the rows (or columns) whose flag is 1: those that may have non-zeros."""
+    context = FlagContexts()
+    return [i for i, flag in enumerate(live) if context.code(coder, flag)]

@@ -96,7 +96,7 @@ class Dataset:
         if self.x.dtype.name not in STORED_DTYPES:
             raise DataError(
                 f"{self.name}: inputs are stored as {', '.join(STORED_DTYPES)}. Got {self.x.dtype.name}. "
-                "codebound.data.from_arrays converts other types."
+                "codebound.data.arrays.from_arrays converts other types."
             )
         if self.y.shape != (len(self.x),) or self.y.dtype != np.int64:
             raise DataError(

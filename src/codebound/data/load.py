@@ -75,12 +75,12 @@ def _load_known(known: Known, role: str, folder: Path | None, classes: int | Non
     if role not in ("train", "test"):
         raise UsageError(
             f"{known.name} comes as 'train' and 'test'; the role {role!r} is a part of one of them. "
-            "Load one and use codebound.data.split."
+            "Load one and use codebound.data.splits.split."
         )
     if role not in known.sizes:
         raise DataError(
             f"{known.name} has no test split. Hold out a part of it: --holdout on the command line, or "
-            "codebound.data.split(dataset, {'train': 0.8, 'test': 0.2})."
+            "codebound.data.splits.split(dataset, {'train': 0.8, 'test': 0.2})."
         )
     if classes not in (None, known.classes):
         raise UsageError(f"{known.name} has {known.classes} classes. Got classes={classes}.")

@@ -78,7 +78,7 @@ def split(dataset: Dataset, parts: Mapping[str, float] | Mapping[str, int], *, s
         UsageError: A role is unknown, a part is empty, or the parts do not add up.
 
     Example:
-        >>> from codebound.data import load_dataset
+        >>> from codebound.data.load import load_dataset
         >>> digits = split(load_dataset("digits"), {"train": 0.8, "test": 0.2})
         >>> digits["train"].n, digits["test"].n
         (1437, 360)

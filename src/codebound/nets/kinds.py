@@ -15,7 +15,6 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from codebound.nets.dictionary import DictionaryFeatures
 from codebound.nets.layers import LAYER_VIEWS, registered_type
 
 
@@ -140,7 +139,6 @@ MODULE_KINDS: dict[type[nn.Module], Kind | Callable[[Any], Kind]] = {
     nn.Dropout1d: _linear("dropout"),
     nn.Dropout2d: _linear("dropout"),
     nn.Identity: _linear("identity"),
-    DictionaryFeatures: OTHER,
 }
 
 FUNCTION_KINDS: dict[object, type[nn.Module]] = {

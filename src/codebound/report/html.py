@@ -5,21 +5,32 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from codebound.bounds.certified import percent
+from codebound.bounds.risk import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codebound.certificate import Certificate
+    from codebound.certificate.file import Certificate
 
 
-def rendered(template: str, values: Mapping[str, object]) -> str:
-    """A template of this folder, filled in; values are escaped unless the template says otherwise."""
+def rendered(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
+    """A template, filled in; values are escaped unless the template says otherwise.
+
+    Args:
+        template: Name of its file.
+        values: What it shows.
+        package: Whose folder it is in; what it extends may also be in ours.
+    """
     import jinja2
 
-    folder = resources.files("codebound.report")
-    loader = jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8"))
-    return jinja2.Environment(autoescape=True, loader=loader).get_template(template).render(values)
+    folders = [resources.files(name) for name in dict.fromkeys((package, "codebound.report"))]
+
+    def source(name: str) -> str | None:
+        files = [folder / name for folder in folders]
+        return next((file.read_text("utf-8") for file in files if file.is_file()), None)
+
+    environment = jinja2.Environment(autoescape=True, loader=jinja2.FunctionLoader(source))
+    return environment.get_template(template).render(values)
 
 
 def certificate_page(

@@ -137,7 +137,7 @@ def plan_jobs(table: Table, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]
     """The jobs of a plan.
 
     Example:
-        >>> from codebound.sweep import Verb
+        >>> from codebound.sweep.verbs import Verb
         >>> verb = Verb(name="train", function="m:f", options=frozenset({"seed", "epochs"}))
         >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "train", "epochs": 5}]}
         >>> [dict(job.arguments) for job in plan_jobs(table, {"train": verb})]

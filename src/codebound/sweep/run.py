@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from codebound.engine import resolve
+from codebound.engine.job import resolve
 from codebound.errors import CodeboundError
 from codebound.sweep.content import named_sha256, source_sha256, versions
 from codebound.sweep.folder import JobFolder

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
+from codebound.device import Precision
 from codebound.errors import UsageError
 from codebound.train.schedules import Constant, Cosine, Schedule, Step
 
 OptimizerName = Literal["adam", "sgd"]
 Augment = Literal["none", "crop", "flip-crop"]
-Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from codebound.device import device_name, isolated_random_state, resolve_device, seed_layers
 from codebound.errors import CodeboundError, DataError, ModelError, UsageError
-from codebound.measure.margins import margin_report
 from codebound.nets.rebuild import with_weights
 from codebound.nets.tensors import forbidden_entries, tensors_of
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed
+from codebound.scores import margin_report
+from codebound.tensor_files import state_tensors, tensors_sha256
 from codebound.train import runs
-from codebound.train.device import device_name, isolated_random_state, resolve_device, seed_layers
-from codebound.train.files import state_tensors, tensors_sha256
 from codebound.train.result import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
 from codebound.train.sampling import Epoch, shuffle_labels
 from codebound.train.steps import make_optimizer, make_step, set_rate
@@ -75,8 +75,8 @@ def fit(
 
     Example:
         >>> import numpy as np
-        >>> from codebound.data import Dataset
-        >>> from codebound.train import TrainConfig
+        >>> from codebound.data.dataset import Dataset
+        >>> from codebound.train.config import TrainConfig
         >>> x = np.array([[-1.0], [1.0]] * 50, dtype=np.float32)
         >>> sample = Dataset("signs", "train", x, (x[:, 0] > 0).astype(np.int64), classes=2)
         >>> settings = TrainConfig(optimizer="sgd", learning_rate=0.5, batch_size=10, epochs=2)

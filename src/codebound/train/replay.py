@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from codebound.train.device import isolated_random_state
+from codebound.device import isolated_random_state
 from codebound.train.sampling import Picks
 
 if TYPE_CHECKING:

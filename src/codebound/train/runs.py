@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from codebound.errors import FormatError, UsageError
 from codebound.files import is_unfinished_write, read_json, write_atomically, write_json
 from codebound.nets.loading import install, read_checkpoint
-from codebound.train.files import (
+from codebound.tensor_files import (
     ADVICE,
     load_tensors,
     peek_record,

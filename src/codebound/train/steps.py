@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from codebound.train.device import lower_precision
+from codebound.device import lower_precision
 from codebound.train.replay import Replayed, Seen, Step, is_recordable
 
 if TYPE_CHECKING:

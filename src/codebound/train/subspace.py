@@ -17,12 +17,12 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from codebound.coding.quantize import step_size
+from codebound.chains.dictionary import DictionaryFeatures
+from codebound.chains.shifts import MeanOverViews, StackedViews
+from codebound.coding.quantization import step_size
 from codebound.coding.subspace import hashes, scale_exponent, starts
 from codebound.errors import ModelError, UsageError
-from codebound.nets.dictionary import DictionaryFeatures
 from codebound.nets.rebuild import eval_twin
-from codebound.nets.views import MeanOverViews, StackedViews
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
 from codebound.train.replay import record
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from codebound.chains.chain import Chain
     from codebound.data.dataset import DeviceData
-    from codebound.nets.chain import Chain
 
 Shape = tuple[int, ...]
 

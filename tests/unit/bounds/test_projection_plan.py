@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.published import LayerStability, PlanSetting, epsilon_for_margin, plan_projection
-from codebound.bounds.published.projection_plan import published_total
 from codebound.errors import UsageError
+from codebound_papers.arora18.projection_plan import (
+    LayerStability,
+    PlanSetting,
+    epsilon_for_margin,
+    plan_projection,
+    published_total,
+)
 
 SETTING = PlanSetting(contraction=1.5, epsilon=0.5, delta=0.05, examples=1000, width=30)
 

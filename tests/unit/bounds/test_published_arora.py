@@ -7,22 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.published import (
-    LayerFacts,
-    NetworkFacts,
-    PublishedValue,
+from codebound.errors import UsageError
+from codebound_papers.arora18.noise_stability import (
     convolutional_numbers,
     convolutional_risk,
     fully_connected_risk,
     margin_numbers,
     noise_stability_bar,
-    printed_spectral_margin_risk,
     proven_numbers,
-    spectral_margin_risk,
     table_rows,
 )
-from codebound.bounds.published.projection_plan import LayerStability, PlanSetting, published_total
-from codebound.errors import UsageError
+from codebound_papers.arora18.projection_plan import LayerStability, PlanSetting, published_total
+from codebound_papers.arora18.spectral_margin import printed_spectral_margin_risk, spectral_margin_risk
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.value import PublishedValue
 
 RISKS = (spectral_margin_risk, printed_spectral_margin_risk, fully_connected_risk, convolutional_risk)
 STABILITY = (

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.published import LayerFacts, NetworkFacts, arora_figure, guha_code, literature
-from codebound.bounds.published.baselines import figure, released, risks
+from codebound_papers.baselines import figure, released, risks
+from codebound_papers.baselines.figure import arora_figure
+from codebound_papers.baselines.released import guha_code
+from codebound_papers.baselines.risks import literature
+from codebound_papers.facts import LayerFacts, NetworkFacts
 
 
 def layer_facts(name: str, matrix: np.ndarray) -> LayerFacts:

@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.certified import occam_hoeffding
-from codebound.bounds.published import (
-    LayerFacts,
-    NetworkFacts,
+from codebound.bounds.occam import occam_hoeffding
+from codebound.errors import UsageError
+from codebound.facts import OccamFacts
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.framework import (
+    big_o_risk,
     counting_framework,
     parameter_framework,
     parameter_framework_with_outliers,
 )
-from codebound.bounds.published.framework import big_o_risk
-from codebound.errors import UsageError
-from codebound.facts import OccamFacts
 
 
 def network(*, margin=0.5, margin_loss=0.1, examples=60_000, delta=0.05) -> NetworkFacts:

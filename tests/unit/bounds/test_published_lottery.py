@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from codebound.bounds.published import LayerFacts, NetworkFacts, ticket_risk, ticket_weights
 from codebound.errors import UsageError
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.guha23.lottery import ticket_risk, ticket_weights
 
 
 def target(*, spectral=0.9, input_norm=1.0, margin=0.5) -> NetworkFacts:

@@ -9,29 +9,30 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.certified import LayerBounds, output_deviation
-from codebound.bounds.published import (
-    LayerFacts,
-    NetworkFacts,
-    PrunedLayer,
-    PruningFacts,
+from codebound.bounds.original import LayerBounds, output_deviation
+from codebound.errors import UsageError
+from codebound.rng import torch_stream
+from codebound_papers.compress.deviations import exponential_deviation
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.guha23.kappa import (
     SpreadInputs,
-    gaussian_pruning,
-    pruned_deviation,
-    pruned_deviation_corrected,
+    layer_kappa,
     released_needed_margin,
-    rounded_deviation,
-    rounded_deviation_corrected,
     spread_perturbation,
     spread_pruned_deviation,
     spread_rounded_deviation,
-    strength_for,
 )
-from codebound.bounds.published.kappa import layer_kappa
-from codebound.compress.deviation import exponential_deviation
-from codebound.compress.mbp import prune_randomly
-from codebound.errors import UsageError
-from codebound.rng import torch_stream
+from codebound_papers.guha23.magnitude import prune_randomly
+from codebound_papers.guha23.pruning import (
+    PrunedLayer,
+    PruningFacts,
+    gaussian_pruning,
+    pruned_deviation,
+    pruned_deviation_corrected,
+    rounded_deviation,
+    rounded_deviation_corrected,
+)
+from codebound_papers.guha23.pruning_law import strength_for
 
 DEVIATIONS = (pruned_deviation, pruned_deviation_corrected, rounded_deviation, rounded_deviation_corrected)
 SMALL_CHANGES = "every layer changes by at most its spectral norm over the number of layers"

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.bounds.published import (
-    LayerFacts,
-    NetworkFacts,
-    PublishedValue,
+from codebound.errors import UsageError
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.shin21.heavy_tails import (
     dudley_integral,
     heavy_tail_risk,
     heavy_tail_risk_with_logarithms,
@@ -18,7 +17,7 @@ from codebound.bounds.published import (
     replacement_failure,
     replacement_thresholds,
 )
-from codebound.errors import UsageError
+from codebound_papers.value import PublishedValue
 
 
 def network(

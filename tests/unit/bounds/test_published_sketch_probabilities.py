@@ -7,7 +7,8 @@ import pytest
 from scipy.special import gammaln
 from scipy.stats import binom
 
-from codebound.bounds.published.sketch_probabilities import (
+from codebound.errors import UsageError
+from codebound_papers.guha23.sketch_probabilities import (
     code_costs,
     dropped_failure_probability,
     least_mean_load,
@@ -17,7 +18,6 @@ from codebound.bounds.published.sketch_probabilities import (
     sketch_numbers,
     sparsity_probability,
 )
-from codebound.errors import UsageError
 
 
 def load_frequency(bins, per_bin, *, trials=200):

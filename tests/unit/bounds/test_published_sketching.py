@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 from scipy.stats import binom
 
-from codebound.bounds.published import (
-    LayerFacts,
-    NetworkFacts,
-    PrunedLayer,
-    PruningFacts,
-    gaussian_pruning,
+from codebound.errors import UsageError
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts, gaussian_pruning
+from codebound_papers.guha23.sketching import (
     implied_kept_share,
     naive_risk,
     released_sketching,
@@ -23,7 +21,6 @@ from codebound.bounds.published import (
     sketching_risk_by_proof,
     sparsity_failure,
 )
-from codebound.errors import UsageError
 
 PRINTED = "gamma is at least the printed deviation of lemma 4.4"
 PROVED = "gamma is at least sqrt(2) times the corrected deviation of lemma 4.4"

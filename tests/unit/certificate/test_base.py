@@ -8,12 +8,15 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from codebound.certificate import Pretrained, certify, decode, load_base, verify
-from codebound.certificate.methods import features, prune, subspace
-from codebound.certificate.search import UnsuitedError
-from codebound.data import from_arrays
+from codebound.certificate.base import Pretrained, load_base
+from codebound.certificate.decoding import decode, verify
+from codebound.certification import certify
+from codebound.chains.chain import Chain, Linear, MaxPool, NormalisedConv, Views
+from codebound.data.arrays import from_arrays
 from codebound.errors import CertificateError, ModelError, UsageError
-from codebound.nets.chain import Chain, Linear, MaxPool, NormalisedConv, Views
+from codebound.search import features, subspace
+from codebound.search import pruned as prune
+from codebound.search.search import UnsuitedError
 
 STREAM = np.random.default_rng(0)
 CENTRES = STREAM.normal(size=(3, 6)).astype(np.float32) * 1.5
@@ -150,7 +153,7 @@ class TestSubspace:
         assert found.is_base  # nothing to gain
 
     def test_around_the_base_of_a_split(self, base, monkeypatch):
-        monkeypatch.setattr("codebound.certificate.certification._PRIOR_STEPS", 50)
+        monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 50)
         found = certify(base.network, SAMPLE, method="subspace", prior_tenths=5)
         assert (found.certificate.claim.statement, found.certificate.facts.n) == ("C-10", 150)
         declared = found.certificate.declarations[0]

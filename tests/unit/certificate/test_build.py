@@ -23,14 +23,16 @@ from codebound.certificate.build import (
     issue,
     prior_and_rest,
 )
-from codebound.certificate.certification import graph_sha256
-from codebound.certificate.deliver import decode, verify
+from codebound.certificate.decoding import decode, graph_sha256, verify
 from codebound.certificate.file import Certificate, Factory
-from codebound.certificate.message import Message, Options
-from codebound.coding import Adaptive, Bits, Dense, Enumerative, Raw, Subspace, Zero
-from codebound.data import Scaling, from_arrays
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.message import Message, Options
+from codebound.coding.bits import Bits
+from codebound.coding.subspace import Subspace
+from codebound.coding.tensors import Adaptive, Dense, Enumerative, Raw, Zero
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
 from codebound.errors import CertificateError, UsageError
-from codebound.nets.chain import Chain, Dictionary, Linear, NormalisedConv, Views
 
 CHAIN = Chain((1, 2, 2), (Linear(3, True),))
 CODES = {

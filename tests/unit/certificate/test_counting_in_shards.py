@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from codebound.certificate.evaluate import TOLERANCE, count_errors
-from codebound.data import Dataset
-from codebound.engine import Finished, LocalEngine
-from codebound.engine.job import call
+from codebound.data.dataset import Dataset
+from codebound.engine.job import Finished, call
+from codebound.engine.local import LocalEngine
 from codebound.errors import CodeboundError
 
 N, FEATURES, CLASSES = 250, 6, 4
@@ -68,7 +68,7 @@ def test_real_processes_count_the_same_and_the_network_comes_back_narrow(case):
 
 
 def test_a_lost_shard_is_an_error_and_never_a_smaller_count(case):
-    from codebound.engine import Failure
+    from codebound.engine.job import Failure
 
     class Losing(Here):
         def as_finished(self, jobs):

@@ -12,13 +12,9 @@ from hypothesis import strategies as st
 import codebound_verify.chain
 import codebound_verify.domain
 import codebound_verify.header
-from codebound.bounds.certified import grid_theta
+from codebound.bounds.original import grid_theta
 from codebound.certificate.domain import covering_theta
-from codebound.certificate.message import Message, Options
-from codebound.coding import Dense, Raw
-from codebound.data import Scaling, from_arrays
-from codebound.errors import CertificateError
-from codebound.nets.chain import (
+from codebound.chains.chain import (
     AveragePool,
     Chain,
     Conv,
@@ -31,6 +27,11 @@ from codebound.nets.chain import (
     Residual,
     Views,
 )
+from codebound.chains.message import Message, Options
+from codebound.coding.tensors import Dense, Raw
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
+from codebound.errors import CertificateError
 
 
 @st.composite

@@ -10,11 +10,12 @@ from torch import nn
 
 import codebound_verify.factory
 import codebound_verify.weights
-from codebound.certificate.certification import graph_sha256
+from codebound.certificate.decoding import graph_sha256
 from codebound.certificate.evaluate import count_disagreements, count_errors
-from codebound.certificate.tensors import tensors_sha256
-from codebound.data import Scaling, from_arrays
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
 from codebound.nets.zoo import build
+from codebound.tensors import tensors_sha256
 
 
 class Given(nn.Module):

@@ -11,19 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.certificate.file import (
-    Base,
-    Certificate,
-    CertificateFacts,
-    Claim,
-    Factory,
-    Helper,
-)
-from codebound.certificate.message import Message, Options
-from codebound.coding import Adaptive, Dense
-from codebound.data import Scaling
+from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
+from codebound.chains.chain import Chain, Linear
+from codebound.chains.message import Message, Options
+from codebound.coding.tensors import Adaptive, Dense
+from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError, FormatError
-from codebound.nets.chain import Chain, Linear
 from codebound_verify import verify
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tiny.cbound"

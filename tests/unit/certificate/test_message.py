@@ -11,28 +11,7 @@ from hypothesis import strategies as st
 import codebound_verify.header
 import codebound_verify.message
 import codebound_verify.read
-from codebound.certificate.message import Message, Options, decode
-from codebound.coding import (
-    Adaptive,
-    Bits,
-    Codebook,
-    Dense,
-    Enumerative,
-    Filled,
-    Filling,
-    LowRank,
-    Mixed,
-    Projected,
-    Raw,
-    Static,
-    Subspace,
-    Ticket,
-    Zero,
-)
-from codebound.coding.static import frequency_table
-from codebound.coding.tensors import matrix_shape
-from codebound.errors import CodeboundError, FormatError, UsageError
-from codebound.nets.chain import (
+from codebound.chains.chain import (
     AveragePool,
     Chain,
     Conv,
@@ -45,6 +24,13 @@ from codebound.nets.chain import (
     Residual,
     Views,
 )
+from codebound.chains.message import Message, Options, decode
+from codebound.coding.bits import Bits
+from codebound.coding.static import frequency_table
+from codebound.coding.subspace import Subspace
+from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero, matrix_shape
+from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
+from codebound.errors import CodeboundError, FormatError, UsageError
 
 
 @st.composite

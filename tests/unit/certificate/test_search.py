@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from codebound.certificate.build import ByDisagreement, Original, Setting, issue
-from codebound.certificate.message import Message, Options
-from codebound.certificate.search import METHODS, Method, Search, Subject, UnsuitedError, method, run
-from codebound.coding import Dense
-from codebound.data import Scaling, from_arrays
+from codebound.chains.chain import Chain, Linear
+from codebound.chains.message import Message, Options
+from codebound.coding.tensors import Dense
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
 from codebound.errors import CertificateError, ModelError
-from codebound.nets.chain import Chain, Linear
+from codebound.search.methods import Method
+from codebound.search.search import Search, Subject, UnsuitedError, run
 
 CHAIN = Chain((1, 2, 2), (Linear(3, False),))
 GOOD, POOR = reference.WEIGHT, -reference.WEIGHT
@@ -34,6 +36,13 @@ def search(**changes) -> Search:
     return Search(setting, Subject(CHAIN, {}), "quick")
 
 
+def only(monkeypatch, **functions) -> dict[str, Method]:
+    """Makes these the only methods; the table that is returned can be added to."""
+    methods = {name: Method("", function) for name, function in functions.items()}
+    monkeypatch.setattr("codebound.search.search.known_methods", lambda: methods)
+    return methods
+
+
 def test_the_better_message_is_kept_whatever_the_order():
     for order in ((GOOD, POOR), (POOR, GOOD)):
         found = search()
@@ -48,13 +57,13 @@ def test_an_interrupted_search_keeps_its_best_message(monkeypatch):
         each.propose(message(GOOD))
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(METHODS, "prune", Method("", interrupted))
+    only(monkeypatch, prune=interrupted)
     assert run(search(), "prune").facts.errors < 100
 
     def at_once(each: Search) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(METHODS, "prune", Method("", at_once))
+    only(monkeypatch, prune=at_once)
     with pytest.raises(KeyboardInterrupt):
         run(search(), "prune")
 
@@ -65,23 +74,25 @@ def test_an_interrupted_search_assesses_the_message_that_was_estimated_best(monk
             each.hold(message(weight), estimate)
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(METHODS, "prune", Method("", interrupted))
+    only(monkeypatch, prune=interrupted)
     found = search()
     assert (run(found, "prune").message.codes["0.weight"].levels == GOOD).all()
     assert (found.tried, found.method, found.is_interrupted) == (1, "prune", True)
 
 
 def test_what_is_held_is_not_assessed_without_an_interruption(monkeypatch):
-    monkeypatch.setattr("codebound.certificate.search.METHODS", {})
+    methods = only(monkeypatch)
 
-    @method("good", "Good.")
     def good(each: Search) -> None:
         each.hold(message(POOR), 0.1)
         each.propose(message(GOOD))
 
-    @method("at once", "Interrupted at once.")
+    methods["good"] = Method("", good)
+
     def at_once(each: Search) -> None:
         raise KeyboardInterrupt
+
+    methods["at once"] = Method("", at_once)
 
     found = search()
     run(found, "auto")
@@ -89,18 +100,20 @@ def test_what_is_held_is_not_assessed_without_an_interruption(monkeypatch):
 
 
 def test_a_training_that_diverges_costs_no_other_method(monkeypatch):
-    monkeypatch.setattr("codebound.certificate.search.METHODS", {})
+    methods = only(monkeypatch)
 
-    @method("diverging", "Diverges.")
     def diverging(each: Search) -> None:
         raise ModelError("the loss became nan.")
+
+    methods["diverging"] = Method("", diverging)
 
     with pytest.raises(CertificateError, match="diverging: the loss became nan"):
         run(search(), "auto")
 
-    @method("good", "Good.")
     def good(each: Search) -> None:
         each.propose(message(GOOD))
+
+    methods["good"] = Method("", good)
 
     found = search()
     run(found, "auto")
@@ -110,21 +123,23 @@ def test_a_training_that_diverges_costs_no_other_method(monkeypatch):
 
 
 def test_auto_runs_every_method_and_none_at_all_is_an_error(monkeypatch):
-    monkeypatch.setattr("codebound.certificate.search.METHODS", {})
+    methods = only(monkeypatch)
 
-    @method("good", "Good.")
     def good(each: Search) -> None:
         each.propose(message(GOOD))
 
-    @method("poor", "Poor.")
+    methods["good"] = Method("", good)
+
     def poor(each: Search) -> None:
         each.propose(message(POOR))
+
+    methods["poor"] = Method("", poor)
 
     found = search()
     assert run(found, "auto").facts.errors < 100
     assert (found.tried, found.method) == (2, "good")
     nothing = Method("Nothing.", lambda each: None)
-    monkeypatch.setattr("codebound.certificate.search.METHODS", {"none": nothing})
+    only(monkeypatch, none=nothing.function)
     with pytest.raises(CertificateError, match="no message"):
         run(search(), "auto")
 
@@ -148,15 +163,17 @@ def test_the_choice_never_looks_at_the_unlabelled_inputs(agreeing):
 
 
 def test_a_method_that_does_not_suit_is_skipped_by_auto_and_an_error_alone(monkeypatch):
-    monkeypatch.setattr("codebound.certificate.search.METHODS", {})
+    methods = only(monkeypatch)
 
-    @method("picky", "Picky.")
     def picky(each: Search) -> None:
         raise UnsuitedError("not this network.")
 
-    @method("good", "Good.")
+    methods["picky"] = Method("", picky)
+
     def good(each: Search) -> None:
         each.propose(message(GOOD))
+
+    methods["good"] = Method("", good)
 
     found = search()
     run(found, "auto")

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.certificate.stack import BLANK_STACK, Stack, _Stage, stack_of
-from codebound.coding import Reader, Writer
-from codebound.nets.chain import (
+from codebound.chains.chain import (
     AveragePool,
     Conv,
     Dictionary,
@@ -18,6 +16,8 @@ from codebound.nets.chain import (
     NormalisedConv,
     Views,
 )
+from codebound.chains.grid import BLANK_STACK, Stack, _Stage, stack_of
+from codebound.coding.arithmetic import Reader, Writer
 
 indices = st.integers(0, 2)
 stages = st.builds(_Stage, indices, st.integers(1, 3), indices, indices)

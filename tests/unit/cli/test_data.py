@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from codebound.cli.data import app
-from codebound.data import KNOWN, load_dataset
+from codebound.data.catalogue import KNOWN
+from codebound.data.load import load_dataset
 from codebound.errors import DataError
 
 

@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save_file
 
 from codebound.cli.main import main
-from codebound.cli.plan import _COLUMNS
-from codebound.data import load_dataset
-from codebound.nets import load_model
+from codebound.data.load import load_dataset
+from codebound.nets.loading import load_model
+from codebound_papers.cli.plan import _COLUMNS
 
 MODEL = "mlp:widths=24"
 METHODS = ("project", "mbp", "heavytail")

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.coding import Adaptive, Bell, best_tensor_code, decode_tensors, encode_tensors
 from codebound.coding.arithmetic import MAX_TOTAL
-from codebound.coding.bell import BELL_WIDTHS, MAX_BELL_LEVEL, _bounds, _weights, best_bell
+from codebound.coding.bell import BELL_WIDTHS, MAX_BELL_LEVEL, Bell, _bounds, _weights, best_bell
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.tensors import Adaptive
 from codebound.errors import UsageError
 
 levels = st.lists(st.integers(-MAX_BELL_LEVEL, MAX_BELL_LEVEL), min_size=1, max_size=60)

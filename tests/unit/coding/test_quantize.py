@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from codebound.coding import (
-    assign_codebook,
+from codebound.coding.codebook import assign_codebook, fit_codebook
+from codebound.coding.quantization import (
     dequantize,
-    fit_codebook,
     nearest_step,
     quantize,
     round_to_float32,

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from codebound.coding import Stream
+from codebound.coding.stream import Stream
 
 MASK = 2**64 - 1
 GOLDEN = ["ee4c9d1a7ef2d534", "5e7986fdc83b100e", "0c92c6284872a7be", "3d6984a5affea021"]

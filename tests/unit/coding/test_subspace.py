@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.coding import Dense, Raw, Subspace, Writer, Zero, hashes, scale_exponent, starts, step_size
 from codebound.coding import subspace as module
+from codebound.coding.arithmetic import Writer
+from codebound.coding.quantization import step_size
+from codebound.coding.subspace import Subspace, hashes, scale_exponent, starts
+from codebound.coding.tensors import Dense, Raw, Zero
 from codebound.errors import FormatError, UsageError
 
 SHAPES = {"a.weight": (5, 3, 2, 2), "a.bias": (5,), "scalar": (), "b.weight": (4, 65), "b.bias": (4,)}

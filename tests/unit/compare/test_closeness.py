@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.compare import Closeness, closeness
-from codebound.data import Dataset
+from codebound.data.dataset import Dataset
 from codebound.errors import UsageError
+from codebound_papers.compare.proximity import Closeness, closeness
 
 
 def linear(weight: list[list[float]]) -> nn.Linear:

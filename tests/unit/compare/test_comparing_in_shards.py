@@ -7,12 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.compare import MeasurePlan, closeness, compare
-from codebound.compare.outputs import outputs
-from codebound.data import Dataset
-from codebound.engine import Failure, Finished, LocalEngine, RayEngine
-from codebound.engine.job import call
+from codebound.data.dataset import Dataset
+from codebound.engine.cluster import RayEngine
+from codebound.engine.job import Failure, Finished, call
+from codebound.engine.local import LocalEngine
 from codebound.errors import CodeboundError, UsageError
+from codebound_papers.compare.facts import MeasurePlan
+from codebound_papers.compare.outputs import outputs
+from codebound_papers.compare.proximity import closeness
+from codebound_papers.compare.table import compare
 
 N, FEATURES, CLASSES = 60, 5, 3
 PLAN = MeasurePlan(examples=12, chunk_size=7)
@@ -77,10 +80,10 @@ def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(
     assert record(engine) == whole()
     assert engine.functions == {
         "outputs:outputs",
-        "stability:measured",
+        "meter:measured",
         "evaluate:errors_in",
-        "closeness:closeness",
-        "margins:margin_report",
+        "proximity:closeness",
+        "scores:margin_report",
     }
 
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.compare import MeasurePlan, measure_facts, prune_for_margin
-from codebound.data import Dataset
+from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
-from codebound.nets import load_model
+from codebound.nets.loading import load_model
+from codebound_papers.compare.facts import MeasurePlan, measure_facts
+from codebound_papers.guha23.pruning_for_margin import prune_for_margin
 
 PLAN = MeasurePlan(examples=20)
 
@@ -206,7 +207,7 @@ def test_a_plan_out_of_range_is_refused(bad):
 def test_prune_for_margin_uses_up_the_margin_and_no_more():
     from dataclasses import replace
 
-    from codebound.bounds.published import released_needed_margin
+    from codebound_papers.guha23.kappa import released_needed_margin
 
     measured = measure_facts(mlp(bias=False), images(), PLAN)
     asked = replace(measured.facts, margin=5.0)

@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 import codebound
-from codebound.certificate import Pretrained
-from codebound.compare import MeasurePlan, compare
-from codebound.data import Dataset
+from codebound.certificate.base import Pretrained
+from codebound.data.dataset import Dataset
 from codebound.errors import CertificateError, UsageError
+from codebound_papers.compare.facts import MeasurePlan
+from codebound_papers.compare.table import compare
 
 PLAN = MeasurePlan(examples=10)
 WORDS = "drawn from other clusters"

@@ -9,19 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from codebound.bounds.published.projection_counts import published_conv_count
-from codebound.coding import Mixed, Stream, decode_tensors, encode_tensors, step_size
+from codebound.chains.chain import Chain, Conv, Linear, LocalConv, MaxPool, chain_of
 from codebound.coding.arithmetic import Writer
-from codebound.compress import ConvCount, coherence, conv_project, project_conv
-from codebound.compress.conv import (
-    conv_from_numbers,
-    location_correlation,
-    random_subspace,
-)
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.quantization import step_size
+from codebound.coding.stream import Stream
+from codebound.coding.with_streams import Mixed
 from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.chain import Chain, Conv, Linear, LocalConv, MaxPool, chain_of
 from codebound.nets.zoo import build
 from codebound.rng import torch_stream
+from codebound_papers.arora18.conv import (
+    coherence,
+    conv_from_numbers,
+    conv_project,
+    location_correlation,
+    project_conv,
+    random_subspace,
+)
+from codebound_papers.arora18.projection_counts import ConvCount, published_conv_count
 
 COUNT = ConvCount(mixes=5, order=2)
 
@@ -229,9 +234,9 @@ def test_the_work_that_is_refused_is_the_work_that_a_message_charges(monkeypatch
     writer = Writer()
     for code in codes.values():
         code.code(writer)
-    monkeypatch.setattr("codebound.compress.conv.MAX_WORK", writer._work)
+    monkeypatch.setattr("codebound_papers.arora18.conv.MAX_WORK", writer._work)
     conv_project(*arguments, numbers=7, mixes=9)
-    monkeypatch.setattr("codebound.compress.conv.MAX_WORK", writer._work - 1)
+    monkeypatch.setattr("codebound_papers.arora18.conv.MAX_WORK", writer._work - 1)
     with pytest.raises(UnsupportedLayerError, match="too much for a message"):
         conv_project(*arguments, numbers=7, mixes=9)
 

@@ -10,13 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.bounds.certified import LayerBounds, output_deviation
-from codebound.compress import deviation, heavytail, mbp, naive
-from codebound.compress.deviation import exponential_deviation
-from codebound.data import from_arrays
+from codebound.bounds.original import LayerBounds, output_deviation
+from codebound.data.arrays import from_arrays
 from codebound.errors import UsageError
-from codebound.nets import wrap
+from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
+from codebound_papers.compress.deviations import deviation, exponential_deviation
+from codebound_papers.guha23.largest import naive
+from codebound_papers.guha23.magnitude import mbp
+from codebound_papers.shin21.compressor import heavytail
 
 
 def sample(shape, n: int = 100, seed: int = 0):

@@ -10,28 +10,23 @@ from hypothesis import strategies as st
 from scipy.stats import binom, pareto
 from torch import nn
 
-from codebound.bounds.published.replaced_bulk import (
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.quantization import step_size
+from codebound.coding.with_streams import Filled
+from codebound.errors import UsageError
+from codebound.nets.walk import wrap
+from codebound.rng import torch_stream
+from codebound_papers.compress.compressors import compress
+from codebound_papers.guha23.largest import binomial_tail
+from codebound_papers.shin21.compressor import HeavyTail, heavytail, replace_bulk, split, split_signed
+from codebound_papers.shin21.replaced_bulk import (
     count_tail_bound,
     product_tail,
     published_product_tail,
     published_spread,
     spread,
 )
-from codebound.coding import Filled, decode_tensors, encode_tensors, step_size
-from codebound.compress import (
-    Corrected,
-    HeavyTail,
-    Published,
-    ScaleFree,
-    StandardDeviation,
-    compress,
-    heavytail,
-)
-from codebound.compress.heavytail import replace_bulk, split, split_signed
-from codebound.compress.naive import binomial_tail
-from codebound.errors import UsageError
-from codebound.nets import wrap
-from codebound.rng import torch_stream
+from codebound_papers.shin21.thresholds import Corrected, Published, ScaleFree, StandardDeviation
 
 
 def heavy(shape, seed: int = 0) -> torch.Tensor:

@@ -6,8 +6,10 @@ import math
 import pytest
 import torch
 
-from codebound.compress import MatrixProject, compress, induction, project
-from codebound.nets import wrap
+from codebound.nets.walk import wrap
+from codebound_papers.arora18.induction_step import induction
+from codebound_papers.arora18.projection import MatrixProject, project
+from codebound_papers.compress.compressors import compress
 
 
 def mlp(*sizes: int, seed: int = 0) -> torch.nn.Sequential:

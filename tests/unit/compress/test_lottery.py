@@ -9,21 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.bounds.published.lottery import (
+from codebound.coding.costs import mask_bits
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.with_streams import Ticket
+from codebound.data.arrays import from_arrays
+from codebound.errors import ModelError, UsageError
+from codebound.nets.walk import wrap
+from codebound_papers.guha23.descent import descend
+from codebound_papers.guha23.iterative import imp
+from codebound_papers.guha23.largest import kept_count
+from codebound_papers.guha23.lottery import (
     active_weights,
     least_sketch_side,
     published_active_weights,
     published_sketch_side,
 )
-from codebound.coding import Ticket, decode_tensors, encode_tensors
-from codebound.coding.costs import mask_bits
-from codebound.compress import imp, lottery
-from codebound.compress.descent import descend
-from codebound.compress.lottery import ticket_bits
-from codebound.compress.naive import kept_count
-from codebound.data import from_arrays
-from codebound.errors import ModelError, UsageError
-from codebound.nets import wrap
+from codebound_papers.guha23.tickets import lottery, ticket_bits
 
 
 def toy(n: int = 300, seed: int = 0, shape=(10,)):

@@ -6,12 +6,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.coding import LowRank, decode_tensors, encode_tensors, step_size
-from codebound.compress import Truncation, lowrank
-from codebound.compress.lowrank import delta_for_margin, factor_count, rank_bound, truncate
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.quantization import step_size
+from codebound.coding.with_streams import LowRank
 from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets import wrap
 from codebound.nets.layers import view_of
+from codebound.nets.walk import wrap
+from codebound_papers.arora18.truncation import (
+    Truncation,
+    delta_for_margin,
+    factor_count,
+    lowrank,
+    rank_bound,
+    truncate,
+)
 
 
 def decaying(rows: int, columns: int, rate: float, seed: int = 0) -> torch.Tensor:

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from torch import nn
 
-from codebound.bounds.published.pruning_law import (
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.errors import UsageError
+from codebound.nets.walk import wrap
+from codebound.rng import torch_stream
+from codebound_papers.compress.compressors import compress
+from codebound_papers.guha23.magnitude import MagnitudePruning, common_variance, mbp, prune_randomly
+from codebound_papers.guha23.pruning_law import (
     change_moments,
     expected_change_norm,
     expected_nonzeros,
@@ -18,12 +24,6 @@ from codebound.bounds.published.pruning_law import (
     least_kept_share,
     strength_for,
 )
-from codebound.coding import decode_tensors, encode_tensors
-from codebound.compress import MagnitudePruning, common_variance, compress, mbp
-from codebound.compress.mbp import prune_randomly
-from codebound.errors import UsageError
-from codebound.nets import wrap
-from codebound.rng import torch_stream
 
 CHI = {
     0.1: 0.7817821097640076,

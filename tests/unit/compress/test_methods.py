@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.compress import (
-    COMPRESSORS,
-    CompressedNetwork,
+from codebound.data.arrays import from_arrays
+from codebound.errors import UsageError
+from codebound.nets.walk import wrap
+from codebound.nets.zoo import build
+from codebound_papers.arora18.local_filters import LocalNetwork
+from codebound_papers.compress.compressors import COMPRESSORS, CompressedNetwork
+from codebound_papers.compress.methods import (
     Job,
-    LocalNetwork,
-    ScaleFree,
-    common_variance,
     default_options,
     method_names,
     option_text,
@@ -18,10 +19,8 @@ from codebound.compress import (
     run_method,
     sentence_of,
 )
-from codebound.data import from_arrays
-from codebound.errors import UsageError
-from codebound.nets import wrap
-from codebound.nets.zoo import build
+from codebound_papers.guha23.magnitude import common_variance
+from codebound_papers.shin21.thresholds import ScaleFree
 
 QUICK = {"lottery": ["epochs=1"], "imp": ["epochs=1", "rounds=1"], "conv": ["numbers=8", "mixes=8"]}
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.compress.moments import mixed_moment_sum, moment_bound, subexponential_sigma, tail_bound
 from codebound.errors import UsageError
+from codebound_papers.arora18.moments import mixed_moment_sum, moment_bound, subexponential_sigma, tail_bound
 
 
 def laplace_sum_moment(scales: list[float], order: int) -> float:

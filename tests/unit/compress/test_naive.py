@@ -12,22 +12,23 @@ from scipy.special import betainc
 from scipy.stats import binom
 from torch import nn
 
-from codebound.bounds.published.pruning_law import kept_share
-from codebound.bounds.published.sketching import published_count_nats
-from codebound.coding import Enumerative, encode_tensors
-from codebound.compress import naive
-from codebound.compress.naive import (
+from codebound.coding.modes import encode_tensors
+from codebound.coding.tensors import Enumerative
+from codebound.errors import UsageError
+from codebound.nets.walk import wrap
+from codebound_papers.guha23.largest import (
     binomial_tail,
     count_bits,
     keep_largest,
     kept_count,
     most_nonzeros,
+    naive,
     prunable_share,
     published_prunable_probability,
     published_pruned_probability,
 )
-from codebound.errors import UsageError
-from codebound.nets import wrap
+from codebound_papers.guha23.pruning_law import kept_share
+from codebound_papers.guha23.sketching import published_count_nats
 
 
 def test_count_bits_is_the_length_of_the_enumerative_code():

@@ -10,19 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from codebound.bounds.published.projection_counts import (
+from codebound.coding.arithmetic import Writer
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.quantization import step_size
+from codebound.coding.stream import Stream
+from codebound.coding.with_streams import Projected
+from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.nets.layers import view_of
+from codebound.nets.walk import wrap
+from codebound_papers.arora18.projection import MatrixProject, project, project_matrix
+from codebound_papers.arora18.projection_counts import (
     eta_for_pairs,
     gaussian_count,
     published_count,
     sign_count,
 )
-from codebound.coding import Projected, Stream, decode_tensors, encode_tensors, step_size
-from codebound.coding.arithmetic import Writer
-from codebound.compress import FromInitial, MatrixProject, VectorProject, compress, project
-from codebound.compress.project import project_matrix
-from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets import wrap
-from codebound.nets.layers import view_of
+from codebound_papers.arora18.vector import VectorProject
+from codebound_papers.compress.compressors import FromInitial, compress
 
 EPSILONS = st.floats(0.01, 1.0)
 ETAS = st.floats(1e-9, 0.9)
@@ -52,7 +56,7 @@ def test_equals_the_product_with_dense_sign_matrices(rows, columns, count, seed)
 def test_blocks_change_nothing(monkeypatch):
     matrix = torch.randn(7, 13, generator=torch.Generator().manual_seed(0)).double()
     whole = project_matrix(matrix, count=50, seed=3)
-    monkeypatch.setattr(sys.modules["codebound.compress.project"], "_BLOCK_ENTRIES", 300)
+    monkeypatch.setattr(sys.modules["codebound_papers.arora18.projection"], "_BLOCK_ENTRIES", 300)
     assert torch.allclose(project_matrix(matrix, count=50, seed=3), whole)
 
 
@@ -163,9 +167,9 @@ def test_the_work_that_is_refused_is_the_work_that_a_message_charges(algorithm, 
     layer = view_of("fc", linear(3, 50))
     writer = Writer()
     algorithm.compress(layer, seed=0).code.code(writer)
-    monkeypatch.setattr(sys.modules["codebound.compress.project"], "MAX_WORK", writer._work)
+    monkeypatch.setattr(sys.modules["codebound_papers.arora18.projection"], "MAX_WORK", writer._work)
     algorithm.compress(layer, seed=0)
-    monkeypatch.setattr(sys.modules["codebound.compress.project"], "MAX_WORK", writer._work - 1)
+    monkeypatch.setattr(sys.modules["codebound_papers.arora18.projection"], "MAX_WORK", writer._work - 1)
     with pytest.raises(UnsupportedLayerError, match="too much for a message"):
         algorithm.compress(layer, seed=0)
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.compress import PrunePlan, prune
-from codebound.data import from_arrays
+from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UsageError
+from codebound.train.pruning import PrunePlan, prune
 
 
 def toy(n: int = 300, seed: int = 0):

@@ -5,14 +5,15 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.coding import Filled
-from codebound.compress import GaussianFill, compress, replacement_trials
-from codebound.compress.replacement import replace_small
-from codebound.data import from_arrays
+from codebound.coding.with_streams import Filled
+from codebound.data.arrays import from_arrays
 from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets import with_weights, wrap
+from codebound.nets.rebuild import with_weights
+from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
 from codebound.rng import torch_stream
+from codebound_papers.compress.compressors import compress
+from codebound_papers.shin21.replacement import GaussianFill, replace_small, replacement_trials
 
 
 def sample(shape=(10,), n: int = 200):

@@ -8,19 +8,18 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.bounds.published.projection_plan import LayerStability, PlanSetting, plan_projection
-from codebound.compress import (
-    Terms,
-    heavytail_requirements,
-    mbp_requirements,
-    measured_minimum,
-    project_requirements,
-)
-from codebound.compress.requirements import KNOBS, minimum
-from codebound.compress.thresholds import ScaleFree
-from codebound.data import DeviceData, Scaling, load_dataset
+from codebound.data.dataset import DeviceData, Scaling
+from codebound.data.load import load_dataset
 from codebound.errors import ModelError, UsageError
-from codebound.nets import wrap
+from codebound.nets.walk import wrap
+from codebound_papers.arora18.projection_plan import LayerStability, PlanSetting, plan_projection
+from codebound_papers.arora18.requirements import project_requirements
+from codebound_papers.compress import minimum
+from codebound_papers.compress.minimum import KNOBS, measured_minimum
+from codebound_papers.compress.terms import Terms
+from codebound_papers.guha23.requirements import mbp_requirements
+from codebound_papers.shin21.requirements import heavytail_requirements
+from codebound_papers.shin21.thresholds import ScaleFree
 
 TERMS = Terms(examples=50_000)
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.bounds.published.rounding_error import published_rounding_bound, rounding_bound
-from codebound.compress import rounding
-from codebound.compress.rounding import number_of_levels, rounded, weight_of
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import view_of
+from codebound_papers.compress import rounding
+from codebound_papers.compress.rounding import number_of_levels, rounded, weight_of
+from codebound_papers.guha23.pruning import published_rounding_bound, rounding_bound
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30), st.floats(0.0, 1.0))

@@ -6,12 +6,16 @@ import torch
 from scipy import sparse
 from torch import nn
 
-from codebound.coding import decode_tensors, encode_tensors
-from codebound.compress import MagnitudePruning, compress, conv_network, mbp, naive, summarise
-from codebound.data import from_arrays
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.data.arrays import from_arrays
 from codebound.errors import UnsupportedLayerError
-from codebound.nets import wrap
+from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
+from codebound_papers.arora18.local_filters import conv_network
+from codebound_papers.compress.compressors import compress
+from codebound_papers.compress.summary import summarise
+from codebound_papers.guha23.largest import naive
+from codebound_papers.guha23.magnitude import MagnitudePruning, mbp
 
 
 def normed() -> nn.Module:

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.compress import narrowed, without_biases, without_dead_units
-from codebound.nets.chain import AveragePool, Chain, Conv, Linear, MaxPool, Residual
+from codebound.chains.chain import AveragePool, Chain, Conv, Linear, MaxPool, Residual
+from codebound.chains.units import narrowed, without_biases, without_dead_units
 
 
 @st.composite

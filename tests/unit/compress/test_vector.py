@@ -8,9 +8,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.coding import Projected, Stream, decode_tensors, encode_tensors, step_size
-from codebound.compress import VectorCompress, VectorProject, vector_compress, vector_project
-from codebound.compress.vector import (
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.quantization import step_size
+from codebound.coding.stream import Stream
+from codebound.coding.with_streams import Projected
+from codebound.errors import UsageError
+from codebound.nets.layers import view_of
+from codebound.nets.walk import wrap
+from codebound_papers.arora18.vector import (
+    VectorCompress,
+    VectorProject,
     compress_vectors,
     discretize_vectors,
     keep_probabilities,
@@ -19,11 +26,10 @@ from codebound.compress.vector import (
     projected_rate,
     published_vector_count,
     sparse_rate,
+    vector_compress,
     vector_count,
+    vector_project,
 )
-from codebound.errors import UsageError
-from codebound.nets import wrap
-from codebound.nets.layers import view_of
 
 MARGINS = st.floats(0.05, 1.0)
 ETAS = st.floats(0.01, 1.0)

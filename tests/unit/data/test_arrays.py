@@ -6,8 +6,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from codebound.data import Scaling, from_arrays
-from codebound.data.arrays import STANDARDISED, looks_standardised, read_npz
+from codebound.data.arrays import STANDARDISED, from_arrays, looks_standardised, read_npz
+from codebound.data.dataset import Scaling
 from codebound.errors import DataError
 
 Y = [0, 1, 2, 1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.data import Dataset, Scaling
+from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import DataError
 
 

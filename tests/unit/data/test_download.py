@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from codebound.data import KNOWN, fetch, load_dataset
+from codebound.data.catalogue import KNOWN
+from codebound.data.download import fetch
+from codebound.data.load import load_dataset
 from codebound.errors import DataError, UsageError
 
 RNG = np.random.default_rng(0)

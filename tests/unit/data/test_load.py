@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from codebound.data import KNOWN, Scaling, known_datasets, load_dataset
 from codebound.data.arrays import STANDARDISED
+from codebound.data.catalogue import KNOWN
+from codebound.data.dataset import Scaling
+from codebound.data.layouts import known_datasets
+from codebound.data.load import load_dataset
 from codebound.errors import DataError, UsageError
 
 RNG = np.random.default_rng(0)
@@ -198,7 +201,7 @@ def factories(tmp_path, monkeypatch):
     (tmp_path / "tiny_factories.py").write_text(
         "import sys\n"
         "import numpy as np, torch\n"
-        "from codebound.data import Dataset\n"
+        "from codebound.data.dataset import Dataset\n"
         "from codebound.errors import DataError\n"
         "def pair(): return np.zeros((3, 2), np.uint8), [0, 1, 2]\n"
         "def tensors(): return torch.zeros(3, 2), torch.tensor([0, 1, 2])\n"
@@ -283,8 +286,8 @@ def test_listing_looks_and_does_not_read(tmp_path):
 
 def test_the_catalogue_needs_no_torch():
     def loads_torch(names: str) -> int:
-        code = f"import sys; from codebound.data import {names}; sys.exit('torch' in sys.modules)"
+        code = f"import sys; import {names}; sys.exit('torch' in sys.modules)"
         return subprocess.run([sys.executable, "-c", code], check=False).returncode
 
-    assert loads_torch("KNOWN, known_datasets, fetch") == 0
-    assert loads_torch("load_dataset") == 1
+    assert loads_torch("codebound.data.catalogue, codebound.data.layouts, codebound.data.download") == 0
+    assert loads_torch("codebound.data.load") == 1

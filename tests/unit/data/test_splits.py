@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.data import ROLES, Dataset, split
-from codebound.data.splits import permutation
+from codebound.data.dataset import Dataset
+from codebound.data.splits import ROLES, permutation, split
 from codebound.errors import UsageError
 
 MASK = (1 << 64) - 1

@@ -6,7 +6,8 @@ from threading import Lock
 
 import pytest
 
-from codebound.engine import Job, RayEngine
+from codebound.engine.cluster import RayEngine
+from codebound.engine.job import Job
 from codebound.errors import CodeboundError
 
 TOYS = """

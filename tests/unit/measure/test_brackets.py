@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from codebound.errors import UsageError
-from codebound.measure import (
-    PowerLaw,
-    Stable,
+from codebound_papers.shin21.brackets import (
     asymptotic_bracket_probability,
     bracket_probability,
-    published_spiked_second_moment,
     released_resilience,
     resilience,
     resilience_grid,
-    spiked_second_moment,
 )
+from codebound_papers.shin21.laws import PowerLaw, Stable
+from codebound_papers.shin21.spiked import published_spiked_second_moment, spiked_second_moment
 
 C, M, N = 1.3, 5, 64
 

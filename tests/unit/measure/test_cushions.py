@@ -7,8 +7,12 @@ import torch
 from torch import nn
 
 from codebound.errors import UsageError
-from codebound.measure import linear_noise_sensitivity, map_frobenius_norm, noise_sensitivity
-from codebound.nets import view_of
+from codebound.nets.layers import view_of
+from codebound_papers.measure.noise.cushions import (
+    linear_noise_sensitivity,
+    map_frobenius_norm,
+    noise_sensitivity,
+)
 
 
 def inputs(*shape, seed=0):

@@ -9,10 +9,15 @@ from scipy.stats import binom
 from torch import nn
 
 from codebound.errors import UsageError
-from codebound.measure import probe_interval
-from codebound.measure.jacobian import LayerDerivative, SegmentDerivative, column_squares
-from codebound.measure.layout import layout_of
-from codebound.nets import stages, wrap
+from codebound.nets.steps import stages
+from codebound.nets.walk import wrap
+from codebound_papers.measure.noise.jacobian import (
+    LayerDerivative,
+    SegmentDerivative,
+    column_squares,
+    probe_interval,
+)
+from codebound_papers.measure.noise.layout import layout_of
 
 
 class Residual(nn.Module):
@@ -103,9 +108,9 @@ def pairs_of(points):
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("limit", [2**22, 1])
 def test_exact_norms_are_those_of_the_written_out_jacobian(name, limit, monkeypatch):
-    monkeypatch.setattr("codebound.measure.jacobian.MAX_ENTRIES", {"cpu": limit})
+    monkeypatch.setattr("codebound_papers.measure.noise.jacobian.MAX_ENTRIES", {"cpu": limit})
     monkeypatch.setattr(
-        "codebound.measure.jacobian._MANY_ROWS", limit
+        "codebound_papers.measure.noise.jacobian._MANY_ROWS", limit
     )  # 1: masked products, wherever possible
     layout, points, derivatives = prepared(name)
     found = column_squares(derivatives, pairs_of(points))

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.measure import kappa_diagnostics, kappa_violations
-from codebound.nets import wrap
+from codebound.nets.walk import wrap
+from codebound_papers.guha23.kappa import kappa_diagnostics, kappa_violations
 
 
 def test_released_values_solve_their_equation():

@@ -12,7 +12,7 @@ from torch import nn
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import ModelError, UsageError
-from codebound.measure import MarginReport, ambiguous_errors, margin_report, margins, published_margin_loss
+from codebound.scores import MarginReport, ambiguous_errors, margin_report, margins, published_margin_loss
 
 LOGITS = hnp.arrays(
     np.float64,

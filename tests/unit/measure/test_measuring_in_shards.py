@@ -5,11 +5,14 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.data import Dataset
-from codebound.engine import Finished, LocalEngine
-from codebound.engine.job import call
+from codebound.data.dataset import Dataset
+from codebound.engine.job import Finished, call
+from codebound.engine.local import LocalEngine
 from codebound.errors import UsageError
-from codebound.measure import Smoothness, StabilityPlan, SummaryPlan, margin_report, stability, summarise
+from codebound.scores import margin_report
+from codebound_papers.measure.noise.meter import StabilityPlan, stability
+from codebound_papers.measure.noise.smoothness import Smoothness
+from codebound_papers.measure.summary import SummaryPlan, summarise
 
 N, FEATURES, CLASSES = 50, 6, 3
 PLAN = StabilityPlan(probes=8, smoothness=Smoothness(0.1, draws=2), outliers=0.1)

@@ -9,15 +9,11 @@ from scipy import stats
 from torch import nn
 
 from codebound.errors import UsageError
-from codebound.measure import (
-    estimate_tail,
-    fit_regressions,
-    rank_against_alpha,
-    released_regressions,
-    stable_rank,
-    tail_values,
-)
-from codebound.nets import view_of
+from codebound.nets.layers import view_of
+from codebound_papers.measure.norms import stable_rank
+from codebound_papers.measure.spectra import tail_values
+from codebound_papers.shin21.mixture import fit_regressions, rank_against_alpha, released_regressions
+from codebound_papers.shin21.tails import estimate_tail
 
 
 def planted(seed: int, *, n: int = 200) -> tuple[np.ndarray, np.ndarray]:

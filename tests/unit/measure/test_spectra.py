@@ -11,17 +11,17 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 
 from codebound.errors import ModelError, UsageError
-from codebound.measure import (
-    frobenius_norm,
+from codebound.nets.layers import view_of
+from codebound.nets.walk import wrap
+from codebound_papers.measure.norms import frobenius_norm, stable_rank
+from codebound_papers.measure.spectra import (
     layer_spectra,
     layer_spectrum,
-    matrix_spectral_norm,
     power_iteration_norm,
     released_stable_rank,
-    stable_rank,
     tail_values,
 )
-from codebound.nets import view_of, wrap
+from codebound_papers.measure.spectral import matrix_spectral_norm
 
 MATRICES = hnp.arrays(
     np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=7), elements=st.floats(-9, 9)

@@ -9,26 +9,29 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from codebound.data import Dataset, Scaling
+from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import ModelError, UsageError
-from codebound.measure import (
-    Smoothness,
-    StabilityPlan,
+from codebound.nets.augment import augmented_matrix
+from codebound.nets.layers import view_of
+from codebound.nets.walk import wrap
+from codebound.nets.zoo import build
+from codebound_papers.measure.noise.cushions import (
     activation_contraction,
-    adversarial_smoothness,
-    best_examples,
-    gaussian_smoothness,
     interlayer_cushion,
     jacobian_spread,
     layer_cushion,
-    smoothness_quantile,
-    stability,
-    stable_rank,
     tensor_spread,
 )
-from codebound.measure.streaming import Key
-from codebound.nets import augmented_matrix, view_of, wrap
-from codebound.nets.zoo import build
+from codebound_papers.measure.noise.meter import StabilityPlan, stability
+from codebound_papers.measure.noise.result import best_examples
+from codebound_papers.measure.noise.smoothness import (
+    Smoothness,
+    adversarial_smoothness,
+    gaussian_smoothness,
+    smoothness_quantile,
+)
+from codebound_papers.measure.noise.streaming import Key
+from codebound_papers.measure.norms import stable_rank
 
 ALL = StabilityPlan(interlayer="all")
 

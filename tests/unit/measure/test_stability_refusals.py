@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
-from codebound.measure import Smoothness, StabilityMeter, StabilityPlan, stability
-from codebound.measure.streaming import Key
+from codebound_papers.measure.noise.meter import StabilityMeter, StabilityPlan, stability
+from codebound_papers.measure.noise.smoothness import Smoothness
+from codebound_papers.measure.noise.streaming import Key
 
 ALL = StabilityPlan(interlayer="all")
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.data import Dataset
+from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
-from codebound.measure import StabilityPlan, SummaryPlan, summarise, workload
-from codebound.measure.summary_rows import survival
+from codebound_papers.measure.noise.meter import StabilityPlan
+from codebound_papers.measure.summary import SummaryPlan, summarise, workload
+from codebound_papers.measure.summary_rows import survival
 
 QUICK = StabilityPlan()
 

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.nets import augmented_matrix, view_of, wrap
+from codebound.nets.augment import augmented_matrix
+from codebound.nets.layers import view_of
+from codebound.nets.walk import wrap
 
 
 def network(*, bias):

@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn.utils import parametrizations, prune
 
 from codebound.errors import ModelError, UnsupportedLayerError
-from codebound.nets import view_of, wrap
+from codebound.nets.layers import view_of
+from codebound.nets.walk import wrap
 
 
 def status(model, **options):

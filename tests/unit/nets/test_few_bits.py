@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from codebound.chains.chain import Views, chain_of
+from codebound.chains.few_bits import image_chain, image_chains, image_network, plain_network
 from codebound.errors import ModelError
-from codebound.nets import load_model
-from codebound.nets.chain import Views, chain_of
-from codebound.nets.few_bits import image_chain, image_chains, image_network, plain_network
+from codebound.nets.loading import load_model
 
 SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 12, 12), (3, 12, 15), (3, 16, 16)]
 
@@ -31,7 +31,7 @@ def test_decisions_depend_on_the_scale_of_no_layer_and_on_no_other_example(shape
 
 
 def test_weights_come_from_the_seed_of_the_caller():
-    spec = "codebound.nets.few_bits:plain_network"
+    spec = "codebound.chains.few_bits:plain_network"
     first, second, other = (
         load_model(spec, input_shape=(1, 8, 8), classes=3, seed=seed) for seed in (0, 0, 1)
     )

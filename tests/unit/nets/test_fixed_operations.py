@@ -16,12 +16,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from codebound.certificate.evaluate import count_errors
-from codebound.compress import narrowed, without_biases, without_dead_units
-from codebound.compress.prune import PrunePlan, prune
-from codebound.data import from_arrays
-from codebound.errors import ModelError, UnsupportedLayerError
-from codebound.nets import DictionaryFeatures, dictionary_channels, views_of, wrap
-from codebound.nets.chain import (
+from codebound.chains.chain import (
     AveragePool,
     Chain,
     Conv,
@@ -34,10 +29,16 @@ from codebound.nets.chain import (
     Views,
     chain_of,
 )
-from codebound.nets.views import straightened
+from codebound.chains.dictionary import DictionaryFeatures, dictionary_channels
+from codebound.chains.shifts import straightened, views_of
+from codebound.chains.units import narrowed, without_biases, without_dead_units
+from codebound.data.arrays import from_arrays
+from codebound.errors import ModelError, UnsupportedLayerError
+from codebound.nets.walk import wrap
+from codebound.train.pruning import PrunePlan, prune
 
 ROOT = Path(__file__).parents[3]
-FILE = files("codebound.nets") / "dictionaries.json"
+FILE = files("codebound.chains") / "dictionaries.json"
 BOOK = json.loads(FILE.read_text())
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from codebound.errors import ModelError, UnsupportedLayerError
-from codebound.nets import fold_batch_norms
+from codebound.nets.fold import fold_batch_norms
 
 
 def trained(model):

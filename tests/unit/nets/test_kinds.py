@@ -7,7 +7,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional
 
-from codebound.nets.dictionary import DictionaryFeatures
+from codebound.chains.dictionary import DictionaryFeatures
 from codebound.nets.kinds import FUNCTION_KINDS, MODULE_KINDS, Kind, kind_of, kind_of_node
 
 VECTOR, SERIES, IMAGE = (6,), (4, 9), (4, 8, 8)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from codebound.errors import ModelError
-from codebound.nets import with_weights
+from codebound.nets.rebuild import with_weights
 
 
 def model():

@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.errors import ModelError, UsageError
-from codebound.nets import stages, wrap
+from codebound.nets.steps import stages
+from codebound.nets.walk import wrap
 
 
 class Block(nn.Module):

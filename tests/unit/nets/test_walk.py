@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from codebound.errors import ModelError, UsageError
-from codebound.nets import activations, wrap
+from codebound.nets.walk import activations, wrap
 
 
 class Backwards(nn.Module):

@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-from codebound.report import (
+from codebound_papers.report.comparison import (
     compare_figure,
     compare_page,
     compare_table,
     epochs_figure,
     refused_table,
-    standalone,
+    shown,
 )
-from codebound.report.compare_page import shown
+from codebound_papers.report.figures import standalone
 
 HOSTILE = "<script>alert(1)</script> $x_1$"
 

@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 
-from codebound.report.figures import Contours, Figure, Plot, Series, plots_figure
+from codebound_papers.report.figures import Contours, Figure, Plot, Series, plots_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 PLOTS = [

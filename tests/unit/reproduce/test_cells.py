@@ -7,14 +7,13 @@ import sys
 import pytest
 
 from codebound.errors import FormatError, UsageError
-from codebound.reproduce import Cells
-from codebound.reproduce.cells import OutOfTimeError
+from codebound_papers.reproduce.cells import Cells, OutOfTimeError
 
 RUN = {"item": "x", "seed": 0}
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from codebound.reproduce import Cells
+from codebound_papers.reproduce.cells import Cells
 
 cells, log = Cells(Path(sys.argv[1])), Path(sys.argv[2])
 

@@ -1,13 +1,12 @@
-"""docs/reproduction.md says what the committed results say."""
+"""results/reproduction.md says what the committed results say."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-import codebound.reproduce  # noqa: F401  registers the items
 from codebound.errors import FormatError
-from codebound.reproduce.gallery import PAGE, RESULTS, SIZES, cost, outcome, page, read_results
+from codebound_papers.reproduce.gallery import PAGE, RESULTS, SIZES, cost, outcome, page, read_results
 
 ROOT = Path(__file__).parents[3]
 RECORD = {
@@ -30,7 +29,7 @@ RECORD = {
 
 def test_the_page_is_up_to_date():
     written = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert written == page(read_results(ROOT / RESULTS)), "run: python -m codebound.reproduce.gallery"
+    assert written == page(read_results(ROOT / RESULTS)), "run: python -m codebound_papers.reproduce.gallery"
 
 
 def test_every_figure_of_the_page_is_there():
@@ -46,12 +45,12 @@ def test_a_section_has_figure_numbers_sentence_and_command():
     for part in (
         "| quick | `codebound reproduce S-Fig1 --quick --seed 0` | 12 s of one core |",
         "| full | `codebound reproduce S-Fig1 --full` | not run |",
-        "![A figure](../results/reproduce/S-Fig1.svg)",
+        "![A figure](reproduce/S-Fig1.svg)",
         "| 0.1235 | - |",
         "| 7 | x\\|y |",
         "- We agree.",
         "- Fewer epochs.",
-        "[S-Fig1.json](../results/reproduce/S-Fig1.json)",
+        "[S-Fig1.json](reproduce/S-Fig1.json)",
         "Not run. `codebound reproduce S-Fig1 --full` costs",
     ):
         assert part in text
@@ -63,7 +62,7 @@ def test_a_full_run_comes_first_and_says_what_it_lacks():
     full = RECORD | {"not_run": ["width 7", "width 8"]}
     text = page({"quick": {"S-Fig1": RECORD}, "full": {"S-Fig1": full}})
     assert text.index("### S-Fig1, full") < text.index("### S-Fig1, quick")
-    assert "![A figure](../results/reproduce/full/S-Fig1.svg)" in text
+    assert "![A figure](reproduce/full/S-Fig1.svg)" in text
     assert text.count("- Not run, for want of time: width 7; width 8.") == 1
     assert "| 12 s of one core; 2 parts not run |" in text
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.reproduce import Settings
-from codebound.reproduce.guha_exp_x1 import guha_exp_x1
-from codebound.reproduce.guha_exp_x2 import guha_exp_x2
-from codebound.reproduce.guha_released import (
+from codebound_papers.guha23.items.exp_x1 import guha_exp_x1
+from codebound_papers.guha23.items.exp_x2 import guha_exp_x2
+from codebound_papers.guha23.items.released import (
     bound_by_change,
     draw_pruning,
     largest_change,
@@ -19,7 +18,8 @@ from codebound.reproduce.guha_released import (
     search_strength,
     strengths,
 )
-from codebound.reproduce.guha_trained import Networks, plan_for
+from codebound_papers.guha23.items.trained import Networks, plan_for
+from codebound_papers.reproduce.items import Settings
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
 

@@ -9,26 +9,27 @@ import pytest
 import torch
 from scipy.stats import beta
 
-from codebound.bounds.published import kept_share
-from codebound.measure.margins import margin_report
-from codebound.reproduce import Cells, Settings
-from codebound.reproduce.guha_figure1a import guha_figure1a
-from codebound.reproduce.guha_figure1b import guha_figure1b
-from codebound.reproduce.guha_figure1c import guha_figure1c
-from codebound.reproduce.guha_figure2 import guha_figure2, rescaled
-from codebound.reproduce.guha_printed import CIFAR10, MNIST, deductions, like_for_like
-from codebound.reproduce.guha_released import measure_smallest_margin, released_bound
-from codebound.reproduce.guha_table1 import guha_table1
-from codebound.reproduce.guha_table2 import guha_table2
-from codebound.reproduce.guha_trained import CODE, TEXT, Networks, plan_for
-from codebound.reproduce.guha_verdicts import (
+from codebound.scores import margin_report
+from codebound.train import harness
+from codebound_papers.guha23.items.figure1a import guha_figure1a
+from codebound_papers.guha23.items.figure1b import guha_figure1b
+from codebound_papers.guha23.items.figure1c import guha_figure1c
+from codebound_papers.guha23.items.figure2 import guha_figure2, rescaled
+from codebound_papers.guha23.items.printed import CIFAR10, MNIST, deductions, like_for_like
+from codebound_papers.guha23.items.released import measure_smallest_margin, released_bound
+from codebound_papers.guha23.items.table1 import guha_table1
+from codebound_papers.guha23.items.table2 import guha_table2
+from codebound_papers.guha23.items.trained import CODE, TEXT, Networks, plan_for
+from codebound_papers.guha23.items.verdicts import (
     as_released,
     at_printed_widths,
     on_one_scale,
     on_pruning,
     on_training,
 )
-from codebound.train import harness
+from codebound_papers.guha23.pruning_law import kept_share
+from codebound_papers.reproduce.cells import Cells
+from codebound_papers.reproduce.items import Settings
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
 
@@ -181,7 +182,7 @@ def test_networks_with_and_without_a_positive_margin_are_among_them():
 def test_published_numbers_stand_beside_ours(monkeypatch):
     plan = plan_for("mnist", "tiny")
     monkeypatch.setattr(
-        "codebound.reproduce.guha_table1.plan_for", lambda data, size: replace(plan, widths=(8, 500))
+        "codebound_papers.guha23.items.table1.plan_for", lambda data, size: replace(plan, widths=(8, 500))
     )
     first, second = list(guha_table1(Settings(size="tiny")).tables.values())[:2]
     assert [row["width"] for row in first] == [8, 8, 500, 500]

@@ -9,16 +9,19 @@ from dataclasses import replace
 import pytest
 
 from codebound.errors import ModelError, UsageError
-from codebound.reproduce import ITEMS, Cells, Reproduction, Settings, item, reproduce
-from codebound.reproduce.__main__ import main
-from codebound.reproduce.run import find_items
+from codebound_papers.reproduce.__main__ import main
+from codebound_papers.reproduce.catalogue import known_items
+from codebound_papers.reproduce.cells import Cells
+from codebound_papers.reproduce.items import Reproduction, Settings, item
+from codebound_papers.reproduce.run import find_items, reproduce
 
+ITEMS = known_items()
 ONE_OF_EACH_KIND = ["A-Fig2L", "G-Tab2", "S-Fig3", "sketch:phase"]
 BARE = """
 import sys
 
 sys.modules.update(dict.fromkeys(("matplotlib", "typer", "rich", "sklearn", "scipy", "PIL", "jinja2")))
-from codebound.reproduce.__main__ import main
+from codebound_papers.reproduce.__main__ import main
 
 raise SystemExit(main([*sys.argv[2:], "--tiny", "--device", "cpu", "--out", sys.argv[1]]))
 """

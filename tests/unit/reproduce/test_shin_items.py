@@ -9,12 +9,13 @@ import torch
 from scipy import stats
 
 from codebound.errors import ModelError
-from codebound.nets import load_model
-from codebound.reproduce import Cells, Settings
-from codebound.reproduce.shin_figure1 import shin_figure1
-from codebound.reproduce.shin_figure2 import shin_figure2
-from codebound.reproduce.shin_figure3 import _NETWORKS, shin_figure3
-from codebound.reproduce.shin_networks import (
+from codebound.nets.loading import load_model
+from codebound_papers.reproduce.cells import Cells
+from codebound_papers.reproduce.items import Settings
+from codebound_papers.shin21.items.figure1 import shin_figure1
+from codebound_papers.shin21.items.figure2 import shin_figure2
+from codebound_papers.shin21.items.figure3 import _NETWORKS, shin_figure3
+from codebound_papers.shin21.items.networks import (
     FILES,
     Subject,
     images_for,
@@ -23,7 +24,7 @@ from codebound.reproduce.shin_networks import (
     obstacle,
     published,
 )
-from codebound.reproduce.shin_table1 import _PUBLISHED, shin_table1
+from codebound_papers.shin21.items.table1 import _PUBLISHED, shin_table1
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
 
@@ -144,7 +145,7 @@ def test_both_ranks_are_those_of_the_singular_values():
 
 
 def _tiny_config():
-    from codebound.reproduce.shin_networks import own
+    from codebound_papers.shin21.items.networks import own
 
     return own("tiny")[0].config
 
@@ -184,8 +185,8 @@ def test_networks_of_the_other_project_are_asked_for_by_name(monkeypatch):
 
 
 def test_images_are_scaled_as_each_network_was_trained(monkeypatch):
-    from codebound.reproduce import shin_networks
-    from codebound.reproduce.samples import made_up_samples
+    from codebound_papers.reproduce.samples import made_up_samples
+    from codebound_papers.shin21.items import networks as shin_networks
 
     cifar = made_up_samples((3, 4, 4), n=20).train
     monkeypatch.setattr(shin_networks, "load_dataset", lambda name, role: cifar)

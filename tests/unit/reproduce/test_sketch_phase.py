@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.errors import UsageError
-from codebound.reproduce import Cells, reproduce, sketch_draws, sketch_phase
-from codebound.reproduce.sketch_draws import HYBRID, L1, Design, Draws
-from codebound.reproduce.sketch_phase import fit_constant, measured_form, printed_form
+from codebound_papers.guha23.items import phase as sketch_phase
+from codebound_papers.guha23.items import sketch_draws
+from codebound_papers.guha23.items.phase import fit_constant, measured_form, printed_form
+from codebound_papers.guha23.items.sketch_draws import HYBRID, L1, Design, Draws
+from codebound_papers.reproduce.cells import Cells
+from codebound_papers.reproduce.run import reproduce
 
 COMMITTED = Path(__file__).parents[3] / "results/reproduce/sketch-phase.json"
 

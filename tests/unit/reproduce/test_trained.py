@@ -10,17 +10,22 @@ import pytest
 import torch
 
 from codebound.errors import CodeboundError, UsageError
-from codebound.reproduce import Cells, Settings, made_up_samples, trained
-from codebound.reproduce.cells import OutOfTimeError
-from codebound.reproduce.locks import BusyError, alone
-from codebound.train import TrainConfig, fit
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
+from codebound_papers.reproduce.cells import Cells, OutOfTimeError
+from codebound_papers.reproduce.items import Settings
+from codebound_papers.reproduce.locks import BusyError, alone
+from codebound_papers.reproduce.samples import made_up_samples
+from codebound_papers.reproduce.training import trained
 
 SPEC = "mlp:depth=2,width=12"
 CONFIG = TrainConfig(optimizer="sgd", learning_rate=0.1, epochs=6, batch_size=20, seed=3)
 PROGRAM = """
 import os, signal, sys
-from codebound.reproduce import Settings, made_up_samples, trained
-from codebound.train import TrainConfig
+from codebound_papers.reproduce.items import Settings
+from codebound_papers.reproduce.samples import made_up_samples
+from codebound_papers.reproduce.training import trained
+from codebound.train.config import TrainConfig
 
 def progress(done, total, note=""):
     print(note, flush=True)
@@ -39,8 +44,10 @@ print(settings.cells.get("network", compute)["weights"])
 SHARED = """
 import time
 from functools import partial
-from codebound.reproduce import Settings, made_up_samples, trained
-from codebound.train import TrainConfig
+from codebound_papers.reproduce.items import Settings
+from codebound_papers.reproduce.samples import made_up_samples
+from codebound_papers.reproduce.training import trained
+from codebound.train.config import TrainConfig
 
 def progress(done, total, note=""):
     time.sleep(0.01)
@@ -171,7 +178,7 @@ def test_work_of_another_process_is_waited_for_up_to_the_deadline(cache):
     program = """
 import sys
 from pathlib import Path
-from codebound.reproduce.locks import alone
+from codebound_papers.reproduce.locks import alone
 with alone(Path(sys.argv[1])):
     print("here", flush=True)
     sys.stdin.read()

@@ -7,18 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.coding import Stream
+from codebound.coding.stream import Stream
 from codebound.errors import UsageError
-from codebound.sketch import (
-    Bipartite,
-    Certificate,
-    column_ensemble,
-    objection,
-    recover_integers,
-    sketch,
-)
-from codebound.sketch.certify import UNIT_BITS, find_dual, round_dual
-from codebound.sketch.projector import Projector
+from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
+from codebound_papers.guha23.sketch.projector import Projector
+from codebound_papers.guha23.sketch.proof import UNIT_BITS, Certificate, find_dual, objection, round_dual
+from codebound_papers.guha23.sketch.recovery import recover_integers
 
 
 def proof_of(x, a, b):

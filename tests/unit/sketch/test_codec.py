@@ -9,21 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.certificate.message import Message, Options, decode
-from codebound.coding import (
-    Bits,
-    Dense,
-    Enumerative,
-    Sketched,
-    Zero,
-    best_tensor_code,
-    decode_tensors,
-    encode_tensors,
-)
+from codebound.chains.chain import Chain, Linear
+from codebound.chains.message import Message, Options, decode
+from codebound.coding.bits import Bits
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.coding.tensors import Dense, Enumerative, Zero
 from codebound.errors import FormatError, UsageError
-from codebound.nets.chain import Chain, Linear
-from codebound.sketch import plain_bits, sketched, smallest_sketch, solved
-from codebound.sketch.codec import sides, unsolved
+from codebound_papers.guha23.sketch.code import Sketched
+from codebound_papers.guha23.sketch.codec import (
+    plain_bits,
+    sides,
+    sketched,
+    smallest_sketch,
+    solved,
+    unsolved,
+)
 
 
 def sparse(rows, columns, nonzeros, *, limit=3, seed=0):

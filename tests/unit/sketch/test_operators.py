@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.coding import Stream
+from codebound.coding.stream import Stream
 from codebound.errors import UsageError
-from codebound.sketch import adjoint, column_ensemble, row_ensemble, sketch
+from codebound_papers.guha23.sketch.operators import adjoint, column_ensemble, row_ensemble, sketch
 
 
 def pair(seed, *, m=7, p1=10, p2=12, degree=3):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.coding import Stream
-from codebound.sketch import column_ensemble, is_injective, peel, row_ensemble, sketch
-from codebound.sketch.support import _independent, cells_of, live_entries
+from codebound.coding.stream import Stream
+from codebound_papers.guha23.sketch.operators import column_ensemble, row_ensemble, sketch
+from codebound_papers.guha23.sketch.peeling import peel
+from codebound_papers.guha23.sketch.support import _independent, cells_of, is_injective, live_entries
 
 
 def case(seed, *, p=40, j=2, m=26, degree=5):

@@ -6,20 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.coding import Stream
+from codebound.coding.stream import Stream
 from codebound.errors import UsageError
-from codebound.sketch import (
-    Bipartite,
+from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, row_ensemble, sketch
+from codebound_papers.guha23.sketch.recovery import (
     Status,
-    column_ensemble,
-    distributed_sparsity,
     recover,
     recover_integers,
     recover_l1,
     recover_l1_batch,
-    row_ensemble,
-    sketch,
 )
+from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
 
 
 def permutations(p1, p2, j, rng, draw):

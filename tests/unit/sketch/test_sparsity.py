@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from codebound.errors import UsageError
-from codebound.sketch import column_degree, distributed_sparsity, published_sketch_size, sketch_size
+from codebound_papers.guha23.sketch.sparsity import (
+    column_degree,
+    distributed_sparsity,
+    published_sketch_size,
+    sketch_size,
+)
 
 
 def test_counts_rows_columns_and_the_diagonal():

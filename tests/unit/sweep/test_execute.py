@@ -15,12 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from codebound.engine import LocalEngine
+from codebound.engine.local import LocalEngine
 from codebound.errors import CodeboundError, FormatError, UsageError
-from codebound.sweep import Verb, execute, merge, plan_jobs, states
 from codebound.sweep.content import versions
+from codebound.sweep.execution import execute, states
 from codebound.sweep.folder import locked
+from codebound.sweep.merging import merge
+from codebound.sweep.plan import plan_jobs
 from codebound.sweep.run import run_job
+from codebound.sweep.verbs import Verb
 
 TOYS = """
 import os, pathlib, time
@@ -57,8 +60,10 @@ PLAN = {
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from codebound.engine import LocalEngine
-from codebound.sweep import Verb, execute, plan_jobs
+from codebound.engine.local import LocalEngine
+from codebound.sweep.verbs import Verb
+from codebound.sweep.execution import execute
+from codebound.sweep.plan import plan_jobs
 
 if __name__ == "__main__":
     options = frozenset({"x", "y", "sleep", "source"})
@@ -249,14 +254,14 @@ class _Elsewhere:
     slots = 1
 
     def as_finished(self, jobs):
-        from codebound.engine import Finished
+        from codebound.engine.job import Finished
 
         while jobs:
             yield Finished(jobs.popleft())
 
 
 def test_a_folder_that_nodes_do_not_share_is_noticed(folder, monkeypatch):
-    monkeypatch.setattr(sys.modules["codebound.sweep.execute"], "_PATIENCE", 0.3)
+    monkeypatch.setattr(sys.modules["codebound.sweep.execution"], "_PATIENCE", 0.3)
     with pytest.raises(CodeboundError, match="does not share"):
         execute(plan_jobs(PLAN, VERBS), folder, engine=_Elsewhere())
 
@@ -265,8 +270,7 @@ class _Late(_Elsewhere):
     """An engine of a shared disk that shows files some time after they were written."""
 
     def as_finished(self, jobs):
-        from codebound.engine import Finished
-        from codebound.engine.job import call
+        from codebound.engine.job import Finished, call
 
         while jobs:
             job = jobs.popleft()
@@ -284,8 +288,7 @@ class _LosingAfterwards(_Elsewhere):
     """An engine whose workers are killed right after they have written the result."""
 
     def as_finished(self, jobs):
-        from codebound.engine import Failure, Finished
-        from codebound.engine.job import call
+        from codebound.engine.job import Failure, Finished, call
 
         while jobs:
             job = jobs.popleft()

@@ -3,7 +3,8 @@
 import pytest
 
 from codebound.errors import UsageError
-from codebound.sweep import Reference, Verb, plan_jobs, read_plan
+from codebound.sweep.plan import Reference, plan_jobs, read_plan
+from codebound.sweep.verbs import Verb
 
 
 def refuse_odd(arguments):

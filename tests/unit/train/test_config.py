@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 
 from codebound.errors import UsageError
-from codebound.train import Constant, Cosine, Step, TrainConfig, preset
+from codebound.train.config import TrainConfig, preset
+from codebound.train.schedules import Constant, Cosine, Step
 
 
 def test_arora18_is_what_the_paper_says():

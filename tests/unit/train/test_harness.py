@@ -6,10 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.data import Dataset, Scaling, load_dataset
+from codebound.data.dataset import Dataset, Scaling
+from codebound.data.load import load_dataset
+from codebound.device import resolve_device
 from codebound.errors import DataError, ModelError, UsageError
-from codebound.train import Cosine, Step, TrainConfig, fit, resolve_device, shuffle_labels
-from codebound.train.sampling import Epoch
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
+from codebound.train.sampling import Epoch, shuffle_labels
+from codebound.train.schedules import Cosine, Step
 
 
 def blobs(n: int = 203, *, seed: int = 0, noise: float = 1.0) -> Dataset:

@@ -8,12 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.coding import Subspace, best_tensor_code
+from codebound.chains.chain import Chain, Linear
 from codebound.coding.bell import MAX_BELL_LEVEL, best_bell
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.subspace import Subspace
 from codebound.data.dataset import DeviceData, Scaling
-from codebound.nets.chain import Chain, Linear
-from codebound.train import polish as module
-from codebound.train.polish import polish
+from codebound.train import polishing as module
+from codebound.train.polishing import polish
 from codebound.train.subspace import Features, Learner, SubspacePlan
 
 CHAIN = Chain((4,), (Linear(6, False), Linear(3, False)))

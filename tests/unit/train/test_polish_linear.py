@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.coding import best_tensor_code, encode_tensors
-from codebound.train.polish_linear import _Search, polish_linear
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.modes import encode_tensors
+from codebound.train.polishing_linear import _Search, polish_linear
 
 
 def problem(seed: int, n: int = 60, size: int = 5, classes: int = 3):

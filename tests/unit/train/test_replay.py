@@ -7,10 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.data import Dataset
-from codebound.train import Constant, Cosine, TrainConfig, fit, harness, replay, steps
+from codebound.data.dataset import Dataset
+from codebound.train import harness, replay, steps
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
 from codebound.train.replay import Replayed, Seen, is_recordable
 from codebound.train.sampling import Picks
+from codebound.train.schedules import Constant, Cosine
 
 
 def images(n=50):

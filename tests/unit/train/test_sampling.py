@@ -3,10 +3,10 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from codebound.data import Dataset, Scaling
+from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import UsageError
-from codebound.train import TrainConfig, shuffle_labels
-from codebound.train.sampling import Epoch, shift_images
+from codebound.train.config import TrainConfig
+from codebound.train.sampling import Epoch, shift_images, shuffle_labels
 
 LEVEL = 1e-9
 

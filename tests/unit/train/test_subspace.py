@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.coding import Subspace, best_tensor_code
+from codebound.chains.chain import Chain, Dictionary, Linear, MaxPool, NormalisedConv, Views
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.subspace import Subspace
 from codebound.data.dataset import DeviceData, Scaling
 from codebound.errors import ModelError, UsageError
-from codebound.nets.chain import Chain, Dictionary, Linear, MaxPool, NormalisedConv, Views
 from codebound.train.subspace import (
     Expansion,
     Features,

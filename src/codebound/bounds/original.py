@@ -1,0 +1,167 @@
+"""Certificates for the original network f, which no code describes: through g, by two routes.
+
+Without one of these, or a hold-out test, no statement about g says anything about f.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from codebound.bounds.held_out import holdout
+from codebound.bounds.lengths import elias_gamma_bits
+from codebound.bounds.margin import margin_for_deviation
+from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import BOUNDED_DOMAIN, NORMS_ABOVE, UNLABELLED_FRESH, RiskBound
+from codebound.errors import UsageError
+from codebound.facts import DisagreementFacts, DomainFacts
+from codebound.refs import implements
+
+# 2**23 * 2**(i/8) for i = 0..7, rounded to integers: the grid must be the same doubles on every machine
+_EIGHTHS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)
+_OUTWARD = 1.0 + 4e-16  # covers the rounding of one product or sum of non-negative numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerBounds:
+    """Upper bounds on one layer of f and on what compression changed in it.
+
+    Attributes:
+        weight: Spectral norm of the layer's linear map, bounded from above.
+        weight_change: Spectral norm of the change of that map, bounded from above.
+        bias: Euclidean norm of the layer's constant, bounded from above.
+        bias_change: Euclidean norm of its change, bounded from above.
+        lipschitz: Lipschitz constant of the activation in front of the layer, which maps 0 to 0; 1 for the
+            first layer and for ReLU.
+    """
+
+    weight: float
+    weight_change: float
+    bias: float = 0.0
+    bias_change: float = 0.0
+    lipschitz: float = 1.0
+
+    def __post_init__(self) -> None:
+        numbers = (self.weight, self.weight_change, self.bias, self.bias_change, self.lipschitz)
+        if any(not 0.0 <= number < math.inf for number in numbers):
+            raise UsageError(f"layer bounds must be finite and >= 0. Got {self}.")
+
+
+@implements("G-LemB.2x", kind="certificate")
+def output_deviation(layers: Sequence[LayerBounds], *, input_norm: float) -> float:
+    r"""How far the outputs of f and g can be apart on inputs of norm at most ``input_norm``.
+
+    Statement.  With ``e_0 = 0`` and ``m_0 = input_norm``,
+                ``e_l = (|A|+|U|) L e_{l-1} + |U| L m_{l-1} + |change of b|`` and
+                ``m_l = |A| L m_{l-1} + |b|``; then ``||f(x)-g(x)||_2 <= e_last``.
+    Reference.  G-LemB.2x, with biases added. No condition on the size of the change, unlike G-LemB.2.
+    Needs.      A chain of linear maps and Lipschitz activations that map 0 to 0; norms bounded from above.
+    Direction.  Rounded up at every step.
+    Checked by. property (actual deviation of random nets stays below).
+
+    Example:
+        >>> layer = LayerBounds(weight=2.0, weight_change=0.5)
+        >>> round(output_deviation([layer, layer], input_norm=1.0), 9)
+        2.25
+    """
+    if not 0.0 <= input_norm < math.inf:
+        raise UsageError(f"`input_norm` is a finite norm >= 0. Got {input_norm}.")
+    deviation, magnitude = 0.0, input_norm
+    for layer in layers:
+        reach = layer.lipschitz * ((layer.weight + layer.weight_change) * deviation)
+        deviation = (
+            reach + layer.lipschitz * layer.weight_change * magnitude + layer.bias_change
+        ) * _OUTWARD**5
+        magnitude = (layer.lipschitz * layer.weight * magnitude + layer.bias) * _OUTWARD**3
+    return deviation
+
+
+@dataclass(frozen=True, slots=True)
+class GridTheta:
+    """A margin on the published grid and what naming it costs."""
+
+    index: int
+    value: float
+    code_bits: int
+
+
+def grid_theta(index: int) -> GridTheta:
+    """The margin ``2**(index/8)`` (24-bit mantissa); its code is Elias gamma of the zigzag index plus one.
+
+    Example:
+        >>> grid_theta(-8).value
+        0.5
+    """
+    octave, eighth = divmod(index, 8)
+    zigzag = 2 * index if index >= 0 else -2 * index - 1
+    return GridTheta(index, math.ldexp(_EIGHTHS[eighth], octave - 23), elias_gamma_bits(zigzag + 1))
+
+
+def theta_on_grid(deviation: float) -> GridTheta:
+    """Smallest margin on the grid that absorbs an l2 deviation of the outputs.
+
+    Example:
+        >>> theta_on_grid(0.5).value >= 2**0.5 / 2
+        True
+    """
+    theta = margin_for_deviation(deviation, norm="l2")
+    if not math.ldexp(1.0, -900) < theta < math.ldexp(1.0, 900):
+        raise UsageError(f"the deviation must lie between 2^-900 and 2^900. Got {deviation}.")
+    index = math.floor(8.0 * math.log2(theta)) - 1
+    while grid_theta(index).value < theta:
+        index += 1
+    return grid_theta(index)
+
+
+@implements("C-12a", kind="certificate")
+def occam_domain(facts: DomainFacts) -> RiskBound:
+    r"""Occam bound for f on a bounded domain.
+
+    Statement.  If f and g differ by at most ``theta/sqrt(2)`` (l2) on every input of the domain, then
+                ``R(f) <= P(mar_g <= theta)``, and C-2 bounds the latter with the examples of S where
+                ``mar_g <= theta`` as errors and the code of theta added to the message.
+    Needs.      ``theta_on_grid(output_deviation(...))`` with norms bounded from above and an input range
+                that is declared, never read off S. theta depends on S through f, hence its code.
+    Checked by. property, validity (teeth: margin 0 in place of theta).
+
+    Example:
+        >>> from codebound.facts import OccamFacts
+        >>> at_theta = OccamFacts(errors=300, n=60_000, code_bits=4991, delta=0.05)
+        >>> round(occam_domain(DomainFacts(at_theta=at_theta, theta_index=8)).value, 4)
+        0.0737
+    """
+    message_bits = facts.at_theta.code_bits + grid_theta(facts.theta_index).code_bits
+    tail = occam_binomial(replace(facts.at_theta, code_bits=message_bits))
+    return replace(
+        tail,
+        ref="C-12a",
+        subject="f",
+        facts=facts,
+        assumptions=(*tail.assumptions, BOUNDED_DOMAIN, NORMS_ABOVE),
+    )
+
+
+@implements("C-12b", kind="certificate")
+def occam_disagreement(facts: DisagreementFacts) -> RiskBound:
+    r"""Bound for f through its disagreement with g on fresh unlabelled inputs.
+
+    Statement.  ``R(f) <= R(g) + P(pred_f != pred_g)``: the first by C-2, the second by C-11 on
+                unlabelled inputs; ambiguous predictions count as disagreement.
+    Direction.  Upper bound; the failure probabilities add up to ``delta``.
+    Checked by. validity (teeth: disagreement rate without its limit).
+
+    Example:
+        >>> from codebound.facts import HoldoutFacts, OccamFacts
+        >>> risk = OccamFacts(errors=300, n=60_000, code_bits=5000, delta=0.025)
+        >>> apart = HoldoutFacts(errors=0, n=10_000, delta=0.025)
+        >>> round(occam_disagreement(DisagreementFacts(risk=risk, disagreement=apart)).value, 4)
+        0.0741
+    """
+    risk, apart = occam_binomial(facts.risk), holdout(facts.disagreement)
+    return RiskBound(
+        ref="C-12b",
+        value=min(1.0, (risk.value + apart.value) * _OUTWARD),
+        delta=facts.delta,
+        subject="f",
+        facts=facts,
+        assumptions=(*risk.assumptions, UNLABELLED_FRESH),
+    )

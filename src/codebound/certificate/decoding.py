@@ -1,0 +1,158 @@
+"""Delivery: the guarantee is about g, so g is handed over, and anybody can have it checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from codebound.certificate.file import Certificate
+from codebound.chains.message import decode as decode_message
+from codebound.errors import CertificateError
+from codebound.nets.rebuild import with_weights
+from codebound.progress import Progress, silent
+from codebound.tensors import tensors_sha256
+from codebound_verify import verify as independent_verify
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from codebound.chains.message import Message
+    from codebound.coding.bits import Bits
+    from codebound.data.dataset import Dataset
+    from codebound_verify import Verdict
+
+
+def decode(
+    source: Certificate | Path | str,
+    *,
+    module: nn.Module | None = None,
+    base: Mapping[str, NDArray[np.float32]] | None = None,
+) -> nn.Module:
+    """The network g of a certificate, in evaluation mode; its weights are the same bits on every machine.
+
+    Args:
+        source: A certificate or its file.
+        module: What the factory returns, where the architecture is a helper.
+        base: The tensors of the base, where the message codes differences.
+    """
+    certificate = source if isinstance(source, Certificate) else Certificate.load(source)
+    helper = certificate.helper
+    if helper.architecture is not None and module is None:
+        raise CertificateError(f"the architecture is a helper: give --model {helper.architecture.name}.")
+    if helper.architecture is not None and module is not None:
+        found = graph_sha256(module)
+        if found != helper.architecture.graph_sha256:
+            raise CertificateError(
+                f"this factory is not the one the certificate names: its graph has SHA-256 {found}, not "
+                f"{helper.architecture.graph_sha256}."
+            )
+    if helper.base is None:
+        if base is not None:
+            raise CertificateError("the certificate names no base: leave out --base.")
+    elif base is None:
+        raise CertificateError(f"the message codes differences: give --base, {helper.base.name}.")
+    elif tensors_sha256(base) != helper.base.sha256:
+        raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
+    return decoded_module(
+        certificate.message,
+        input_shape=helper.input_shape,
+        classes=certificate.facts.classes,
+        module=None if helper.architecture is None else module,
+        base=base,
+    )
+
+
+def verify(
+    source: Certificate | Path | str,
+    sample: Dataset,
+    *,
+    module: nn.Module | None = None,
+    base: Mapping[str, NDArray[np.float32]] | None = None,
+    unlabelled: Dataset | None = None,
+    original: Mapping[str, NDArray[np.float32]] | None = None,
+    progress: Progress = silent,
+) -> Verdict:
+    """What the independent verifier says of a certificate; it shares no code with this package.
+
+    Args:
+        source: A certificate or its file.
+        sample: The sample it was made with.
+        module: What the factory returns, where the architecture is a helper.
+        base: The tensors of the base, where the message codes differences.
+        unlabelled: The unlabelled inputs of a C-12b certificate.
+        original: The tensors of f, for C-12a and C-12b.
+        progress: Told the examples done.
+    """
+    return independent_verify(
+        source.to_bytes() if isinstance(source, Certificate) else source,
+        sample.x,
+        sample.y,
+        factory=None if module is None else lambda: with_weights(module, module.state_dict()),
+        base=base,
+        unlabelled=None if unlabelled is None else unlabelled.x,
+        subject_weights=original,
+        progress=lambda done, total: progress(done, total, "the verifier counts"),
+    )
+
+
+def decoded_module(
+    bits: Bits,
+    *,
+    input_shape: tuple[int, ...],
+    classes: int,
+    module: nn.Module | None,
+    base: Mapping[str, NDArray[np.float32]] | None,
+) -> nn.Module:
+    """The network that a message decodes to, given what the decoder knows beforehand."""
+    state = None if module is None else message_state(module)
+    shapes = None if state is None else {name: tuple(tensor.shape) for name, tensor in state.items()}
+    message = decode_message(bits, input_shape=input_shape, classes=classes, factory=shapes)
+    return built_module(message, module=module, base=base)
+
+
+def built_module(
+    message: Message, *, module: nn.Module | None, base: Mapping[str, NDArray[np.float32]] | None
+) -> nn.Module:
+    """The network that a message describes, in evaluation mode."""
+    tensors = {name: torch.from_numpy(value) for name, value in message.weights(base).items()}
+    if message.chain is not None:
+        return message.chain.build(tensors)
+    assert module is not None  # decode_message refuses a factory without its shapes
+    return with_weights(module, {**module.state_dict(), **tensors})
+
+
+def graph_sha256(module: nn.Module) -> str:
+    """SHA-256 of an architecture without its tensors (docs/format.md, section 5.2)."""
+    modules = [
+        [name, f"{type(part).__module__}.{type(part).__qualname__}", part.extra_repr()]
+        for name, part in module.named_modules()
+    ]
+    tensors = [[name, str(value.dtype), list(value.shape)] for name, value in module.state_dict().items()]
+    text = json.dumps([*modules, *tensors], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def message_state(module: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a factory's module that a message carries (docs/format.md, section 5.2)."""
+    counters = {
+        f"{name}.num_batches_tracked".lstrip(".")
+        for name, part in module.named_modules()
+        if isinstance(part, _BatchNorm)
+    }
+    state = {name: tensor for name, tensor in module.state_dict().items() if name not in counters}
+    integers = [name for name, tensor in state.items() if not tensor.is_floating_point()]
+    if integers:
+        raise CertificateError(
+            f"these tensors are not floating point and have no code: {', '.join(integers[:8])}. "
+            "Leave such buffers out of the state."
+        )
+    return state

@@ -1,0 +1,374 @@
+"""The message: a network as a prefix-free bit string (docs/format.md, section 5).
+
+One description serves both directions: a writer codes what it is given, a reader returns what it reads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codebound.chains.chain import (
+    AveragePool,
+    Chain,
+    Conv,
+    Dictionary,
+    GlobalAveragePool,
+    Linear,
+    LocalConv,
+    MaxPool,
+    NormalisedConv,
+    Operation,
+    Residual,
+    Views,
+)
+from codebound.chains.dictionary import filter_tables
+from codebound.chains.grid import BLANK_STACK, TABLES, VIEW_KINDS, stack_of
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.bits import join
+from codebound.coding.modes import read_blocks, read_tensor, write_tensor
+from codebound.coding.numbers import bit, gamma, signed, uniform
+from codebound.coding.subspace import Subspace
+from codebound.errors import FormatError, ModelError, UsageError
+from codebound.refs import implements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from codebound.coding.arithmetic import AbstractCoder
+    from codebound.coding.bits import Bits
+    from codebound.coding.tensors import AbstractTensorCode
+
+TENSORS, SUBSPACE = 1, 2
+"""The two methods of the format."""
+CHAIN, FACTORY, STACK = 1, 2, 3
+"""The ways to name an architecture."""
+MAX_OPERATIONS = 256
+MAX_SIZE = 1 << 16
+MAX_THETA_INDEX = 8000
+MAX_ELEMENTS = 1 << 26
+MAX_RESULT = 1 << 22
+MAX_PATCHES = 1 << 25
+MAX_WORK = 1 << 30
+_POOL_WORK = 16
+
+Ledger = tuple[tuple[str, int], ...]
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Decoder-side choices in front of the architecture.
+
+    Attributes:
+        tenths: Tenths of the sample that shaped the helper (C-10), or None.
+        theta_index: Index of the margin of C-12a, or None.
+        has_base: Whether tensors are differences to the base of the helper.
+    """
+
+    tenths: int | None = None
+    theta_index: int | None = None
+    has_base: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """A network as it is coded.
+
+    Attributes:
+        options: Choices in front of the architecture.
+        chain: The architecture, or None when it is the factory of the helper.
+        codes: Tensors by name, in message order; or the subspace that they all come from.
+        factory: Names and shapes of the factory's tensors, which a subspace does not know by itself.
+    """
+
+    options: Options
+    chain: Chain | None
+    codes: Mapping[str, AbstractTensorCode] | Subspace
+    factory: Shapes | None = None
+
+    @property
+    def shapes(self) -> Shapes:
+        """Names and shapes of the tensors, in message order."""
+        if not isinstance(self.codes, Subspace):
+            return {name: code.shape for name, code in self.codes.items()}
+        if self.chain is not None:
+            return self.chain.tensor_shapes()
+        if self.factory is None:
+            raise UsageError(
+                "a subspace without a chain needs the names and shapes of the factory's tensors."
+            )
+        return self.factory
+
+    @implements("I-33", kind="algorithm")
+    def encode(self) -> tuple[Bits, Ledger]:
+        """The bits, and how many of them each part takes."""
+        writer = Writer()
+        ledger: list[tuple[str, int]] = []
+        spent = 0
+
+        def enter(part: str) -> None:
+            nonlocal spent
+            ledger.append((part, writer.shifts - spent))
+            spent = writer.shifts
+
+        gamma(writer, SUBSPACE if isinstance(self.codes, Subspace) else TENSORS)
+        enter("method")
+        _code_options(writer, self.options)
+        enter("options")
+        if self.chain is None:
+            gamma(writer, FACTORY)
+        else:
+            stack = stack_of(self.chain.operations)
+            gamma(writer, CHAIN if stack is None else STACK)
+            if stack is None:
+                _code_chain(writer, self.chain.operations, classes=self.chain.classes)
+            else:
+                stack.code(writer)
+            _require_modest(writer, self.chain)
+        enter("architecture")
+        _require_few(writer, self.shapes.values())
+        if isinstance(self.codes, Subspace):
+            self.codes.code_choices(writer, self.shapes.values())
+            enter("subspace")
+            self.codes.code_integers(writer)
+            enter("integers")
+            behind = [("integers", block) for block in self.codes.blocks()]
+        else:
+            for name, code in self.codes.items():
+                write_tensor(writer, code)
+                enter(name)
+            behind = [(name, block) for name, code in self.codes.items() for block in code.blocks()]
+        word = writer.finish()
+        ledger.append(("end", word.length - writer.shifts))
+        ledger.extend((f"block {name}", block.length) for name, block in behind)
+        return join(word, *(block for _, block in behind)), tuple(ledger)
+
+    def weights(
+        self, base: Mapping[str, NDArray[np.float32]] | None = None
+    ) -> dict[str, NDArray[np.float32]]:
+        """The decoded tensors, the same bits on every machine.
+
+        Args:
+            base: What they are differences to, exactly where the options say so; others of it are ignored.
+        """
+        shapes = self.shapes
+        if self.options.has_base != (base is not None):
+            raise FormatError(
+                "the message codes differences to a base: give it with --base."
+                if self.options.has_base
+                else "the message codes a whole network and no differences: leave out the base."
+            )
+        if base is not None:
+            _require_base(base, shapes)
+        if isinstance(self.codes, Subspace):
+            head = [name for name, shape in shapes.items() if len(shape) > 1][-1:]
+            return self.codes.weights(shapes, head, base=base)
+        return {
+            name: code.weights(base=None if base is None else base[name]) for name, code in self.codes.items()
+        }
+
+
+def decode(
+    bits: Bits, *, input_shape: tuple[int, ...], classes: int, factory: Shapes | None = None
+) -> Message:
+    """The message that these bits are; refuses bits that are none, or more than one.
+
+    Args:
+        bits: The whole message.
+        input_shape: Shape of one input.
+        classes: Number of classes: the width of the last operation.
+        factory: Names and shapes of the tensors where the architecture is a helper.
+    """
+    reader = Reader(bits)
+    method = gamma(reader, 0)
+    if method not in (TENSORS, SUBSPACE):
+        raise FormatError(f"method {method} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
+    options = _code_options(reader, Options())
+    kind = gamma(reader, 0)
+    if kind in (CHAIN, STACK):
+        try:
+            chain = Chain(
+                input_shape,
+                _code_chain(reader, (), classes=classes)
+                if kind == CHAIN
+                else BLANK_STACK.code(reader).operations(classes),
+            )
+        except ModelError as error:
+            raise FormatError(f"the message describes no network: {error}") from error
+        _require_modest(reader, chain)
+        shapes = chain.tensor_shapes()
+    elif kind == FACTORY and factory is not None:
+        chain, shapes = None, factory
+    else:
+        raise FormatError(
+            "the architecture is a factory: give it as --model."
+            if kind == FACTORY
+            else f"architecture {kind} is unknown."
+        )
+    _require_few(reader, shapes.values())
+    codes: Mapping[str, AbstractTensorCode] | Subspace
+    if method == SUBSPACE:
+        choices = Subspace.blank().code_choices(reader, shapes.values())
+        codes, end = choices.code_integers(reader).with_blocks(bits, reader.finish())
+    else:
+        tensors = [read_tensor(reader, shape) for shape in shapes.values()]
+        complete, end = read_blocks(bits, reader.finish(), tensors)
+        codes = dict(zip(shapes, complete, strict=True))
+    if end != bits.length:
+        raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
+    if not isinstance(codes, Subspace):
+        codes = {name: code.solved() for name, code in codes.items()}
+    return Message(options, chain, codes, factory)
+
+
+def _code_options(coder: AbstractCoder, options: Options) -> Options:
+    tenths, theta = options.tenths, options.theta_index
+    if bit(coder, tenths is not None):
+        tenths = uniform(coder, (tenths or 1) - 1, 9) + 1
+    if bit(coder, theta is not None):
+        theta = signed(coder, theta or 0)
+        coder.require(
+            abs(theta) <= MAX_THETA_INDEX, f"theta has an index within {MAX_THETA_INDEX}. Got {theta}."
+        )
+    return Options(tenths, theta, bool(bit(coder, options.has_base)))
+
+
+def _code_chain(
+    coder: AbstractCoder, operations: tuple[Operation, ...], *, classes: int
+) -> tuple[Operation, ...]:
+    count = gamma(coder, len(operations))
+    coder.require(count <= MAX_OPERATIONS, f"a chain has at most {MAX_OPERATIONS} operations. Got {count}.")
+    given = operations or (None,) * count
+    return tuple(
+        _code_operation(coder, operation, last_out=classes if position == count - 1 else 0)
+        for position, operation in enumerate(given)
+    )
+
+
+def _require_few(coder: AbstractCoder, shapes: Iterable[tuple[int, ...]]) -> None:
+    elements = sum(map(math.prod, shapes))
+    coder.require(
+        elements <= MAX_ELEMENTS, f"a network has at most {MAX_ELEMENTS:,} elements. Got {elements:,}."
+    )
+
+
+def _require_base(base: Mapping[str, NDArray[np.float32]], shapes: Shapes) -> None:
+    """Arrays of other shapes would be stretched, and wider ones added before their rounding."""
+    for name, shape in shapes.items():
+        if name not in base:
+            raise FormatError(f"the base has no tensor {name}; every tensor of the network must be in it.")
+        if base[name].shape != shape or base[name].dtype != "float32":
+            raise FormatError(
+                f"the base has a tensor {name} of shape {base[name].shape} and type {base[name].dtype}; the "
+                f"network needs {shape}, float32."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one example takes: numbers in the largest result, in the patches of a convolution, products."""
+
+    largest: int
+    patches: int
+    products: int
+
+
+def _work_of(chain: Chain) -> _Work:
+    shapes = (*chain.input_shapes(), (chain.classes,))
+    largest, patches, work = 0, 0, 0
+    for operation, seen, made in zip(chain.operations, shapes[:-1], shapes[1:], strict=True):
+        if isinstance(operation, Linear):
+            work += operation.out * math.prod(seen)
+            continue
+        largest = max(largest, math.prod(made))
+        if isinstance(operation, Views):
+            continue
+        if isinstance(operation, Dictionary):
+            taps = sum(2 * found.count * found.size**2 for found in filter_tables(operation.table))
+            work += taps * math.prod(seen)
+            continue
+        if isinstance(operation, Conv | LocalConv | NormalisedConv):
+            times, taps = 1, seen[0] * operation.kernel**2
+            padded = seen[0] * math.prod(side + 2 * operation.padding for side in seen[1:])
+            largest = max(largest, padded)
+        elif isinstance(operation, Residual):
+            times, taps = 2, 9 * max(seen[0], operation.out)
+        else:
+            work += _POOL_WORK * math.prod(seen)
+            continue
+        size = taps * math.prod(made[1:])
+        patches, work = max(patches, size), work + times * operation.out * size
+    return _Work(largest, patches, work * chain.view_count)
+
+
+def multiplications(chain: Chain) -> int:
+    """Multiplications that one example takes, as docs/format.md counts them in section 5.1."""
+    return _work_of(chain).products
+
+
+def _require_modest(coder: AbstractCoder, chain: Chain) -> None:
+    """A tiny file must not ask for huge work: the limits of docs/format.md, section 5.1."""
+    work = _work_of(chain)
+    for what, found, most in (
+        ("numbers in a result", work.largest, MAX_RESULT),
+        ("numbers in the patches of a convolution", work.patches, MAX_PATCHES),
+        ("multiplications", work.products, MAX_WORK),
+    ):
+        coder.require(found <= most, f"one example takes {found:,} {what}; at most {most:,} are allowed.")
+
+
+_IDS: dict[type[Operation], int] = {
+    Linear: 1,
+    Conv: 2,
+    MaxPool: 3,
+    AveragePool: 4,
+    GlobalAveragePool: 5,
+    Residual: 6,
+    LocalConv: 7,
+    NormalisedConv: 8,
+    Dictionary: 9,
+    Views: 10,
+}
+
+
+def _code_operation(coder: AbstractCoder, operation: Operation | None, *, last_out: int) -> Operation:
+    """One operation; the width of the last one is not coded."""
+
+    def size(name: str, shift: int = 0) -> int:
+        value = gamma(coder, getattr(operation, name, 1 - shift) + shift) - shift
+        coder.require(value <= MAX_SIZE, f"sizes of a chain are at most {MAX_SIZE}. Got {name} = {value}.")
+        return value
+
+    def choice(name: str, count: int) -> int:
+        """One of those that were tried: none is cheaper for having turned out well."""
+        return uniform(coder, getattr(operation, name, 1) - 1, count) + 1
+
+    def flag() -> bool:
+        return bool(bit(coder, getattr(operation, "bias", False)))
+
+    kind = gamma(coder, 1 if operation is None else _IDS[type(operation)])
+    if kind == _IDS[Linear]:
+        return Linear(last_out or size("out"), flag())
+    coder.require(not last_out, "the last operation of a chain is linear.")
+    if kind in (_IDS[Conv], _IDS[LocalConv]):
+        window = Conv if kind == _IDS[Conv] else LocalConv
+        return window(size("out"), size("kernel"), size("stride"), size("padding", 1), flag())
+    if kind == _IDS[MaxPool]:
+        return MaxPool(size("kernel"))
+    if kind == _IDS[AveragePool]:
+        return AveragePool(size("kernel"))
+    if kind == _IDS[GlobalAveragePool]:
+        return GlobalAveragePool()
+    if kind == _IDS[Residual]:
+        return Residual(size("out"), flag())
+    if kind == _IDS[NormalisedConv]:
+        return NormalisedConv(size("out"), size("kernel"))
+    if kind == _IDS[Dictionary]:
+        return Dictionary(choice("table", TABLES), size("pool"))
+    coder.require(kind == _IDS[Views], f"operation {kind} is unknown.")
+    return Views(choice("kind", VIEW_KINDS))

@@ -1,0 +1,42 @@
+"""The options of commands that evaluate a large sample on several workers."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from codebound.errors import UsageError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from codebound.engine.job import Engine
+
+PARALLEL = "Large samples"
+"""Panel of the help page."""
+
+Workers = Annotated[
+    int | None, typer.Option(help="Processes (default: one for each core).", rich_help_panel=PARALLEL)
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here).",
+        rich_help_panel=PARALLEL,
+    ),
+]
+
+
+def given_engine(
+    kind: str | None, workers: int | None, address: str | None
+) -> AbstractContextManager[Engine | None]:
+    """The engine that was asked for, if any."""
+    from codebound.engine.choose import open_engine
+
+    if kind is None:
+        if workers is not None or address is not None:
+            raise UsageError("--workers and --address belong to --engine: give it too.")
+        return nullcontext()
+    return open_engine(kind, workers=workers, address=address)

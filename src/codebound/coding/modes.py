@@ -1,0 +1,110 @@
+"""Tensors in a message: the code word, then the blocks of the tensors that have one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.bell import Bell
+from codebound.coding.bits import Bits, join
+from codebound.coding.numbers import gamma
+from codebound.coding.tensors import (
+    AbstractTensorCode,
+    Adaptive,
+    Codebook,
+    Dense,
+    Enumerative,
+    Raw,
+    Static,
+    Zero,
+    require_size,
+)
+from codebound.coding.with_streams import Filled, LowRank, Mixed, Projected, Ticket
+from codebound.errors import FormatError
+from codebound.extensions import extensions, loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from codebound.coding.tensors import Shape
+
+MODES: dict[int, type[AbstractTensorCode]] = {
+    code.mode: code
+    for code in (
+        Adaptive,
+        Zero,
+        Dense,
+        Enumerative,
+        Codebook,
+        Raw,
+        Static,
+        Projected,
+        LowRank,
+        Filled,
+        Ticket,
+        Mixed,
+        Bell,
+    )
+}
+
+
+def code_of_mode(mode: int, reader: Reader) -> type[AbstractTensorCode]:
+    """The code of a mode, ours or that of an extension."""
+    if mode in MODES:
+        return MODES[mode]
+    added = extensions()["TENSOR_CODES"]
+    reader.require(mode in added, f"there is no tensor code of mode {mode}.{extensions().advice}")
+    found: type[AbstractTensorCode] = loaded(added[mode])
+    return found
+
+
+def write_tensor(writer: Writer, code: AbstractTensorCode) -> None:
+    """The mode of a tensor and its content, except for a block."""
+    require_size(writer, code.shape)
+    gamma(writer, code.mode)
+    code.code(writer)
+
+
+def read_tensor(reader: Reader, shape: Shape) -> AbstractTensorCode:
+    """The next tensor; what stands in blocks is blank until ``read_blocks`` has filled it."""
+    require_size(reader, shape)
+    mode = gamma(reader, 0)
+    return code_of_mode(mode, reader).blank(shape).code(reader)
+
+
+def read_blocks(
+    bits: Bits, start: int, codes: Iterable[AbstractTensorCode]
+) -> tuple[list[AbstractTensorCode], int]:
+    """The tensors with their blocks, which begin at bit ``start``, and the bit where the last one ends."""
+    complete: list[AbstractTensorCode] = []
+    for code in codes:
+        filled, start = code.with_blocks(bits, start)
+        complete.append(filled)
+    return complete, start
+
+
+def encode_tensors(codes: Sequence[AbstractTensorCode]) -> Bits:
+    """A message of tensors alone; its length is what they cost together.
+
+    Example:
+        >>> import numpy as np
+        >>> from codebound.coding.choose import best_tensor_code
+        >>> code = best_tensor_code(np.array([[0, 1, 0], [0, 0, -1]]), step=-16)
+        >>> message = encode_tensors([code])
+        >>> decode_tensors(message, [(2, 3)])[0].weights().tolist()
+        [[0.0, 0.25, 0.0], [0.0, 0.0, -0.25]]
+    """
+    writer = Writer()
+    for code in codes:
+        write_tensor(writer, code)
+    return join(writer.finish(), *(block for code in codes for block in code.blocks()))
+
+
+def decode_tensors(bits: Bits, shapes: Sequence[Shape]) -> list[AbstractTensorCode]:
+    """The inverse of ``encode_tensors``; refuses anything that is not exactly such a message."""
+    reader = Reader(bits)
+    codes = [read_tensor(reader, shape) for shape in shapes]
+    complete, end = read_blocks(bits, reader.finish(), codes)
+    if end != bits.length:
+        raise FormatError(f"the message has {bits.length} bits, its tensors end after {end}.")
+    return complete

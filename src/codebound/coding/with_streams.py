@@ -1,0 +1,394 @@
+"""The codes of a tensor with a helper: docs/format.md, sections 4.8 to 4.12.
+
+A few coded integers and a seed stand for many numbers. Each code holds inner tensors of integers, which have
+codes of their own, and decodes by sums of integers: the same bits on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from codebound.coding.bell import Bell
+from codebound.coding.numbers import bit, gamma, signed, uniform
+from codebound.coding.projection import Helper, combine
+from codebound.coding.quantization import MAX_STEP, step_size
+from codebound.coding.stream import Stream
+from codebound.coding.tensors import (
+    AbstractGridCode,
+    AbstractTensorCode,
+    Adaptive,
+    Dense,
+    Enumerative,
+    Static,
+    Zero,
+    matrix_shape,
+    require_size,
+)
+from codebound.errors import UsageError
+from codebound.refs import implements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from codebound.coding.arithmetic import AbstractCoder
+    from codebound.coding.bits import Bits
+    from codebound.coding.tensors import Shape
+
+
+MAX_PROJECTIONS = 1 << 16
+MAX_RANK = 1 << 12
+MAX_MEAN = 1 << 20
+MAX_MIXED = 1 << 12
+GAUSSIAN_WORK = 16  # of drawing one coded Gaussian, in multiplications
+_EXACT = 1 << 53
+_GROUP = 1 << 20  # numbers of a group of locations that are mixed at a time
+
+Inner = AbstractGridCode | Zero
+INNER_MODES: dict[int, type[Inner]] = {
+    code.mode: code for code in (Adaptive, Zero, Dense, Enumerative, Static, Bell)
+}
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractHelperCode(AbstractTensorCode):
+    """A code around inner tensors of integers, which are the fields named in ``parts``, in message order."""
+
+    parts: ClassVar[tuple[str, ...]] = ("inner",)
+
+    def blocks(self) -> list[Bits]:  # noqa: D102
+        return [block for part in self.parts for block in getattr(self, part).blocks()]
+
+    def with_blocks(self, bits: Bits, start: int) -> tuple[AbstractTensorCode, int]:  # noqa: D102
+        complete = {}
+        for part in self.parts:
+            complete[part], start = getattr(self, part).with_blocks(bits, start)
+        return replace(self, **complete), start
+
+
+def integers(code: AbstractTensorCode) -> Inner:
+    """The same, known to hold levels and a step."""
+    if not isinstance(code, AbstractGridCode | Zero):
+        raise UsageError(f"an inner tensor holds integers and a step; {type(code).__name__} does not.")
+    return code
+
+
+def check_inner(code: AbstractTensorCode, sizes: tuple[int | None, ...]) -> None:
+    """Refuses an inner tensor of other sizes; None stands for any."""
+    shape = integers(code).shape
+    if len(shape) != len(sizes) or any(
+        size not in (None, found) for size, found in zip(sizes, shape, strict=True)
+    ):
+        wanted = ", ".join("any" if size is None else str(size) for size in sizes)
+        raise UsageError(f"an inner tensor of shape {shape} does not fit here; it has sizes ({wanted}).")
+
+
+def code_inner(coder: AbstractCoder, given: AbstractTensorCode, shape: Shape) -> Inner:
+    """An inner tensor; a reader, which is given any, returns one of this shape."""
+    require_size(coder, shape)
+    coder.charge_inner(math.prod(shape))
+    mode = gamma(coder, given.mode)
+    coder.require(mode in INNER_MODES, f"an inner tensor cannot have mode {mode}.")
+    blank = given if (given.mode, given.shape) == (mode, shape) else INNER_MODES[mode].blank(shape)
+    return integers(blank.code(coder))
+
+
+def code_seed(coder: AbstractCoder, seed: int) -> int:
+    """The seed of a helper, which is paid."""
+    coder.require(seed >= 0, f"a seed is not negative. Got {seed}.")
+    return gamma(coder, seed + 1) - 1
+
+
+def scaled(levels: NDArray[np.integer[Any]] | NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    """Integers times the step, multiplied in float64."""
+    return np.multiply(levels, step_size(step), dtype=np.float64)
+
+
+@implements("K-MP", "K-MP0", "K-V3", kind="algorithm")
+@dataclass(frozen=True, eq=False)
+class Projected(AbstractHelperCode):
+    """Mode 8: sums of random vectors, weighted with coded integers.
+
+    Attributes:
+        sizes: Shape of the tensor.
+        inner: The weights z of the random vectors, shape (V, k).
+        by_rows: Whether the V rows of the tensor are vectors, or the whole tensor is one, V = 1.
+        gaussian: Whether the random vectors are coded Gaussians, times 4, or signs.
+        seed: Seed of the random vectors.
+    """
+
+    mode = 8
+    sizes: Shape
+    inner: AbstractTensorCode
+    by_rows: bool
+    gaussian: bool
+    seed: int
+
+    def __post_init__(self) -> None:
+        vectors, _ = self._vectors(self.by_rows)
+        check_inner(self.inner, (vectors, None))
+
+    @property
+    def shape(self) -> Shape:  # noqa: D102
+        return self.sizes
+
+    @classmethod
+    def blank(cls, shape: Shape) -> Projected:  # noqa: D102
+        return cls(shape, Zero((1, 1)), by_rows=False, gaussian=False, seed=0)
+
+    def code(self, coder: AbstractCoder) -> Projected:  # noqa: D102
+        by_rows, gaussian = bool(bit(coder, self.by_rows)), bool(bit(coder, self.gaussian))
+        count = gamma(coder, self.inner.shape[1])
+        coder.require(
+            count <= MAX_PROJECTIONS, f"a tensor has at most {MAX_PROJECTIONS:,} projections. Got {count:,}."
+        )
+        seed = code_seed(coder, self.seed)
+        vectors, length = self._vectors(by_rows)
+        coder.charge_work(count * length * (vectors + GAUSSIAN_WORK * gaussian))
+        inner = code_inner(coder, self.inner, (vectors, count))
+        return Projected(self.sizes, inner, by_rows=by_rows, gaussian=gaussian, seed=seed)
+
+    def values(self) -> NDArray[np.float64]:  # noqa: D102
+        z = integers(self.inner)
+        _, length = self._vectors(self.by_rows)
+        sums = combine(z.levels.astype(np.int64), length, seed=self.seed, gaussian=self.gaussian)
+        return scaled(sums.reshape(self.sizes), z.step)
+
+    def _vectors(self, by_rows: bool) -> tuple[int, int]:
+        """Number and length of the vectors."""
+        return matrix_shape(self.sizes) if by_rows else (1, math.prod(self.sizes))
+
+
+@implements("K-LR", kind="algorithm")
+@dataclass(frozen=True, eq=False)
+class LowRank(AbstractHelperCode):
+    """Mode 9: the product of two coded factors.
+
+    Attributes:
+        sizes: Shape of the tensor.
+        left: The factor U, shape (rows, r).
+        right: The factor V, shape (r, columns).
+    """
+
+    mode = 9
+    parts = ("left", "right")
+    sizes: Shape
+    left: AbstractTensorCode
+    right: AbstractTensorCode
+
+    def __post_init__(self) -> None:
+        rows, columns = matrix_shape(self.sizes)
+        check_inner(self.left, (rows, None))
+        check_inner(self.right, (self.left.shape[1], columns))
+
+    @property
+    def shape(self) -> Shape:  # noqa: D102
+        return self.sizes
+
+    @classmethod
+    def blank(cls, shape: Shape) -> LowRank:  # noqa: D102
+        rows, columns = matrix_shape(shape)
+        return cls(shape, Zero((rows, 1)), Zero((1, columns)))
+
+    def code(self, coder: AbstractCoder) -> LowRank:  # noqa: D102
+        rows, columns = matrix_shape(self.sizes)
+        rank, most = gamma(coder, self.left.shape[1]), min(rows, columns, MAX_RANK)
+        coder.require(rank <= most, f"the rank of a {rows} x {columns} matrix is at most {most}. Got {rank}.")
+        coder.charge_work(rank * rows * columns)
+        left = code_inner(coder, self.left, (rows, rank))
+        right = code_inner(coder, self.right, (rank, columns))
+        step = left.step + right.step
+        coder.require(
+            abs(step) <= MAX_STEP, f"the steps of two factors add up to at most {MAX_STEP}. Got {step}."
+        )
+        return LowRank(self.sizes, left, right)
+
+    def values(self) -> NDArray[np.float64]:  # noqa: D102
+        left, right = integers(self.left), integers(self.right)
+        # Exact: the sums are at most 2^12 products of levels up to 2^20.
+        product = left.levels.astype(np.float64) @ right.levels.astype(np.float64)
+        return scaled(product.reshape(self.sizes), left.step + right.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """Coded Gaussians for elements that are zero, ``(16 g + mean)`` times the step.
+
+    Attributes:
+        everywhere: Whether all elements are filled, or only those whose level is zero.
+        step: Index of the step; the Gaussians have a standard deviation of 64 steps.
+        mean: Mean, in steps.
+        seed: Seed of the Gaussians.
+    """
+
+    everywhere: bool
+    step: int
+    mean: int
+    seed: int
+
+
+@implements("K-HT", kind="algorithm")
+@dataclass(frozen=True, eq=False)
+class Filled(AbstractHelperCode):
+    """Mode 10: coded integers; the rest, or everything, is filled with coded Gaussians.
+
+    Attributes:
+        inner: The integers q, in the shape of the tensor.
+        filling: The Gaussians, or None for no filling.
+    """
+
+    mode = 10
+    inner: AbstractTensorCode
+    filling: Filling | None
+
+    def __post_init__(self) -> None:
+        integers(self.inner)
+
+    @property
+    def shape(self) -> Shape:  # noqa: D102
+        return self.inner.shape
+
+    @classmethod
+    def blank(cls, shape: Shape) -> Filled:  # noqa: D102
+        return cls(Zero(shape), None)
+
+    def code(self, coder: AbstractCoder) -> Filled:  # noqa: D102
+        coder.charge_work(math.prod(self.shape))
+        inner = code_inner(coder, self.inner, self.shape)
+        if not bit(coder, self.filling is not None):
+            return Filled(inner, None)
+        given = self.filling or Filling(everywhere=False, step=0, mean=0, seed=0)
+        everywhere = bool(bit(coder, given.everywhere))
+        step, mean = signed(coder, given.step), signed(coder, given.mean)
+        coder.require(abs(step) <= MAX_STEP, f"a step lies between -{MAX_STEP} and {MAX_STEP}. Got {step}.")
+        coder.require(
+            abs(mean) <= MAX_MEAN,
+            f"the mean of a filling is within {MAX_MEAN:,} steps of zero. Got {mean:,}.",
+        )
+        seed = code_seed(coder, given.seed)
+        return Filled(inner, Filling(everywhere=everywhere, step=step, mean=mean, seed=seed))
+
+    def values(self) -> NDArray[np.float64]:  # noqa: D102
+        q, fill = integers(self.inner), self.filling
+        values = scaled(q.levels, q.step)
+        if fill is None:
+            return values
+        quarters = Stream(fill.seed, "fill").gaussian_quarters(values.size).reshape(q.shape)
+        filling = scaled(16 * quarters.astype(np.int32) + fill.mean, fill.step)
+        return values + (filling if fill.everywhere else np.where(q.levels == 0, filling, 0.0))
+
+
+@implements("K-LT", kind="algorithm")
+@dataclass(frozen=True, eq=False)
+class Ticket(AbstractHelperCode):
+    """Mode 11: coded integers times a random tensor; integers 0 and 1 choose a subset of it.
+
+    Attributes:
+        inner: The integers q, in the shape of the tensor.
+        kind: The random numbers: 0 signs, 1 coded Gaussians times 4, 2 odd integers from -65535 to 65535.
+        seed: Seed of the random numbers.
+    """
+
+    mode = 11
+    inner: AbstractTensorCode
+    kind: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        integers(self.inner)
+
+    @property
+    def shape(self) -> Shape:  # noqa: D102
+        return self.inner.shape
+
+    @classmethod
+    def blank(cls, shape: Shape) -> Ticket:  # noqa: D102
+        return cls(Zero(shape), kind=0, seed=0)
+
+    def code(self, coder: AbstractCoder) -> Ticket:  # noqa: D102
+        coder.charge_work(math.prod(self.shape))
+        kind, seed = uniform(coder, self.kind, len(_TICKETS)), code_seed(coder, self.seed)
+        return Ticket(code_inner(coder, self.inner, self.shape), kind=kind, seed=seed)
+
+    def values(self) -> NDArray[np.float64]:  # noqa: D102
+        q = integers(self.inner)
+        drawn = _TICKETS[self.kind](Stream(self.seed, "ticket"), q.levels.size)
+        products = np.multiply(q.levels, drawn.reshape(q.shape), dtype=np.int64)
+        return scaled(products, q.step)
+
+
+_TICKETS: tuple[Callable[[Stream, int], NDArray[np.integer[Any]]], ...] = (
+    Stream.signs,
+    Stream.gaussian_quarters,
+    Stream.odd_integers,
+)
+
+
+@implements("K-MPC", kind="algorithm")
+@dataclass(frozen=True, eq=False)
+class Mixed(AbstractHelperCode):
+    """Mode 12: the filters of many locations, each a random mixture of the same few coded integers.
+
+    Attributes:
+        sizes: Shape of the tensor, of at least two sizes; the first is the number of locations.
+        inner: The integers z, shape (b,).
+        mixes: Number k of random rows of which a location makes its mixture.
+        seed: Seed of the basis and of the mixtures.
+    """
+
+    mode = 12
+    sizes: Shape
+    inner: AbstractTensorCode
+    mixes: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_inner(self.inner, (None,))
+
+    @property
+    def shape(self) -> Shape:  # noqa: D102
+        return self.sizes
+
+    @classmethod
+    def blank(cls, shape: Shape) -> Mixed:  # noqa: D102
+        return cls(shape, Zero((1,)), mixes=1, seed=0)
+
+    def code(self, coder: AbstractCoder) -> Mixed:  # noqa: D102
+        coder.require(
+            len(self.sizes) > 1, f"a mixed tensor has locations and filters. Got shape {self.sizes}."
+        )
+        basis, mixes = gamma(coder, self.inner.shape[0]), gamma(coder, self.mixes)
+        coder.require(
+            max(basis, mixes) <= MAX_MIXED,
+            f"a mixed tensor has at most {MAX_MIXED} vectors and mixtures. Got {basis} and {mixes}.",
+        )
+        seed = code_seed(coder, self.seed)
+        coder.charge_work(basis * math.prod(self.sizes) + GAUSSIAN_WORK * mixes * basis * self.sizes[0])
+        inner = code_inner(coder, self.inner, (basis,))
+        coder.require(
+            mixes * basis**2 * inner.limit << 10 <= _EXACT,
+            f"{mixes} mixtures of {basis} levels up to {inner.limit:,} have sums beyond 2^53.",
+        )
+        return Mixed(self.sizes, inner, mixes=mixes, seed=seed)
+
+    def values(self) -> NDArray[np.float64]:  # noqa: D102
+        z = integers(self.inner)
+        locations, length = matrix_shape(self.sizes)
+        basis = Helper(z.levels.size, length, "basis", self.seed)
+        values = np.empty((locations, length))
+        stream, group = Stream(self.seed, "mix"), max(_GROUP // (self.mixes * z.levels.size), 1)
+        for start in range(0, locations, group):
+            part = values[start : start + group]
+            part[:] = basis.combine(self._mixtures(stream, len(part), z.levels.astype(np.float64)))
+        return scaled(values.reshape(self.sizes), z.step)
+
+    def _mixtures(self, stream: Stream, count: int, z: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The weights ``C^T C z`` of the next locations; exact, for they are below 2^53."""
+        drawn = stream.gaussian_quarters(count * self.mixes * z.size).astype(np.float64)
+        rows = drawn.reshape(count, self.mixes, z.size)
+        return ((rows @ z)[:, None, :] @ rows)[:, 0].astype(np.int64)

@@ -1,0 +1,101 @@
+"""What other installed packages add to codebound: verbs, certify methods, tensor codes and public names.
+
+A package offers a module under the entry point group ``codebound.extensions``; ``codebound_papers.extension``
+is the example. The module is light: it names its parts as ``"package.module:attribute"``, in any of
+``TABLES``, and they are loaded when they are asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GROUP = "codebound.extensions"
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command of another package.
+
+    Attributes:
+        function: Where it is, as ``"package.module:attribute"``.
+        after: The verb that it follows in the list of all.
+        has_config: Whether its options can come from a file.
+    """
+
+    function: str
+    after: str
+    has_config: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SweepVerb:
+    """A command that a sweep can run.
+
+    Attributes:
+        function: Where it is, as ``"package.module:attribute"``.
+        weights: The file of weights that it leaves, if any.
+        columns: What to print of its result.
+    """
+
+    function: str
+    weights: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """All that was found.
+
+    Attributes:
+        tables: The entries of every extension, by the name of their table.
+        missing: Extensions that cannot be imported, with the reason.
+    """
+
+    tables: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, table: str) -> Mapping[Any, Any]:
+        return self.tables.get(table, {})
+
+    @property
+    def advice(self) -> str:
+        """A sentence for whoever asked for something unknown; empty if no extension is missing."""
+        if self.missing:
+            return (
+                " Not available: " + "; ".join(f"{name} ({why})" for name, why in self.missing.items()) + "."
+            )
+        if not self.tables:
+            return " No extension is installed; codebound_papers brings what belongs to the three papers."
+        return ""
+
+
+TABLES = ("VERBS", "METHODS", "TENSOR_CODES", "NAMES", "SWEEP_VERBS", "DEMO")
+
+
+@cache
+def extensions() -> Extensions:
+    """The extensions of this environment; what cannot be imported is named, not raised."""
+    found = Extensions()
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            module = point.load()
+        except ImportError as error:
+            found.missing[point.name] = str(error)
+            continue
+        for table in TABLES:
+            found.tables.setdefault(table, {}).update(getattr(module, table, {}))
+    return found
+
+
+def loaded(home: str) -> Any:
+    """What ``"package.module:attribute"`` names; without an attribute, the module."""
+    module, _, attribute = home.partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found

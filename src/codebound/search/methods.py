@@ -1,0 +1,72 @@
+"""The methods of ``certify`` by name; each is loaded when it runs, so that listing them costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codebound.errors import UsageError
+from codebound.extensions import extensions, loaded
+
+if TYPE_CHECKING:
+    from codebound.search.search import Search
+
+Propose = Callable[["Search"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to make messages.
+
+    Attributes:
+        sentence: What it does, in words.
+        function: What shows its messages to a search, or where that is: ``"package.module:function"``.
+    """
+
+    sentence: str
+    function: str | Propose
+
+    def propose(self, search: Search) -> None:
+        """Shows messages to a search."""
+        function: Propose = loaded(self.function) if isinstance(self.function, str) else self.function
+        function(search)
+
+
+METHODS = {
+    "prune": Method(
+        "Prunes and quantises; trains what is left on the sample, unless the effort is quick.",
+        "codebound.search.pruned:propose_pruned",
+    ),
+    "features": Method(
+        "A sparse linear layer on features that cost no bits: those of fixed filters, or of the base.",
+        "codebound.search.features:propose_features",
+    ),
+    "subspace": Method(
+        "All weights from a few integers in a random subspace: of a small network of its own, best on a GPU, "
+        "or around the base.",
+        "codebound.search.subspace:propose_subspace",
+    ),
+    "subspace-f": Method(
+        "The same in the architecture of f, whatever the inputs are.",
+        "codebound.search.subspace:propose_subspace_of_f",
+    ),
+}
+"""Our own, the strongest first."""
+
+
+def known_methods() -> dict[str, Method]:
+    """All methods, in the order in which ``auto`` tries them: our own, then those of extensions.
+
+    Example:
+        >>> list(known_methods())[:2]
+        ['prune', 'features']
+    """
+    return {**METHODS, **extensions()["METHODS"]}
+
+
+def require_method(name: str) -> None:
+    """Refuses a name that is neither ``auto`` nor that of a method."""
+    known = known_methods()
+    if name not in ("auto", *known):
+        raise UsageError(f"unknown method {name!r}. Known: auto, {', '.join(known)}.{extensions().advice}")

@@ -1,0 +1,184 @@
+"""Pruning with quantisation: trained on the sample, or f as it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from codebound.certificate.build import OnDomain
+from codebound.chains.chain import Residual
+from codebound.chains.message import Message
+from codebound.chains.units import narrowed, rescaled, without_biases, without_dead_units
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.tensors import Raw
+from codebound.nets.rebuild import with_weights
+from codebound.search.codes import strides, tensor_code
+from codebound.train.pruning import PrunePlan, prune
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codebound.coding.tensors import AbstractTensorCode
+    from codebound.data.dataset import DeviceData
+    from codebound.progress import Progress
+    from codebound.search.search import Search
+
+
+def propose_pruned(search: Search) -> None:
+    """Pruning and quantisation; trained on the sample, unless the effort is quick or g must stay near f."""
+    if search.effort == "quick" or isinstance(search.setting.statement, OnDomain) or search.setting.base:
+        _quantise_as_it_is(search)
+    else:
+        _prune_and_train(search)
+
+
+_DENSITIES = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
+_LEVELS = (3, 7, 15, 31)
+_CLOSE_LEVELS = (63, 255, 1023, 4095)
+
+
+def _quantise_as_it_is(search: Search) -> None:
+    """Prunes and quantises the weights of f without training; a part of the sample picks the finalists."""
+    is_close = isinstance(search.setting.statement, OnDomain)
+    densities, counts = ((1.0,), _CLOSE_LEVELS) if is_close else (_DENSITIES, _LEVELS)
+    search.consider(
+        [partial(_quantised, search, density, levels) for density in densities for levels in counts]
+    )
+
+
+def _quantised(search: Search, density: float, levels: int) -> Message:
+    codes = {
+        name: tensor_code(name, search, density=density, levels=levels) for name in search.subject.tensors
+    }
+    return Message(search.setting.options, search.subject.chain, codes)
+
+
+@dataclass(frozen=True, slots=True)
+class PruneBudget:
+    """How much training an effort spends: runs, steps of each, and the pairs of rate and levels to try."""
+
+    steps: int
+    runs: int
+    styles: tuple[tuple[float, int], ...]
+
+
+SHORT = PruneBudget(steps=3000, runs=7, styles=((3e-3, 2), (1e-2, 2), (1e-2, 3)))
+_LONG = PruneBudget(
+    steps=10_000, runs=20, styles=((3e-3, 1), (3e-3, 2), (3e-3, 3), (1e-2, 2), (1e-2, 3), (2e-2, 3))
+)
+_BUDGETS = {"standard": (SHORT,), "max": (SHORT, _LONG)}
+
+
+def _prune_and_train(search: Search) -> None:
+    """Looks for the number of weights with the smallest bound, each candidate trained on the sample.
+
+    The first guess grows with the sample as bounds of equal training error do. There the learning rate and
+    the levels are chosen; then the number is halved or doubled while that helps, and refined by a factor of
+    the square root of two.
+    """
+    sample = search.setting.counted.on(search.device)
+    keep = max(8, round(sample.n**0.6))
+    for budget in _BUDGETS[search.effort]:
+        keep = _spend(search, sample, budget, keep)
+
+
+def _spend(search: Search, sample: DeviceData, budget: PruneBudget, keep: int) -> int:
+    """Spends a budget around a number of weights; returns the best number found."""
+    size = sum(tensor.numel() for tensor in search.subject.tensors.values() if tensor.dim() > 1)
+
+    def bound_of(plan: PrunePlan, report: Progress) -> float:
+        return search.propose(_pruned_message(search, sample, plan, report))
+
+    return best_plan(search, bound_of, budget, size=size, keep=keep, n=sample.n).keep
+
+
+def best_plan(
+    search: Search,
+    bound_of: Callable[[PrunePlan, Progress], float],
+    budget: PruneBudget,
+    *,
+    size: int,
+    keep: int,
+    n: int,
+) -> PrunePlan:
+    """The plan with the smallest bound that a budget finds around a number of weights.
+
+    Args:
+        search: Told of the progress.
+        bound_of: Trains by a plan and returns its bound.
+        budget: How much to train.
+        size: Number of weights that can be kept.
+        keep: Where to begin.
+        n: Examples in the sample.
+    """
+    batch_size = min(256, max(32, n // 28))
+    epochs = max(1, math.ceil(budget.steps * batch_size / n))
+    bounds: dict[PrunePlan, float] = {}
+
+    def report(done: int, total: int | None, note: str = "") -> None:
+        each = total or 1
+        search.progress(len(bounds) * each + done, budget.runs * each, search.note or note)
+
+    def bound(plan: PrunePlan) -> float:
+        if plan not in bounds and len(bounds) < budget.runs and 1 <= plan.keep <= size:
+            bounds[plan] = bound_of(plan, report)
+        return bounds.get(plan, math.inf)
+
+    centre = min(
+        (
+            PrunePlan(
+                keep=min(size, keep),
+                levels=levels,
+                learning_rate=rate,
+                epochs=epochs,
+                batch_size=batch_size,
+                seed=search.seed,
+            )
+            for rate, levels in budget.styles
+        ),
+        key=bound,
+    )
+    for factor in (2.0, math.sqrt(2.0)):
+        best = None
+        while best != centre:
+            centre = best or centre
+            sizes = (centre.keep, round(centre.keep / factor), round(centre.keep * factor))
+            best = min((replace(centre, keep=size) for size in sizes), key=bound)
+    return centre
+
+
+def _pruned_message(search: Search, sample: DeviceData, plan: PrunePlan, progress: Progress) -> Message:
+    subject, options, near = search.subject, search.setting.options, strides(search.setting)
+    if subject.chain is None:
+        module = search.setting.module
+        assert module is not None  # a subject is a chain or the state of a module
+        names = [name for name, tensor in subject.tensors.items() if tensor.dim() > 1]
+        pruned = prune(with_weights(module, module.state_dict()), names, sample, plan, progress)
+        codes: dict[str, AbstractTensorCode] = {
+            name: best_tensor_code(pruned[name].integers.numpy(), step=pruned[name].step)
+            if name in pruned
+            else Raw(tensor.cpu().float().numpy())
+            for name, tensor in subject.tensors.items()
+        }
+        return Message(options, None, codes)
+    narrow, tensors = narrowed(subject.chain, subject.tensors, max(16, 2 * math.isqrt(plan.keep)))
+    chain = without_biases(narrow)
+    # without biases a ReLU chain classifies alike at every scale of its layers, unless branches are added
+    is_scale_free = not any(isinstance(operation, Residual) for operation in chain.operations)
+    weights = {
+        name: rescaled(tensors[name]) if is_scale_free else tensors[name].clone()
+        for name in chain.tensor_shapes()
+    }
+    found = prune(chain.build(weights), list(weights), sample, plan, progress)
+    steps = {name: 0 if is_scale_free else each.step for name, each in found.items()}
+    chain, integers = without_dead_units(chain, {name: each.integers for name, each in found.items()})
+    return Message(
+        options,
+        chain,
+        {
+            name: best_tensor_code(value.numpy(), step=steps[name], strides=near)
+            for name, value in integers.items()
+        },
+    )

@@ -1,0 +1,179 @@
+"""The search for the best certificate: methods propose messages, all are assessed, the best one is kept.
+
+What a search chose is inside the message, so looking further costs nothing but time. To add a method: write a
+function that calls ``Search.propose`` or ``Search.consider``, and name it in ``search/methods.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from codebound.bounds.occam import occam_binomial
+from codebound.certificate.build import Assessed, OnDomain, Setting, assess, guess
+from codebound.errors import CertificateError, ModelError
+from codebound.progress import Progress, silent
+from codebound.search.methods import known_methods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import torch
+    from torch import Tensor
+
+    from codebound.chains.chain import Chain
+    from codebound.chains.message import Message
+    from codebound.engine.job import Engine
+
+Effort = Literal["quick", "standard", "max"]
+_FINALISTS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """The network f to certify: a chain with its tensors, or the state of a factory's module."""
+
+    chain: Chain | None
+    tensors: dict[str, Tensor]
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """Keeps the best of the messages that were proposed.
+
+    Attributes:
+        setting: What is fixed before a message is chosen.
+        subject: The network.
+        effort: How much time to spend.
+        seed: Of random choices that no decoder needs.
+        device: Where networks are trained.
+        engine: Where errors are counted; None: here.
+        progress: Told how far the method is.
+        best: The best message so far.
+        method: The method that proposed it.
+        tried: Messages that were assessed.
+        skipped: Methods that do not suit this network or statement, with the reason.
+        is_interrupted: Whether the search was interrupted.
+        running: The method that is running.
+        is_asked: Whether the running method was asked for by name, so that its time is no surprise.
+    """
+
+    setting: Setting
+    subject: Subject
+    effort: Effort
+    seed: int = 0
+    device: str | torch.device = "cpu"
+    engine: Engine | None = None
+    progress: Progress = silent
+    best: Assessed | None = field(default=None, init=False)
+    method: str = field(default="", init=False)
+    tried: int = field(default=0, init=False)
+    skipped: dict[str, str] = field(default_factory=dict, init=False)
+    is_interrupted: bool = field(default=False, init=False)
+    is_asked: bool = field(default=False, init=False)
+    running: str = field(default="", init=False)
+    _held: tuple[float, Message] | None = field(default=None, init=False)
+
+    def propose(self, message: Message) -> float:
+        """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
+        found = assess(message, self.setting, engine=self.engine, progress=self.progress)
+        self.tried += 1
+        if self.best is None or _rank(found) < _rank(self.best):
+            self.best, self.method = found, self.running
+        return _rank(found)[0]
+
+    def hold(self, message: Message, bound: float) -> None:
+        """Keeps the message that is best by an estimate: it is assessed if the method is interrupted."""
+        if self._held is None or bound < self._held[0]:
+            self._held = bound, message
+
+    def consider(self, makers: Sequence[Callable[[], Message | None]]) -> None:
+        """Makes messages, guesses their bounds on a part of the sample, and assesses the most promising ones.
+
+        A message that promises less than the best one so far is not assessed. Where g must stay near f,
+        every message is: a guess knows nothing of the distance.
+
+        Args:
+            makers: One function per message; None for a message that cannot be the best.
+        """
+        to_beat = math.inf if self.best is None else _score(self.best)
+        guesses: list[tuple[float, int, Message]] = []
+        for done, make in enumerate(makers):
+            self.progress(done, len(makers) + _FINALISTS, self.note)
+            message = make()
+            if message is None:
+                continue
+            if isinstance(self.setting.statement, OnDomain):
+                self.propose(message)
+            else:
+                guesses.append((guess(message, self.setting), done, message))
+                guesses = sorted(guesses)[:_FINALISTS]  # a message can be as large as the network
+        for done, (estimate, _, message) in enumerate(guesses, start=len(makers)):
+            self.progress(done, len(makers) + _FINALISTS, self.note)
+            if estimate < to_beat:
+                self.propose(message)
+
+    @property
+    def most_bits(self) -> float:
+        """Length beyond which no message is worth its making: even without errors it would be vacuous, or
+        worse than the best one so far."""
+        if self.best is None:
+            return math.inf
+        facts = self.best.facts
+        risk = min(_rank(self.best)[0], 1.0 - 1.0 / self.setting.sample.classes)
+        return (-facts.n * math.log1p(-risk) + math.log(facts.delta)) / math.log(2.0)
+
+    @property
+    def note(self) -> str:
+        """The best bound so far, for a progress bar."""
+        return "" if self.best is None else f"best bound {100.0 * self.best.bound.value:.2f} %"
+
+
+def _rank(found: Assessed) -> tuple[float, float]:
+    """Smaller is better; among vacuous bounds the one nearer to saying something.
+
+    For C-12b it is the bound of g alone: a choice that looked at the unlabelled inputs would have to be paid.
+    """
+    facts = found.facts
+    return occam_binomial(facts).value, (facts.errors + facts.code_bits) / facts.n
+
+
+def _score(found: Assessed) -> float:
+    """The rank on the scale of a guess."""
+    value, distance = _rank(found)
+    return value if value < 1.0 else 1.0 + distance
+
+
+class UnsuitedError(CertificateError):
+    """A method can do nothing for this network or this statement; the message says why."""
+
+
+def run(search: Search, name: str) -> Assessed:
+    """Runs a method, or all of them for ``auto``; an interrupted search keeps its best message.
+
+    Raises:
+        UnsuitedError: The one method that was asked for does not suit.
+        CertificateError: No message could be made.
+    """
+    methods = known_methods()
+    search.is_asked = name != "auto"
+    try:
+        for each in methods if name == "auto" else (name,):
+            search.running, search._held = each, None
+            try:
+                methods[each].propose(search)
+            except (UnsuitedError, ModelError) as reason:  # a training that diverges costs no other method
+                if search.is_asked:
+                    raise
+                search.skipped[each] = str(reason)
+    except KeyboardInterrupt:
+        search.is_interrupted = True
+        if search._held is not None:
+            search.propose(search._held[1])
+        if search.best is None:
+            raise
+    if search.best is None:
+        reasons = "".join(f"\n  {each}: {reason}" for each, reason in search.skipped.items())
+        raise CertificateError(f"no message could be made of this network.{reasons}")
+    return search.best

@@ -1,0 +1,221 @@
+"""Networks whose weights all come from a few integers in a random subspace, trained straight to few bits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from codebound.chains.chain import Chain, Dictionary, Views
+from codebound.chains.few_bits import LEAST_SIDE, image_chains
+from codebound.chains.message import Message, multiplications
+from codebound.chains.units import without_biases
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.subspace import Subspace
+from codebound.errors import ModelError
+from codebound.search.polished import POLISHED, Estimate, best_polished, by_bound, estimate, require_time
+from codebound.search.search import Search, UnsuitedError
+from codebound.train.polishing import polish
+from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+_GREY_VIEWS = {"standard": (3, None), "max": (3, 4, None)}
+_RUNS = {"standard": 4, "max": 24}
+_STEPS = {"standard": 5000, "max": 24_000}  # of one run
+_STEP, _STEP_FROM_BASE = -8, -12  # coarser ones drown what the base knows
+_LEAST_EPOCHS = 30  # a run that can do no more takes the place of others
+_PRODUCTS = {
+    ("cpu", "standard"): 1e13,
+    ("cpu", "max"): 1e14,
+    ("cuda", "standard"): 2e15,
+    ("cuda", "max"): 2e16,
+}
+_FIRST = 0.25  # share of the products for the first runs of all networks
+_SEARCH = 0.5  # and for the search among plans; polishing has the rest
+_FIRST_STEPS = 0.25  # of a first run, as a share of those of others
+_BIT = 2.0  # weight of a bit in training, in units of what it is worth at the point reached
+_EVALUATIONS = {"standard": 6000, "max": 60_000}
+_NEAR = 0.2  # about the share of the examples that judge one evaluation
+
+
+def propose_subspace(search: Search) -> None:
+    """A network of its own for images; the architecture of f for other inputs and where there is a base."""
+    require_time(search, "subspace")
+    shape = search.setting.sample.input_shape
+    has_own = search.setting.base is None and search.subject.chain is not None
+    if has_own and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
+        chains = image_chains(shape, search.setting.sample.classes, kinds=_GREY_VIEWS[search.effort])
+        _find(search, [(chain, Learner.of_chain(chain)) for chain in chains])
+    else:
+        _find(search, [_network_of_f(search)])
+
+
+def propose_subspace_of_f(search: Search) -> None:
+    """The architecture of f, without its biases where the message describes it."""
+    require_time(search, "subspace-f")
+    if search.setting.base is not None:
+        raise UnsuitedError("subspace-f does the same as subspace where there is a base.")
+    _find(search, [_network_of_f(search)])
+
+
+def _find(search: Search, networks: Sequence[tuple[Chain | None, Learner]]) -> None:
+    """Picks the network by a first run of each, then its plan; the best integers are polished."""
+    chosen: _Trainer | None = None
+    for chain, learner in networks:
+        trainer = _Trainer(search, chain, learner, rivals=len(networks))
+        if chosen is None or trainer.first.bound < chosen.first.bound:
+            chosen = trainer  # the features of the others take much memory: they go
+    assert chosen is not None  # there are networks
+    search.propose(chosen.best().estimate.message)
+
+
+class _Run(NamedTuple):
+    """Integers that were trained by a plan, and what they are worth."""
+
+    plan: SubspacePlan
+    integers: NDArray[np.int32]
+    estimate: Estimate
+
+    @property
+    def bound(self) -> float:
+        return self.estimate.bound
+
+
+class _Trainer:
+    """Trains one network by many plans, within its share of the products that the effort allows."""
+
+    def __init__(self, search: Search, chain: Chain | None, learner: Learner, *, rivals: int) -> None:
+        self.search, self.chain, self.learner = search, chain, learner
+        setting = search.setting
+        sample = setting.counted.on(search.device)
+        self.features = Features.of(learner, sample, search.progress)
+        self.base = setting.base and {
+            name: torch.from_numpy(value) for name, value in setting.base[1].items()
+        }
+        self.runs: dict[SubspacePlan, _Run] = {}
+        passes = _passes(search, chain, sample.n)  # over the sample, forwards
+        batch_size = min(500, max(32, sample.n // 28))
+        epochs = math.ceil(_STEPS[search.effort] * batch_size / sample.n)
+        most = round(_SEARCH * passes / 3.0)  # a step takes about three evaluations
+        self.most_runs = max(1, min(_RUNS[search.effort], most // _LEAST_EPOCHS))
+        self.evaluations = min(_EVALUATIONS[search.effort], round((1.0 - _FIRST - _SEARCH) * passes / _NEAR))
+        is_colour = len(setting.sample.input_shape) == 3 and setting.sample.input_shape[0] > 1
+        first = SubspacePlan(
+            dimension=max(16, round((6.0 if is_colour else 2.5) * math.sqrt(sample.n))),
+            step=_STEP if self.base is None else _STEP_FROM_BASE,
+            gain=1.5 if is_colour else 3.0,
+            batch_size=batch_size,
+            epochs=max(1, min(round(_FIRST * passes / (3.0 * rivals)), round(_FIRST_STEPS * epochs))),
+            seed=search.seed,
+        )
+        self.first = self.run(first)
+        self.plan = replace(
+            first,
+            epochs=max(1, min(most // self.most_runs, epochs)),
+            hardness=1.0,
+            sharpening=4.0,
+            price=_BIT * self.first.estimate.price,
+        )
+
+    def best(self) -> _Run:
+        """The best run that a search among neighbours of the plan finds, polished."""
+
+        def bound_of(plan: SubspacePlan) -> float:
+            if plan not in self.runs and len(self.runs) < self.most_runs:
+                self.runs[plan] = self.run(plan)
+            return self.runs[plan].bound if plan in self.runs else math.inf
+
+        best, plan = None, self.plan
+        while plan != best and len(self.runs) < self.most_runs:
+            best = plan
+            plan = min((plan, *_neighbours(plan)), key=bound_of)
+        half = self.evaluations // 2
+        return best_polished(self.runs.values(), self.polished, few=half // POLISHED, many=half)
+
+    def run(self, plan: SubspacePlan) -> _Run:
+        before = len(self.runs)
+
+        def report(done: int, total: int | None, note: str = "") -> None:
+            each = total or 1
+            self.search.progress(before * each + done, self.most_runs * each, self.search.note or note)
+
+        integers = train_in_subspace(self.learner, self.features, plan, base=self.base, progress=report)
+        return self.judged(plan, integers)
+
+    def polished(self, run: _Run, evaluations: int) -> _Run:
+        integers = polish(
+            self.learner,
+            self.features,
+            run.plan,
+            run.integers,
+            price=run.estimate.price,
+            evaluations=evaluations,
+            base=self.base,
+            progress=self.search.progress,
+        )
+        return min(run, self.judged(run.plan, integers), key=by_bound)
+
+    def judged(self, plan: SubspacePlan, integers: NDArray[np.int32]) -> _Run:
+        code = Subspace(
+            best_tensor_code(integers, step=0),
+            plan.entries_log2,
+            plan.step,
+            plan.zero_head,
+            plan.helper_seed,
+        )
+        factory = None if self.chain else dict(self.learner.shapes)
+        message = Message(self.search.setting.options, self.chain, code, factory)
+        return _Run(plan, integers, estimate(message, self.learner, self.features, self.search))
+
+
+def _neighbours(plan: SubspacePlan) -> Iterator[SubspacePlan]:
+    """Plans that differ in one choice, the most rewarding first; what a decoder needs of them is coded."""
+    yield replace(plan, hardness=1.0 - plan.hardness, sharpening=5.0 - plan.sharpening)
+    for factor in (0.7, 1.4):
+        yield replace(plan, dimension=max(4, round(factor * plan.dimension)))
+    yield replace(plan, helper_seed=plan.helper_seed + 1)
+    for factor in (2.0, 0.5):
+        yield replace(plan, rate=factor * plan.rate, price=factor * plan.price)
+    for change in (8, -8):
+        yield replace(plan, step=plan.step + change)
+    for factor in (0.5, 2.0):
+        yield replace(plan, gain=factor * plan.gain)
+
+
+def _network_of_f(search: Search) -> tuple[Chain | None, Learner]:
+    """The architecture of f; without its biases, which start at zero, unless a base has them."""
+    setting, subject = search.setting, search.subject
+    if subject.chain is not None:
+        chain = subject.chain if setting.base is not None else without_biases(subject.chain)
+        return chain, Learner.of_chain(chain)
+    assert setting.module is not None  # a subject is a chain or the state of a module
+    try:
+        learner = Learner.of_module(setting.module)
+    except ModelError as reason:
+        raise UnsuitedError(str(reason)) from reason
+    flat = [name for name, value in subject.tensors.items() if value.dim() < 2 and "bias" not in name]
+    if flat and setting.base is None:
+        raise UnsuitedError(
+            f"vectors of a subspace start at zero, which would switch off {', '.join(flat)}. "
+            "Use normalisations without weights (affine=False), or give a base."
+        )
+    return None, learner
+
+
+def _passes(search: Search, chain: Chain | None, n: int) -> float:
+    """Evaluations of the whole sample that the effort allows on this device."""
+    device = "cuda" if torch.device(search.device).type == "cuda" else "cpu"
+    if chain is None:
+        products = sum(value.numel() for value in search.subject.tensors.values())
+    else:
+        trained = tuple(each for each in chain.operations if not isinstance(each, Views | Dictionary))
+        inside = chain.input_shapes()[len(chain.operations) - len(trained)]
+        products = chain.view_count * multiplications(Chain(inside, trained))
+    return max(20.0, _PRODUCTS[device, search.effort] / (n * products))

@@ -1,0 +1,1 @@
+"""Arora, Ge, Neyshabur, Zhang 2018: the compression framework, noise stability, projection, convolutions."""

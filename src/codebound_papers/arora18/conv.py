@@ -1,0 +1,204 @@
+"""Convolutions with one random estimate of the filters per location (Arora et al. 2018, algorithm 4).
+
+All locations share few numbers, the coordinates of the filters in a random subspace. The paper takes the
+filters of different locations for independent; they are not, because all share the projection on that
+subspace (A-E17). ``coherence`` measures how much of the common error a layer feels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn import functional
+
+from codebound.chains.chain import Conv, localised
+from codebound.coding.arithmetic import MAX_WORK
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.projection import Helper
+from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
+from codebound.coding.tensors import MAX_SIZE
+from codebound.coding.with_streams import GAUSSIAN_WORK, MAX_MIXED, Mixed
+from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.refs import implements
+from codebound.rng import torch_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import Tensor
+
+    from codebound.chains.chain import Chain
+    from codebound.coding.tensors import AbstractTensorCode
+    from codebound_papers.arora18.projection_counts import ConvCount
+
+
+@implements("A-Alg4", kind="algorithm")
+def project_conv(filters: Tensor, *, locations: int, count: ConvCount, seed: int = 0) -> Tensor:
+    """Matrix-Project-Conv: one estimate of the filters per location, from k p numbers; each is unbiased.
+
+    Args:
+        filters: A, of any shape.
+        locations: Number of output pixels.
+        count: k and p; ``k p`` is at most the number of entries of A (A-E18).
+        seed: Names the subspace and the Gaussian tensors.
+
+    Returns:
+        Shape ``(locations, *filters.shape)``, float64.
+    """
+    entries = filters.detach().cpu().double().flatten()
+    subspace = random_subspace(len(entries), count.numbers, seed=seed)
+    estimates = conv_from_numbers(subspace.T @ entries, subspace, locations=locations, count=count, seed=seed)
+    return estimates.reshape(locations, *filters.shape)
+
+
+def random_subspace(size: int, dimension: int, *, seed: int = 0) -> Tensor:
+    """An orthonormal basis, as columns, of a uniformly random subspace."""
+    if not 1 <= dimension <= size:
+        raise UsageError(f"a subspace of R^{size} has 1 to {size} dimensions. Got {dimension}.")
+    gaussians = torch.randn(size, dimension, generator=torch_stream(seed, "subspace"), dtype=torch.float64)
+    basis: Tensor = torch.linalg.qr(gaussians).Q
+    return basis
+
+
+@implements("A-Lem11", kind="algorithm")
+def conv_from_numbers(
+    numbers: Tensor, subspace: Tensor, *, locations: int, count: ConvCount, seed: int = 0
+) -> Tensor:
+    """All locations from the numbers alone: ``(N / kp) Q G^T G z / k``, G the Gaussians of a location.
+
+    The projected tensors are ``M' = sqrt(N / kp) Q g``, so ``<A, M'>`` needs only g and ``z = Q^T A``.
+
+    Args:
+        numbers: z, the k p coordinates of A.
+        subspace: Q, its columns orthonormal.
+        locations: Number of output pixels.
+        count: k and p.
+        seed: Names the Gaussian tensors.
+
+    Returns:
+        Shape ``(locations, N)``.
+    """
+    size, dimension = subspace.shape
+    generator = torch_stream(seed, "locations")
+    mixed = []
+    for _ in range(locations):
+        gaussians = torch.randn(count.mixes, dimension, generator=generator, dtype=torch.float64)
+        mixed.append(gaussians.T @ (gaussians @ numbers))
+    return torch.stack(mixed) @ subspace.T * (size / (dimension * count.mixes))
+
+
+@implements("A-Lem12", "A-E17:correlation", kind="numerics")
+def location_correlation(size: int, count: ConvCount) -> float:
+    """Correlation of the errors at two locations: ``(1 - kp/N) / (p + 1 - kp/N)``; independence would be 0.
+
+    Example:
+        >>> from codebound_papers.arora18.projection_counts import ConvCount
+        >>> round(location_correlation(600, ConvCount(mixes=10, order=4)), 2)
+        0.19
+    """
+    left = 1.0 - count.numbers / size
+    return left / (count.order + left)
+
+
+@implements("A-E17", "I-23", kind="measure")
+def coherence(jacobian: Tensor, image: Tensor, *, kernel: int, stride: int = 1, padding: int = 0) -> float:
+    """How much of an error that all locations share reaches the output.
+
+    ``||T||_F sqrt(n1' n2') / (ceil(kappa/s) ||U||_F ||V||_F)`` with ``T = sum_ij U_ij (x) V_patch(ij)``. It
+    is at most ``sqrt(n1' n2')``, and about 1 or below where lemma 13 has the right size in spite of A-E17.
+
+    Args:
+        jacobian: U, shape ``(channels out, n1', n2', outputs)``: from the layer to whatever is looked at.
+        image: V, the input of the layer, shape ``(channels in, n1, n2)``.
+        kernel: Side kappa of the filters.
+        stride: Stride s.
+        padding: Zeros around the image.
+
+    Example:
+        >>> round(coherence(torch.ones(1, 4, 4, 1), torch.ones(1, 4, 4), kernel=1), 9)  # all in phase
+        4.0
+    """
+    patches = functional.unfold(image.double()[None], kernel, padding=padding, stride=stride)[0]
+    locations = math.prod(jacobian.shape[1:3])
+    if jacobian.dim() != 4 or patches.shape[1] != locations:
+        raise UsageError(
+            f"an image of shape {tuple(image.shape)} has {patches.shape[1]} patches, one per location of the "
+            f"Jacobian (channels, n1', n2', outputs). Got {tuple(jacobian.shape)}."
+        )
+    weights = jacobian.double().permute(0, 3, 1, 2).reshape(-1, locations)
+    norms = float(weights.norm() * image.double().norm()) * math.ceil(kernel / stride)
+    if norms == 0.0:
+        raise UsageError("the coherence of a zero image or a zero Jacobian is not defined.")
+    return float((weights @ patches.T).norm()) * math.sqrt(locations) / norms
+
+
+def conv_project(
+    chain: Chain,
+    tensors: Mapping[str, Tensor],
+    positions: Sequence[int],
+    *,
+    numbers: int = 256,
+    mixes: int = 1024,
+    levels: int = 255,
+    seed: int = 0,
+) -> tuple[Chain, dict[str, AbstractTensorCode]]:
+    """Gives convolutions of a chain a filter per location, all from a few coded numbers.
+
+    Signs take the place of the orthonormal basis, and coded Gaussians that of the others, so that a decoder
+    needs integers alone. One scale for all locations is fitted to the original filters.
+
+    Args:
+        chain: The architecture.
+        tensors: Its tensors.
+        positions: Operations to compress; all are convolutions.
+        numbers: Coded numbers b per layer, kp in the paper; never more than a layer has weights (A-E18).
+        mixes: Gaussian combinations k per location; the noise of a location is sqrt(b/k) times its signal.
+        levels: Values that a number can take: odd, at least 3.
+        seed: First seed; the position is added, and the sum is part of the code.
+
+    Returns:
+        The chain with local convolutions, and the codes of their weights by name. Biases stay as they are.
+    """
+    codes: dict[str, AbstractTensorCode] = {}
+    for position in positions:
+        if not 0 <= position < len(chain.operations) or not isinstance(chain.operations[position], Conv):
+            raise UnsupportedLayerError(f"operation {position} of the chain is no convolution.")
+        chain, name = localised(chain, position), f"{position}.weight"
+        sizes = chain.tensor_shapes()[name]
+        b = min(numbers, math.prod(sizes[1:]))
+        _check_sizes(name, sizes, numbers=b, mixes=mixes, levels=levels)
+        own_seed = seed + position
+        codes[name] = _mixed(tensors[name], sizes, numbers=b, mixes=mixes, levels=levels, seed=own_seed)
+    return chain, codes
+
+
+def _mixed(
+    weight: Tensor, sizes: tuple[int, ...], *, numbers: int, mixes: int, levels: int, seed: int
+) -> AbstractTensorCode:
+    filters = weight.detach().cpu().double().reshape(1, -1).numpy()
+    basis = Helper(numbers, filters.size, "basis", seed)
+    # on average the signs give the filters b times, and the coded Gaussians, of variance 16, 16 k times
+    unbiased = basis.onto(filters)[0] / (16.0 * mixes * numbers)
+    step = step_for_levels(unbiased, levels)
+    integers = quantize(unbiased, step)
+    decoded = Mixed(sizes, best_tensor_code(integers, step=step), mixes, seed).values().reshape(sizes[0], -1)
+    fit = float((decoded @ filters[0]).sum()) / max(float((decoded**2).sum()), 1e-300)
+    if fit > 0.0:  # shrinks the noise, of which there is sqrt(N/b) times as much as signal
+        step = nearest_step(fit * step_size(step))
+    return Mixed(sizes, best_tensor_code(integers, step=step), mixes, seed)
+
+
+def _check_sizes(name: str, sizes: tuple[int, ...], *, numbers: int, mixes: int, levels: int) -> None:
+    entries, per_location = math.prod(sizes), math.prod(sizes[1:])
+    if not (1 <= numbers <= MAX_MIXED and 1 <= mixes <= MAX_MIXED):
+        raise UsageError(
+            f"{name}: a layer takes 1 to {MAX_MIXED:,} numbers and mixes. Got {numbers} and {mixes}."
+        )
+    work = numbers * entries + GAUSSIAN_WORK * mixes * numbers * sizes[0]
+    if entries > MAX_SIZE or work > MAX_WORK or (mixes * numbers**2 * (levels // 2)) << 10 > 1 << 53:
+        raise UnsupportedLayerError(
+            f"{name}: {sizes[0]:,} locations of {per_location:,} weights from {numbers} numbers and {mixes} "
+            "mixes are too much for a message. Choose fewer of them, or a layer with fewer locations."
+        )

@@ -1,0 +1,273 @@
+"""The networks of Arora et al. 2018, VGG-19 and AlexNet on CIFAR-10, and what is measured of them.
+
+A measurement is kept beside the weights of its network, so that all items with that network share it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal
+
+from codebound.data.dataset import Scaling
+from codebound.train.config import TrainConfig, preset
+from codebound.train.schedules import Step
+from codebound_papers.arora18.items.measures import Measuring, measure_bound, measure_layers
+from codebound_papers.reproduce.samples import Samples, made_up_samples, named_samples
+from codebound_papers.reproduce.training import Trained, trained
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codebound.nets.walk import Network
+    from codebound_papers.reproduce.items import Row, Settings, Size
+
+Labels = Literal["true", "corrupted"]
+LABELS: tuple[Labels, ...] = ("true", "corrupted")
+
+_PUBLISHED = replace(preset("arora18"), checkpoint_every=10)  # 0.2 GB each
+_SCALING = Scaling(255.0, mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616))
+_ACCURACIES = {  # in per cent, as published
+    "VGG-19": (100.0, 92.45),
+    "AlexNet, true labels": (100.0, 77.22),
+    "AlexNet, corrupted labels": (100.0, 9.86),
+}
+_BIASES = (
+    "Biases, and batch norms after folding, stay out of cushions as in the paper, although the theory needs "
+    "them inside (A-E20)."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """One size of the study.
+
+    Attributes:
+        vgg19: Network in the place of VGG-19.
+        vgg19_training: How it is trained.
+        alexnet: Network in the place of AlexNet.
+        alexnet_training: How it is trained.
+        corrupted: The same network for random labels: without dropout.
+        corrupted_training: How it is trained: without weight decay, else random labels are not learned.
+        images: Images to train on, and to count test errors on; all when None.
+        keep_every: Epochs between two points of the figure over training.
+        measuring: Of networks at the end of their training.
+        measuring_epochs: Of networks on the way.
+    """
+
+    vgg19: str
+    vgg19_training: TrainConfig
+    alexnet: str
+    alexnet_training: TrainConfig
+    corrupted: str
+    corrupted_training: TrainConfig
+    images: int | None
+    keep_every: int
+    measuring: Measuring
+    measuring_epochs: Measuring
+
+    @property
+    def measuring_alexnet(self) -> Measuring:
+        """Of which the items need layers by themselves alone."""
+        return replace(self.measuring, interlayer="none", draws=0)
+
+
+_QUICK = replace(_PUBLISHED, batch_size=64)
+_PLANS: dict[Size, _Plan] = {
+    "tiny": _Plan(
+        vgg19="lenet5",
+        vgg19_training=replace(_PUBLISHED, epochs=4, batch_size=20),
+        alexnet="lenet5",
+        alexnet_training=replace(_PUBLISHED, epochs=4, batch_size=20),
+        corrupted="lenet5",
+        corrupted_training=replace(_PUBLISHED, epochs=4, batch_size=20),
+        images=60,
+        keep_every=2,
+        measuring=Measuring(examples=12, draws=2),
+        measuring_epochs=Measuring(examples=6, interlayer="output"),
+    ),
+    "quick": _Plan(
+        vgg19="vgg19:width=8,batch_norm=true,dropout=0.1",
+        vgg19_training=replace(_QUICK, epochs=60, schedule=Step(every=12, multiply=0.5)),
+        alexnet="alexnet:width=16,dropout=0",
+        alexnet_training=replace(_QUICK, epochs=40, schedule=Step(every=10, multiply=0.5)),
+        corrupted="alexnet:width=16,dropout=0",
+        corrupted_training=replace(_QUICK, epochs=40, schedule=Step(every=10, multiply=0.5)),
+        images=2000,
+        keep_every=6,
+        measuring=Measuring(examples=100, draws=3),
+        measuring_epochs=Measuring(examples=50, interlayer="output"),
+    ),
+    "full": _Plan(
+        vgg19="vgg19",
+        vgg19_training=replace(_PUBLISHED, augment="flip-crop", precision="bfloat16"),
+        alexnet="alexnet",
+        alexnet_training=replace(_PUBLISHED, precision="bfloat16"),
+        corrupted="alexnet:dropout=0",
+        corrupted_training=replace(_PUBLISHED, precision="bfloat16", learning_rate=0.01, weight_decay=0.0),
+        images=None,
+        keep_every=20,
+        measuring=Measuring(examples=2000, probes=32, draws=5),
+        measuring_epochs=Measuring(examples=500, interlayer="output"),
+    ),
+}
+
+
+def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet"]) -> tuple[str, ...]:
+    """Where networks and measurements differ from the paper's, or the paper is silent."""
+    plan, random_labels = _PLANS[size], ""
+    spec, config, measuring = {
+        "vgg19": (plan.vgg19, plan.vgg19_training, plan.measuring),
+        "vgg19 over epochs": (plan.vgg19, plan.vgg19_training, plan.measuring_epochs),
+        "alexnet": (plan.alexnet, plan.alexnet_training, plan.measuring_alexnet),
+    }[of]
+    if size == "full":
+        images = "shifted and mirrored images" if config.augment != "none" else "the images as they are"
+        network = (
+            f"{spec} is trained on {images}, from Gaussian weights of variance 2 / fan-out, with products in "
+            "bfloat16; the paper does not say."
+        )
+        if of == "alexnet":
+            random_labels = (
+                f"Random labels: {plan.corrupted}, without weight decay, at learning rate "
+                f"{plan.corrupted_training.learning_rate}. With dropout 1/2, weight decay and "
+                f"{config.learning_rate} it does not learn them: 10.5 % training accuracy after 136 epochs. "
+                "So the two networks differ in more than their labels."
+            )
+    else:
+        network = (
+            f"{spec} is trained on {plan.images} images for at most {config.epochs} epochs with batch size "
+            f"{config.batch_size} and learning rate {config.learning_rate}, {config.schedule}; theirs on "
+            f"50,000 for {_PUBLISHED.epochs}, {_PUBLISHED.batch_size}, {_PUBLISHED.learning_rate}, "
+            f"{_PUBLISHED.schedule}."
+        )
+    measured = f"Measured on {measuring.examples} training images drawn at random; the paper does not say."
+    jacobians = {
+        "all": f"Jacobians to hidden layers by {measuring.probes} probes, smoothness by {measuring.draws} "
+        "draws of Gaussian noise a tenth as long as the activation; theirs is the noise of compression.",
+        "output": "Jacobians to the output alone, where the definition has all later layers.",
+        "none": "",
+    }[measuring.interlayer]
+    return tuple(filter(None, (network, random_labels, measured, jacobians, _BIASES)))
+
+
+def left_open(settings: Settings) -> str:
+    """What a disagreement in a smaller or shorter run says, at the end of a sentence."""
+    smaller = (settings.size != "full") * ["smaller"] + (settings.epochs is not None) * ["shorter"]
+    if not smaller:
+        return ""
+    return f" This run is {' and '.join(smaller)} than the published one: the question stays open."
+
+
+def accuracies(name: str, found: Row) -> Row:
+    """The accuracies in per cent of a network, beside the published ones."""
+    training, validation = _ACCURACIES[name]
+    return {
+        "network": name,
+        "training accuracy": 100.0 * (1.0 - found["train_error"]),
+        "published_training": training,
+        "test accuracy": 100.0 * (1.0 - found["test_error"]),
+        "published_validation": validation,
+        "examples without a value": found["undefined"],
+    }
+
+
+@dataclass(frozen=True)
+class Study:
+    """The networks, trained or loaded when a part of an item first needs one."""
+
+    settings: Settings
+
+    @property
+    def plan(self) -> _Plan:
+        """Its size."""
+        return _PLANS[self.settings.size]
+
+    @cached_property
+    def samples(self) -> Samples:
+        """Training and test images."""
+        if self.settings.size == "tiny":
+            return made_up_samples(n=60)
+        train, test = named_samples("cifar10")
+        assert test is not None
+        if (count := self.plan.images) is not None:
+            train, test = train.select(range(count), role="train"), test.select(range(count), role="test")
+        return Samples(replace(train, scaling=_SCALING), replace(test, scaling=_SCALING))
+
+    @cached_property
+    def vgg19(self) -> Trained:
+        """VGG-19 with true labels, and its weights on the way."""
+        plan, seed = self.plan, self.settings.seed
+        config = replace(plan.vgg19_training, seed=seed)
+        return trained(plan.vgg19, self.samples, config, self.settings, keep_every=plan.keep_every)
+
+    def alexnet(self, labels: Labels) -> Trained:
+        """AlexNet, with true labels or with random ones."""
+        plan, seed = self.plan, self.settings.seed
+        if labels == "true":
+            return trained(
+                plan.alexnet, self.samples, replace(plan.alexnet_training, seed=seed), self.settings
+            )
+        config = replace(plan.corrupted_training, seed=seed, label_shuffle=1.0)
+        return trained(plan.corrupted, self.samples, config, self.settings)
+
+    def measured_vgg19(self) -> Row:
+        """Histograms of every layer of VGG-19 after its training, facts, and errors."""
+
+        def compute() -> Row:
+            subject, measuring = self.vgg19, self.plan.measuring
+            return subject.measured(f"end, {measuring}", lambda: self._bound(subject.network, measuring))
+
+        return self.settings.cells.get("VGG-19", compute)
+
+    def measured_random(self, layer: str) -> Row:
+        """Histograms of one layer of VGG-19 before its training."""
+
+        def compute() -> Row:
+            subject, measuring = self.vgg19, self.plan.measuring
+            (found,) = self._layers(subject.at(0), measuring, layers=(layer,))["layers"]
+            return dict(found)
+
+        return self.settings.cells.get("VGG-19, random", compute)
+
+    def measured_alexnets(self) -> dict[str, Row]:
+        """By labels: histograms of every layer of AlexNet, and its errors on what it was trained on."""
+
+        def compute(labels: Labels) -> Row:
+            subject, measuring = self.alexnet(labels), self.plan.measuring_alexnet
+            found = subject.measured(f"end, {measuring}", lambda: self._layers(subject.network, measuring))
+            return {**found, **{name: subject.record[name] for name in ("train_error", "test_error")}}
+
+        parts = {f"AlexNet, {labels} labels": partial(compute, labels) for labels in LABELS}
+        return dict(zip(LABELS, self.settings.cells.get_all(parts), strict=True))
+
+    def vgg19_epochs(self) -> tuple[int, ...]:
+        """Epochs of VGG-19 whose weights are there, but for the start."""
+        record = self.settings.cells.get("epochs", lambda: {"kept": self.vgg19.kept_epochs[1:]})
+        return tuple(record["kept"])
+
+    def measured_epoch(self, epoch: int) -> Row:
+        """Facts and errors of VGG-19 after an epoch."""
+
+        def compute() -> Row:
+            found = self._bound(self.vgg19.at(epoch), self.plan.measuring_epochs)
+            return {name: found[name] for name in ("train_error", "test_error", "facts")}
+
+        return self.settings.cells.get(f"epoch {epoch}", compute)
+
+    def _layers(self, network: Network, measuring: Measuring, *, layers: Sequence[str] | None = None) -> Row:
+        settings = self.settings
+        return measure_layers(
+            network,
+            self.samples,
+            measuring,
+            seed=settings.seed,
+            device=settings.device,
+            progress=settings.progress,
+            layers=layers,
+        )
+
+    def _bound(self, network: Network, measuring: Measuring) -> Row:
+        layers, settings = self._layers(network, measuring), self.settings
+        bound = measure_bound(network, self.samples, layers, seed=settings.seed, device=settings.device)
+        return {**layers, **bound}

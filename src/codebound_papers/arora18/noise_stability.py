@@ -1,0 +1,291 @@
+"""The bounds from noise stability (Arora et al. 2018, sections 4 and 5) as published.
+
+They depend on the network through cushions, contraction and spread, which do not change when a layer is
+rescaled, and on the outputs relative to the margin. Cushions relative to the initial weights (A-Imp-i) and
+those of the best part of the sample (A-Imp-ii) are used by putting them into the facts.
+"""
+
+import math
+from dataclasses import dataclass
+
+from codebound.errors import UsageError
+from codebound.refs import implements
+from codebound_papers.arora18.projection_plan import ProjectionPlan, compression_threshold
+from codebound_papers.arora18.stability import conditions, contractions, log_demand, plan, spreads
+from codebound_papers.baselines.risks import over_squared_margin
+from codebound_papers.facts import NetworkFacts
+from codebound_papers.framework import big_o_risk
+from codebound_papers.value import (
+    BIG_O,
+    Constant,
+    Hypothesis,
+    PublishedValue,
+    log_sum,
+    safe_exp,
+    safe_log,
+    separates,
+)
+
+_ERRATA = ("A-E4", "A-E6", "A-E7", "A-E8", "A-E14", "A-E15", "A-E23", "A-E26")
+_CONV_ERRATA = (*_ERRATA, "A-E17", "A-E18")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerComplexity:
+    """A row of table 1: what a layer adds to the sum, beside its number of weights.
+
+    Attributes:
+        name: The layer.
+        log_value: Logarithm of ``c_i^2 beta_i^2 ceil(kappa/s)^2 / (mu_i^2 mu_{i->}^2)``.
+        weights: Its number of weights.
+    """
+
+    name: str
+    log_value: float
+    weights: int
+
+    @property
+    def value(self) -> float:
+        """The same on its natural scale; infinite where a double overflows."""
+        return safe_exp(self.log_value)
+
+    @property
+    def percent(self) -> float:
+        """The value in percent of the weights.
+
+        No compression ratio: depth, logarithms, constants and the margin are left out (A-E22).
+        """
+        return 100.0 * self.value / self.weights
+
+
+@implements("A-Tab1", kind="published-form")
+def table_rows(facts: NetworkFacts) -> tuple[LayerComplexity, ...]:
+    """Table 1: one row per layer, with the contraction and the spread of that layer.
+
+    Raises:
+        UsageError: A measurement is missing; names the layer.
+    """
+    return tuple(
+        LayerComplexity(layer.name, 2.0 * (safe_log(c) + safe_log(beta)) + log_demand(layer), layer.weights)
+        for layer, c, beta in zip(facts.layers, contractions(facts), spreads(facts), strict=True)
+    )
+
+
+@implements("A-Fig2M:ours", kind="published-form")
+def noise_stability_bar(facts: NetworkFacts) -> PublishedValue:
+    """The bar "ours" of figure 2: ``max||f||^2 / gamma^2`` times the sum of the rows of table 1.
+
+    Depth, logarithms and constants are left out, as in the other bars (``baselines.arora_figure``).
+    """
+    rows = log_sum([row.log_value for row in table_rows(facts)])
+    return PublishedValue(
+        ref="A-Fig2M:ours",
+        name="noise stability (Arora18)",
+        log_value=over_squared_margin(2.0 * safe_log(facts.largest_output) + rows, facts),
+        unit="capacity",
+        subject="g",
+        sentence="Squared largest output over the squared margin, times contraction, spread and patch size "
+        "over the cushions, summed over layers.",
+        hypotheses=(separates(facts),),
+        errata=("A-E22",),
+    )
+
+
+@implements("A-Lem10:count", kind="published-form")
+def margin_numbers(facts: NetworkFacts) -> PublishedValue:
+    """Numbers that stand for f: ``144 c^2 d^2 log(mdh/delta) max||f||^2/gamma^2 sum_i 1/(mu_i mu_{i->})^2``.
+
+    That is lemma 3, ``published_total``, at the accuracy of ``epsilon_for_margin``.
+    """
+    _require_fully_connected(facts)
+    planned = plan(facts)
+    factor = compression_threshold(
+        depth=facts.depth, width=facts.width, examples=facts.examples, delta=facts.delta
+    )
+    return PublishedValue(
+        ref="A-Lem10:count",
+        name="Arora lemma 10: numbers",
+        log_value=over_squared_margin(math.log(2.0 * factor) + _log_stability(facts), facts),
+        unit="numbers",
+        subject="g",
+        sentence=f"Numbers that lemma 10 asks for, with its constant 144; f has {facts.parameters:,}.",
+        failure_published=facts.delta / 2.0,
+        hypotheses=(*conditions(facts, planned), _is_shorter(planned)),
+        errata=_ERRATA,
+    )
+
+
+@implements("A-X4.1:total", kind="numerics")
+def proven_numbers(facts: NetworkFacts, *, smoothness_delta: float | None = None) -> PublishedValue:
+    """Numbers with which the proof of lemma 10 goes through: the counts of ``plan_projection``, added up.
+
+    Args:
+        facts: The network and its sample; fully connected.
+        smoothness_delta: Share of noise draws that may violate the measured smoothness; None is delta.
+    """
+    _require_fully_connected(facts)
+    planned = plan(facts)
+    counts = [] if planned is None else [layer.count or 0 for layer in planned.layers]
+    return PublishedValue(
+        ref="A-X4.1:total",
+        name="Arora lemma 10: proven numbers",
+        log_value=math.log(sum(counts)) if counts else math.inf,
+        unit="numbers",
+        subject="g",
+        sentence="Numbers with which the proof of lemma 10, its constants repaired, keeps every "
+        f"classification of margin gamma on the sample; f has {facts.parameters:,}.",
+        failure_corrected=facts.delta / 2.0 + _share(smoothness_delta, facts),
+        hypotheses=(*conditions(facts, planned), _is_shorter(planned)),
+        errata=("A-E4", "A-E6", "A-E8", "A-E26"),
+    )
+
+
+@implements("A-Thm4.1", kind="published-form")
+def fully_connected_risk(
+    facts: NetworkFacts, *, outliers: float = 0.0, smoothness_delta: float | None = None
+) -> PublishedValue:
+    """``margin loss + sqrt(c^2 d^2 max||f||^2 sum_i 1/(mu_i mu_{i->})^2 / (gamma^2 n))``, about g.
+
+    Differs.    The failure probability of the measured smoothness, which the paper leaves out, is in the
+                corrected one (A-E8). The hidden logarithms contain the depth once more (A-E15).
+
+    Args:
+        facts: The network and its sample; fully connected.
+        outliers: zeta, the share of the sample that the measurements leave out; it is added.
+        smoothness_delta: Share of noise draws that may violate the measured smoothness; None is delta.
+
+    Raises:
+        UsageError: A measurement is missing, or a layer is a convolution; names the layer.
+
+    Example:
+        >>> from codebound_papers.facts import LayerFacts
+        >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
+        ...                    l2_1=28.0, l1_inf=80.0, variance=0.01, cushion=0.2, interlayer_cushion=0.3)
+        >>> facts = NetworkFacts(layers=(layer,), examples=60_000, classes=10, margin=0.5, margin_loss=0.1,
+        ...                      input_norm=28.0, input_size=784, largest_output=9.0, delta=0.05,
+        ...                      parameters=7840, smoothness=2.0)
+        >>> risk = fully_connected_risk(facts)
+        >>> round(risk.value, 3)  # 0.1 + 9 / (0.5 * 0.2 * 0.3 * sqrt(60000))
+        1.325
+        >>> [condition.statement for condition in risk.unmet]
+        ['interlayer smoothness rho_delta >= 3d', 'some layer needs fewer numbers than it has weights']
+    """
+    _require_fully_connected(facts)
+    planned = plan(facts)
+    return PublishedValue(
+        ref="A-Thm4.1",
+        name="Arora 4.1: noise stability",
+        log_value=_log_risk(facts, outliers),
+        unit="risk",
+        subject="g",
+        sentence="Margin loss of f plus the root of contraction, depth, largest output and cushions over the "
+        "margin and n; about a compressed g that need not exist.",
+        margin_loss=facts.margin_loss,
+        failure_published=facts.delta,
+        failure_corrected=facts.delta + _share(smoothness_delta, facts),
+        hypotheses=(*conditions(facts, planned), _is_shorter(planned)),
+        constants=(BIG_O,),
+        errata=_ERRATA,
+    )
+
+
+@implements("A-Lem13", "A-Lem14:count", kind="published-form")
+def convolutional_numbers(facts: NetworkFacts, *, constant: float = 1.0) -> PublishedValue:
+    """Numbers by lemma 14: those of algorithm 4 for convolutions, of lemma 3 for fully connected layers.
+
+    Lemma 13 has ``Q = 144 Q'^2`` with another open constant. No count is proven for convolutions (A-E17).
+
+    Args:
+        facts: The network and its sample.
+        constant: Q of algorithm 4, which the paper leaves open.
+    """
+    planned = plan(facts, constant=constant)
+    published = [] if planned is None else [safe_log(layer.published) for layer in planned.layers]
+    return PublishedValue(
+        ref="A-Lem14:count",
+        name="Arora lemma 14: numbers",
+        log_value=log_sum(published) if published else math.inf,
+        unit="numbers",
+        subject="g",
+        sentence=f"Numbers that lemma 14 asks for, with its open constant as {constant:g}; f has "
+        f"{facts.parameters:,}.",
+        failure_published=facts.delta,
+        hypotheses=(*conditions(facts, planned), _is_shorter(planned), _is_independent(facts)),
+        constants=(Constant("Q", constant, "in the numbers of algorithm 4"),),
+        errata=_CONV_ERRATA,
+    )
+
+
+@implements("A-Thm5.1", "A-CorC.1", kind="published-form")
+def convolutional_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> PublishedValue:
+    """Theorem 4.1 with a factor ``beta^2 ceil(kappa/s)^2`` in the sum, about g.
+
+    Needs.      Lemma 12, which is false (A-E17): nothing of this is proven.
+
+    Args:
+        facts: The network and its sample; a fully connected layer has patch size and spread 1.
+        outliers: zeta of corollary C.1, the share of the sample that the measurements leave out; it is added.
+
+    Raises:
+        UsageError: A measurement is missing; names the layer.
+    """
+    planned = plan(facts)
+    return PublishedValue(
+        ref="A-CorC.1" if outliers > 0.0 else "A-Thm5.1",
+        name="Arora 5.1: noise stability",
+        log_value=_log_risk(facts, outliers),
+        unit="risk",
+        subject="g",
+        sentence="Margin loss of f plus the root of contraction, spread, depth, patch size, largest output "
+        "and cushions over the margin and n; its proof rests on a lemma that is false.",
+        margin_loss=facts.margin_loss,
+        failure_published=facts.delta,
+        hypotheses=(*conditions(facts, planned), _is_shorter(planned), _is_independent(facts)),
+        constants=(BIG_O,),
+        errata=_CONV_ERRATA,
+    )
+
+
+def _log_stability(facts: NetworkFacts) -> float:
+    """Log of ``c^2 beta^2 max||f||^2 sum_i ceil(kappa/s)^2 / (mu_i mu_{i->})^2``, c and beta the largest."""
+    factors = (max(contractions(facts)), max(spreads(facts)), facts.largest_output)
+    return 2.0 * sum(safe_log(factor) for factor in factors) + log_sum([log_demand(x) for x in facts.layers])
+
+
+def _log_risk(facts: NetworkFacts, outliers: float) -> float:
+    if not 0.0 <= outliers <= 1.0:
+        raise UsageError(f"`outliers` is a share of the sample between 0 and 1. Got {outliers}.")
+    log_numerator = 2.0 * math.log(facts.depth) + _log_stability(facts)
+    risk = big_o_risk(facts, log_nats=over_squared_margin(log_numerator, facts))
+    return log_sum([risk, safe_log(outliers)])
+
+
+def _share(smoothness_delta: float | None, facts: NetworkFacts) -> float:
+    return facts.delta if smoothness_delta is None else smoothness_delta
+
+
+def _is_shorter(planned: ProjectionPlan | None) -> Hypothesis:
+    """Whether anything is gained: by the proven count, or the published one of a convolution."""
+    statement = "some layer needs fewer numbers than it has weights"
+    if planned is None:
+        return Hypothesis(statement, None)
+    small = [x.name for x in planned.layers if (x.published if x.count is None else x.count) < x.weights]
+    return Hypothesis(statement, bool(small), ", ".join(small) or "none is")
+
+
+def _is_independent(facts: NetworkFacts) -> Hypothesis:
+    has_convolution = any(layer.patch is not None for layer in facts.layers)
+    return Hypothesis(
+        "errors at the locations of a convolution are independent",
+        not has_convolution,
+        "they share the projection on one subspace" if has_convolution else "there is none",
+    )
+
+
+def _require_fully_connected(facts: NetworkFacts) -> None:
+    for layer in facts.layers:
+        if layer.patch is not None:
+            raise UsageError(
+                f"layer {layer.name} is a convolution, and the statement is about fully connected layers. "
+                "Take `convolutional_risk` or `convolutional_numbers`."
+            )

@@ -1,0 +1,197 @@
+"""How many numbers Matrix-Project needs per layer (Arora et al. 2018, lemmas 3, 10 and 14).
+
+A plan is arithmetic on measured noise stability; ``compress.induction`` measures what its proof claims.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codebound.errors import UsageError
+from codebound.refs import implements
+from codebound_papers.arora18.projection_counts import published_conv_count, sign_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerStability:
+    """What was measured on one layer.
+
+    Attributes:
+        name: The layer.
+        weights: Its number of weights.
+        cushion: Layer cushion mu_i.
+        interlayer_cushion: Minimal interlayer cushion mu_{i->}.
+        patch: ``ceil(kappa / s)`` of a convolution; None for a fully connected layer.
+    """
+
+    name: str
+    weights: int
+    cushion: float
+    interlayer_cushion: float
+    patch: int | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.cushion, self.interlayer_cushion) <= 0.0 or self.weights < 1 or self.patch == 0:
+            raise UsageError(f"cushions are positive, weights and patch at least 1. Got {self}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSetting:
+    """What a plan is made for.
+
+    Attributes:
+        contraction: Activation contraction c, at least 1.
+        epsilon: Relative accuracy of the outputs, in (0, 1]; see ``epsilon_for_margin``.
+        delta: Failure probability of the whole plan.
+        examples: Size m of the sample.
+        width: Largest number h of units of a layer.
+    """
+
+    contraction: float
+    epsilon: float
+    delta: float
+    examples: int
+    width: int
+
+    def __post_init__(self) -> None:
+        is_probability = 0.0 < self.epsilon <= 1.0 and 0.0 < self.delta < 1.0
+        if not is_probability or self.contraction < 1.0 or min(self.examples, self.width) < 1:
+            raise UsageError(
+                "epsilon is in (0, 1], delta in (0, 1), and contraction, examples and width are at least 1. "
+                f"Got {self}."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLayer:
+    """What the lemmas ask for in one layer.
+
+    Attributes:
+        name: The layer.
+        weights: Its number of weights.
+        epsilon: Accuracy eps_i of its projection.
+        published: The count of lemma 3, with its constant 72; for a convolution that of algorithm 4, with Q.
+        count: The count with which the proof goes through; None for a convolution, where none does (A-E17).
+    """
+
+    name: str
+    weights: int
+    epsilon: float
+    published: float
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectionPlan:
+    """A plan for a whole network.
+
+    Attributes:
+        layers: One entry per layer.
+        eta: Failure probability of one projection, ``delta / (2 d^2 h m)``.
+    """
+
+    layers: tuple[PlannedLayer, ...]
+    eta: float
+
+
+@implements("A-Lem10", "S-Lem2.3", kind="algorithm")
+def epsilon_for_margin(margin: float, *, largest_output: float) -> float:
+    """Relative accuracy of the outputs that a margin allows: ``gamma / (sqrt(2) max ||f(x)||)``.
+
+    Outputs that move by at most ``gamma / sqrt(2)`` in l2 keep every classification of margin gamma.
+
+    Example:
+        >>> round(epsilon_for_margin(1.0, largest_output=10.0), 6)
+        0.070711
+    """
+    if not (margin > 0.0 and 0.0 < largest_output < math.inf):
+        raise UsageError(f"the margin and the largest output are positive. Got {margin}, {largest_output}.")
+    if margin > math.sqrt(2.0) * largest_output:
+        raise UsageError(
+            f"no output of norm {largest_output} has a margin of {margin}: every example counts as an error "
+            "and the lemma says nothing. Choose a smaller margin."
+        )
+    return margin / (math.sqrt(2.0) * largest_output)
+
+
+@implements("A-Lem3", kind="published-form")
+def published_total(layers: Sequence[LayerStability], setting: PlanSetting) -> float:
+    """Numbers by lemma 3: ``72 c^2 d^2 log(mdh/delta) / eps^2 * sum_i 1 / (mu_i^2 mu_{i->}^2)``.
+
+    Example:
+        >>> layer = LayerStability(name="fc", weights=100, cushion=0.5, interlayer_cushion=0.5)
+        >>> setting = PlanSetting(contraction=1.0, epsilon=1.0, delta=0.05, examples=1000, width=10)
+        >>> round(published_total([layer], setting))
+        14061
+    """
+    return sum(_published_count(layer, setting, depth=len(layers)) for layer in layers)
+
+
+@implements("A-E26", kind="numerics")
+def compression_threshold(*, depth: int, width: int, examples: int, delta: float) -> float:
+    """``72 d^2 ln(mdh/delta)``: lemma 3 compresses a layer only if its inputs outnumber this times its stable
+    rank.
+
+    For the cushions are at most ``1/sqrt(srank)`` and ``1/sqrt(h)``, c is at least 1 and eps at most 1.
+
+    Example:
+        >>> round(compression_threshold(depth=2, width=500, examples=50_000, delta=0.05))
+        5968
+    """
+    if min(depth, width, examples) < 1 or not 0.0 < delta < 1.0:
+        raise UsageError("depth, width and examples are at least 1, and delta is in (0, 1).")
+    return 72.0 * depth**2 * math.log(examples * depth * width / delta)
+
+
+@implements("A-X4.1", "A-Lem14", "I-22", kind="algorithm")
+def plan_projection(
+    layers: Sequence[LayerStability],
+    setting: PlanSetting,
+    *,
+    spread: float = 1.0,
+    constant: float = 1.0,
+) -> ProjectionPlan:
+    """The accuracy and the counts of every layer, for outputs that move by at most ``epsilon`` of their norm.
+
+    ``eps_i = eps mu_i mu_{i->} / (6 c d)``, also over beta for a convolution, and for a fully connected layer
+    ``k_i = sign_count(eps_i, delta / (2 d^2 h m))``. The lemmas also need a smoothness of at least 3d.
+
+    Differs.    The proofs print 4cd, with which the induction adds up to 7/6 (A-E6). Choosing k by the
+                training error of the decoded network needs none of this and is free, because k is coded.
+
+    Args:
+        layers: Measured stability, in forward order.
+        setting: Accuracy, failure probability and sizes.
+        spread: beta, how evenly Jacobians spread over pixels; for convolutions.
+        constant: Q of algorithm 4, which the paper leaves open.
+    """
+    depth = len(layers)
+    if depth == 0 or spread <= 0.0 or constant <= 0.0:
+        raise UsageError("a plan needs at least one layer, a positive spread and a positive constant.")
+    eta = setting.delta / (2.0 * depth**2 * setting.width * setting.examples)
+    planned = []
+    for layer in layers:
+        accuracy = (
+            setting.epsilon * layer.cushion * layer.interlayer_cushion / (6 * setting.contraction * depth)
+        )
+        count = None
+        if layer.patch is None:
+            published = _published_count(layer, setting, depth=depth)
+            count = sign_count(min(accuracy, 1.0), eta)
+        else:
+            accuracy /= spread
+            published = published_conv_count(accuracy, eta, patch=layer.patch, constant=constant).numbers
+        planned.append(
+            PlannedLayer(
+                name=layer.name, weights=layer.weights, epsilon=accuracy, published=published, count=count
+            )
+        )
+    return ProjectionPlan(layers=tuple(planned), eta=eta)
+
+
+def _published_count(layer: LayerStability, setting: PlanSetting, *, depth: int) -> float:
+    factor = compression_threshold(
+        depth=depth, width=setting.width, examples=setting.examples, delta=setting.delta
+    )
+    cushions = layer.cushion * layer.interlayer_cushion
+    return factor * (setting.contraction / (setting.epsilon * cushions)) ** 2

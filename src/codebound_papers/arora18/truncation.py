@@ -1,0 +1,208 @@
+"""Truncated singular values (Arora et al. 2018, lemma 1): a matrix as the product of two thin factors.
+
+The factors ``U sqrt(S)`` and ``sqrt(S) V`` are rounded with the coarsest step that keeps the spectral norm of
+the change within the allowance, as measured on the decoded matrix (A-E10).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
+from codebound.coding.with_streams import LowRank
+from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.refs import implements
+from codebound_papers.compress.compressors import (
+    AbstractCompressor,
+    CompressedLayer,
+    CompressedNetwork,
+    compress,
+    compressor,
+)
+from codebound_papers.compress.rounding import rounded, weight_of
+from codebound_papers.measure.norms import stable_rank
+from codebound_papers.measure.spectral import matrix_spectral_norm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from codebound.coding.tensors import AbstractTensorCode
+    from codebound.nets.layers import AbstractLayerView
+    from codebound.nets.walk import Network
+
+_MOST_LEVELS = 8193  # -4096 .. 4096: what every code of levels takes
+_ALLOWANCE = (
+    "delta times the spectral norm of the layer, which lemma 1 of Arora et al. 2018 allows it to lose"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """A matrix of low rank as ``left @ right``, the singular values shared between the two."""
+
+    left: Tensor
+    right: Tensor
+
+    @property
+    def rank(self) -> int:
+        """Number of columns of ``left``."""
+        return self.left.shape[1]
+
+
+@implements("A-Lem1", kind="algorithm")
+def truncate(matrix: Tensor, delta: float) -> Factors:
+    r"""Drops the singular values below ``delta`` times the largest.
+
+    Statement.  :math:`\|\hat A - A\|_2 \le \delta \|A\|_2` and rank at most
+                :math:`\|A\|_F^2 / (\delta^2 \|A\|_2^2)`.
+
+    Example:
+        >>> truncate(torch.diag(torch.tensor([1.0, 0.5, 0.01])), 0.1).rank
+        2
+    """
+    _check_delta(delta)
+    u, s, v = torch.linalg.svd(matrix.detach().cpu().double(), full_matrices=False)
+    rank = int((s >= delta * s[0]).sum())
+    root = s[:rank].sqrt()
+    return Factors(u[:, :rank] * root, root[:, None] * v[:rank])
+
+
+@implements("I-19", kind="algorithm")
+def rank_bound(matrix: Tensor, delta: float) -> int:
+    """The largest rank that ``truncate`` can leave: the stable rank over ``delta^2``.
+
+    Example:
+        >>> rank_bound(torch.eye(3), 0.5)
+        12
+    """
+    _check_delta(delta)
+    return math.floor(stable_rank(matrix) / delta**2 * (1.0 + 1e-12))
+
+
+@implements("A-Thm2.2:delta", kind="algorithm")
+def delta_for_margin(margin: float, *, input_norm: float, spectral_norms: Sequence[float]) -> float:
+    """The share of its spectral norm that each layer may lose: ``gamma / (e ||x|| d prod ||A||)``.
+
+    Needs ``delta <= 1/d``, that is, ``gamma <= e ||x|| prod ||A||``; a margin beyond that is cut down. The
+    outputs then move by at most gamma in l2; classifications of that margin allow ``gamma / sqrt(2)`` (A-E1).
+
+    Example:
+        >>> round(delta_for_margin(1.0, input_norm=1.0, spectral_norms=[2.0, 2.0]), 6)
+        0.045985
+    """
+    depth = len(spectral_norms)
+    if depth == 0 or min(margin, input_norm, *spectral_norms) <= 0.0:
+        raise UsageError("the margin, the norm of the inputs and those of the layers are positive.")
+    return min(1.0 / depth, margin / (math.e * input_norm * depth * math.prod(spectral_norms)))
+
+
+@implements("A-Thm2.2:count", kind="algorithm")
+def factor_count(delta: float, *, width: int, stable_ranks: Sequence[float]) -> float:
+    """Numbers in the factors of all layers at most: ``2 h sum srank_i / delta^2``.
+
+    With ``delta_for_margin`` this is ``2 e^2 d^2 h max||x||^2 prod||A||^2 sum srank_i / gamma^2``.
+
+    Differs.    The paper's count has ``max ||x||`` where its square belongs, and lacks ``1/gamma^2`` (A-E10).
+
+    Example:
+        >>> round(factor_count(0.5, width=10, stable_ranks=[1.0, 2.0]))
+        240
+    """
+    _check_delta(delta)
+    return 2.0 * width * sum(stable_ranks) / delta**2
+
+
+@implements("A-E10", kind="algorithm")
+@compressor("lowrank")
+@dataclass(frozen=True, kw_only=True)
+class Truncation(AbstractCompressor):
+    """Low rank within a measured allowance: half of it for truncation, what is left for rounding.
+
+    Where the factors have no fewer numbers than the matrix, the matrix is rounded within the same allowance.
+
+    Attributes:
+        delta: Spectral norm of the change at most, as a share of the spectral norm of the matrix; for a
+            convolution both are those of its matrix of filters.
+    """
+
+    delta: float = 0.25
+
+    def __post_init__(self) -> None:
+        _check_delta(self.delta)
+
+    def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
+        weight = weight_of(layer)
+        matrix = weight.flatten(1).double()
+        if not matrix.any():
+            return CompressedLayer(layer.name, rounded(weight, 3).code, 0.0, "a zero matrix stays zero")
+        allowance = self.delta * matrix_spectral_norm(matrix).value
+        thin = truncate(matrix, self.delta / 2.0)
+        is_smaller = thin.rank * sum(matrix.shape) < matrix.numel()
+        factors = [thin.left.numpy(), thin.right.numpy()] if is_smaller else [matrix.numpy()]
+        step = _coarsest_step(matrix, factors, allowance)
+        if step is None:
+            raise UnsupportedLayerError(
+                f"layer {layer.name}: no {_MOST_LEVELS:,} levels keep a change within {self.delta} of its "
+                "spectral norm. Choose a larger delta."
+            )
+        levels = [quantize(factor, step) for factor in factors]
+        code: AbstractTensorCode
+        if is_smaller:
+            left, right = (best_tensor_code(each, step=step) for each in levels)
+            code = LowRank(tuple(weight.shape), left, right)
+        else:
+            code = best_tensor_code(levels[0].reshape(weight.shape), step=step)
+        return CompressedLayer(layer.name, code, allowance, _ALLOWANCE)
+
+
+def lowrank(network: Network, *, delta: float = 0.25, seed: int = 0) -> CompressedNetwork:
+    """Compresses every layer by truncating its singular values.
+
+    Args:
+        network: The wrapped network.
+        delta: Spectral norm of the change of a layer at most, as a share of its own.
+        seed: Not used: the method makes no random choice.
+
+    Example:
+        >>> from codebound.nets.walk import wrap
+        >>> layer = torch.nn.Linear(40, 30)
+        >>> with torch.no_grad(): _ = layer.weight.copy_(torch.outer(torch.arange(30.0), torch.arange(40.0)))
+        >>> small = lowrank(wrap(layer), delta=0.1).layers[0]
+        >>> change = torch.linalg.matrix_norm(small.weight - layer.weight, ord=2)
+        >>> small.code.left.shape, bool(change <= small.predicted_error)
+        ((30, 1), True)
+    """
+    return compress(network, Truncation(delta=delta), seed=seed)
+
+
+def _coarsest_step(matrix: Tensor, factors: list[NDArray[np.float64]], allowance: float) -> int | None:
+    """The coarsest step for all factors whose rounded product stays within the allowance of the matrix."""
+
+    def fits(step: int) -> bool:
+        levels = [torch.from_numpy(quantize(factor, step)).double() for factor in factors]
+        product = levels[0] if len(levels) == 1 else levels[0] @ levels[1]
+        decoded = (product * step_size(len(levels) * step)).float().double()
+        return matrix_spectral_norm(decoded - matrix).upper <= allowance
+
+    fine = max(step_for_levels(factor, _MOST_LEVELS) for factor in factors)
+    if not fits(fine):
+        return None
+    coarse = max(nearest_step(float(abs(factor).max())) for factor in factors) + 16  # rounds all to zero
+    while coarse - fine > 1:
+        middle = (coarse + fine) // 2
+        fine, coarse = (middle, coarse) if fits(middle) else (fine, middle)
+    return fine
+
+
+def _check_delta(delta: float) -> None:
+    if not 0.0 < delta <= 1.0:
+        raise UsageError(f"delta is a share of a spectral norm, in (0, 1]. Got {delta}.")

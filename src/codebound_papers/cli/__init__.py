@@ -1,0 +1,1 @@
+"""The verbs that the papers add to the command line: one file each."""

@@ -1,0 +1,365 @@
+"""``codebound compress``: a smaller network, what it cost, and the message that says it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codebound.cli.certify import load_samples, new_folder
+from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.errors import UsageError
+
+if TYPE_CHECKING:
+    from codebound.data.dataset import Dataset
+    from codebound.nets.walk import Network
+    from codebound_papers.arora18.local_filters import LocalNetwork
+    from codebound_papers.compress.compressors import CompressedNetwork
+    from codebound_papers.compress.summary import CompressionSummary
+
+_METHODS = (
+    "mbp, naive, project, vector-compress, vector-project, lowrank, conv, heavytail, gaussian-fill, "
+    "lottery or imp; see --list."
+)
+_CLASSES = 10
+_READ = (
+    "one message per tensor, each filled up with zeros to whole bytes: "
+    "codebound.coding.modes.decode_tensors(Bits(its bytes, bits), [shape])"
+)
+
+
+def _show_methods(value: bool) -> None:
+    if value:
+        from codebound_papers.compress.methods import default_options, method_names, option_text, sentence_of
+
+        print_table(
+            [
+                {
+                    "method": name,
+                    "what it does": sentence_of(name),
+                    "options (--set)": " ".join(
+                        f"{key}={option_text(default)}" for key, default in default_options(name).items()
+                    ),
+                }
+                for name in method_names()
+            ]
+        )
+        raise typer.Exit
+
+
+def compress(
+    model: Annotated[
+        str, typer.Option(help="Zoo name such as mlp:depth=5,width=784, or package.module:factory.")
+    ],
+    method: Annotated[str, typer.Option(help=_METHODS)],
+    weights: Annotated[
+        Path | None, typer.Option(help="Trained weights: safetensors, or a checkpoint (default: untrained).")
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="An option of the method, such as --set density=0.2; may be repeated."),
+    ] = None,
+    layers: Annotated[
+        str | None, typer.Option(help="Names of layers to compress, joined by commas (default: all).")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="Sample: name, .npz file, image folder, or package.module:factory. Measures accuracy and "
+            "deviation; lottery and imp train on it."
+        ),
+    ] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="Folder that holds the named dataset.")] = None,
+    test: Annotated[
+        str | None, typer.Option(help="Sample to measure on instead of --data; a known name gives its tests.")
+    ] = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="Keep this fraction of --data away and use it like --test.")
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(min=1, help="Measure on the first examples only (default: all).")
+    ] = None,
+    input_shape: Annotated[
+        str | None, typer.Option(help="Without --data: such as 3x32x32 (default: that of the zoo).")
+    ] = None,
+    classes: Annotated[int | None, typer.Option(min=2, help="Without --data (default: 10).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; must be new (default: runs/compress-NUMBER).")
+    ] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+    list_methods: Annotated[
+        bool,
+        typer.Option(
+            "--list", callback=_show_methods, is_eager=True, help="Print the methods and their options."
+        ),
+    ] = False,
+) -> None:
+    """Compress a network and say what became of every layer.
+
+    Files get smaller; nothing here runs faster, and no speed-up is claimed.
+
+    Example: codebound compress --model mlp --weights runs/w/model.safetensors --method naive --data digits
+    """
+    from codebound.data.load import load_dataset
+    from codebound.nets.loading import load_model
+    from codebound_papers.compress.methods import Job, option_text, parse_options, run_method
+    from codebound_papers.compress.summary import summarise
+
+    chosen = parse_options(method, options or ())
+    sample = measured = None
+    if data is not None:
+        sample, fresh = load_samples(data, data_folder, test=test, holdout=holdout)
+        measured = fresh or sample
+    elif test is not None:
+        measured = load_dataset(test, role="test", folder=data_folder)
+    shape, outputs = model_sizes(model, measured, input_shape, classes)
+    network = wrapped(load_model(model, input_shape=shape, classes=outputs, weights=weights), shape)
+    if measured is not None and examples is not None:
+        measured = measured.select(range(min(examples, measured.n)), role=measured.role)
+    with new_folder(out, "compress") as folder, progress_bar(method, quiet=quiet) as progress:
+        compressed = run_method(
+            method,
+            chosen,
+            Job(
+                network=network,
+                input_shape=shape,
+                sample=None if sample is None else sample.on("cpu"),
+                layers=None if layers is None else tuple(layers.split(",")),
+                seed=seed,
+                progress=progress,
+            ),
+        )
+        summary = summarise(compressed, None if measured is None else measured.on("cpu"), progress=progress)
+    settings = {
+        "model": model,
+        "weights": None if weights is None else str(weights),
+        "method": method,
+        "options": {name: option_text(value) for name, value in chosen.items()},
+        "layers": layers,
+        "data": data,
+        "test": test,
+        "holdout": holdout,
+        "examples": examples,
+        "input_shape": list(shape),
+        "classes": outputs,
+        "seed": seed,
+    }
+    record = {"method": method, "options": settings["options"], **_record(summary), "out": str(folder)}
+    _save(folder, compressed, summary, settings=settings, record=record)
+    _print(summary, record, output, quiet=quiet)
+
+
+def model_sizes(
+    model: str, measured: Dataset | None, input_shape: str | None, classes: int | None
+) -> tuple[tuple[int, ...], int]:
+    """Input shape and classes: those of the data, or as given, or those of the zoo."""
+    from codebound.nets.zoo import ZOO
+
+    if measured is not None:
+        if input_shape is not None or classes is not None:
+            raise UsageError("the data have their own --input-shape and --classes; leave these out.")
+        return measured.input_shape, measured.classes
+    name = model.partition(":")[0]
+    if input_shape is not None:
+        try:
+            return tuple(int(size) for size in input_shape.split("x")), classes or _CLASSES
+        except ValueError as cause:
+            raise UsageError(f"--input-shape is written as 3x32x32 or 784. Got {input_shape!r}.") from cause
+    if name in ZOO:
+        return ZOO[name].input_shape, classes or _CLASSES
+    if ":" in model:
+        raise UsageError(f"the input shape of {model} is unknown. Give --input-shape, or --data.")
+    raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
+
+
+def wrapped(module: Any, shape: tuple[int, ...]) -> Network:
+    """The layers of a module; refuses one with parts that cannot be seen."""
+    import torch
+
+    from codebound.nets.walk import wrap
+
+    return wrap(module, example=torch.zeros(2, *shape), strict=True)
+
+
+def _record(summary: CompressionSummary) -> dict[str, Any]:
+    """The summary as it is printed; what is not finite is null."""
+    from dataclasses import asdict
+
+    from codebound_papers.compress.summary import SPARSE_FORMAT
+
+    return {
+        "layers": [asdict(layer) for layer in summary.layers],
+        "carried": [asdict(tensor) for tensor in summary.carried],
+        "dense_bytes": summary.dense_bytes,
+        "coded_bits": summary.coded_bits,
+        "coded_bytes": _coded_bytes(summary),
+        "sparse_format": SPARSE_FORMAT,
+        "accuracy_before": summary.accuracy_before,
+        "accuracy_after": summary.accuracy_after,
+        "deviation": None if summary.deviation is None else _finite(asdict(summary.deviation)),
+    }
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _save(
+    folder: Path,
+    compressed: CompressedNetwork | LocalNetwork,
+    summary: CompressionSummary,
+    *,
+    settings: dict[str, Any],
+    record: dict[str, Any],
+) -> None:
+    """Writes the decoded weights, the message with what its reader has to know, settings and result."""
+    from codebound.files import write_atomically
+    from codebound.tensor_files import save_weights
+    from codebound_papers.arora18.local_filters import LocalNetwork
+
+    state = compressed.module().state_dict()
+    save_weights(
+        folder / "compressed.safetensors", {name: state[name].contiguous() for name in summary.codes}
+    )
+    write_atomically(folder / "message.bin", b"".join(each.data for each in summary.messages.values()))
+    about: dict[str, Any] = {
+        "read_with": _READ,
+        "tensors": [
+            {"name": name, "shape": list(code.shape), "bits": summary.messages[name].length}
+            for name, code in summary.codes.items()
+        ],
+    }
+    if isinstance(compressed, LocalNetwork):
+        about["architecture"] = compressed.chain.described()
+    for name, content in (("message", about), ("config", settings), ("result", record)):
+        write_atomically(folder / f"{name}.json", (json.dumps(content, indent=2) + "\n").encode())
+
+
+def _print(summary: CompressionSummary, record: dict[str, Any], output: Format, *, quiet: bool) -> None:
+    """Prints the result; what it means goes to stderr."""
+    if output is Format.json:
+        print_json(record)
+        return
+    if output is Format.csv:
+        print_csv(_csv_rows(record))
+        return
+    print_table(_table_rows(summary))
+    rows = [{"what": "all tensors", "value": _ratio(summary)}]
+    if summary.accuracy_before is not None and summary.accuracy_after is not None:
+        rows.append(
+            {
+                "what": "accuracy",
+                "value": f"{summary.accuracy_before:.2%} before, {summary.accuracy_after:.2%} after",
+            }
+        )
+    if summary.deviation is not None:
+        moved = summary.deviation
+        rows.append(
+            {
+                "what": "deviation of the outputs",
+                "value": f"{moved.largest:.4g} at most, {moved.mean:.4g} on average",
+            }
+        )
+        for what, bound in (
+            ("bounded by the recursion", moved.recursion),
+            ("and by the e-form", moved.e_form),
+        ):
+            rows.append({"what": what, "value": "-" if bound is None else f"{bound:.4g}"})
+    print_table(rows)
+    if quiet:
+        return
+    if summary.deviation is not None and summary.deviation.reason:
+        note(f"A bound is missing: {summary.deviation.reason}")
+    for sentence in dict.fromkeys(layer.predicted_by for layer in summary.layers if layer.predicted_by):
+        note(f"About the predicted error: {sentence}.")
+    note(f"Sparse bytes are those of {record['sparse_format']}; no layer is stored that way here.")
+    note(f"Written to {record['out']}: compressed.safetensors (dense), message.bin and message.json (code).")
+    if not summary.layers:
+        note("No layer was compressed; the table says why.")
+    elif record["method"] == "conv":
+        note("compressed.safetensors has filters for every location, so it is larger than the original.")
+    is_smaller = record["coded_bytes"] < record["dense_bytes"]
+    note(
+        f"The message is {'what got smaller' if is_smaller else 'no smaller than the original'}. "
+        "Nothing runs faster: no speed-up is claimed."
+    )
+
+
+def _coded_bytes(summary: CompressionSummary) -> int:
+    return sum(len(each.data) for each in summary.messages.values())
+
+
+def _ratio(summary: CompressionSummary) -> str:
+    coded = _coded_bytes(summary)
+    return (
+        f"{summary.dense_bytes:,} bytes as they were, {coded:,} bytes ({summary.coded_bits:,} bits) in the "
+        f"message: a ratio of {summary.dense_bytes / coded:.1f}"
+    )
+
+
+def _table_rows(summary: CompressionSummary) -> list[dict[str, object]]:
+    """The compressed layers, and the carried tensors by reason."""
+
+    def number(value: float | None) -> str:
+        return "-" if value is None else f"{value:.4g}"
+
+    rows: list[dict[str, object]] = [
+        {
+            "layer": layer.name or "(the network)",
+            "shape": "x".join(map(str, layer.shape)),
+            "kept": f"{layer.kept:.2%}",
+            "dense bytes": layer.dense_bytes,
+            "sparse bytes": layer.sparse_bytes,
+            "coded bits": layer.coded_bits,
+            "spectral error": number(layer.spectral_error_measured),
+            "predicted": number(layer.spectral_error_predicted),
+        }
+        for layer in summary.layers
+    ]
+    for reason, count in Counter(tensor.reason for tensor in summary.carried).items():
+        tensors = [tensor for tensor in summary.carried if tensor.reason == reason]
+        rows.append(
+            {
+                "layer": f"{tensors[0].name}: {reason}" if count == 1 else f"{count} tensors: {reason}",
+                "shape": "x".join(map(str, tensors[0].shape)) if count == 1 else "",
+                "kept": "all",
+                "dense bytes": sum(tensor.dense_bytes for tensor in tensors),
+                "sparse bytes": "-",
+                "coded bits": sum(tensor.coded_bits for tensor in tensors),
+                "spectral error": "-",
+                "predicted": "-",
+            }
+        )
+    return rows
+
+
+def _csv_rows(record: dict[str, Any]) -> list[dict[str, object]]:
+    """Layers and carried tensors with the same columns."""
+    columns = (
+        "name",
+        "shape",
+        "kept",
+        "dense_bytes",
+        "sparse_bytes",
+        "coded_bits",
+        "spectral_error_measured",
+        "spectral_error_predicted",
+        "reason",
+    )
+    return [
+        {
+            column: "x".join(map(str, each["shape"])) if column == "shape" else each.get(column)
+            for column in columns
+        }
+        for each in (*record["layers"], *record["carried"])
+    ]

@@ -1,0 +1,219 @@
+"""Compressed networks with their certificates: made here, or given and verified first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codebound.bounds.margin import occam_margin
+from codebound.certificate.decoding import decode, verify
+from codebound.certificate.file import Certificate
+from codebound.certification import certify
+from codebound.chains.chain import chain_of
+from codebound.errors import CertificateError, CodeboundError
+from codebound.facts import MarginFacts, OccamFacts
+from codebound.progress import Progress, silent
+from codebound.tensors import tensors_sha256
+from codebound_papers.compare.proximity import Closeness, closeness
+from codebound_papers.compare.rows import Row, decimal_log, risk_row
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from codebound.data.dataset import Dataset
+    from codebound.engine.job import Engine
+    from codebound.search.search import Effort
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Compressed:
+    """A network g that the verifier has accepted.
+
+    Attributes:
+        label: What tells it from others: how it was made, or its file.
+        certificate: Its certificate.
+        network: g, in evaluation mode.
+    """
+
+    label: str
+    certificate: Certificate
+    network: nn.Module
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return f"Certificate ({self.label})"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the claim is about g, with the errors on the whole sample."""
+        return self.certificate.claim.statement == "C-2"
+
+    @property
+    def declared(self) -> str:
+        """What has to be true of its base, and no program can check; empty without one."""
+        words = self.certificate.base_declared
+        return f"DECLARED, not checked: {words}" if words else ""
+
+    def row(self) -> Row:
+        """The claim."""
+        claim, facts = self.certificate.claim, self.certificate.facts
+        return Row(
+            name=self.name,
+            reference=claim.statement,
+            value=claim.bound,
+            log10=decimal_log(claim.bound),
+            kind="certified",
+            subject=claim.subject,
+            guarantee=True,
+            vacuous=claim.vacuous,
+            note=f"{self.certificate.sentence} {facts.code_bits:,} bits, {facts.errors:,} errors on "
+            f"{facts.n:,} examples; accepted by the verifier. {self.declared}".rstrip(),
+        )
+
+    def margin_row(self, close: Closeness) -> Row:
+        """What its length certifies through the margin of f (C-7): never tighter, but what the papers state.
+
+        Args:
+            close: How close g is to f on the sample of the certificate.
+        """
+        claim, facts = self.certificate.claim, self.certificate.facts
+        theta, counted, outliers = close.best_theta()
+        occam = OccamFacts(
+            errors=counted, n=close.n, code_bits=facts.code_bits, delta=claim.delta, classes=facts.classes
+        )
+        bound = occam_margin(MarginFacts(counted=occam, outliers=outliers, theta=theta))
+        note = (
+            f"{bound.sentence} Counts the {counted:,} examples where f has a margin of at most {theta:.4g}, "
+            f"or g is farther from f than that margin absorbs ({outliers:,} outliers). {self.declared}"
+        ).rstrip()
+        return risk_row(bound, name=f"{self.name}, through the margin of f", kind="certified", note=note)
+
+
+def made(
+    model: nn.Module,
+    sample: Dataset,
+    *,
+    effort: Effort,
+    delta: float,
+    factory: str,
+    seed: int,
+    device: str,
+    engine: Engine | None,
+    progress: Progress = silent,
+) -> Compressed:
+    """Compresses f and certifies what comes out."""
+    found = certify(
+        model,
+        sample,
+        effort=effort,
+        delta=delta,
+        factory=factory,
+        seed=seed,
+        device=device,
+        engine=engine,
+        progress=progress,
+    )
+    return Compressed(label=f"{found.method}, {effort}", certificate=found.certificate, network=found.network)
+
+
+def given(
+    source: Certificate | Path | str,
+    model: nn.Module,
+    sample: Dataset,
+    *,
+    label: str,
+    bases: Sequence[Mapping[str, NDArray[np.float32]]] = (),
+    unlabelled: Dataset | None = None,
+) -> Compressed:
+    """A certificate that somebody made, if the verifier accepts it for this sample.
+
+    Args:
+        source: The certificate or its file.
+        model: f: its architecture where that is a helper, its weights where the claim is about f.
+        sample: The sample that the certificate must have been made with.
+        label: What tells it from others.
+        bases: Tensors of bases, among them the one that it names, if it names one.
+        unlabelled: The inputs that it was made with, if it is a C-12b certificate.
+
+    Raises:
+        CertificateError: The verifier refuses it; the message has every reason.
+    """
+    certificate = source if isinstance(source, Certificate) else Certificate.load(source)
+    module = None if certificate.helper.architecture is None else model
+    base = _named_base(certificate, bases)
+    verdict = verify(
+        certificate,
+        sample,
+        module=module,
+        base=base,
+        unlabelled=unlabelled if certificate.claim.statement == "C-12b" else None,
+        original=_weights(model, sample) if certificate.claim.subject == "f" else None,
+    )
+    if verdict.verdict != "ACCEPT":
+        reasons = "\n  ".join(verdict.reasons)
+        raise CertificateError(
+            f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
+        )
+    network = decode(certificate, module=module, base=base)
+    return Compressed(label=label, certificate=certificate, network=network)
+
+
+def _named_base(
+    certificate: Certificate, bases: Sequence[Mapping[str, NDArray[np.float32]]]
+) -> Mapping[str, NDArray[np.float32]] | None:
+    """The base that a certificate names; another one where it is not there, which the verifier refuses."""
+    named = certificate.helper.base
+    if named is None or not bases:
+        return None
+    return next((base for base in bases if tensors_sha256(base) == named.sha256), bases[0])
+
+
+def labels(sources: Sequence[Certificate | Path | str]) -> list[str]:
+    """A short name for each: that of its file, with as many of its folders as tell it from the others.
+
+    Example:
+        >>> labels(["runs/a/certificate.cbound", "runs/b/certificate.cbound"])
+        ['a/certificate.cbound', 'b/certificate.cbound']
+    """
+    paths = [
+        Path(f"given {place}" if isinstance(source, Certificate) else source)
+        for place, source in enumerate(sources, start=1)
+    ]
+    short = paths
+    for depth in range(1, max((len(path.parts) for path in paths), default=0) + 1):
+        short = [Path(*path.parts[-depth:]) for path in paths]
+        if len(set(short)) == len(set(paths)):
+            break
+    return [str(path) for path in short]
+
+
+def _weights(model: nn.Module, sample: Dataset) -> Mapping[str, NDArray[np.float32]] | None:
+    """The tensors of f as a claim about f names them; None where f is no chain, which the verifier says."""
+    try:
+        _, tensors = chain_of(model, sample.input_shape)
+    except CodeboundError:
+        return None
+    return {name: tensor.detach().cpu().float().numpy() for name, tensor in tensors.items()}
+
+
+def closeness_of(
+    compressed: Compressed,
+    model: nn.Module,
+    sample: Dataset,
+    *,
+    device: str,
+    engine: Engine | None,
+    progress: Progress = silent,
+) -> Closeness:
+    """How close g is to f on the sample."""
+
+    def told(done: int, total: int | None, note: str = "") -> None:
+        progress(done, total, "closeness")
+
+    return closeness(model, compressed.network.to(device), sample.on(device), engine=engine, progress=told)

@@ -1,0 +1,172 @@
+"""How close a compressed network g stays to f on a sample: the test behind "compressible" in the papers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+
+from codebound.bounds.margin import margin_for_deviation
+from codebound.engine.job import Job
+from codebound.engine.shards import over_shards
+from codebound.errors import UsageError
+from codebound.progress import Progress, silent
+from codebound.refs import implements
+from codebound.scores import logit_chunks, margins
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from codebound.bounds.margin import Norm
+    from codebound.data.dataset import DeviceData
+    from codebound.engine.job import Engine
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closeness:
+    """Deviations of g from f, and margins of f, example by example in the order of the sample.
+
+    Attributes:
+        sup: Largest absolute difference of a score; infinite where an output is not finite.
+        l2: Euclidean length of the difference.
+        margins: Margins of f.
+    """
+
+    sup: NDArray[np.float64] = field(repr=False)
+    l2: NDArray[np.float64] = field(repr=False)
+    margins: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.sup)
+
+    def merge(self, *others: Closeness) -> Closeness:
+        """That of the parts of a sample, one after the other."""
+        parts = (self, *others)
+        return Closeness(
+            np.concatenate([part.sup for part in parts]),
+            np.concatenate([part.l2 for part in parts]),
+            np.concatenate([part.margins for part in parts]),
+        )
+
+    @property
+    def largest(self) -> float | None:
+        """The largest change of a score; None where an output is not finite."""
+        worst = float(self.sup.max())
+        return worst if math.isfinite(worst) else None
+
+    @implements("G-Def3.1", "A-Def1", "A-Def2", kind="measure")
+    def is_compressible(self, gamma: float) -> bool:
+        """Whether no score of any example moves by more than ``gamma``: the papers' (gamma, S)-compressible.
+
+        With or without a helper string, which has to be fixed before the sample is drawn. It does not keep a
+        margin of gamma positive, as the papers conclude; 2 gamma is needed (G-E2, A-E1).
+        """
+        return self.share_beyond(gamma) == 0.0
+
+    def share_beyond(self, gamma: float) -> float:
+        """Share of the examples with a score that moves by more than ``gamma``: zeta as published."""
+        return float(np.mean(self.sup > gamma))
+
+    def theta(self, *, norm: Norm, zeta: float = 0.0) -> float:
+        """The margin of f that absorbs the deviation, but for a share ``zeta`` of the examples.
+
+        Twice the sup norm or sqrt(2) times the l2 norm (C-Lem-margin); infinite where an output that counts
+        is not finite.
+        """
+        if not 0.0 <= zeta < 1.0:
+            raise UsageError(f"the share of outliers lies in [0, 1). Got {zeta}.")
+        ordered = np.sort(self.sup if norm == "sup" else self.l2)
+        worst = float(ordered[self.n - 1 - math.floor(round(zeta * self.n, 9))])
+        return margin_for_deviation(worst, norm=norm) if math.isfinite(worst) else math.inf
+
+    @property
+    def absorbed(self) -> NDArray[np.float64]:
+        """Per example, the margin of f that is enough for g to be right: the smaller of both norms."""
+        factors = [margin_for_deviation(1.0, norm=norm) for norm in ("sup", "l2")]
+        return np.minimum(factors[0] * self.sup, factors[1] * self.l2) * (1.0 + 1e-9)  # outward
+
+    def best_theta(self) -> tuple[float, int, int]:
+        """The theta at which the fewest examples have a margin of at most theta or are outliers.
+
+        An outlier is an example whose deviation theta does not absorb. Choosing theta after seeing the sample
+        costs nothing (C-7).
+
+        Returns:
+            theta, the number of examples that count, and how many of them are outliers.
+        """
+        needed = self.absorbed
+        is_safe = needed < self.margins  # where some theta lies between the two
+        starts, ends = np.sort(needed[is_safe]), np.sort(self.margins[is_safe])
+        if not len(starts):
+            return 0.0, self.n, int(np.sum(needed > 0.0))
+        inside = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, side="right")
+        theta = float(starts[int(np.argmax(inside))])
+        counted = int(np.sum((self.margins <= theta) | (needed > theta)))
+        return theta, counted, int(np.sum(needed > theta))
+
+
+@implements("I-02", kind="measure")
+def closeness(
+    f: nn.Module,
+    g: nn.Module,
+    sample: DeviceData,
+    *,
+    chunk_size: int = 512,
+    engine: Engine | None = None,
+    progress: Progress = silent,
+) -> Closeness:
+    """Compares the outputs of two networks on a sample, in float64.
+
+    Args:
+        f: The original network; evaluated on a copy.
+        g: The compressed one; evaluated on a copy.
+        sample: The examples, on the device where the work is to be done.
+        chunk_size: Examples at a time.
+        engine: Where to work, one part of the sample on each of its workers; None: here.
+        progress: Told the examples done.
+
+    Example:
+        >>> from codebound.data.dataset import Dataset
+        >>> f = torch.nn.Linear(1, 2, bias=False)
+        >>> g = torch.nn.Linear(1, 2, bias=False)
+        >>> with torch.no_grad():
+        ...     _ = f.weight.copy_(torch.tensor([[2.0], [0.0]])), g.weight.copy_(torch.tensor([[1.5], [0.0]]))
+        >>> one = Dataset("one", "train", np.ones((1, 1), dtype="float32"), np.array([0]), 2)
+        >>> found = closeness(f, g, one.on("cpu"))
+        >>> found.theta(norm="sup"), round(found.theta(norm="l2"), 4), found.is_compressible(0.5)
+        (1.0, 0.7071, True)
+    """
+    if engine is not None:
+        settings = {"f": f, "g": g, "chunk_size": chunk_size}
+        first, *others = over_shards(
+            sample,
+            lambda part: Job(function=f"{__name__}:closeness", arguments={**settings, "sample": part}),
+            engine=engine,
+            chunk_size=chunk_size,
+            progress=progress,
+        )
+        return cast("Closeness", first).merge(*others)
+    sup, l2, kept = [], [], []
+    pairs = zip(
+        logit_chunks(f, sample, chunk_size=chunk_size, progress=progress),
+        logit_chunks(g, sample, chunk_size=chunk_size),
+        strict=True,
+    )
+    for (original, labels), (compressed, _) in pairs:
+        if original.shape != compressed.shape:
+            raise UsageError(
+                f"f has {original.shape[1]} outputs and g has {compressed.shape[1]}: they cannot be compared."
+            )
+        change = (original - compressed).abs()
+        change = torch.where(change.isfinite(), change, torch.inf)
+        sup.append(change.amax(dim=1))
+        l2.append(torch.linalg.vector_norm(change, dim=1))
+        kept.append(margins(original, labels))
+    columns = (torch.cat(parts).cpu().numpy() for parts in (sup, l2, kept))
+    return Closeness(*columns)

@@ -1,0 +1,170 @@
+"""One line of the comparison, from whatever kind of number it shows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from codebound.errors import UsageError
+from codebound_papers.compare.evidence import Refused
+
+if TYPE_CHECKING:
+    from codebound.bounds.risk import RiskBound
+    from codebound.facts import HoldoutFacts, Subject
+    from codebound_papers.value import PublishedValue
+
+Kind = Literal["certified", "holdout", "test", "published"]
+ORDER: tuple[Kind, ...] = ("certified", "holdout", "test", "published")
+"""Kinds in the order of the table: what is true comes first."""
+BAR = "As plotted: a capacity, neither divided by n nor square-rooted."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line.
+
+    Attributes:
+        name: Of the bound.
+        reference: ID of docs/references.md; empty for a test error.
+        value: The bound or error rate; infinite where the expression is, None where it does not apply.
+        log10: Its decimal logarithm, which is finite even where the value is not.
+        kind: ``certified`` and ``holdout`` hold with probability 1 - delta; ``test`` is an error rate that
+            was counted; ``published`` is a paper's expression.
+        subject: Whose error it is about: f, the network, or g, what it was compressed to.
+        guarantee: Whether it is true as printed.
+        vacuous: Whether it says no more than guessing; None where there is no value.
+        note: What it is, or why it has no value.
+    """
+
+    name: str
+    reference: str
+    value: float | None
+    log10: float | None
+    kind: Kind
+    subject: Subject
+    guarantee: bool
+    vacuous: bool | None
+    note: str
+
+    def record(self) -> dict[str, object]:
+        """The row for JSON; an infinite value is null, and the note says so."""
+        record = asdict(self)
+        return {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in record.items()
+        }
+
+
+def risk_row(bound: RiskBound, *, name: str, kind: Kind, note: str = "") -> Row:
+    """The row of a bound that is true as printed."""
+    return Row(
+        name=name,
+        reference=bound.ref,
+        value=bound.value,
+        log10=decimal_log(bound.value),
+        kind=kind,
+        subject=bound.subject,
+        guarantee=True,
+        vacuous=bound.vacuous,
+        note=note or bound.sentence,
+    )
+
+
+def error_row(facts: HoldoutFacts, *, name: str, note: str) -> Row:
+    """The row of an error rate that was counted."""
+    rate = facts.errors / facts.n
+    return Row(
+        name=name,
+        reference="",
+        value=rate,
+        log10=decimal_log(rate),
+        kind="test",
+        subject=facts.subject,
+        guarantee=False,
+        vacuous=rate >= 1.0 - 1.0 / (facts.classes or 2),
+        note=note,
+    )
+
+
+def refused_row(refused: Refused, kind: Kind = "published") -> Row:
+    """The row of a statement that does not apply."""
+    return Row(
+        name=refused.name,
+        reference=refused.ref,
+        value=None,
+        log10=None,
+        kind=kind,
+        subject=refused.subject,
+        guarantee=False,
+        vacuous=None,
+        note=f"Does not apply: {refused.reason}",
+    )
+
+
+def published_row(value: PublishedValue, *, examples: int, classes: int, like_for_like: bool) -> Row:
+    """The row of a published expression.
+
+    Whether a bar of a figure is vacuous is decided by what it is as an excess risk.
+
+    Args:
+        value: A risk or a capacity.
+        examples: n.
+        classes: Number of classes.
+        like_for_like: Whether capacities are divided by n and square-rooted.
+    """
+    if value.unit not in ("risk", "capacity"):
+        raise UsageError(f"{value.name} is a {value.unit}: no row of its own beside error rates.")
+    comparable = value.like_for_like(examples)
+    shown = comparable if like_for_like else value
+    notes = [shown.sentence]
+    if shown.unit == "capacity":
+        notes.append(BAR)
+    if shown.log_value == math.inf:
+        notes.append("Infinite: f has no positive margin, or a measure is zero.")
+    elif shown.value == math.inf:
+        notes.append("Infinite as a double; its logarithm is not.")
+    if shown.unmet:
+        failing = "; ".join(each.statement for each in shown.unmet)
+        notes.append(f"Not met here, {len(shown.unmet)} of {len(shown.hypotheses)} conditions: {failing}.")
+    return Row(
+        name=shown.name,
+        reference=shown.ref,
+        value=shown.value,
+        log10=shown.log10,
+        kind="published",
+        subject=shown.subject,
+        guarantee=False,
+        vacuous=comparable.value >= 1.0 - 1.0 / classes,
+        note=" ".join(notes),
+    )
+
+
+def details(value: PublishedValue | Refused) -> dict[str, object]:
+    """What keeps a published value from being a guarantee, or why there is none, for JSON."""
+    if isinstance(value, Refused):
+        return {"name": value.name, "reference": value.ref, "reason": value.reason}
+    return {
+        "name": value.name,
+        "reference": value.ref,
+        "sentence": value.sentence,
+        "unit": value.unit,
+        "value": finite(value.value),
+        "log10": finite(value.log10),
+        "margin_loss": value.margin_loss,
+        "failure_published": value.failure_published,
+        "failure_corrected": value.failure_corrected,
+        "hypotheses": [asdict(each) for each in value.hypotheses],
+        "constants": [asdict(each) for each in value.constants],
+        "errata": list(value.errata),
+    }
+
+
+def decimal_log(value: float) -> float:
+    """Decimal logarithm of a number >= 0, -inf at zero."""
+    return math.log10(value) if value > 0.0 else -math.inf
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None where JSON has none for it."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,322 @@
+"""``compare``: every bound on one network in one table, those that are true first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from codebound.bounds.held_out import holdout
+from codebound.bounds.lengths import raw_weight_bits
+from codebound.bounds.occam import occam_binomial
+from codebound.certificate.evaluate import count_errors
+from codebound.data.duplicates import cross_duplicates
+from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
+from codebound.facts import HoldoutFacts, OccamFacts
+from codebound.nets.walk import Network
+from codebound.progress import Progress, silent
+from codebound.scores import margin_report
+from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
+from codebound_papers.compare.compressed import Compressed, closeness_of, given, labels, made
+from codebound_papers.compare.evidence import Evidence, Refused, evaluate
+from codebound_papers.compare.facts import Measured, MeasurePlan, measure_facts
+from codebound_papers.compare.rows import (
+    BAR,
+    ORDER,
+    Row,
+    details,
+    error_row,
+    finite,
+    published_row,
+    refused_row,
+    risk_row,
+)
+from codebound_papers.expressions import BOUNDS, LEMMAS
+from codebound_papers.value import PublishedValue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from codebound.certificate.file import Certificate
+    from codebound.data.dataset import Dataset
+    from codebound.engine.job import Engine
+    from codebound.facts import Subject
+    from codebound.search.search import Effort
+
+SENTENCE = (
+    "Only certified and hold-out rows are guarantees, each by itself with probability 1 - delta; a published "
+    "row is a paper's expression with its open constants set to 1, and bounds nothing."
+)
+BARS = (
+    "Rows that end in Arora's figure or Guha's code are capacities, as plotted there; whether one is vacuous "
+    "is decided by sqrt(capacity / n), which --like-for-like shows."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Comparison:
+    """All bounds on one network.
+
+    Attributes:
+        rows: Certified rows first, then hold-out bounds and test errors, then published expressions.
+        details: Of every published row: hypotheses, constants, failure probabilities, errata.
+        lemmas: What published bounds rest on, as details: counts, deviations, probabilities.
+        complexities: Table 1 of Arora et al.: what each layer adds; empty where it is not defined.
+        measured: What was measured of f.
+        like_for_like: Whether bars of figures are shown as excess risks.
+        notes: What a reader should know, in sentences.
+    """
+
+    rows: tuple[Row, ...]
+    details: tuple[dict[str, object], ...] = field(repr=False)
+    lemmas: tuple[dict[str, object], ...] = field(repr=False)
+    complexities: tuple[LayerComplexity, ...] = field(repr=False)
+    measured: Measured = field(repr=False)
+    like_for_like: bool
+    notes: tuple[str, ...]
+
+    def record(self) -> dict[str, object]:
+        """Everything, ready for JSON; null is infinite, or does not apply: the note says which."""
+        facts = self.measured.facts
+        layers = [asdict(layer) for layer in facts.layers]
+        return {
+            "rows": [row.record() for row in self.rows],
+            "details": list(self.details),
+            "lemmas": list(self.lemmas),
+            "complexities": [
+                {
+                    "layer": each.name,
+                    "value": finite(each.value),
+                    "weights": each.weights,
+                    "percent": finite(each.percent),
+                }
+                for each in self.complexities
+            ],
+            "facts": {
+                **{name: value for name, value in asdict(facts).items() if name != "layers"},
+                "smoothness": finite(facts.smoothness),
+                "layers": [
+                    {
+                        name: finite(value) if isinstance(value, float) else value
+                        for name, value in layer.items()
+                    }
+                    for layer in layers
+                ],
+            },
+            "like_for_like": self.like_for_like,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        lines = []
+        for row in self.rows:
+            value = "-" if row.value is None else f"{row.value:.4g}"
+            mark = "guarantee" if row.guarantee else "no guarantee"
+            lines.append(f"{row.name:<52} {value:>11}  {row.subject}  {mark}")
+        return "\n".join((*lines, *self.notes))
+
+
+def compare(
+    model: nn.Module | Network,
+    sample: Dataset,
+    test_set: Dataset | None = None,
+    *,
+    certificates: Sequence[Certificate | Path | str] = (),
+    bases: Sequence[Mapping[str, NDArray[np.float32]]] = (),
+    unlabelled: Dataset | None = None,
+    effort: Effort | None = "quick",
+    plan: MeasurePlan | None = None,
+    initial: nn.Module | None = None,
+    like_for_like: bool = False,
+    factory: str = "",
+    engine: Engine | None = None,
+    progress: Progress = silent,
+) -> Comparison:
+    """Evaluates every bound on a network: certified ones, hold-out bounds, and all published expressions.
+
+    A bound that does not apply to the network has a row with the reason in place of a number.
+
+    Args:
+        model: The trained network f; it is not changed.
+        sample: The sample it was trained on.
+        test_set: Examples used for no choice; adds hold-out bounds and test errors.
+        certificates: Certificates of compressed networks; each is verified first.
+        bases: Tensors of the bases that certificates name; each gets its own.
+        unlabelled: The inputs that a C-12b certificate was made with.
+        effort: How hard to search for a certificate where none is given; None makes none.
+        plan: What is measured, at which margin, and the failure probability.
+        initial: The network before training, for the bound relative to the distance from it (A-Imp-i).
+        like_for_like: Whether bars of figures are divided by n and square-rooted, like the other bounds.
+        factory: ``package.module:factory`` of the model, for certificates of networks that are no chains.
+        engine: Where examples are evaluated, one part of the sample on each of its workers; None: here. Parts
+            are whole chunks, so the result is the same.
+        progress: Told what is done; its note says of what.
+
+    Raises:
+        CertificateError: The verifier refuses a certificate.
+
+    Example:
+        >>> from codebound.data.load import load_dataset
+        >>> from codebound.nets.loading import load_model
+        >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
+        >>> table = compare(net, load_dataset("digits"), effort=None, plan=MeasurePlan(examples=10))
+        >>> [row.kind for row in table.rows][:2], table.rows[0].guarantee
+        (['certified', 'published'], True)
+    """
+    plan = plan or MeasurePlan()
+    module = model.model if isinstance(model, Network) else model
+    _check_test_set(sample, test_set)
+    if (bases or unlabelled is not None) and not certificates:
+        raise UsageError(
+            "--base and --unlabelled are what a certificate was made with: give --certificate too."
+        )
+    compressed = [
+        given(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
+        for source, label in zip(certificates, labels(certificates), strict=True)
+    ]
+    measured = measure_facts(module, sample, plan, initial=initial, engine=engine, progress=progress)
+    rows: list[Row] = [_raw_row(module, measured)]
+    if not certificates and effort is not None:
+        try:
+            compressed = [
+                made(
+                    module,
+                    sample,
+                    effort=effort,
+                    delta=plan.delta,
+                    factory=factory,
+                    seed=plan.seed,
+                    device=plan.device,
+                    engine=engine,
+                    progress=progress,
+                )
+            ]
+        except (CertificateError, ModelError) as refusal:
+            rows.append(refused_row(Refused("C-2", "Certificate", "g", str(refusal)), "certified"))
+    rows += [each.row() for each in compressed]
+    evidence = Evidence(measured, seed=plan.seed)
+    plain = [each for each in compressed if each.is_plain]
+    for each in plain:
+        close = closeness_of(each, module, sample, device=plan.device, engine=engine, progress=progress)
+        rows.append(each.margin_row(close))
+        if each is min(plain, key=lambda one: one.certificate.claim.bound):
+            evidence = Evidence(measured, each.certificate.facts.code_bits, close, plan.seed)
+    declared = [f"{each.name}. {each.declared}" for each in compressed if each.declared]
+    notes = [*measured.notes, SENTENCE, *declared]
+    if not like_for_like and not measured.obstacle:
+        notes.append(BARS)
+    if test_set is not None:
+        fresh, note = _fresh_rows(module, compressed, sample, test_set, plan, engine)
+        rows += fresh
+        notes += note
+    found = evaluate(BOUNDS, evidence)
+    facts = measured.facts
+    rows += [
+        refused_row(each)
+        if isinstance(each, Refused)
+        else published_row(each, examples=facts.examples, classes=facts.classes, like_for_like=like_for_like)
+        for each in found
+    ]
+    return Comparison(
+        rows=tuple(sorted(rows, key=_rank)),
+        details=tuple(details(each) for each in found if isinstance(each, PublishedValue)),
+        lemmas=tuple(details(each) for each in evaluate(LEMMAS, evidence)),
+        complexities=_complexities(measured),
+        measured=measured,
+        like_for_like=like_for_like,
+        notes=tuple(notes),
+    )
+
+
+def _complexities(measured: Measured) -> tuple[LayerComplexity, ...]:
+    try:
+        return table_rows(measured.stable)
+    except CodeboundError:  # the row of the bound that adds them up says why
+        return ()
+
+
+def _rank(row: Row) -> tuple[int, bool, bool, float]:
+    """Place in the table: by kind, bars of figures behind risks, what does not apply last."""
+    log10 = math.inf if row.log10 is None else row.log10
+    return ORDER.index(row.kind), row.value is None, BAR in row.note, log10
+
+
+def _raw_row(module: nn.Module, measured: Measured) -> Row:
+    """f as a code word of its own (C-12c): nothing is compressed, so it is nearly always vacuous."""
+    tensors = [tensor for tensor in module.state_dict().values() if tensor.is_floating_point()]
+    words = sum(tensor.numel() * -(-tensor.element_size() // 4) for tensor in tensors)
+    facts = measured.facts
+    occam = OccamFacts(
+        errors=measured.errors,
+        n=facts.examples,
+        code_bits=raw_weight_bits(words),
+        delta=facts.delta,
+        classes=facts.classes,
+    )
+    bound = replace(occam_binomial(occam), ref="C-12c", subject="f")
+    note = f"{bound.sentence} f is its own message; its architecture must have been fixed without the sample."
+    return risk_row(bound, name="f as it is, 32 bits a number", kind="certified", note=note)
+
+
+def _fresh_rows(
+    module: nn.Module,
+    compressed: Sequence[Compressed],
+    sample: Dataset,
+    test_set: Dataset,
+    plan: MeasurePlan,
+    engine: Engine | None,
+) -> tuple[list[Row], list[str]]:
+    """Hold-out bounds and test errors of f and of every g; the level is shared between them (C-11)."""
+    data = test_set.on(plan.device)
+    dtype = next(module.parameters()).dtype
+    original = margin_report(module, data, chunk_size=plan.chunk_size, dtype=dtype, engine=engine).errors
+    counts: list[tuple[str, Subject, int]] = [("f", "f", original)]
+    for each in compressed:
+        errors = count_errors(each.network.to(plan.device), data, engine=engine).errors
+        counts.append((f"g ({each.label})", "g", errors))
+    rows = []
+    for name, subject, errors in counts:
+        facts = HoldoutFacts(
+            errors=errors,
+            n=test_set.n,
+            delta=plan.delta,
+            networks=len(counts),
+            classes=sample.classes,
+            subject=subject,
+        )
+        count = f"{errors:,} errors on {test_set.n:,} test examples"
+        shared = f"; the level is shared between {len(counts)} networks" if len(counts) > 1 else ""
+        bound = holdout(facts)
+        note = f"{bound.sentence} {count}{shared}."
+        rows.append(risk_row(bound, name=f"Hold-out bound of {name}", kind="holdout", note=note))
+        rows.append(error_row(facts, name=f"Test error of {name}", note=f"{count}."))
+    copies = cross_duplicates(sample, test_set).count
+    warning = (
+        f"{copies:,} of {test_set.n:,} test inputs also occur in the sample: hold-out bounds hold only if "
+        "these were drawn anew."
+    )
+    return rows, [warning] if copies else []
+
+
+def _check_test_set(sample: Dataset, test_set: Dataset | None) -> None:
+    if test_set is None:
+        return
+    if test_set.input_shape != sample.input_shape:
+        raise DataError(
+            f"the test inputs have the shape {test_set.input_shape}; those of the sample have "
+            f"{sample.input_shape}."
+        )
+    if test_set.sha256 == sample.sha256:
+        raise DataError(
+            f"the test sample {test_set.name} is the sample itself, so it says nothing about new data. Give "
+            "examples that were used for nothing, or hold a part of the sample out before training."
+        )
+    if int(test_set.y.max()) >= sample.classes:
+        raise DataError(
+            f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
+        )

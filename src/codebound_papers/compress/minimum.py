@@ -1,0 +1,265 @@
+"""What compression a network can bear: the smallest setting of a compressor whose result still classifies.
+
+No theorem is needed for that. A certificate pays for the message and counts the errors of the network that
+it decodes to, so the setting may be chosen by looking at the sample.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.errors import UsageError
+from codebound.progress import Progress, silent
+from codebound.scores import margin_report
+from codebound_papers.arora18.projection import MatrixProject
+from codebound_papers.compress.compressors import (
+    AbstractCompressor,
+    CompressedLayer,
+    CompressedNetwork,
+    compress,
+)
+from codebound_papers.compress.summary import summarise
+from codebound_papers.compress.terms import folded
+from codebound_papers.guha23.magnitude import MagnitudePruning
+from codebound_papers.guha23.pruning_law import strength_for
+from codebound_papers.shin21.compressor import HeavyTail
+from codebound_papers.shin21.thresholds import AbstractThreshold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor, nn
+
+    from codebound.data.dataset import DeviceData
+    from codebound.nets.layers import AbstractLayerView
+    from codebound.nets.walk import Network
+
+_CHUNK = 512
+_MOST_PRODUCTS = 1 << 35  # of random projection in all layers together: a minute on one core
+
+
+@dataclass(frozen=True, slots=True)
+class RootMeanSquares(AbstractThreshold):
+    """A multiple of the root mean square of all entries."""
+
+    times: float
+
+    def of(self, matrix: Tensor, *, variance: float) -> float:  # noqa: D102
+        return self.times * float(matrix.double().square().mean().sqrt())
+
+
+@dataclass(frozen=True, slots=True)
+class ShareProject(AbstractCompressor):
+    """Matrix-Project with a number of products that is a share of the weights of a layer."""
+
+    share: float
+
+    def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
+        return MatrixProject(count=self.numbers(layer)).compress(layer, seed=seed)
+
+    def numbers(self, layer: AbstractLayerView) -> int:
+        """How many numbers stand for a layer."""
+        return max(1, math.ceil(self.share * layer.weight.numel()))
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """What a compressor is turned by.
+
+    Attributes:
+        meaning: What a setting says.
+        settings: What is tried, from the least that is stored to the most.
+        algorithm: The compressor of a setting.
+    """
+
+    meaning: str
+    settings: tuple[float, ...]
+    algorithm: Callable[[float], AbstractCompressor]
+
+
+KNOBS = {
+    "project": Knob(
+        "numbers kept per weight of a layer",
+        (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2),
+        ShareProject,
+    ),
+    "mbp": Knob(
+        "share of the weights kept, if they were Gaussian",
+        (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+        lambda kept: MagnitudePruning(strength=strength_for(kept)),
+    ),
+    "heavytail": Knob(
+        "threshold in root mean squares of a layer",
+        (3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25, 0.1),
+        lambda times: HeavyTail(threshold=RootMeanSquares(times)),
+    ),
+}
+"""The grid of every method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One setting.
+
+    Attributes:
+        setting: Of the knob.
+        error: Share of the sample that the decoded network gets wrong; None where nothing was decoded.
+        refusal: Why not; empty otherwise.
+    """
+
+    setting: float
+    error: float | None
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The smallest setting that will do.
+
+    Attributes:
+        setting: Of the knob.
+        error: Share of the sample that the decoded network gets wrong.
+        stored: By layer, the numbers that stand for it: products, or weights that are not zero.
+        coded_bits: Length of the message of the whole network.
+    """
+
+    setting: float
+    error: float
+    stored: dict[str, int]
+    coded_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredMinimum:
+    """What measurement found.
+
+    Attributes:
+        method: The compressor.
+        knob: What its settings say.
+        tolerance: By how much the error was allowed to rise.
+        error: Share of the sample that the original gets wrong.
+        raw_bits: 32 per parameter, for comparison.
+        trials: What was tried, the last one being the first that would do.
+        reached: That one; None if no setting would do.
+    """
+
+    method: str
+    knob: str
+    tolerance: float
+    error: float
+    raw_bits: int
+    trials: tuple[Trial, ...]
+    reached: Reached | None
+
+    @property
+    def verdict(self) -> str:
+        """In plain words."""
+        if self.reached is None:
+            tried = [trial for trial in self.trials if trial.error is not None]
+            text = f"No setting that was tried keeps the error within {self.tolerance:g} of {self.error:.4f}"
+            if tried:
+                best = min(tried, key=lambda trial: trial.error or 0.0)
+                text += f"; the best was {best.error:.4f}, at {best.setting:g} ({self.knob})"
+            if len(tried) < len(self.trials):
+                text += (
+                    f". {len(self.trials) - len(tried)} settings were not tried: {self.trials[-1].refusal}"
+                )
+            return text.rstrip(".") + "."
+        found = self.reached
+        return (
+            f"Measurement reaches {found.setting:g} ({self.knob}): the decoded network errs on "
+            f"{found.error:.4f} of the sample, the original on {self.error:.4f}, and its message has "
+            f"{found.coded_bits:,} bits instead of {self.raw_bits:,}."
+        )
+
+
+def measured_minimum(
+    network: Network,
+    sample: DeviceData,
+    method: str,
+    *,
+    tolerance: float = 0.01,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> MeasuredMinimum:
+    """The smallest setting of a compressor at which the decoded network keeps its error on a sample.
+
+    Settings are tried from the smallest on, all layers at the same one, and the first that will do is it.
+
+    Args:
+        network: The wrapped network; batch norms are folded in a copy.
+        sample: Examples on which errors are counted.
+        method: ``project``, ``mbp`` or ``heavytail``.
+        tolerance: How much the error may rise, a share of the sample.
+        seed: Of the compressor.
+        progress: Told the settings done.
+
+    Example:
+        >>> from codebound.data.load import load_dataset
+        >>> from codebound.nets.walk import wrap
+        >>> digits = load_dataset("digits").select(range(50), role="train").on("cpu")
+        >>> net = wrap(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)))
+        >>> found = measured_minimum(net, digits, "heavytail", tolerance=1.0)
+        >>> found.reached.setting, len(found.trials)
+        (3.0, 1)
+    """
+    if method not in KNOBS:
+        raise UsageError(f"measurement knows {', '.join(KNOBS)}. Got {method!r}.")
+    if not 0.0 <= tolerance <= 1.0:
+        raise UsageError(f"the tolerance is a share of the sample, in [0, 1]. Got {tolerance}.")
+    network, knob = folded(network), KNOBS[method]
+    before = _error(network.model, sample)
+    trials: list[Trial] = []
+    reached = None
+    for position, setting in enumerate(knob.settings):
+        progress(position, len(knob.settings), f"{setting:g}")
+        algorithm = knob.algorithm(setting)
+        refusal = _too_much(network, algorithm)
+        if not refusal:
+            compressed = compress(network, algorithm, seed=seed)
+            refusal = next(iter(compressed.carried.values()), "")
+        if refusal:
+            trials.append(Trial(setting, None, refusal))
+            continue
+        error = _error(compressed.module(), sample)
+        trials.append(Trial(setting, error))
+        if error <= before + tolerance:
+            bits = summarise(compressed).coded_bits
+            reached = Reached(setting, error, _stored(compressed, algorithm), bits)
+            break
+    progress(len(knob.settings), len(knob.settings), "")
+    return MeasuredMinimum(
+        method=method,
+        knob=knob.meaning,
+        tolerance=tolerance,
+        error=before,
+        raw_bits=32 * sum(tensor.numel() for tensor in network.model.parameters()),
+        trials=tuple(trials),
+        reached=reached,
+    )
+
+
+def _error(model: nn.Module, sample: DeviceData) -> float:
+    return margin_report(model, sample, chunk_size=_CHUNK, dtype=torch.float32).loss()
+
+
+def _too_much(network: Network, algorithm: AbstractCompressor) -> str:
+    """Why a setting would take too long; empty if it does not."""
+    if not isinstance(algorithm, ShareProject):
+        return ""
+    products = sum(algorithm.numbers(layer) * layer.weight.numel() for layer in network.layers)
+    if products <= _MOST_PRODUCTS:
+        return ""
+    return f"{products:,} products with signs are more than the {_MOST_PRODUCTS:,} that a search may take"
+
+
+def _stored(compressed: CompressedNetwork, algorithm: AbstractCompressor) -> dict[str, int]:
+    if isinstance(algorithm, ShareProject):
+        return {
+            layer.name: algorithm.numbers(compressed.network.layer(layer.name)) for layer in compressed.layers
+        }
+    return {layer.name: int(layer.weight.count_nonzero()) for layer in compressed.layers}

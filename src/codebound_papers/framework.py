@@ -1,0 +1,145 @@
+"""The compression framework: few networks g, each close to f, so the training error of g is trustworthy.
+
+Arora et al. 2018, theorem 2.1, and Guha et al. 2023, theorems 3.1 and D.1, as published. The explicit and
+true form is C-4 (``bounds.certified.occam_hoeffding``), on the errors of g itself.
+"""
+
+import math
+from dataclasses import replace
+
+from codebound.errors import UsageError
+from codebound.refs import implements
+from codebound_papers.facts import NetworkFacts
+from codebound_papers.value import (
+    BIG_O,
+    Hypothesis,
+    PublishedValue,
+    log_sum,
+    risk_of,
+    safe_exp,
+    safe_log,
+    separates,
+)
+
+
+@implements("I-03", kind="published-form")
+def big_o_risk(facts: NetworkFacts, *, log_nats: float) -> float:
+    """Log of ``margin loss + sqrt(nats / n)``: the shape of every bound here, with O(.) as 1.
+
+    Infinite where f has no positive margin, because then no theorem speaks.
+
+    Args:
+        facts: The network and its sample.
+        log_nats: Logarithm of what is divided by n, itself in nats for a count.
+    """
+    if facts.margin <= 0.0:
+        return math.inf
+    return risk_of(facts.margin_loss, 0.5 * (log_nats - math.log(facts.examples)))
+
+
+@implements("G-Thm3.1", "A-Thm2.1", kind="published-form")
+def parameter_framework(
+    facts: NetworkFacts, *, parameters: int, levels: int, deviation: float | None = None
+) -> PublishedValue:
+    """Risk of g with q parameters of r levels: ``margin loss of f + sqrt(q ln r / n)``.
+
+    Args:
+        facts: The network f and its sample.
+        parameters: q, of g.
+        levels: r, values that each can take.
+        deviation: Largest difference between a score of f and of g over the sample; None if not measured.
+
+    Example:
+        >>> from codebound_papers.facts import LayerFacts
+        >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
+        ...                    l2_1=28.0, l1_inf=80.0, variance=0.01)
+        >>> facts = NetworkFacts(layers=(layer,), examples=60_000, classes=10, margin=0.5, margin_loss=0.1,
+        ...                      input_norm=28.0, input_size=784, largest_output=9.0, delta=0.05,
+        ...                      parameters=7840)
+        >>> round(parameter_framework(facts, parameters=500, levels=256).value, 4)
+        0.315
+    """
+    if parameters < 1 or levels < 2:
+        raise UsageError(
+            f"the framework needs at least 1 parameter of at least 2 levels. Got {parameters} and {levels}."
+        )
+    nats = parameters * math.log(levels)
+    return PublishedValue(
+        ref="G-Thm3.1",
+        name="Compression framework",
+        log_value=big_o_risk(facts, log_nats=math.log(nats)),
+        unit="risk",
+        subject="g",
+        sentence="Margin loss of f plus the root of the parameters of g, times the logarithm of their "
+        "levels, over n; C-4 is the true form, with its constant and the failure probability.",
+        margin_loss=facts.margin_loss,
+        failure_corrected=safe_exp(-nats),
+        hypotheses=(separates(facts), is_close(facts, deviation)),
+        constants=(BIG_O,),
+        errata=("G-E2", "A-E1", "A-E2", "A-E23"),
+    )
+
+
+@implements("A-CorA.1", kind="published-form")
+def parameter_framework_with_outliers(
+    facts: NetworkFacts, *, parameters: int, levels: int, outliers: float, deviation: float | None = None
+) -> PublishedValue:
+    """The same where g is close to f on all but a share of the sample, which is added to the risk.
+
+    Args:
+        facts: The network f and its sample.
+        parameters: q, of g.
+        levels: r, values that each can take.
+        outliers: zeta, share of the sample where g is not close to f.
+        deviation: Largest difference of a score on the others; None if not measured.
+    """
+    if not 0.0 <= outliers <= 1.0:
+        raise UsageError(f"`outliers` is a share of the sample between 0 and 1. Got {outliers}.")
+    everywhere = parameter_framework(facts, parameters=parameters, levels=levels, deviation=deviation)
+    return replace(
+        everywhere,
+        ref="A-CorA.1",
+        name="Compression framework with outliers",
+        log_value=log_sum([everywhere.log_value, safe_log(outliers)]),
+        sentence=f"{everywhere.sentence} The share {outliers:.4g} of outliers is added.",
+    )
+
+
+@implements("G-ThmD.1", kind="published-form")
+def counting_framework(
+    facts: NetworkFacts, *, log_count: float, deviation: float | None = None
+) -> PublishedValue:
+    """Risk of one of J networks by Hoeffding: ``margin loss of f + sqrt(ln(J / delta) / (2 n))``.
+
+    Args:
+        facts: The network f and its sample.
+        log_count: ln J.
+        deviation: Largest difference between a score of f and of g over the sample; None if not measured.
+    """
+    if not 0.0 <= log_count < math.inf:
+        raise UsageError(f"`log_count` is the logarithm of a count of at least 1. Got {log_count}.")
+    nats = (log_count - math.log(facts.delta)) / 2.0
+    return PublishedValue(
+        ref="G-ThmD.1",
+        name="Guha D.1: counting",
+        log_value=big_o_risk(facts, log_nats=math.log(nats)),
+        unit="risk",
+        subject="g",
+        sentence="Margin loss of f plus Hoeffding's term for the number of networks that g is one of; "
+        "C-4 is the same term on the errors of g, and true.",
+        margin_loss=facts.margin_loss,
+        failure_published=facts.delta,
+        failure_corrected=facts.delta,
+        hypotheses=(separates(facts), is_close(facts, deviation)),
+        errata=("G-E2", "G-E12"),
+    )
+
+
+def is_close(facts: NetworkFacts, deviation: float | None) -> Hypothesis:
+    """What the proof needs for a margin of g: half of what the papers ask (G-E2, A-E1)."""
+    statement = "every score of g is within gamma/2 of that of f on the sample (the papers ask for gamma)"
+    if deviation is None:
+        return Hypothesis(statement, None)
+    return Hypothesis(
+        statement, deviation <= facts.margin / 2.0, f"{deviation:.4g} against {facts.margin / 2.0:.4g}"
+    )

@@ -1,0 +1,1 @@
+"""Tables, figures and experiments of Guha et al. 2023, made again."""

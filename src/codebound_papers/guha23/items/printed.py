@@ -1,0 +1,130 @@
+"""The tables that Guha et al. 2023 print, and what can be deduced from their numbers alone (G-E22)."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from codebound_papers.baselines.risks import parameter_counting
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.guha23.sketch_probabilities import dropped_failure_probability
+from codebound_papers.guha23.sketching import implied_kept_share
+from codebound_papers.value import PublishedValue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codebound_papers.reproduce.items import Row
+
+BARS = {
+    "neyshabur15": "Neyshabur 2015",
+    "neyshabur17": "Neyshabur 2017",
+    "bartlett17": "Bartlett 2017",
+    "guha": "Guha 2023",
+}
+"""The bounds that are compared, in the order of the tables; the last one is the paper's own."""
+
+_COLUMNS = (*BARS, "test_error")
+MNIST: Mapping[int, Mapping[str, float]] = {
+    width: dict(zip(_COLUMNS, logs, strict=True))
+    for width, logs in {
+        500: (22.29, 17.91, 11.51, 3.36, -3.76),
+        784: (23.56, 18.34, 11.68, 3.77, -3.84),
+        1000: (24.42, 18.70, 11.87, 4.00, -3.80),
+        1500: (25.12, 18.81, 11.70, 4.40, -3.85),
+        2000: (27.03, 21.50, 13.96, 4.73, -3.86),
+        2500: (27.72, 21.57, 13.81, 4.96, -3.87),
+    }.items()
+}
+"""Table 1: natural logarithms by width of the hidden layers."""
+CIFAR10: Mapping[int, Mapping[str, float]] = {
+    2000: dict(zip(_COLUMNS, (33.19, 30.10, 22.40, 4.68, -2.41), strict=True))
+}
+"""Table 2; the text says width 784, the numbers and the code 2000 (G-E22)."""
+
+EXAMPLES = {"mnist": 48_000, "cifar10": 40_000}
+"""What the released code trains on: four fifths of the training set."""
+EPOCHS = 300
+"""How long, by text and code."""
+INPUTS = {"mnist": 784, "cifar10": 3072}
+_DEPTH, _CLASSES = 5, 10
+
+
+def like_for_like(bars: Mapping[str, float | None], n: int) -> dict[str, float | None]:
+    """The bars as excess risks: the older ones divided by n and square-rooted, as the paper's own one is.
+
+    Example:
+        >>> {name: round(log, 2) for name, log in like_for_like(MNIST[784], 48_000).items()}
+        {'neyshabur15': 6.39, 'neyshabur17': 3.78, 'bartlett17': 0.45, 'guha': 3.77}
+    """
+
+    def risk(name: str, log_value: float | None) -> float | None:
+        if log_value is None or name == "guha":
+            return log_value
+        bar = PublishedValue(
+            ref="I-17:guha-code",
+            name=BARS[name],
+            log_value=log_value,
+            unit="capacity",
+            subject="f",
+            sentence="A bar.",
+        )
+        return bar.like_for_like(n).log_value
+
+    return {name: risk(name, bars[name]) for name in BARS}
+
+
+def printed_network(data: str, width: int) -> NetworkFacts:
+    """The sizes of a network of the tables, which separates its sample; its norms are unknown, zero here."""
+    sides = [INPUTS[data], *[width] * (_DEPTH - 1), _CLASSES]
+    layers = tuple(
+        LayerFacts(
+            name=f"linear{place}",
+            rows=rows,
+            columns=columns,
+            frobenius=0.0,
+            spectral=0.0,
+            operator_norm=0.0,
+            l2_1=0.0,
+            l1_inf=0.0,
+            variance=0.0,
+        )
+        for place, (columns, rows) in enumerate(pairwise(sides), start=1)
+    )
+    return NetworkFacts(
+        layers=layers,
+        examples=EXAMPLES[data],
+        classes=_CLASSES,
+        margin=1.0,
+        margin_loss=0.0,
+        input_norm=0.0,
+        input_size=sides[0],
+        largest_output=0.0,
+        delta=0.05,
+        parameters=sum(layer.weights for layer in layers),
+    )
+
+
+def deductions(data: str, table: Mapping[int, Mapping[str, float]]) -> list[Row]:
+    """What the printed numbers of a table say about the networks and the comparison, width by width."""
+    return [_deduced(data, width, bars) for width, bars in table.items()]
+
+
+def _deduced(data: str, width: int, bars: Mapping[str, float]) -> Row:
+    facts = printed_network(data, width)
+    fair = like_for_like(bars, facts.examples)
+    assert fair["bartlett17"] is not None
+    sides = [facts.input_size, *(layer.rows for layer in facts.layers)]
+    return {
+        "width": width,
+        "n": facts.examples,
+        "Neyshabur 2017 - Bartlett 2017": bars["neyshabur17"] - bars["bartlett17"],
+        "ln mean fan-in": math.log(fmean(layer.columns for layer in facts.layers)),
+        "kept share by Guha 2023": implied_kept_share(facts, log_value=bars["guha"]),
+        **{f"{BARS[name]}, like for like": log for name, log in fair.items()},
+        "Guha / Bartlett, like for like": math.exp(bars["guha"] - fair["bartlett17"]),
+        "parameter counting": parameter_counting(facts).log_value,
+        "failure probability left out": dropped_failure_probability(sides),
+    }

@@ -1,0 +1,239 @@
+"""What the released code of Guha et al. 2023 computes: how strongly a network is pruned, and its bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from codebound.nets.rebuild import with_weights
+from codebound.rng import torch_stream
+from codebound_papers.compare.facts import Measured, MeasurePlan, measure_facts
+from codebound_papers.guha23.kappa import released_needed_margin
+from codebound_papers.guha23.magnitude import prune_randomly
+from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts
+from codebound_papers.guha23.pruning_law import kept_share
+from codebound_papers.guha23.sketching import released_sketching
+from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor, nn
+
+    from codebound.data.dataset import Dataset
+    from codebound.nets.walk import Network
+    from codebound_papers.reproduce.items import Size
+    from codebound_papers.value import PublishedValue
+
+STRONGEST, TOLERANCE = 10.0, 1e-3
+_STRENGTHS: dict[Size, int] = {"tiny": 3, "quick": 21, "full": 100}
+_CHUNK = 4096
+
+
+def strengths(size: Size) -> list[float]:
+    """The values of d in the plots of the repository, from 0 to the strongest."""
+    steps = _STRENGTHS[size] - 1
+    return [STRONGEST * step / steps for step in range(steps + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """One pruning of a network.
+
+    Attributes:
+        network: What was pruned; biases stay as they are.
+        strength: d of G-Alg1, the same for all layers.
+        matrices: By the name of the layer, on the device of the network.
+    """
+
+    network: Network
+    strength: float
+    matrices: Mapping[str, Tensor]
+
+    @property
+    def chi(self) -> float:
+        """The share of weights that Gaussian layers would keep: it enters the bound."""
+        return kept_share(self.strength)
+
+    @property
+    def kept_share(self) -> float:
+        """The share that these layers have kept."""
+        kept = sum(int(matrix.count_nonzero()) for matrix in self.matrices.values())
+        return kept / sum(matrix.numel() for matrix in self.matrices.values())
+
+    @cached_property
+    def changes(self) -> tuple[SpectralNorm, ...]:
+        """Spectral norms of what was taken away, layer by layer."""
+        return tuple(
+            matrix_spectral_norm(view.matrix.detach() - self.matrices[view.name])
+            for view in self.network.layers
+        )
+
+    @property
+    def facts(self) -> PruningFacts:
+        """What the published expressions are told about it."""
+        layers = tuple(
+            PrunedLayer(
+                name=name,
+                strength=self.strength,
+                kept_share=self.chi,
+                expected_change=0.0,  # the code has measured norms in its place, and neither steps nor slacks
+                step=1.0,
+                nonzeros=int(matrix.count_nonzero()),
+                change=change.value,
+            )
+            for (name, matrix), change in zip(self.matrices.items(), self.changes, strict=True)
+        )
+        return PruningFacts(layers=layers, slack=1.0, sparsity_slack=1.0)
+
+    @property
+    def model(self) -> nn.Module:
+        """The pruned network."""
+        model = self.network.model
+        weights = {f"{name}.weight": matrix for name, matrix in self.matrices.items()}
+        return with_weights(model, {**model.state_dict(), **weights}).eval()
+
+
+def draw_pruning(
+    network: Network, *, strength: float, seed: int, draw: int = 0, keep_diagonal: bool = False
+) -> Pruned:
+    """Prunes all layers by chance; the draws do not depend on what becomes of the diagonal.
+
+    Args:
+        network: A network of linear layers.
+        strength: d of G-Alg1.
+        seed: Of all draws.
+        draw: Number of the draw.
+        keep_diagonal: Whether the diagonal stays, as in the text; the released code prunes it.
+    """
+
+    def pruned(name: str, matrix: Tensor) -> Tensor:
+        here = matrix.detach().cpu()
+        stream = torch_stream(seed, f"pruning/{strength:.6g}/{draw}/{name}")
+        variance = float(here.double().var(correction=0))
+        return prune_randomly(
+            here, strength=strength, variance=variance, generator=stream, keep_diagonal=keep_diagonal
+        ).to(matrix.device)
+
+    return Pruned(network, strength, {view.name: pruned(view.name, view.matrix) for view in network.layers})
+
+
+class Change(NamedTuple):
+    """What pruning does to the outputs on a sample, at worst.
+
+    Attributes:
+        output: Euclidean distance of two outputs: what lemma B.2 bounds.
+        score: Difference of the scores of an example's own class: what the released code looks at.
+    """
+
+    output: float
+    score: float
+
+
+def largest_change(pruned: Pruned, sample: Dataset, *, device: str) -> Change:
+    """The largest changes over all examples."""
+    before, after = pruned.network.predictor, pruned.model
+    found = torch.zeros(2, device=device)
+    with torch.no_grad():
+        for x, y in sample.on(device).chunks(_CHUNK):
+            change = after(x) - before(x)
+            largest = change.norm(dim=1).max(), change.gather(1, y.long().unsqueeze(1)).abs().max()
+            found = torch.maximum(found, torch.stack(largest))
+    output, score = found.tolist()
+    return Change(output, score)
+
+
+def measure_smallest_margin(network: Network, sample: Dataset, *, device: str) -> Measured:
+    """Norms and margins of a network, at the smallest margin of its sample."""
+    return measure_facts(network, sample, MeasurePlan(margin_share=0.0, examples=1, device=device))
+
+
+def search_strength(margin: float, asked: Callable[[float], float]) -> float:
+    """The strength at which the released code prunes: its bisection on [0, 10].
+
+    Args:
+        margin: The smallest of the sample; nothing is pruned unless it is positive.
+        asked: The margin that a strength asks for. Every call draws a new mask, so that what is searched is
+            noisy, and so is where the search ends.
+
+    Example:
+        >>> round(search_strength(2.0, lambda strength: strength**2), 2)
+        1.41
+        >>> search_strength(-1.0, lambda strength: 0.0)
+        0.0
+    """
+    if margin <= 0.0:
+        return 0.0
+    low = middle = 0.0
+    step = STRONGEST
+    while step >= TOLERANCE:
+        step /= 2.0
+        middle = low + step
+        if asked(middle) <= margin:
+            low = middle
+    return middle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Released:
+    """The bound of one network, as the released code computes it.
+
+    Attributes:
+        pruned: The pruning that the smallest margin allows, a further draw at the strength that was found.
+        needed: The margin that this pruning asks for.
+        bound: What the code calls its bound.
+    """
+
+    pruned: Pruned
+    needed: float
+    bound: PublishedValue
+
+
+def released_bound(measured: Measured, *, seed: int) -> Released:
+    """Prunes as strongly as the smallest margin allows by the e-form with kappas, and evaluates the bound.
+
+    ``prune_for_margin`` does the same on one draw, and never ends above the margin.
+
+    Args:
+        measured: The network, by `measure_smallest_margin`.
+        seed: Of all draws.
+    """
+    draws = count(1)
+
+    def asked(strength: float) -> float:
+        drawn = draw_pruning(measured.network, strength=strength, seed=seed, draw=next(draws))
+        return needed_margin(measured, drawn)
+
+    return _bound(measured, search_strength(measured.facts.margin, asked), seed=seed)
+
+
+def bound_by_change(measured: Measured, sample: Dataset, *, seed: int, device: str) -> Released:
+    """The same where the search looks at the largest change of a score over the sample, not at a bound on it.
+
+    The first version of the repository defines that search beside the other one, and does not call it.
+    """
+    draws = count(1)
+
+    def asked(strength: float) -> float:
+        drawn = draw_pruning(measured.network, strength=strength, seed=seed, draw=next(draws))
+        return largest_change(drawn, sample, device=device).score
+
+    return _bound(measured, search_strength(measured.facts.margin, asked), seed=seed)
+
+
+def needed_margin(measured: Measured, pruned: Pruned) -> float:
+    """The margin that the released code asks for."""
+    return released_needed_margin(measured.facts, pruning=pruned.facts).value
+
+
+def _bound(measured: Measured, strength: float, *, seed: int) -> Released:
+    pruned = draw_pruning(measured.network, strength=strength, seed=seed)
+    needed = needed_margin(measured, pruned)
+    loss = measured.margins.loss(needed)
+    return Released(
+        pruned, needed, released_sketching(measured.facts, pruning=pruned.facts, needed_loss=loss)
+    )

@@ -1,0 +1,189 @@
+"""Whether we agree with the comparisons in Guha et al. 2023, in sentences."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from codebound_papers.baselines.released import decimal_orders
+from codebound_papers.guha23.items.printed import BARS, EPOCHS
+from codebound_papers.guha23.items.rows import fair, separating
+from codebound_papers.guha23.items.trained import CODE, TEXT, USUAL_SHARE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from codebound_papers.reproduce.items import Row
+
+_CLOSE = 0.5  # of natural logarithms
+_GUESSING = 0.88  # errors of who guesses among ten classes, less a little
+_NONE = (
+    "No network here has a positive margin, so that the older bounds are infinite and the code prunes "
+    "nothing: there is no comparison."
+)
+
+
+def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int) -> str:
+    """The comparison that the paper makes.
+
+    Args:
+        rows: Measured networks.
+        deduced: What the printed numbers imply.
+        claimed: Decimal orders that the text sees between its own bound and the next one.
+    """
+    found = separating(rows)
+    if not found:
+        return _NONE
+    orders = [decimal_orders(row["released"]["bartlett17"] - row["released"]["guha"]) for row in found]
+    epochs = [row["epochs"] for row in rows]
+    agreed = sum(each >= claimed for each in orders)
+    word = "We agree" if agreed == len(found) else "We agree in part" if agreed else "We do not agree"
+    return (
+        f'{word} on what the code computes: the bound called "Bartlett" is {span(orders, ".1f")} decimal '
+        f"orders above the paper's own in the {len(found)} of {len(rows)} networks with a positive margin; "
+        f"the text says at least {claimed}. Here: {_sizes(rows)}, {span(epochs, 'd')} epochs. There: "
+        f"{_sizes(deduced)}, {EPOCHS} epochs."
+    )
+
+
+def at_printed_widths(rows: Sequence[Row], printed: Mapping[int, Mapping[str, float]], *, n: int) -> str:
+    """How far our numbers are from the printed ones.
+
+    Args:
+        rows: Measured networks.
+        printed: The table of the paper.
+        n: Examples of the networks in it.
+    """
+    shared = [row for row in separating(rows) if row["width"] in printed]
+    if not shared:
+        return (
+            "No network here has a width of the table and a positive margin: compare in kind, not in value."
+        )
+    older = [
+        row["released"][name] - printed[row["width"]][name]
+        for row in shared
+        for name in BARS
+        if name != "guha"
+    ]
+    own = [row["released"]["guha"] - printed[row["width"]]["guha"] for row in shared]
+    by_n = span([0.5 * math.log(n / row["n"]) for row in shared], ".2f")
+    why = (
+        " The older ones are products of squared norms over the squared smallest margin, so that all of the "
+        "training is in them; what differs there stays open."
+    )
+    return (
+        f"At width {span([row['width'] for row in shared], 'd')} the older bounds, as the code computes "
+        f"them, differ from the printed logarithms by {span(older, '+.2f')}, and the paper's own by "
+        f"{span(own, '+.2f')}, of which {by_n} is due to the number of examples."
+        + (why if max(map(abs, older)) > _CLOSE else "")
+    )
+
+
+def on_one_scale(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
+    """The same comparison, like for like."""
+    printed = [row["Guha / Bartlett, like for like"] for row in deduced]
+    ours = [math.exp(bars["guha"] - bars["bartlett17"]) for bars in _finite_bars(rows)]
+    here = f" Here it is {span(ours, '.3g')} times it: {_stands(ours)}." if ours else ""
+    return (
+        "That comparison sets a bound that is divided by n and rooted beside others that are neither, and "
+        'what is called "Bartlett" has Frobenius norms where sums of row norms belong (G-E22). Like for '
+        f"like the paper's own bound is {span(printed, '.3g')} times it in print: {_stands(printed)}.{here}"
+    )
+
+
+def _stands(factors: Sequence[float]) -> str:
+    agreed = sum(factor < 1.0 for factor in factors)
+    word = "stands" if agreed == len(factors) else "stands in part" if agreed else "does not stand"
+    return f"the comparison {word}"
+
+
+def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
+    """How much was pruned, and how much could be."""
+    implied = [row["kept share by Guha 2023"] for row in deduced]
+    sentence = f"The printed values imply that {span(implied, '.0%')} of the weights were kept (G-E22). "
+    found = separating(rows)
+    if not found:
+        return sentence + "Without a positive margin nothing is pruned here."
+    kept, by_change = ([row[name] for row in found] for name in ("chi", "chi_by_change"))
+    is_met = min(by_change) <= max(implied) and min(implied) <= max(by_change)
+    meaning = (
+        "so the printed values may come from it; the theorem asks for the other"
+        if is_met
+        else "which does not explain the printed values either: that stays open"
+    )
+    word = "We find as much" if min(kept) <= max(implied) else "We do not find that"
+    above = sum(row["needed"] > row["smallest_margin"] for row in found)
+    short = span([row["needed_for_usual_share"] / row["smallest_margin"] for row in found], ",.0f")
+    return (
+        f"{sentence}{word} with the search that the code calls: it ends where {span(kept, '.1%')} are kept, "
+        f"and asks for more than the smallest margin there in {above} of {len(found)} networks. To keep "
+        f"{USUAL_SHARE:.0%}, that margin would have to be {short} times as large. The first version of the "
+        "code defines another search, and does not call it: it compares the smallest margin with the "
+        "measured change of the examples' scores, not with a bound on it. That one ends where "
+        f"{span(by_change, '.0%')} are kept here, {meaning}."
+    )
+
+
+def on_training(rows: Sequence[Row]) -> str:
+    """What became of the two settings."""
+
+    def told(training: str) -> str:
+        these = [row for row in rows if row["training"] == training]
+        if not these:
+            return "no network, for none was run"
+        errors = {row["width"]: f"{row['train_error']:.1%}" for row in these}
+        listed = ", ".join(f"{error} at width {width}" for width, error in errors.items())
+        shown = listed if len(set(errors.values())) > 1 else errors.popitem()[1]
+        return f"{len(separating(these))} of {len(these)} networks (training error {shown})"
+
+    lost = [str(row["width"]) for row in rows if row["train_error"] > _GUESSING]
+    guessing = f" At width {', '.join(lost)} that is no better than guessing." if lost else ""
+    return (
+        f"With the code's SGD the smallest margin is positive in {told(CODE)}. With the text's Adam at "
+        f"learning rate 0.02 it is positive in {told(TEXT)} (G-E29).{guessing} The printed values are below "
+        "that of a network that is not pruned, so theirs had a positive margin."
+    )
+
+
+def on_plain_lines(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
+    """What counting and held-out examples give."""
+    below = sum(row["parameter counting"] < row["Guha 2023, like for like"] for row in deduced)
+    here = sum(row["parameter_counting"] < row["released"]["guha"] for row in rows)
+    held_out = span([math.exp(row["hold_out"]) for row in rows], ".1%")
+    least = math.exp(min(min(row["parameter_counting"], row["released"]["guha"]) for row in rows))
+    return (
+        "One bit for every parameter gives less than the paper's own bound: at "
+        f"{below} of {len(deduced)} printed widths, in {here} of {len(rows)} networks here. The least of all "
+        f"is {least:.1f} here, and an error rate is at most 1; the examples held out certify {held_out}, for "
+        "all networks at once with probability 95 % (C-11)."
+    )
+
+
+def on_probability(deduced: Sequence[Row]) -> str:
+    """What the theorem leaves out of its probability."""
+    lost = [row["failure probability left out"] for row in deduced]
+    return (
+        "Theorem 5.2 leaves a part of lemma 5.1 out of its failure probability. At the printed widths that "
+        f"part alone is {span(lost, '.2f')} (G-E16): with it the theorem says nothing."
+    )
+
+
+def span(numbers: Iterable[float], form: str) -> str:
+    """The smallest and the largest number, or the one there is.
+
+    Example:
+        >>> span([0.5, 0.25], ".0%"), span([2.0, 2.0], ".1f")
+        ('25% to 50%', '2.0')
+    """
+    values = list(numbers)
+    ends = dict.fromkeys(format(end, form) for end in (min(values), max(values)))
+    return " to ".join(ends)
+
+
+def _sizes(rows: Sequence[Row]) -> str:
+    width, n = (span([row[name] for row in rows], ",d") for name in ("width", "n"))
+    return f"width {width}, n = {n}"
+
+
+def _finite_bars(rows: Iterable[Row]) -> list[dict[str, float]]:
+    return [{name: log for name, log in fair(row).items() if log is not None} for row in separating(rows)]

@@ -1,0 +1,317 @@
+r"""The factors kappa of Guha et al. 2023, appendix C, and its deviations: not sound (G-E11), for diagnosis.
+
+If the inputs x of a layer B were so spread out that
+:math:`P(\langle x, v\rangle \ge t\|x\|) \le a e^{-b t^2 d_{in}}` for every unit v, then :math:`\|Bx\|`
+would be below :math:`\kappa \|B\|_2 \|x\|` with kappa < 1. Inputs after a ReLU are not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.nets.layers import LinearView
+from codebound.refs import implements
+from codebound_papers.guha23.pruning import (
+    PruningFacts,
+    deviation_conditions,
+    has_short_inputs,
+    has_small_changes,
+    latala,
+    log_e_form,
+    pruned_changes,
+    rounded_changes,
+)
+from codebound_papers.measure.spectral import matrix_spectral_norm
+from codebound_papers.value import Constant, Hypothesis, PublishedValue, has_no_biases, is_fully_connected
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from codebound.nets.walk import Network
+    from codebound_papers.facts import NetworkFacts
+
+
+RELEASED_FAILURE = 0.01
+"""Failure probability of a layer in the released code, where a = b = 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kappa:
+    """The factors of one layer; no guarantee.
+
+    Attributes:
+        layer: Its name.
+        inputs: Width of its input.
+        outputs: Width of its output.
+        t: Where the assumed tail, over all n examples, has probability ``failure``.
+        proved: ``t sqrt(outputs)``, or 1 for a layer that widens: what the proof of Lemma C.1 arrives at.
+        printed: ``sqrt(outputs t)``, or 1: what its statement prints.
+        released: ``min(1, t sqrt(outputs))`` at a = b = 1 and failure 0.01, or 1 unless the layer narrows.
+    """
+
+    layer: str
+    inputs: int
+    outputs: int
+    t: float
+    proved: float
+    printed: float
+    released: float
+
+
+@implements("G-ConC.1", kind="published-form")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadInputs:
+    """Condition C.1, what appendix C assumes of the inputs of a layer.
+
+    Attributes:
+        n: Examples.
+        failure: Probability left to a layer, in (0, 1).
+        a: Constant of the assumed tail, which the paper leaves open.
+        b: Constant in its exponent, which the paper leaves open.
+    """
+
+    n: int
+    failure: float = RELEASED_FAILURE
+    a: float = 1.0
+    b: float = 1.0
+
+    def __post_init__(self) -> None:
+        if (
+            self.n < 1
+            or not 0.0 < self.failure < 1.0
+            or min(self.a, self.b) <= 0.0
+            or self.n * self.a <= self.failure
+        ):
+            raise UsageError(
+                "kappa needs n >= 1, failure in (0, 1), positive a and b, and n a above failure. "
+                f"Got n={self.n}, failure={self.failure}, a={self.a}, b={self.b}."
+            )
+
+
+@implements("G-LemC.1", kind="published-form")
+def layer_kappa(layer: str, *, inputs: int, outputs: int, spread: SpreadInputs) -> Kappa:
+    """The factors of one fully connected layer.
+
+    Example:
+        >>> kappa = layer_kappa("fc", inputs=784, outputs=10, spread=SpreadInputs(n=48_000))
+        >>> round(kappa.proved, 4), round(kappa.printed, 4), round(kappa.released, 4)
+        (0.443, 1.1836, 0.443)
+    """
+    t = math.sqrt(math.log(spread.n * spread.a / spread.failure) / (spread.b * inputs))
+    released_t = math.sqrt(math.log(spread.n / RELEASED_FAILURE) / inputs)
+    return Kappa(
+        layer=layer,
+        inputs=inputs,
+        outputs=outputs,
+        t=t,
+        proved=t * math.sqrt(outputs) if outputs <= inputs else 1.0,
+        printed=math.sqrt(outputs * t) if outputs <= inputs else 1.0,
+        released=min(1.0, released_t * math.sqrt(outputs)) if outputs < inputs else 1.0,
+    )
+
+
+@implements("G-LemC.2", kind="published-form")
+def spread_perturbation(
+    facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs
+) -> PublishedValue:
+    """Change of the outputs for measured changes of the layers: the e-form times the product of kappas.
+
+    Raises:
+        UsageError: The change of a layer was not measured.
+    """
+    changes = measured_changes(facts, pruning)
+    return _deviation(
+        facts,
+        spread,
+        ref="G-LemC.2",
+        name="Guha C.2: measured changes",
+        changes=changes,
+        conditions=(has_small_changes(facts, changes), has_no_biases(facts), is_fully_connected(facts)),
+    )
+
+
+@implements("G-LemC.3", kind="published-form")
+def spread_pruned_deviation(
+    facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs
+) -> PublishedValue:
+    """``pruned_deviation`` times the product of kappas."""
+    changes = pruned_changes(facts, pruning)
+    return _deviation(
+        facts,
+        spread,
+        ref="G-LemC.3",
+        name="Guha C.3: pruned",
+        changes=changes,
+        conditions=deviation_conditions(facts, pruning, changes),
+        failure=1.0 / pruning.slack,
+        constants=(latala(pruning),),
+        errata=("G-E26",),
+    )
+
+
+@implements("G-LemC.4", kind="published-form")
+def spread_rounded_deviation(
+    facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs
+) -> PublishedValue:
+    """``rounded_deviation`` times the product of kappas."""
+    changes = rounded_changes(facts, pruning)
+    return _deviation(
+        facts,
+        spread,
+        ref="G-LemC.4",
+        name="Guha C.4: pruned and rounded",
+        changes=changes,
+        conditions=deviation_conditions(facts, pruning, changes),
+        failure=1.0 / pruning.slack,
+        constants=(latala(pruning),),
+        errata=("G-E9", "G-E26"),
+    )
+
+
+@implements("G-LemC.2:released", kind="published-form")
+def released_needed_margin(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
+    """The margin that the released code asks for: measured changes, the input norm, kappas of at most 1.
+
+    Raises:
+        UsageError: The change of a layer was not measured.
+    """
+    changes = measured_changes(facts, pruning)
+    kappas = _kappas(facts, SpreadInputs(n=facts.examples))
+    log_kappas = math.fsum(math.log(kappa.released) for kappa in kappas)
+    return PublishedValue(
+        ref="G-LemC.2:released",
+        name="Guha's code: needed margin",
+        log_value=log_e_form(facts, changes, radius=facts.input_norm) + log_kappas,
+        unit="deviation",
+        subject="g",
+        sentence="How far one drawn pruning may move an output, by the released code; too small where a "
+        "factor kappa is below 1.",
+        failure_published=RELEASED_FAILURE * facts.depth,
+        hypotheses=(
+            _SPREAD,
+            has_small_changes(facts, changes),
+            has_no_biases(facts),
+            is_fully_connected(facts),
+        ),
+        errata=("G-E6", "G-E11"),
+    )
+
+
+def measured_changes(facts: NetworkFacts, pruning: PruningFacts) -> list[float]:
+    """What pruning took from every layer, in spectral norm.
+
+    Raises:
+        UsageError: It was not measured for a layer.
+    """
+    changes = []
+    for _, pruned in pruning.beside(facts):
+        if pruned.change is None:
+            raise UsageError(
+                f"layer {pruned.name}: the spectral norm of its change was not measured. Prune it, and give "
+                "the norm of the difference as `change`."
+            )
+        changes.append(pruned.change)
+    return changes
+
+
+_SPREAD = Hypothesis(
+    "inputs of every layer have no direction in common (condition C.1)",
+    None,
+    "not measured; non-negative inputs, as after a ReLU, always have one",
+)
+
+
+def _kappas(facts: NetworkFacts, spread: SpreadInputs) -> list[Kappa]:
+    return [
+        layer_kappa(layer.name, inputs=layer.columns, outputs=layer.rows, spread=spread)
+        for layer in facts.layers
+    ]
+
+
+def _deviation(
+    facts: NetworkFacts,
+    spread: SpreadInputs,
+    *,
+    ref: str,
+    name: str,
+    changes: list[float],
+    conditions: tuple[Hypothesis, ...],
+    failure: float = 0.0,
+    constants: tuple[Constant, ...] = (),
+    errata: tuple[str, ...] = (),
+) -> PublishedValue:
+    log_kappas = math.fsum(math.log(kappa.proved) for kappa in _kappas(facts, spread))
+    return PublishedValue(
+        ref=ref,
+        name=name,
+        log_value=log_e_form(facts, changes, radius=facts.input_size) + log_kappas,
+        unit="deviation",
+        subject="g",
+        sentence="How far an output moves, if inputs had no direction in common; unsound, a diagnosis only.",
+        failure_published=facts.depth * (failure + spread.failure),
+        hypotheses=(_SPREAD, has_short_inputs(facts), *conditions),
+        constants=(
+            *constants,
+            Constant("a", spread.a, "factor of the assumed tail, left open"),
+            Constant("b", spread.b, "factor in its exponent, left open"),
+        ),
+        errata=("G-E5", "G-E6", "G-E11", *errata),
+    )
+
+
+@implements("I-12", kind="published-form")
+def kappa_diagnostics(
+    network: Network, *, n: int, failure: float = RELEASED_FAILURE, a: float = 1.0, b: float = 1.0
+) -> tuple[Kappa, ...]:
+    """The factors of all layers of a network of linear layers.
+
+    Args:
+        network: A wrapped network.
+        n: Examples.
+        failure: Probability left to a layer, in (0, 1).
+        a: Constant of the assumed tail, which the paper leaves open.
+        b: Constant in its exponent, which the paper leaves open.
+
+    Example:
+        >>> from codebound.nets.walk import wrap
+        >>> (kappa,) = kappa_diagnostics(wrap(torch.nn.Sequential(torch.nn.Linear(784, 10))), n=48_000)
+        >>> round(kappa.proved, 4), round(kappa.printed, 4), round(kappa.released, 4)
+        (0.443, 1.1836, 0.443)
+    """
+    spread = SpreadInputs(n=n, failure=failure, a=a, b=b)
+    kappas = []
+    for view in network.layers:
+        if not isinstance(view, LinearView):
+            raise UnsupportedLayerError(
+                f"layer {view.name}: kappa is defined for linear layers. Got {type(view).__name__}."
+            )
+        outputs, inputs = view.matrix.shape
+        kappas.append(layer_kappa(view.name, inputs=inputs, outputs=outputs, spread=spread))
+    return tuple(kappas)
+
+
+def kappa_violations(matrix: Tensor, inputs: Tensor, kappa: float) -> float:
+    """Share of inputs with ``||B x|| > kappa ||B||_2 ||x||``: how often a kappa is wrong.
+
+    Args:
+        matrix: ``(out, in)``.
+        inputs: ``(n, in)``, at least one.
+        kappa: The factor to be checked.
+
+    Example:
+        >>> kappa_violations(torch.ones(1, 4), torch.ones(3, 4), 0.9)
+        1.0
+    """
+    if inputs.dim() != 2 or len(inputs) == 0 or inputs.shape[1] != matrix.shape[1]:
+        raise UsageError(
+            f"inputs must have shape (n, {matrix.shape[1]}) with n >= 1. Got {tuple(inputs.shape)}."
+        )
+    rows = inputs.detach().double()
+    images = rows @ matrix.detach().double().T
+    limit = kappa * matrix_spectral_norm(matrix).value * torch.linalg.vector_norm(rows, dim=1)
+    return float((torch.linalg.vector_norm(images, dim=1) > limit).double().mean())

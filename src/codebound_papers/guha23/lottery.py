@@ -1,0 +1,172 @@
+"""Lottery tickets (Guha et al. 2023, section 6): weights of a random network that stand for a target.
+
+The better code of a ticket names its mask and no values: K-LT, ``compress.lottery.ticket_bits``.
+"""
+
+import math
+
+from codebound.errors import UsageError
+from codebound.refs import implements
+from codebound_papers.facts import NetworkFacts
+from codebound_papers.framework import big_o_risk
+from codebound_papers.value import (
+    BIG_O,
+    Constant,
+    Hypothesis,
+    PublishedValue,
+    has_no_biases,
+    is_fully_connected,
+    safe_log,
+    separates,
+)
+
+
+@implements("G-Thm6.1", kind="published-form")
+def published_active_weights(*, inputs: int, random_width: int, depth: int) -> int:
+    """``d_0 D_G + D_G^2 L``, as printed: weights of the whole random network, not of the ticket (G-E21)."""
+    return inputs * random_width + random_width**2 * depth
+
+
+@implements("G-Thm6.1:corrected", kind="numerics")
+def active_weights(*, inputs: int, width: int, depth: int) -> int:
+    """``d_0 n_M + n_M^2 L``, n_M the width of the target: what the proof has, up to a constant."""
+    return inputs * width + width**2 * depth
+
+
+@implements("G-Thm6.2:sketch", kind="published-form")
+def published_sketch_side(*, width: int, random_width: int) -> float:
+    """``m = n_M ln D_G``: the side of the sketch of a middle layer in G-Thm6.2, without its constant."""
+    return width * math.log(random_width)
+
+
+@implements("G-Thm6.2:corrected", kind="numerics")
+def least_sketch_side(*, random_width: int) -> float:
+    """``sqrt(D_G) ln D_G``: the least side for G-Thm5.1, which needs a non-zero diagonal (G-E21).
+
+    Example:
+        >>> round(least_sketch_side(random_width=10_000))
+        921
+    """
+    return math.sqrt(random_width) * math.log(random_width)
+
+
+@implements("G-Thm6.1:network", kind="published-form")
+def ticket_weights(facts: NetworkFacts, *, random_width: int) -> PublishedValue:
+    """Weights of a ticket that stands for this network, as printed.
+
+    Args:
+        facts: The target M.
+        random_width: D_G, width of the random network; the theorem says it is polynomial, and no more.
+    """
+    _check_random_width(facts, random_width)
+    numbers = published_active_weights(inputs=facts.input_size, random_width=random_width, depth=facts.depth)
+    corrected = active_weights(inputs=facts.input_size, width=facts.width, depth=facts.depth)
+    return PublishedValue(
+        ref="G-Thm6.1:network",
+        name="Guha 6.1: weights of a ticket",
+        log_value=math.log(numbers),
+        unit="numbers",
+        subject="g",
+        sentence=f"Weights of a ticket as printed; with the width of the target there are {corrected:,}.",
+        failure_published=facts.delta,
+        hypotheses=_target_conditions(facts),
+        constants=(BIG_O, _width(random_width)),
+        errata=("G-E21",),
+    )
+
+
+@implements("G-Thm6.2", kind="published-form")
+def ticket_risk(
+    facts: NetworkFacts,
+    *,
+    random_width: int,
+    step: float,
+    distance: float | None = None,
+    exponent: float = 2.0,
+) -> PublishedValue:
+    """``margin loss + sqrt((n_M d_0 + L n_M^2) ln^2(D_G) ln(1/rho) / n)``: risk of a sketched ticket.
+
+    The margin loss is that of the target; the printed one, of the ticket itself, bounds nothing (G-E21).
+
+    Args:
+        facts: The target M and its sample.
+        random_width: D_G, width of the random network.
+        step: rho; a step of 1 or more has no levels and counts as zero (G-E10).
+        distance: eps + eps_rho, between outputs of the target and the rounded ticket; None if not known.
+        exponent: c of theorem 5.1; its source has at least 2.
+    """
+    _check_random_width(facts, random_width)
+    if not 0.0 < step < math.inf:
+        raise UsageError(f"`step` is a distance above 0. Got {step}.")
+    weights = active_weights(inputs=facts.input_size, width=facts.width, depth=facts.depth)
+    nats = weights * math.log(random_width) ** 2 * max(0.0, -math.log(step))
+    unrecovered = facts.depth * random_width**-exponent
+    return PublishedValue(
+        ref="G-Thm6.2",
+        name="Guha 6.2: ticket",
+        log_value=big_o_risk(facts, log_nats=safe_log(nats)),
+        unit="risk",
+        subject="g",
+        sentence="Margin loss of the target plus the root of the numbers in the sketches of a ticket, times "
+        "the logarithm of their levels, over n.",
+        margin_loss=facts.margin_loss,
+        failure_published=facts.delta + unrecovered,
+        failure_corrected=2.0 * facts.delta + unrecovered,
+        hypotheses=(
+            separates(facts),
+            *_target_conditions(facts),
+            _is_close(facts, distance),
+            _has_large_sketch(facts, random_width),
+            Hypothesis("the step rho is below 1", step < 1.0, f"{step:.4g}"),
+        ),
+        constants=(
+            BIG_O,
+            _width(random_width),
+            Constant("c", exponent, "exponent of the probability that a sketch is not recovered"),
+        ),
+        errata=("G-E10", "G-E18", "G-E20", "G-E21"),
+    )
+
+
+def _target_conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
+    layer = max(facts.layers, key=lambda each: each.spectral)
+    return (
+        Hypothesis(
+            "spectral norms are at most 1", layer.spectral <= 1.0, f"layer {layer.name}: {layer.spectral:.4g}"
+        ),
+        Hypothesis("entries of a layer are at most 1 over the root of its units", None),
+        Hypothesis("inputs have a norm of at most 1", facts.input_norm <= 1.0, f"{facts.input_norm:.4g}"),
+        Hypothesis("the random network is wide enough, by a polynomial that is not given", None),
+        has_no_biases(facts),
+        is_fully_connected(facts),
+    )
+
+
+def _is_close(facts: NetworkFacts, distance: float | None) -> Hypothesis:
+    statement = "gamma is at least 2 (eps + eps_rho), the distance of ticket and target"
+    if distance is None:
+        return Hypothesis(statement, None)
+    return Hypothesis(
+        statement, facts.margin >= 2.0 * distance, f"{facts.margin:.4g} against {2.0 * distance:.4g}"
+    )
+
+
+def _has_large_sketch(facts: NetworkFacts, random_width: int) -> Hypothesis:
+    printed = published_sketch_side(width=facts.width, random_width=random_width)
+    least = least_sketch_side(random_width=random_width)
+    return Hypothesis(
+        "the side of a sketch is at least what theorem 5.1 needs",
+        printed >= least,
+        f"{printed:.4g} of {least:.4g}",
+    )
+
+
+def _width(random_width: int) -> Constant:
+    return Constant("D_G", float(random_width), "width of the random network")
+
+
+def _check_random_width(facts: NetworkFacts, random_width: int) -> None:
+    if random_width < facts.width:
+        raise UsageError(
+            f"`random_width` is at least the width of the target, {facts.width}. Got {random_width}."
+        )

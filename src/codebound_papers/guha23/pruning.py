@@ -1,0 +1,311 @@
+"""How far pruning and rounding move the outputs of a network (Guha et al. 2023, section 4), as published.
+
+The corrected forms have the constants that the proofs support. All of them need Gaussian weights and small
+changes; ``bounds.certified.output_deviation`` on measured norms needs neither and is never larger.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codebound.errors import UsageError
+from codebound.refs import implements
+from codebound_papers.baselines.risks import spectral_products
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.guha23.pruning_law import expected_change_norm, expected_nonzeros, kept_share
+from codebound_papers.value import (
+    Constant,
+    Hypothesis,
+    PublishedValue,
+    has_no_biases,
+    is_fully_connected,
+    log_sum,
+    safe_log,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunedLayer:
+    """What pruning and rounding did to one layer, or is predicted to do.
+
+    Attributes:
+        name: The layer.
+        strength: d of G-Alg1.
+        kept_share: chi, the share of weights that stay.
+        expected_change: Gamma_l, the bound of lemma 4.2 on the mean spectral norm of the change.
+        step: rho_l, distance of two values of a weight.
+        nonzeros: J_l, weights that are not zero after pruning.
+        change: Spectral norm of what pruning took away; None if not measured.
+    """
+
+    name: str
+    strength: float
+    kept_share: float
+    expected_change: float
+    step: float
+    nonzeros: int
+    change: float | None = None
+
+    def __post_init__(self) -> None:
+        norms = (self.expected_change, self.strength, self.change or 0.0)
+        if not 0.0 <= self.kept_share <= 1.0 or not 0.0 < self.step < math.inf or self.nonzeros < 0:
+            raise UsageError(
+                f"layer {self.name}: a share, a step above 0 and a count are needed. Got {self}."
+            )
+        if any(not 0.0 <= norm < math.inf for norm in norms):
+            raise UsageError(f"layer {self.name}: strength and norms are finite and >= 0. Got {self}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruningFacts:
+    """A pruned network, layer by layer, and how much room the theorems leave to chance.
+
+    Attributes:
+        layers: In forward order, one for each layer of the network.
+        slack: eps_l of all layers: a change exceeds ``eps_l Gamma_l`` with probability at most ``1/eps_l``.
+        sparsity_slack: lambda_l of all layers: non-zeros exceed ``lambda_l`` times their mean with
+            probability at most ``1/lambda_l``.
+        constant: C of lemma 4.2 inside every Gamma_l; universal, and unknown.
+    """
+
+    layers: tuple[PrunedLayer, ...]
+    slack: float
+    sparsity_slack: float
+    constant: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.layers or any(
+            not 0.0 < number < math.inf for number in (self.slack, self.sparsity_slack, self.constant)
+        ):
+            raise UsageError("a pruned network has a layer, and its slacks and constant are above 0.")
+
+    def beside(self, facts: NetworkFacts) -> tuple[tuple[LayerFacts, PrunedLayer], ...]:
+        """Every layer with what pruning did to it.
+
+        Raises:
+            UsageError: The two name different layers, or a layer keeps more weights than it has.
+        """
+        names = [layer.name for layer in facts.layers], [layer.name for layer in self.layers]
+        if names[0] != names[1]:
+            raise UsageError(
+                f"the pruned network has other layers than the network: {', '.join(names[1])} in place of "
+                f"{', '.join(names[0])}."
+            )
+        for layer, pruned in zip(facts.layers, self.layers, strict=True):
+            if pruned.nonzeros > layer.weights:
+                raise UsageError(
+                    f"layer {layer.name}: {pruned.nonzeros:,} non-zeros do not fit {layer.weights:,} weights."
+                )
+        return tuple(zip(facts.layers, self.layers, strict=True))
+
+
+@implements("G-Lem4.2:network", kind="numerics")
+def gaussian_pruning(
+    facts: NetworkFacts,
+    *,
+    strength: float,
+    step: float,
+    slack: float,
+    sparsity_slack: float,
+    constant: float = 1.0,
+) -> PruningFacts:
+    """What pruning at one strength would do if all weights were Gaussian with the variance of their layer.
+
+    Args:
+        facts: The network.
+        strength: d of G-Alg1, for all layers.
+        step: rho, for all layers.
+        slack: eps_l, for all layers.
+        sparsity_slack: lambda_l, for all layers.
+        constant: C of lemma 4.2.
+    """
+    layers = tuple(
+        PrunedLayer(
+            name=layer.name,
+            strength=strength,
+            kept_share=kept_share(strength),
+            expected_change=expected_change_norm(
+                layer.rows, layer.columns, strength=strength, variance=layer.variance, constant=constant
+            ),
+            step=step,
+            nonzeros=round(expected_nonzeros(layer.rows, layer.columns, strength=strength)),
+        )
+        for layer in facts.layers
+    )
+    return PruningFacts(layers=layers, slack=slack, sparsity_slack=sparsity_slack, constant=constant)
+
+
+@implements("G-Lem4.3", "G-LemB.3", kind="published-form")
+def pruned_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
+    """Change of the outputs by pruning, as printed: ``e d_1^0 prod ||A|| sum eps_l Gamma_l / ||A_l||``."""
+    changes = pruned_changes(facts, pruning)
+    return PublishedValue(
+        ref="G-Lem4.3",
+        name="Guha 4.3: pruned",
+        log_value=log_e_form(facts, changes, radius=facts.input_size),
+        unit="deviation",
+        subject="g",
+        sentence="How far pruning moves an output, with the input dimension where the proof has its norm.",
+        failure_published=facts.depth / pruning.slack,
+        failure_corrected=facts.depth / pruning.slack,
+        hypotheses=(has_short_inputs(facts), *deviation_conditions(facts, pruning, changes)),
+        constants=(latala(pruning),),
+        errata=("G-E5", "G-E6", "G-E7", "G-E8", "G-E26"),
+    )
+
+
+@implements("G-Lem4.3:corrected", kind="numerics")
+def pruned_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
+    """The same with what is proved: the norm of the input in place of its dimension."""
+    changes = pruned_changes(facts, pruning)
+    return PublishedValue(
+        ref="G-Lem4.3:corrected",
+        name="Guha 4.3: pruned, corrected",
+        log_value=log_e_form(facts, changes, radius=facts.input_norm),
+        unit="deviation",
+        subject="g",
+        sentence="How far pruning moves an output of the sample, if weights are Gaussian and C is right.",
+        failure_published=facts.depth / pruning.slack,
+        failure_corrected=facts.depth / pruning.slack,
+        hypotheses=deviation_conditions(facts, pruning, changes),
+        constants=(latala(pruning),),
+        errata=("G-E6", "G-E26"),
+    )
+
+
+@implements("G-Lem4.4:network", kind="published-form")
+def rounded_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
+    """Change by pruning and rounding, as printed: ``eps_l Gamma_l + rho_l J_l`` in place of the first."""
+    changes = rounded_changes(facts, pruning)
+    return PublishedValue(
+        ref="G-Lem4.4:network",
+        name="Guha 4.4: pruned and rounded",
+        log_value=log_e_form(facts, changes, radius=facts.input_size),
+        unit="deviation",
+        subject="g",
+        sentence="How far pruning and rounding move an output, with the input dimension for its norm and "
+        "all rounding errors in one direction.",
+        failure_published=facts.depth / pruning.slack,
+        failure_corrected=facts.depth / pruning.slack,
+        hypotheses=(has_short_inputs(facts), *deviation_conditions(facts, pruning, changes)),
+        constants=(latala(pruning),),
+        errata=("G-E5", "G-E6", "G-E9", "G-E26", "G-E28"),
+    )
+
+
+@implements("G-Lem4.4:network-corrected", kind="numerics")
+def rounded_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
+    """The same with what is proved: the norm of the input, and ``rho_l sqrt(J_l) / 2`` for rounding."""
+    changes = [
+        change + rounding_bound(layer.step, nonzeros=layer.nonzeros)
+        for change, layer in zip(pruned_changes(facts, pruning), pruning.layers, strict=True)
+    ]
+    return PublishedValue(
+        ref="G-Lem4.4:network-corrected",
+        name="Guha 4.4: pruned and rounded, corrected",
+        log_value=log_e_form(facts, changes, radius=facts.input_norm),
+        unit="deviation",
+        subject="g",
+        sentence="How far pruning and rounding move an output of the sample, if weights are Gaussian and C "
+        "is right.",
+        failure_published=facts.depth / pruning.slack,
+        failure_corrected=facts.depth / pruning.slack,
+        hypotheses=deviation_conditions(facts, pruning, changes),
+        constants=(latala(pruning),),
+        errata=("G-E6", "G-E26"),
+    )
+
+
+def pruned_changes(facts: NetworkFacts, pruning: PruningFacts) -> list[float]:
+    """``eps_l Gamma_l`` for every layer."""
+    return [pruning.slack * pruned.expected_change for _, pruned in pruning.beside(facts)]
+
+
+def rounded_changes(facts: NetworkFacts, pruning: PruningFacts) -> list[float]:
+    """``eps_l Gamma_l + rho_l J_l`` for every layer."""
+    return [
+        change + published_rounding_bound(layer.step, nonzeros=layer.nonzeros)
+        for change, layer in zip(pruned_changes(facts, pruning), pruning.layers, strict=True)
+    ]
+
+
+def log_e_form(facts: NetworkFacts, changes: Sequence[float], *, radius: float) -> float:
+    """Log of ``e r prod ||A|| sum U_l / ||A_l||``: G-LemB.2 where norms have to stay logarithms."""
+    return 1.0 + safe_log(radius) + log_sum(spectral_products(facts, changes))
+
+
+def deviation_conditions(
+    facts: NetworkFacts, pruning: PruningFacts, changes: Sequence[float]
+) -> tuple[Hypothesis, ...]:
+    """What lemmas 4.3 and 4.4 need besides their constants."""
+    return (
+        has_small_changes(facts, changes),
+        _covers_measured_changes(pruning),
+        Hypothesis("eps_l is above 1, for Markov's inequality", pruning.slack > 1.0, f"{pruning.slack:g}"),
+        has_gaussian_weights(),
+        has_no_biases(facts),
+        is_fully_connected(facts),
+    )
+
+
+def has_small_changes(facts: NetworkFacts, changes: Sequence[float]) -> Hypothesis:
+    """The perturbation condition ``U_l <= ||A_l|| / L``, with the layer that is farthest from it (G-E6)."""
+    excess, layer, change = max(
+        (
+            (change - layer.spectral / facts.depth, layer, change)
+            for layer, change in zip(facts.layers, changes, strict=True)
+        ),
+        key=lambda each: each[0],
+    )
+    return Hypothesis(
+        "every layer changes by at most its spectral norm over the number of layers",
+        excess <= 0.0,
+        f"layer {layer.name}: {change:.4g} against {layer.spectral / facts.depth:.4g}",
+    )
+
+
+def has_gaussian_weights() -> Hypothesis:
+    """Assumption 3.1, for each layer by itself (G-E24, G-E26)."""
+    return Hypothesis("the weights of a layer are independent Gaussians of one variance", None)
+
+
+def has_short_inputs(facts: NetworkFacts) -> Hypothesis:
+    """What makes the printed factor ``d_1^0`` an upper bound on the norm of an input (G-E5)."""
+    return Hypothesis(
+        "the norm of an input is at most its dimension",
+        facts.input_norm <= facts.input_size,
+        f"{facts.input_norm:.4g} against {facts.input_size}",
+    )
+
+
+def latala(pruning: PruningFacts) -> Constant:
+    """The constant of lemma 4.2 that a pruned network was given."""
+    return Constant("C", pruning.constant, "universal constant of Latala's inequality in Gamma_l, unknown")
+
+
+def _covers_measured_changes(pruning: PruningFacts) -> Hypothesis:
+    statement = "pruning took at most eps_l Gamma_l from every layer"
+    over = []
+    for layer in pruning.layers:
+        if layer.change is None:
+            return Hypothesis(statement, None)
+        if layer.change > pruning.slack * layer.expected_change:
+            over.append(layer.name)
+    return Hypothesis(statement, not over, f"more from {', '.join(over)}" if over else "as measured")
+
+
+@implements("G-Lem4.4:corrected", "G-E9", kind="numerics")
+def rounding_bound(size: float, *, nonzeros: int) -> float:
+    r"""Most that rounding to multiples of ``size`` moves a matrix, in Frobenius norm: :math:`\rho\sqrt J/2`.
+
+    Example:
+        >>> rounding_bound(0.5, nonzeros=100)
+        2.5
+    """
+    return size * math.sqrt(nonzeros) / 2.0
+
+
+@implements("G-Lem4.4", kind="published-form")
+def published_rounding_bound(size: float, *, nonzeros: int) -> float:
+    r"""The published :math:`\rho J`: true, and :math:`2 \sqrt J` times too large (G-E9)."""
+    return size * nonzeros

@@ -1,0 +1,243 @@
+"""What magnitude pruning would require (Guha et al. 2023, lemmas 4.2, 4.3 and theorem 5.2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from codebound.errors import ModelError
+from codebound.progress import Progress, silent
+from codebound.rng import torch_stream
+from codebound_papers.compress.terms import (
+    Margin,
+    Terms,
+    chain_notes,
+    filter_notes,
+    folded,
+    has_biases,
+    measured_margin,
+)
+from codebound_papers.guha23.magnitude import prune_randomly
+from codebound_papers.guha23.pruning_law import expected_change_norm, kept_share, least_kept_share
+from codebound_papers.measure.spectral import matrix_spectral_norm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from codebound.data.dataset import DeviceData
+    from codebound.nets.layers import AbstractLayerView
+    from codebound.nets.walk import Network
+
+_WEAKEST, _STRONGEST = -120.0, 20.0  # log2 of the strengths of pruning that are searched
+_BISECTIONS = 16
+_NO_BIASES = "The theorem has no biases; they are left out here."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunableLayer:
+    """What pruning may do to one layer under the perturbation condition, ``||Delta|| <= ||A|| / L``.
+
+    Attributes:
+        name: The layer.
+        weights: Its number of weights.
+        norm: Spectral norm of its matrix.
+        kept_exact: Least share chi of Gaussian weights to keep, where the norm of the change is the one of
+            this very matrix, pruned once.
+        strength_exact: The strength d that goes with it.
+        kept_markov: The same where the norm is ``eps_l Gamma_l``: lemma 4.2, by Markov's inequality.
+        strength_markov: The strength d that goes with that.
+        change_norm: ``Gamma_l`` at that strength, with C = 1.
+        asked: Weights that stay where the margin condition holds too, as corrected.
+    """
+
+    name: str
+    weights: int
+    norm: float
+    kept_exact: float
+    strength_exact: float
+    kept_markov: float
+    strength_markov: float
+    change_norm: float
+    asked: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruningLimit:
+    """The strongest pruning, the same in every layer, at which theorem 5.2 applies if nothing is rounded.
+
+    Attributes:
+        strength: d; None if no strength down to 2^-120 will do.
+        pruned: Share of Gaussian weights that it prunes; 0 if none will do.
+    """
+
+    strength: float | None
+    pruned: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MbpRequirements:
+    """What G-Lem4.3 and G-Thm5.2 require.
+
+    Attributes:
+        layers: In forward order.
+        margin: The margin and the inputs.
+        slack: ``eps_l = L / delta``: the union over L layers then fails with probability delta.
+        gaussian_exact: Least share to keep in a large Gaussian matrix, with exact norms (G-E6).
+        gaussian_markov: The same with ``slack`` (G-E6).
+        published: Limit by the margin condition as published, with the input dimension.
+        corrected: Limit by the condition that keeps its promise, with ``sqrt(2) max ||x||`` (G-E2, G-E5).
+        notes: What a reader should know, in sentences.
+    """
+
+    layers: tuple[PrunableLayer, ...]
+    margin: Margin
+    slack: float
+    gaussian_exact: float
+    gaussian_markov: float
+    published: PruningLimit
+    corrected: PruningLimit
+    notes: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """In plain words."""
+        total = sum(layer.weights for layer in self.layers)
+        kept_exact = sum(layer.kept_exact * layer.weights for layer in self.layers) / total
+        kept_markov = sum(layer.kept_markov * layer.weights for layer in self.layers) / total
+        return (
+            f"The perturbation condition keeps {kept_markov:.1%} of the weights by lemma 4.2, and "
+            f"{kept_exact:.1%} if norms are measured instead; in as many large Gaussian layers it would "
+            f"be {self.gaussian_markov:.1%} and {self.gaussian_exact:.1%}. "
+            f"The margin condition, as published, {_limit_in_words(self.published, total)}; "
+            f"corrected, it {_limit_in_words(self.corrected, total)}."
+        )
+
+
+def mbp_requirements(
+    network: Network, sample: DeviceData, terms: Terms, *, progress: Progress = silent
+) -> MbpRequirements:
+    """How much pruning the perturbation lemma and the margin condition of theorem 5.2 allow.
+
+    Args:
+        network: The wrapped network; batch norms are folded in a copy.
+        sample: Examples for margins and inputs.
+        terms: Under what terms the theorem is to hold.
+        progress: Told the layers done.
+
+    Raises:
+        UsageError: The margin is not positive.
+        ModelError: A layer is called twice or is zero.
+    """
+    network = folded(network)
+    margin = measured_margin(network, sample, terms)
+    depth = len(network.layers)
+    slack = depth / terms.delta
+    matrices = [_Matrix.of(view) for view in network.layers]
+    strengths = []
+    for position, matrix in enumerate(matrices):
+        progress(position, depth, matrix.name)
+        strengths.append(_allowed(matrix, matrix.norm / depth, slack=slack, seed=terms.seed))
+    progress(depth, depth, "")
+    product = math.prod(matrix.norm for matrix in matrices)
+    most = min(markov for _, markov in strengths)
+
+    def limit(length: float) -> PruningLimit:
+        """By the margin condition for inputs of a length, and by the perturbation condition."""
+
+        def holds(strength: float) -> bool:
+            changes = sum(slack * matrix.change_norm(strength) / matrix.norm for matrix in matrices)
+            return math.e * length * product * changes <= margin.gamma
+
+        strength = _largest_strength(holds)
+        if strength is None:
+            return PruningLimit(strength=None, pruned=0.0)
+        strength = min(strength, most)
+        return PruningLimit(strength=strength, pruned=math.sqrt(strength / (strength + 2.0)))
+
+    corrected = limit(math.sqrt(2.0) * margin.largest_input)
+    return MbpRequirements(
+        layers=tuple(
+            PrunableLayer(
+                name=matrix.name,
+                weights=matrix.entries.numel(),
+                norm=matrix.norm,
+                kept_exact=kept_share(exact),
+                strength_exact=exact,
+                kept_markov=kept_share(markov),
+                strength_markov=markov,
+                change_norm=matrix.change_norm(markov),
+                asked=math.ceil((1.0 - corrected.pruned) * matrix.entries.numel()),
+            )
+            for matrix, (exact, markov) in zip(matrices, strengths, strict=True)
+        ),
+        margin=margin,
+        slack=slack,
+        gaussian_exact=least_kept_share(depth),
+        gaussian_markov=least_kept_share(depth, slack=slack),
+        published=limit(math.prod(sample.x.shape[1:])),
+        corrected=corrected,
+        notes=(
+            *chain_notes(network),
+            *filter_notes(network),
+            *([_NO_BIASES] if has_biases(network) else ()),
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Matrix:
+    name: str
+    entries: Tensor = field(repr=False)
+    variance: float
+    norm: float
+
+    @staticmethod
+    def of(view: AbstractLayerView) -> _Matrix:
+        entries = view.matrix.detach().cpu().double()
+        norm = matrix_spectral_norm(entries).value
+        if norm == 0.0:
+            raise ModelError(
+                f"layer {view.name} is zero: no change of it is small enough. Check the weights."
+            )
+        return _Matrix(view.name, entries, float(entries.var(correction=0)), norm)
+
+    def change_norm(self, strength: float) -> float:
+        """``Gamma_l``."""
+        rows, columns = self.entries.shape
+        return expected_change_norm(rows, columns, strength=strength, variance=self.variance)
+
+    def pruned_norm(self, strength: float, *, seed: int) -> float:
+        """Spectral norm of what pruning takes away, with the same draws at every strength."""
+        stream = torch_stream(seed, f"pruned/{self.name}")
+        left = prune_randomly(self.entries, strength=strength, variance=self.variance, generator=stream)
+        return matrix_spectral_norm(self.entries - left).value
+
+
+def _allowed(matrix: _Matrix, change: float, *, slack: float, seed: int) -> tuple[float, float]:
+    """The largest strengths at which a matrix changes by at most that much: measured, and by lemma 4.2."""
+    exact = _largest_strength(lambda strength: matrix.pruned_norm(strength, seed=seed) <= change)
+    markov = _largest_strength(lambda strength: slack * matrix.change_norm(strength) <= change)
+    return exact or 0.0, markov or 0.0
+
+
+def _largest_strength(holds: Callable[[float], bool]) -> float | None:
+    """The largest strength of pruning at which a condition holds that fails from some strength on."""
+    low, high = _WEAKEST, _STRONGEST
+    if not holds(2.0**low):
+        return None
+    if holds(2.0**high):
+        return float(2.0**high)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if holds(2.0**middle) else (low, middle)
+    return float(2.0**low)
+
+
+def _limit_in_words(limit: PruningLimit, weights: int) -> str:
+    if limit.strength is None:
+        return "holds for no strength at all"
+    count = math.floor(limit.pruned * weights)
+    return f"lets a share of {limit.pruned:.1g} be pruned, {count or 'not one'} of {weights:,} weights"

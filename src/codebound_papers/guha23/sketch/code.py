@@ -1,0 +1,108 @@
+"""The code of a tensor by a sketch: docs/format.md, section 4.13.
+
+The code holds the sketch alone. The matrix behind it is found and proven by ``codebound.sketch``, because
+that takes a solver; until then the tensor is known to nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codebound.coding.numbers import gamma
+from codebound.coding.tensors import AbstractTensorCode, Zero, matrix_shape
+from codebound.coding.with_streams import (
+    AbstractHelperCode,
+    check_inner,
+    code_inner,
+    code_seed,
+    integers,
+    scaled,
+)
+from codebound.errors import FormatError, UsageError
+from codebound.refs import implements
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from codebound.coding.arithmetic import AbstractCoder
+    from codebound.coding.tensors import Shape
+
+MAX_SIDE = 1 << 13
+MAX_DEGREE = 16
+SKETCH_WORK = 1 << 13  # of recovering one element, in multiplications
+DRAWING_WORK = 1 << 11  # of one element of A or B
+
+
+@implements("K-SK", kind="algorithm")
+@dataclass(frozen=True, eq=False)
+class Sketched(AbstractHelperCode):
+    """Mode 13: the integer matrix X of smallest l1 norm with the coded sketch ``A X B^T``.
+
+    Attributes:
+        sizes: Shape of the tensor.
+        inner: The sketch Y, shape (m1, m2); its step is that of X.
+        degree: Ones in each column of A and B.
+        seed: Seed of A and B.
+        matrix: X, (rows, columns), int64; None until it is recovered.
+    """
+
+    mode = 13
+    sizes: Shape
+    inner: AbstractTensorCode
+    degree: int
+    seed: int
+    matrix: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        check_inner(self.inner, (None, None))
+        if self.matrix is not None and self.matrix.shape != matrix_shape(self.sizes):
+            raise UsageError(
+                f"a matrix of shape {self.matrix.shape} does not fit a tensor of shape {self.sizes}."
+            )
+
+    @property
+    def shape(self) -> Shape:  # noqa: D102
+        return self.sizes
+
+    @classmethod
+    def blank(cls, shape: Shape) -> Sketched:  # noqa: D102
+        return cls(shape, Zero((1, 1)), degree=1, seed=0)
+
+    def code(self, coder: AbstractCoder) -> Sketched:  # noqa: D102
+        sides = matrix_shape(self.sizes)
+        coder.require(
+            max(sides) <= MAX_SIDE,
+            f"a matrix that is sketched has sides of at most {MAX_SIDE:,}. Got {sides[0]:,} x {sides[1]:,}.",
+        )
+        m1, m2 = (gamma(coder, side) for side in self.inner.shape)
+        coder.require(
+            m1 <= sides[0] and m2 <= sides[1],
+            f"a sketch is not larger than its matrix, {sides[0]} x {sides[1]}. Got {m1} x {m2}.",
+        )
+        degree = gamma(coder, self.degree)
+        coder.require(
+            degree <= MAX_DEGREE, f"the columns of a sketch have at most {MAX_DEGREE} ones. Got {degree}."
+        )
+        for m, side in zip((m1, m2), sides, strict=True):
+            coder.require(
+                math.comb(m, degree) >= side,
+                f"{side} different columns with {degree} ones among {m} rows do not exist.",
+            )
+        coder.charge_work(SKETCH_WORK * math.prod(sides) + DRAWING_WORK * (m1 * sides[0] + m2 * sides[1]))
+        seed = code_seed(coder, self.seed)
+        inner = code_inner(coder, self.inner, (m1, m2))
+        return Sketched(self.sizes, inner, degree=degree, seed=seed, matrix=self.matrix)
+
+    def solved(self) -> Sketched:
+        """The code with its matrix, recovered and proven."""
+        from codebound_papers.guha23.sketch.codec import solved
+
+        return solved(self)
+
+    def values(self) -> NDArray[np.float64]:  # noqa: D102
+        if self.matrix is None:
+            raise FormatError("the matrix behind a sketch was not recovered yet: solved() does it.")
+        return scaled(self.matrix.reshape(self.sizes), integers(self.inner).step)

@@ -1,0 +1,281 @@
+"""Sketches as codes of tensors: made here, and turned back into matrices here, with a proof each time.
+
+The encoder runs the decoder: a sketch from which the matrix is not recovered, with proof, is never written.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.costs import gamma_bits, mask_bits, signed_bits
+from codebound.coding.modes import encode_tensors
+from codebound.coding.stream import Stream
+from codebound.coding.tensors import Dense, Enumerative, matrix_shape
+from codebound.coding.with_streams import integers
+from codebound.errors import FormatError, UsageError
+from codebound.progress import Progress, silent
+from codebound_papers.guha23.sketch.code import MAX_DEGREE, MAX_SIDE, Sketched
+from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
+from codebound_papers.guha23.sketch.recovery import recover_integers
+from codebound_papers.guha23.sketch.sparsity import column_degree, distributed_sparsity, sketch_size
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from codebound_papers.guha23.sketch.sparsity import DistributedSparsity
+
+GROWTH = (1.0, 1.15, 1.4)
+"""Sides to try, as multiples of the measured law."""
+_DEGREE = 5
+_SMALL = 1000  # non-zeros whose independence is decided without peeling
+_ITERATIONS = 200  # of the encoder: a proof that is found early is found by other solvers too
+_PATIENCE = 500  # of the decoder: bounds what a hostile file can ask for
+
+
+def sides(m: int, *, rows: int, columns: int) -> tuple[int, int]:
+    """m1 and m2: m each; where a side of the matrix is shorter, the other one makes up for it.
+
+    Example:
+        >>> sides(20, rows=100, columns=100), sides(20, rows=10, columns=100), sides(20, rows=10, columns=30)
+        ((20, 20), (10, 40), (10, 30))
+    """
+    if m < 1:
+        raise UsageError(f"a sketch has sides of at least 1. Got {m}.")
+    m1 = min(rows, max(m, -(-m * m // columns)))
+    return m1, min(columns, max(m, -(-m * m // m1)))
+
+
+def unsolved(levels: NDArray[Any], *, step: int, m: int, degree: int, seed: int) -> Sketched:
+    """The sketch of a tensor of integers, about m x m, as a code; nobody has looked yet what it decodes to.
+
+    Args:
+        levels: Integers in the shape of the tensor.
+        step: Index of the step.
+        m: Side of the sketch; see ``sides``.
+        degree: Ones in each column of A and B.
+        seed: Seed of A and B; the decoder needs it, so it is paid.
+
+    Raises:
+        UsageError: The format has no such sketch.
+    """
+    rows, columns = matrix_shape(levels.shape)
+    if max(rows, columns) > MAX_SIDE:
+        raise UsageError(
+            f"a matrix that is sketched has sides of at most {MAX_SIDE:,}. Got {rows:,} x {columns:,}."
+        )
+    if degree > MAX_DEGREE:
+        raise UsageError(f"the columns of a sketch have at most {MAX_DEGREE} ones. Got {degree}.")
+    m1, m2 = sides(m, rows=rows, columns=columns)
+    left, right = _ensembles((rows, columns), (m1, m2), degree=degree, seed=seed)
+    matrix = torch.from_numpy(levels.reshape(rows, columns).astype(np.int64))
+    inner = best_tensor_code(sketch(matrix, left, right).numpy(), step=step)
+    return Sketched(levels.shape, inner, degree=degree, seed=seed)
+
+
+def sketched(
+    levels: NDArray[Any], *, step: int, m: int, degree: int, seed: int = 0, progress: Progress = silent
+) -> Sketched | None:
+    """The sketch of a tensor of integers as a code, or None if these integers do not come back with proof.
+
+    Args:
+        levels: Integers in the shape of the tensor.
+        step: Index of the step.
+        m: Side of the sketch; see ``sides``.
+        degree: Ones in each column of A and B.
+        seed: Seed of A and B; the decoder needs it, so it is paid.
+        progress: Told the iterations.
+
+    Example:
+        >>> code = sketched(np.diag(np.arange(1, 17)), step=0, m=12, degree=4)
+        >>> code.inner.shape, code.values().diagonal()[:4].tolist()
+        ((12, 12), [1.0, 2.0, 3.0, 4.0])
+    """
+    return _proven(unsolved(levels, step=step, m=m, degree=degree, seed=seed), levels, progress)
+
+
+def solved(code: Sketched, *, iterations: int = _PATIENCE, progress: Progress = silent) -> Sketched:
+    """The code with its matrix, recovered from the sketch and proven to be the only one.
+
+    Args:
+        code: As it was read.
+        iterations: Most steps of the solver.
+        progress: Told the iterations.
+
+    Raises:
+        FormatError: No proof was found: what the sketch stands for is not known.
+    """
+    shape = matrix_shape(code.shape)
+    y = integers(code.inner)
+    left, right = _ensembles(shape, y.shape, degree=code.degree, seed=code.seed)
+    sums = torch.from_numpy(y.levels.astype(np.int64))
+    found = recover_integers(sums, left, right, iterations=iterations, progress=progress)
+    if not found.recovered:
+        raise FormatError(
+            f"no matrix of {shape[0]} x {shape[1]} is proven to be the one behind its {y.shape[0]} x "
+            f"{y.shape[1]} sketch ({found.status.value}). A message has only sketches with a proof."
+        )
+    return replace(code, matrix=found.value.cpu().numpy())
+
+
+@dataclass(frozen=True, slots=True)
+class PlainBits:
+    """Lengths of the two codes that a sketch has to beat, K-NV and K-DN, to within two bits.
+
+    Attributes:
+        sparse: Which elements are not zero, and the value of each.
+        dense: The value of every element.
+    """
+
+    sparse: int
+    dense: int
+
+
+def plain_bits(levels: NDArray[Any], *, step: int) -> PlainBits:
+    """What a tensor of integers costs without a sketch.
+
+    Example:
+        >>> plain_bits(np.eye(16, dtype=np.int32), step=0)
+        PlainBits(sparse=115, dense=411)
+    """
+    nonzeros, limit = int(np.count_nonzero(levels)), max(1, int(np.abs(levels).max()))
+    grid = signed_bits(step) + gamma_bits(limit)
+    sparse = gamma_bits(Enumerative.mode) + mask_bits(levels.size, nonzeros) + nonzeros * math.log2(2 * limit)
+    dense = gamma_bits(Dense.mode) + levels.size * math.log2(2 * limit + 1)
+    return PlainBits(math.ceil(grid + sparse), math.ceil(grid + dense))
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """What became of the sketch of one tensor.
+
+    Attributes:
+        m1: Rows of the last sketch that was tried.
+        m2: Columns of it.
+        code: The sketch that decodes to the tensor, or None.
+        reason: Why there is none; empty if there is.
+    """
+
+    m1: int
+    m2: int
+    code: Sketched | None
+    reason: str = ""
+
+
+def smallest_sketch(
+    levels: NDArray[Any],
+    *,
+    step: int,
+    m: int | None = None,
+    degree: int | None = None,
+    seed: int = 0,
+    most_bits: float = math.inf,
+    progress: Progress = silent,
+) -> Attempt:
+    """The first sketch, among some of growing size, from which a tensor of integers comes back with proof.
+
+    A size at which a row or column has too many non-zeros is not tried. Every size takes a new
+    seed: A is singular now and then where it is as large as a side of the matrix.
+
+    Args:
+        levels: Integers in the shape of the tensor.
+        step: Index of the step.
+        m: The one side to try (default: that of the measured law, and two larger ones).
+        degree: Ones in each column of A and B (default: 5, or less where that could not be proven).
+        seed: Seed of the first A and B.
+        most_bits: Length of a sketch from which on it is not worth solving.
+        progress: Told the iterations of each size.
+
+    Example:
+        >>> smallest_sketch(np.diag(np.arange(1, 33)), step=0).code.inner.shape
+        (14, 14)
+    """
+    rows, columns = matrix_shape(levels.shape)
+    sparsity = distributed_sparsity(torch.from_numpy(levels.reshape(rows, columns)))
+    if sparsity.nonzeros == 0:
+        return Attempt(0, 0, None, "all elements are zero")
+    shape = rows, columns
+    tries = _sides_to_try(sparsity, shape) if m is None else [m]
+    if not tries:
+        return Attempt(rows, columns, None, "a sketch would be as large as the matrix")
+    attempt = Attempt(0, 0, None)
+    for number, side in enumerate(tries):
+        m1, m2 = sides(side, rows=rows, columns=columns)
+        reason, code = _crowded(sparsity, shape, (m1, m2)), None
+        if not reason:
+            ones = _degree(sparsity.nonzeros, shape, (m1, m2)) if degree is None else degree
+            try:
+                draft = unsolved(levels, step=step, m=side, degree=ones, seed=seed + number)
+                bits = encode_tensors([draft]).length
+            except UsageError as error:  # the format has no such sketch
+                return Attempt(m1, m2, None, str(error))
+            if bits > most_bits:
+                return Attempt(m1, m2, None, f"its sketch takes {bits:,} bits, more than {most_bits:,.0f}")
+            code = _proven(draft, levels, progress)
+            reason = "" if code is not None else f"no proof from a sketch of {m1} x {m2}"
+        attempt = Attempt(m1, m2, code, reason)
+        if code is not None:
+            break
+    return attempt
+
+
+def _sides_to_try(sparsity: DistributedSparsity, shape: tuple[int, int]) -> list[int]:
+    """Sides that make sketches smaller than the matrix; without those at which l1 fails on a full line.
+
+    A line was never recovered from fewer than about three numbers for each of its non-zeros. If all sides
+    are that small, the largest one stays.
+    """
+    rows, columns = shape
+    law = sketch_size(sparsity.nonzeros, d1=rows, d2=columns)
+    pairs = {m: sides(m, rows=rows, columns=columns) for m in (math.ceil(factor * law) for factor in GROWTH)}
+    smaller = {m: pair for m, pair in pairs.items() if math.prod(pair) < rows * columns}
+    roomy = [
+        m
+        for m, (m1, m2) in smaller.items()
+        if (m1 == rows or m1 >= 3 * sparsity.j_r) and (m2 == columns or m2 >= 3 * sparsity.j_c)
+    ]
+    return roomy or list(smaller)[-1:]
+
+
+def _crowded(sparsity: DistributedSparsity, shape: tuple[int, int], sketch_shape: tuple[int, int]) -> str:
+    """The line that a sketch cannot recover; a side that is not shortened hides nothing."""
+    (rows, columns), (m1, m2) = shape, sketch_shape
+    by_row = replace(sparsity, j_r=0).crowded(m2) if m2 < columns else ""
+    return by_row or (replace(sparsity, j_c=0).crowded(m1) if m1 < rows else "")
+
+
+def _degree(nonzeros: int, shape: tuple[int, int], sketch_shape: tuple[int, int]) -> int:
+    """5, or less where a large support could not be peeled or there are too few different columns."""
+    m = math.isqrt(math.prod(sketch_shape))
+    most = _DEGREE if nonzeros <= _SMALL else column_degree(nonzeros, m=m)
+    fitting = (
+        degree
+        for degree in range(most, 0, -1)
+        if all(math.comb(m, degree) >= p for m, p in zip(sketch_shape, shape, strict=True))
+    )
+    return next(fitting, 1)
+
+
+def _proven(code: Sketched, levels: NDArray[Any], progress: Progress) -> Sketched | None:
+    try:
+        found = solved(code, iterations=_ITERATIONS, progress=progress)
+    except FormatError:
+        return None
+    assert found.matrix is not None  # solved has found it
+    return found if np.array_equal(found.matrix.reshape(levels.shape), levels) else None
+
+
+def _ensembles(
+    shape: tuple[int, int], sketch_shape: tuple[int, ...], *, degree: int, seed: int
+) -> tuple[Bipartite, Bipartite]:
+    """A and B of docs/format.md, section 4.13."""
+    left, right = (
+        column_ensemble(Stream(seed, name), m=m, p=side, degree=degree)
+        for name, m, side in zip(("sketch/left", "sketch/right"), sketch_shape, shape, strict=True)
+    )
+    return left, right

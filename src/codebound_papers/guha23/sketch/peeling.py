@@ -1,0 +1,126 @@
+"""Peeling: an exact sketch decoder for generic values that reads single entries off the sketch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codebound_papers.guha23.sketch.support import cells_of, live_entries
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from codebound_papers.guha23.sketch.operators import Bipartite
+
+_RELATIVE_TOLERANCE = 1e-12  # of the largest cell: what rounding leaves of a zero
+_BLOCK = 1 << 15  # entries looked at together: bounds the memory
+
+
+@dataclass(frozen=True, eq=False)
+class Peeled:
+    """What peeling found.
+
+    Attributes:
+        value: The entries found so far, (p1, p2).
+        rest: The sketch of what is not found yet; zero everywhere when peeling is complete.
+        live: Entries that may still be non-zero, (p1, p2), bool.
+        sweeps: Number of passes.
+    """
+
+    value: NDArray[np.float64]
+    rest: NDArray[np.float64]
+    live: NDArray[np.bool_]
+    sweeps: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left in the sketch."""
+        return not self.rest.any()
+
+
+def peel(y: NDArray[np.float64], a: Bipartite, b: Bipartite) -> Peeled:
+    """Reads entries off a sketch until no more can be read.
+
+    An entry is live while none of its cells is zero. A live entry is read, with value v, when it is the only
+    one that covers every cell that holds v. For generic values (no two different sums of entries are equal)
+    that is never wrong: the cells that hold v then have the same entries in them, each of which is live and
+    covers all of them, so a single one is alone. Where values collide, as integers do, it may stall or
+    err, and the caller's checks of the result decide.
+
+    Args:
+        y: Sketch (m1, m2).
+        a: Left matrix.
+        b: Right matrix.
+    """
+    rest = y.copy()
+    tolerance = _RELATIVE_TOLERANCE * float(np.abs(y).max())
+    found = np.zeros((a.p, b.p))
+    unread = np.ones((a.p, b.p), dtype=bool)
+    sweeps = 0
+    while True:
+        rest[np.abs(rest) <= tolerance] = 0
+        live = live_entries(rest != 0, a, b) & unread
+        entries, values = _alone(rest.ravel(), np.flatnonzero(live), a, b, tolerance)
+        sweeps += 1
+        if len(entries) == 0:
+            return Peeled(found, rest, live, sweeps)
+        found.flat[entries] = values
+        unread.flat[entries] = False
+        cells = cells_of(entries, a, b)
+        flat, amounts = cells.ravel(), np.repeat(values, cells.shape[1])
+        inside = flat < rest.size
+        np.subtract.at(rest.reshape(-1), flat[inside], amounts[inside])
+
+
+def _alone(
+    rest: NDArray[np.float64], entries: NDArray[np.int64], a: Bipartite, b: Bipartite, tolerance: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Entries that alone cover all cells of some value, and that value."""
+    group, sizes, values = _groups(rest, tolerance)
+    too_large = len(a.rows) * len(b.rows) + 1
+    group, sizes = np.append(group, len(sizes)), np.append(sizes, too_large)  # of the cell that is none
+    # A group that one entry covers has that entry as the sum of the entries that cover it.
+    count, owner = np.zeros(len(sizes), dtype=np.int64), np.zeros(len(sizes))
+    for start in range(0, len(entries), _BLOCK):
+        block = entries[start : start + _BLOCK]
+        row, covered = _covered(group[cells_of(block, a, b)], sizes)
+        count += np.bincount(covered, minlength=len(sizes))
+        owner += np.bincount(covered, weights=block[row], minlength=len(sizes))
+    single = np.flatnonzero(count == 1)
+    found, times = np.unique(owner[single].astype(np.int64), return_counts=True)
+    once = np.isin(owner[single], found[times == 1])
+    return owner[single[once]].astype(np.int64), values[single[once]]
+
+
+def _covered(
+    groups: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs (row, group) such that the row of group numbers has all cells of the group in it.
+
+    In a sorted row a group's run is as long as the group exactly then; it cannot be longer.
+    """
+    groups = np.sort(groups, axis=1)
+    starts = np.ones(groups.shape, dtype=bool)
+    starts[:, 1:] = groups[:, 1:] != groups[:, :-1]
+    row, position = np.nonzero(starts)
+    group = groups[row, position]
+    end = position + sizes[group] - 1
+    last = groups.shape[1] - 1
+    whole = (end <= last) & (groups[row, np.minimum(end, last)] == group)
+    return row[whole], group[whole]
+
+
+def _groups(
+    rest: NDArray[np.float64], tolerance: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """NDArray[np.float64] cells by the value they hold; sizes and values of the groups."""
+    order = np.argsort(rest, kind="stable")
+    ordered = rest[order]
+    new = np.ones(len(rest), dtype=bool)
+    new[1:] = ordered[1:] - ordered[:-1] > tolerance
+    number = np.cumsum(new) - 1
+    group = np.empty(len(rest), dtype=np.int64)
+    group[order] = number
+    return group, np.bincount(number), ordered[new]

@@ -1,0 +1,283 @@
+"""Generalisation of pruned networks by counting and by sketching (Guha et al. 2023, section 5, appendix D).
+
+A logarithm of a number of levels, ``ln(1/rho)``, counts as zero for a step of 1 or more, where the papers'
+expressions would be negative (G-E10).
+"""
+
+import math
+from dataclasses import replace
+
+from codebound.errors import UsageError
+from codebound.numerics import log2_choose
+from codebound.refs import implements
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.framework import big_o_risk
+from codebound_papers.guha23.pruning import (
+    PrunedLayer,
+    PruningFacts,
+    has_gaussian_weights,
+    latala,
+    rounded_deviation,
+    rounded_deviation_corrected,
+)
+from codebound_papers.guha23.sketch_probabilities import (
+    least_mean_load,
+    published_sparsity_probability,
+    sketch_numbers,
+    sparsity_probability,
+)
+from codebound_papers.value import (
+    BIG_O,
+    Constant,
+    Hypothesis,
+    PublishedValue,
+    risk_of,
+    safe_exp,
+    safe_log,
+    separates,
+)
+
+_ERRATA = ("G-E2", "G-E5", "G-E6", "G-E9", "G-E10", "G-E26")
+
+
+@implements("G-LemD.1:count", kind="published-form")
+def published_count_nats(entries: int, *, nonzeros: int, size: float) -> float:
+    """Log of the number of parameterisations of a layer, as published: ``ln C(N, alpha) + alpha ln(1/rho)``.
+
+    No guarantee: it counts matrices with exactly ``nonzeros`` non-zeros (G-E13), and 1/rho levels whatever
+    the range of the weights (G-E10).
+    """
+    return log2_choose(entries, nonzeros) * math.log(2.0) + nonzeros * math.log(1.0 / size)
+
+
+@implements("G-LemD.1", kind="published-form")
+def naive_risk(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
+    """``margin loss + sqrt(sum_l [ln C(N_l, J_l) + J_l ln(1/rho_l)] / n)``: positions and values.
+
+    Below ``sketching_risk`` for all but tiny layers, although the paper says the contrary (G-E18).
+    """
+    nats = math.fsum(
+        published_count_nats(layer.weights, nonzeros=pruned.nonzeros, size=min(pruned.step, 1.0))
+        for layer, pruned in pruning.beside(facts)
+    )
+    return PublishedValue(
+        ref="G-LemD.1",
+        name="Guha D.1: naive count",
+        log_value=big_o_risk(facts, log_nats=safe_log(nats)),
+        unit="risk",
+        subject="g",
+        sentence="Margin loss of f plus the root of the nats that name the non-zero weights and their "
+        "values, over n.",
+        margin_loss=facts.margin_loss,
+        failure_published=facts.depth / pruning.slack,
+        failure_corrected=facts.depth / pruning.slack + facts.delta,
+        hypotheses=_conditions(facts, pruning),
+        constants=(BIG_O, latala(pruning)),
+        errata=(*_ERRATA, "G-E13"),
+    )
+
+
+@implements("G-Lem5.1:network", kind="published-form")
+def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
+    """By lemma 5.1, probability of a line with over ``3 lambda_l chi max(d1, d2)`` non-zeros in some layer.
+
+    ``failure_corrected`` is that of the exact binomial law of every line.
+    """
+    pairs = pruning.beside(facts)
+    published = math.fsum(_sparsity_failure(layer, pruning) for layer, _ in pairs)
+    exact = 0.0
+    for layer, pruned in pairs:
+        limit = math.floor(3.0 * pruning.sparsity_slack * pruned.kept_share * max(layer.rows, layer.columns))
+        exact += 1.0 - sparsity_probability(
+            limit, limit, d1=layer.rows, d2=layer.columns, chi=pruned.kept_share
+        )
+    return PublishedValue(
+        ref="G-Lem5.1:network",
+        name="Guha 5.1: sparsity fails",
+        log_value=math.log(published),
+        unit="probability",
+        subject="g",
+        sentence="Probability, by Markov and balls in bins, that some row or column keeps too many weights.",
+        failure_published=published,
+        failure_corrected=exact,
+        hypotheses=(
+            _has_loaded_lines(facts, pruning),
+            _has_sparsity_slack(pruning),
+            has_gaussian_weights(),
+        ),
+        errata=("G-E4", "G-E15", "G-E26", "G-E27"),
+    )
+
+
+@implements("G-Thm5.2", kind="published-form")
+def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: float = 2.0) -> PublishedValue:
+    """``margin loss + sqrt(sum_l 3 lambda_l chi d1 d2 ln^2(p_l) ln(1/rho_l) / n)``, the main theorem.
+
+    The formula is the one that the sketching theorem supports with rows and columns kept apart;
+    ``sketching_risk_by_proof`` has what the printed proof arrives at (G-E17).
+
+    Args:
+        facts: The network f and its sample.
+        pruning: What pruning and rounding did to it.
+        exponent: c of theorem 5.1; its source has at least 2.
+    """
+    pairs = pruning.beside(facts)
+    nats = math.fsum(_numbers(layer, pruned, pruning)[1] * _level_nats(pruned) for layer, pruned in pairs)
+    recovery = math.fsum(max(layer.rows, layer.columns) ** -exponent for layer, _ in pairs)
+    changes = facts.depth / pruning.slack
+    sparsity = math.fsum(_sparsity_failure(layer, pruning) for layer, _ in pairs)
+    return PublishedValue(
+        ref="G-Thm5.2",
+        name="Guha 5.2: sketching",
+        log_value=big_o_risk(facts, log_nats=safe_log(nats)),
+        unit="risk",
+        subject="g",
+        sentence="Margin loss of f plus the root of the numbers in all sketches, times the logarithm of "
+        "their levels, over n.",
+        margin_loss=facts.margin_loss,
+        failure_published=facts.depth / pruning.sparsity_slack + changes + recovery,
+        failure_corrected=sparsity + changes + recovery + facts.delta,
+        hypotheses=(
+            *_conditions(facts, pruning),
+            _has_sparsity_slack(pruning),
+            _has_loaded_lines(facts, pruning),
+        ),
+        constants=(
+            BIG_O,
+            latala(pruning),
+            Constant("c", exponent, "exponent of the probability that a sketch is not recovered"),
+            Constant("m", 1.0, "factor in the side of a sketch, which theorem 5.1 leaves open"),
+        ),
+        errata=(*_ERRATA, "G-E4", "G-E15", "G-E16", "G-E17", "G-E18", "G-E20", "G-E27"),
+    )
+
+
+@implements("G-Thm5.2:proof", kind="published-form")
+def sketching_risk_by_proof(
+    facts: NetworkFacts, *, pruning: PruningFacts, exponent: float = 2.0
+) -> PublishedValue:
+    """The same with ``max(d1, d2)^2`` in place of ``d1 d2``: what the printed proof arrives at (G-E17)."""
+    nats = math.fsum(
+        _numbers(layer, pruned, pruning)[0] * _level_nats(pruned) for layer, pruned in pruning.beside(facts)
+    )
+    return replace(
+        sketching_risk(facts, pruning=pruning, exponent=exponent),
+        ref="G-Thm5.2:proof",
+        name="Guha 5.2: sketching, by its proof",
+        log_value=big_o_risk(facts, log_nats=safe_log(nats)),
+    )
+
+
+@implements("G-Thm5.2:released", kind="published-form")
+def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_loss: float) -> PublishedValue:
+    """What the released code calls its bound: ``margin loss + sqrt(sum_l d1 d2 chi ln^2(p_l) / n)``.
+
+    No factor 3 lambda_l, no levels, no sketch. A network without a positive margin is not pruned there, so
+    with strength 0 the value is finite.
+
+    Args:
+        facts: The network f and its sample.
+        pruning: What pruning did; the strength is the one at which the smallest margin of the sample is
+            ``released_needed_margin``, or 0 if that margin is not positive.
+        needed_loss: Share of the sample with a margin of at most the needed one.
+    """
+    if not 0.0 <= needed_loss <= 1.0:
+        raise UsageError(f"`needed_loss` is a share of the sample between 0 and 1. Got {needed_loss}.")
+    numbers = math.fsum(
+        _released_numbers(layer, pruned.kept_share) for layer, pruned in pruning.beside(facts)
+    )
+    is_pruned = any(layer.strength > 0.0 for layer in pruning.layers)
+    return PublishedValue(
+        ref="G-Thm5.2:released",
+        name="Guha's code: sketching",
+        log_value=risk_of(needed_loss, 0.5 * (safe_log(numbers) - math.log(facts.examples))),
+        unit="risk",
+        subject="g",
+        sentence="Margin loss of f plus the root of expected non-zeros times squared logarithms of the "
+        "widths, over n; no sketch is built, and a number has no levels.",
+        margin_loss=needed_loss,
+        hypotheses=(
+            Hypothesis(
+                "pruning stops where f has no positive margin",
+                facts.margin > 0.0 or not is_pruned,
+                f"margin {facts.margin:.4g}",
+            ),
+        ),
+        constants=(BIG_O,),
+        errata=("G-E16", "G-E18", "G-E22", "G-E26"),
+    )
+
+
+@implements("G-E22:kept", kind="numerics")
+def implied_kept_share(facts: NetworkFacts, *, log_value: float) -> float:
+    """The share of kept weights at which ``released_sketching`` has a given logarithm, without margin loss.
+
+    Differs.    Read off the tables, 75 to 85 per cent of the weights were kept.
+    """
+    numbers = math.fsum(_released_numbers(layer, 1.0) for layer in facts.layers)
+    return safe_exp(2.0 * log_value + math.log(facts.examples) - safe_log(numbers))
+
+
+def _released_numbers(layer: LayerFacts, chi: float) -> float:
+    """``chi d1 d2 ln^2 p``: the printed count without its factor ``3 lambda``."""
+    return sketch_numbers(layer.rows, layer.columns, chi=chi, slack=1.0 / 3.0)[1]
+
+
+def _numbers(layer: LayerFacts, pruned: PrunedLayer, pruning: PruningFacts) -> tuple[float, float]:
+    return sketch_numbers(layer.rows, layer.columns, chi=pruned.kept_share, slack=pruning.sparsity_slack)
+
+
+def _level_nats(pruned: PrunedLayer) -> float:
+    return max(0.0, -math.log(pruned.step))
+
+
+def _sparsity_failure(layer: LayerFacts, pruning: PruningFacts) -> float:
+    return 1.0 - published_sparsity_probability(pruning.sparsity_slack, d1=layer.rows, d2=layer.columns)
+
+
+def _conditions(facts: NetworkFacts, pruning: PruningFacts) -> tuple[Hypothesis, ...]:
+    """The margin condition as printed and as the proof needs it, and what it rests on."""
+    printed = rounded_deviation(facts, pruning=pruning)
+    proved = rounded_deviation_corrected(facts, pruning=pruning)
+    log_margin = math.log(facts.margin) if facts.margin > 0.0 else -math.inf
+    return (
+        separates(facts),
+        Hypothesis(
+            "gamma is at least the printed deviation of lemma 4.4",
+            log_margin >= printed.log_value,
+            f"{facts.margin:.4g} against {printed.value:.4g}",
+        ),
+        Hypothesis(
+            "gamma is at least sqrt(2) times the corrected deviation of lemma 4.4",
+            log_margin >= proved.log_value + 0.5 * math.log(2.0),
+            f"{facts.margin:.4g} against {math.sqrt(2.0) * proved.value:.4g}",
+        ),
+        *printed.hypotheses,
+        _has_steps_below_one(pruning),
+    )
+
+
+def _has_steps_below_one(pruning: PruningFacts) -> Hypothesis:
+    largest = max(layer.step for layer in pruning.layers)
+    return Hypothesis("all steps rho_l are below 1", largest < 1.0, f"up to {largest:.4g}")
+
+
+def _has_sparsity_slack(pruning: PruningFacts) -> Hypothesis:
+    return Hypothesis(
+        "lambda_l is above 1, for Markov's inequality",
+        pruning.sparsity_slack > 1.0,
+        f"{pruning.sparsity_slack:g}",
+    )
+
+
+def _has_loaded_lines(facts: NetworkFacts, pruning: PruningFacts) -> Hypothesis:
+    """Lemma E.1 is false for few balls per bin: non-zeros per row or column here (G-E15)."""
+    short = [
+        f"{layer.name} has {pruned.nonzeros / lines:.3g} of {least_mean_load(lines):.3g}"
+        for layer, pruned in pruning.beside(facts)
+        for lines in (layer.rows, layer.columns)
+        if pruned.nonzeros < least_mean_load(lines) * lines
+    ]
+    return Hypothesis(
+        "every layer keeps enough weights per row and column for lemma E.1", not short, "; ".join(short)
+    )

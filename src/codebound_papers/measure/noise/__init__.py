@@ -1,0 +1,1 @@
+"""Noise stability (Arora et al. 2018): ``meter`` is the front door."""

@@ -1,0 +1,408 @@
+"""Noise stability of a network on a sample: cushions, contraction, spread of Jacobians, smoothness.
+
+Batch norms are folded first, and all work is done on a copy. A layer that runs beside another branch has a
+cushion but no interlayer cushion, since its output alone does not determine what follows; the sums at the
+end of residual blocks take its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from codebound.data.dataset import Dataset, DeviceData
+from codebound.engine.job import Job
+from codebound.engine.shards import over_shards
+from codebound.errors import DataError, ModelError, UsageError
+from codebound.nets.fold import fold_batch_norms
+from codebound.nets.layers import AbstractLayerView, LinearView
+from codebound.nets.steps import stages
+from codebound.nets.walk import Network, trace, wrap
+from codebound.progress import Progress, silent
+from codebound.refs import implements
+from codebound.rng import stream_seed
+from codebound_papers.measure.noise.batch_values import (
+    interlayer_values,
+    layer_values,
+    site_of,
+    smoothness_values,
+)
+from codebound_papers.measure.noise.forward import observe
+from codebound_papers.measure.noise.jacobian import is_probed
+from codebound_papers.measure.noise.layout import layout_of
+from codebound_papers.measure.noise.result import Site, Stability
+from codebound_papers.measure.noise.smoothness import Smoothness, perturbed
+from codebound_papers.measure.noise.streaming import Examples
+
+if TYPE_CHECKING:
+    from torch import fx
+
+    from codebound.engine.job import Engine
+
+Data = Dataset | DeviceData | Tensor | Iterable[Tensor | Sequence[Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class StabilityPlan:
+    """What is measured, and how.
+
+    Attributes:
+        layers: Names of the layers to report; all when None.
+        interlayer: Pairs of layers whose Jacobians are measured: none, each layer to the network's output,
+            or each layer to all later ones.
+        biases: ``augmented`` treats ``[W b; 0 1]`` as the matrix of a layer and ``[x; 1]`` as its input, for
+            which the theory holds (A-E20); it changes nothing in a network without biases. ``separate`` keeps
+            to the published definitions, which leave biases out.
+        probes: Exact Jacobian norms when None, at the price of a backward pass for each output, or of a
+            forward pass for each input of a Jacobian if those are fewer; otherwise that many Gaussian probes
+            for each norm, which suits large convolutional networks and all pairs of layers.
+        pixels: Number of sampled pixels over which the spread is taken; all when None. With probes it is
+            the largest of noisy values and errs upwards, the more so the more pixels there are.
+        smoothness: How to measure interlayer smoothness; not at all when None.
+        outliers: Fraction of the sample that may be left out (zeta).
+        seed: Seed of probes and sampled pixels.
+    """
+
+    layers: Sequence[str] | None = None
+    interlayer: Literal["none", "output", "all"] = "output"
+    biases: Literal["augmented", "separate"] = "augmented"
+    probes: int | None = None
+    pixels: int | None = None
+    smoothness: Smoothness | None = None
+    outliers: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.interlayer not in ("none", "output", "all"):
+            raise UsageError(f"interlayer is none, output or all. Got {self.interlayer!r}.")
+        if self.biases not in ("augmented", "separate"):
+            raise UsageError(f"biases are augmented or separate. Got {self.biases!r}.")
+        if self.layers is not None and (isinstance(self.layers, str) or not self.layers):
+            raise UsageError(
+                f"layers are a tuple of at least one name, or None for all. Got {self.layers!r}."
+            )
+        for name, count in (("probes", self.probes), ("pixels", self.pixels)):
+            if count is not None and count < 1:
+                raise UsageError(f"{name} must be at least 1, or None for exact values. Got {count}.")
+        if not 0.0 <= self.outliers < 1.0:
+            raise UsageError(f"the fraction of outliers lies in [0, 1). Got {self.outliers}.")
+
+
+class Measured(NamedTuple):
+    """What a meter knows of the examples it has seen.
+
+    Attributes:
+        sites: The layers, in forward order.
+        probed: Pairs of layers whose Jacobian norm is an estimate.
+        examples: The values of every example.
+    """
+
+    sites: tuple[Site, ...]
+    probed: frozenset[tuple[str, str]]
+    examples: Examples
+
+
+class StabilityMeter:
+    """Measures noise stability batch by batch.
+
+    Args:
+        net: The network, wrapped or not; never changed.
+        plan: What to measure.
+        initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
+        device: Where to compute; where the network is when None.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
+        >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
+        >>> meter = StabilityMeter(net)
+        >>> meter.update(torch.tensor([[1.0, 0.0]]))
+        >>> meter.update(torch.tensor([[1.0, -0.5]]))
+        >>> [round(row.cushion, 4) for row in meter.compute().layers]
+        [0.3162, 1.0]
+    """
+
+    def __init__(
+        self,
+        net: Network | nn.Module,
+        plan: StabilityPlan | None = None,
+        *,
+        initial: Network | nn.Module | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.plan = plan or StabilityPlan()
+        network = _prepared(net, device)
+        self.device, self.dtype = network.layers[0].weight.device, network.layers[0].weight.dtype
+        self._layout = layout_of(
+            stages(network), layers=self.plan.layers, augments=self.plan.biases == "augmented"
+        )
+        self._initial = None if initial is None else _views(_prepared(initial, device), like=network)
+        self._noisy = _noisy_networks(network, self.plan.smoothness)
+        self._sites: tuple[Site, ...] = ()
+        self._probed: frozenset[tuple[str, str]] = frozenset()
+        self._shapes: dict[fx.Node, tuple[int, ...]] = {}
+        self._examples = Examples()
+
+    @torch.no_grad()
+    def update(self, x: Tensor) -> None:
+        """Measures a batch of inputs of shape ``(examples, ...)``."""
+        if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 2 or len(x) == 0:
+            found = f"{tuple(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
+            raise UsageError(f"a batch is a floating-point tensor of shape (examples, ...). Got {found}.")
+        plan, layout = self.plan, self._layout
+        x = x.to(self.device, self.dtype)
+        kept: list[fx.Node] = []
+        if plan.interlayer != "none" or plan.smoothness is not None:
+            kept = [place.node for place in layout.points]
+        watch = [
+            node for place in layout.reported for node in (place.node, place.input, *place.images) if node
+        ]
+        seen = observe(layout.steps, x, watch=[*watch, *kept], biases=self._biases(), keep=kept)
+        if not self._sites:
+            self._sites = tuple(site_of(place, layout, seen, self._initial) for place in layout.reported)
+            self._shapes = dict(seen.shapes)
+            self._probed = self._probed_pairs() if plan.interlayer != "none" else frozenset()
+        elif self._shapes and seen.shapes != self._shapes:
+            raise UsageError(
+                f"inputs of shape {tuple(x.shape[1:])} give activations of other shapes than the batches "
+                "before. Measure inputs of one size at a time."
+            )
+        values = layer_values(layout, self._sites, seen)
+        if kept:
+            points = [seen.kept[node] for node in kept]
+            derivatives = [
+                link.at(start, tuple(stop.shape[1:]))
+                for link, (start, stop) in zip(layout.links, pairwise(points), strict=True)
+            ]
+            values |= interlayer_values(
+                layout,
+                points,
+                derivatives,
+                seen,
+                targets=self._targets(),
+                probes=plan.probes,
+                pixels=plan.pixels,
+                seed=plan.seed,
+            )
+            if plan.smoothness is not None:
+                values |= smoothness_values(
+                    layout, x, points, derivatives, seen, settings=plan.smoothness, noisy=self._noisy
+                )
+        self._examples.update(values)
+
+    def merge(self, other: StabilityMeter) -> None:
+        """Appends the examples that ``other`` has measured with the same network and plan."""
+        differ = self._sites and other._sites and self._sites != other._sites
+        if differ or self.plan != other.plan:
+            raise UsageError("these measurements do not merge: their networks, inputs or plans differ.")
+        self.include(other.measured)
+
+    @property
+    def measured(self) -> Measured:
+        """What has been measured so far; it can be sent to another process."""
+        return Measured(self._sites, self._probed, self._examples)
+
+    def include(self, part: Measured) -> None:
+        """Appends what another meter, of the same network and plan, has measured."""
+        self._examples.merge(part.examples)
+        self._sites, self._probed = self._sites or part.sites, self._probed or part.probed
+
+    def compute(self) -> Stability:
+        """The result for all examples so far."""
+        if self._examples.n == 0:
+            raise DataError("noise stability needs at least one example. Got none.")
+        return Stability(
+            sites=self._sites,
+            columns=self._examples.compute(),
+            outliers=self.plan.outliers,
+            delta=0.0 if self.plan.smoothness is None else self.plan.smoothness.delta,
+            probes=self.plan.probes if self._probed else None,
+            probed=self._probed,
+        )
+
+    def _biases(self) -> dict[fx.Node, Tensor]:
+        """Biases that the published cushions leave out, in shapes that broadcast over a batch."""
+        if self._layout.augments:
+            return {}
+        return {
+            place.node: bias
+            if isinstance(view, LinearView)
+            else bias.view(-1, *[1] * (view.weight.dim() - 2))
+            for place in self._layout.reported
+            if (view := place.view) is not None and (bias := view.bias) is not None
+        }
+
+    def _targets(self) -> dict[int, list[int]]:
+        """From which points to which others Jacobians are wanted."""
+        points = self._layout.points
+        last = len(points) - 1
+        sources = [i for i, place in enumerate(points[:-1]) if place in self._layout.reported]
+        if self.plan.interlayer == "none":
+            return {}
+        return {i: list(range(i + 1 if self.plan.interlayer == "all" else last, last + 1)) for i in sources}
+
+    def _probed_pairs(self) -> frozenset[tuple[str, str]]:
+        """The pairs of layers whose Jacobians are too large for exact norms."""
+        points = self._layout.points
+        sizes = [math.prod(self._shapes[place.node]) for place in points]
+        return frozenset(
+            (points[i].name, points[j].name)
+            for i, targets in self._targets().items()
+            for j in targets
+            if is_probed(sizes[j], sizes[i], self.plan.probes)
+        )
+
+
+@implements("A-CondB.1", "I-21", "I-25", kind="measure")
+def stability(
+    net: Network | nn.Module,
+    data: Data,
+    plan: StabilityPlan | None = None,
+    *,
+    initial: Network | nn.Module | None = None,
+    chunk_size: int = 256,
+    device: torch.device | str | None = None,
+    engine: Engine | None = None,
+    progress: Progress = silent,
+) -> Stability:
+    """The noise stability of a network on a sample: all quantities of A-CondB.1, layer by layer.
+
+    Args:
+        net: The network, wrapped or not; never changed. Its batch norms are folded in a copy.
+        data: A dataset, inputs as one tensor, or batches of inputs (or of inputs and labels), such as those
+            of a data loader. Labels are not used.
+        plan: What to measure; by default cushions, contraction, and exact Jacobians to the output.
+        initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
+        chunk_size: Examples at a time; bounds the memory.
+        device: Where to compute; where the network is when None.
+        engine: Where to work, one part of the dataset on each of its workers; None: here.
+        progress: Told the number of examples that are done.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False))
+        >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
+        >>> found = stability(net, torch.ones(5, 4))
+        >>> [(row.layer, round(row.cushion, 3), round(row.minimal_interlayer, 3)) for row in found.layers]
+        [('0', 1.0, 0.577), ('2', 1.0, 0.707)]
+    """
+    if chunk_size < 1:
+        raise UsageError(f"chunk_size must be at least 1. Got {chunk_size}.")
+    meter = StabilityMeter(net, plan, initial=initial, device=device)
+    if engine is None:
+        _measure(data, meter, chunk_size, progress)
+        return meter.compute()
+    if not isinstance(data, Dataset | DeviceData):
+        raise UsageError(f"an engine measures on a Dataset, which it can cut. Got {type(data).__name__}.")
+    settings = {
+        "net": _module(net),
+        "plan": meter.plan,
+        "initial": None if initial is None else _module(initial),
+        "chunk_size": chunk_size,
+    }
+    for part in over_shards(
+        data.on(meter.device) if isinstance(data, Dataset) else data,
+        lambda part: Job(function=f"{__name__}:measured", arguments={**settings, "data": part}),
+        engine=engine,
+        chunk_size=chunk_size,
+        progress=progress,
+    ):
+        meter.include(part)
+    return meter.compute()
+
+
+def measured(
+    *, net: nn.Module, data: DeviceData, plan: StabilityPlan, initial: nn.Module | None, chunk_size: int
+) -> Measured:
+    """One part of a sample, on a worker: all values, nothing concluded from them."""
+    meter = StabilityMeter(net, plan, initial=initial)
+    _measure(data, meter, chunk_size, silent)
+    return meter.measured
+
+
+def _measure(data: Data, meter: StabilityMeter, chunk_size: int, progress: Progress) -> None:
+    total = (
+        data.n if isinstance(data, Dataset | DeviceData) else len(data) if isinstance(data, Tensor) else None
+    )
+    done = 0
+    for batch in _batches(data, chunk_size, meter):
+        meter.update(batch)
+        done += len(batch)
+        progress(done, total)
+
+
+def _batches(data: Data, chunk_size: int, meter: StabilityMeter) -> Iterator[Tensor]:
+    if isinstance(data, Dataset):
+        data = data.on(meter.device)
+    if isinstance(data, DeviceData):
+        yield from (x for x, _ in data.chunks(chunk_size, meter.dtype))
+        return
+    for item in (data,) if isinstance(data, Tensor) else data:
+        inputs = item[0] if isinstance(item, tuple | list) and item else item
+        if not isinstance(inputs, Tensor):
+            raise UsageError(
+                "data must be a Dataset, a tensor of inputs, or an iterable of batches, each a tensor or a "
+                f"tuple that begins with one. Got a batch of type {type(item).__name__}."
+            )
+        yield from torch.split(inputs, chunk_size)
+
+
+def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Network:
+    """A copy without batch norms, on the device, that needs no gradients for its weights."""
+    model = _module(net)
+    folded = fold_batch_norms(model, strict=True).model.requires_grad_(False)
+    if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in folded.parameters()):
+        folded = folded.float()  # squares of activations leave the range of half precision
+    if device is not None:
+        try:
+            folded = folded.to(device)
+        except (RuntimeError, AssertionError) as cause:
+            raise UsageError(
+                f"device {str(device)!r} cannot be used: {str(cause).splitlines()[0]}"
+            ) from cause
+    graph, untraceable = trace(folded)
+    if graph is None:
+        raise ModelError(
+            f"the maps from layer to layer are unknown: torch.fx cannot trace {type(model).__name__} "
+            f"({untraceable}). Spectra, tails and margins need no trace; noise stability needs a forward "
+            "pass that takes the same steps for every input."
+        )
+    network = wrap(folded)
+    if not network.layers:
+        raise ModelError(
+            f"{type(model).__name__} has no linear or convolutional layer, so nothing to measure."
+        )
+    return network
+
+
+def _module(net: Network | nn.Module) -> nn.Module:
+    model = net.model if isinstance(net, Network) else net
+    if not isinstance(model, nn.Module):
+        raise UsageError(
+            f"net must be an nn.Module or what codebound.wrap returns. Got {type(net).__name__}."
+        )
+    return model
+
+
+def _views(network: Network, *, like: Network) -> dict[str, AbstractLayerView]:
+    """The layers of the initial network by name; refuses another architecture."""
+    views = {view.name: view for view in network.layers}
+    for view in like.layers:
+        if view.name not in views or views[view.name].weight.shape != view.weight.shape:
+            found = tuple(views[view.name].weight.shape) if view.name in views else "no such layer"
+            raise UsageError(
+                f"the initial network does not fit: layer {view.name} has shape {tuple(view.weight.shape)}, "
+                f"in the initial network: {found}."
+            )
+    return views
+
+
+def _noisy_networks(network: Network, settings: Smoothness | None) -> list[nn.Module]:
+    if settings is None or not callable(settings.noise):
+        return []
+    seeds = [stream_seed(settings.seed, f"noise/{draw}") for draw in range(settings.draws)]
+    return [perturbed(network, settings.noise, seed=seed) for seed in seeds]

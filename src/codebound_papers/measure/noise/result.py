@@ -1,0 +1,353 @@
+"""What was measured about the noise stability of a network: per example, per layer, and over the sample."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from codebound.errors import ModelError, UsageError
+from codebound.refs import implements
+from codebound_papers.measure.noise.jacobian import probe_interval
+from codebound_papers.measure.noise.smoothness import smoothness_quantile
+from codebound_papers.measure.noise.streaming import Distribution, Key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+Quantity = Literal["cushion", "interlayer", "contraction", "spread", "smoothness"]
+_LARGEST_COUNTS = ("contraction", "spread")  # the smallest of the others is the worst
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What is known about a layer, or about a sum of branches, without any example.
+
+    Attributes:
+        name: The layer.
+        width: Units, or channels of a convolution: ``h^i``.
+        positions: Pixels ``n1 n2`` of its output; 1 for a linear layer.
+        self_cushion: ``mu_{i,i}``, which is ``1 / sqrt(h^i)`` without biases.
+        frobenius: ``||A||_F``; None for a sum.
+        map_frobenius: Frobenius norm of the map that the layer applies; None for a sum.
+        distance: ``||A - A_0||_F`` from the initial weights; None where none were given.
+    """
+
+    name: str
+    width: int
+    positions: int
+    self_cushion: float
+    frobenius: float | None = None
+    map_frobenius: float | None = None
+    distance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LayerStability:
+    """Worst values over the examples that count; None where a quantity was not measured or does not exist.
+
+    Attributes:
+        layer: The layer.
+        width: Units or channels.
+        positions: Pixels of its output.
+        cushion: Smallest layer cushion ``mu_i``.
+        distance_cushion: The same relative to the distance from the initial weights (A-Imp-i).
+        noise_sensitivity: Largest sensitivity of the layer's linear map (A-Prop3.1).
+        interlayer: Smallest interlayer cushion to a later layer, not clipped.
+        minimal_interlayer: ``mu_{i->}``: the same clipped at ``mu_{i,i}``.
+        contraction: Largest activation contraction ``c_i``.
+        spread: Largest ``beta_i`` of the Jacobians to later layers.
+        smoothness: ``rho_delta`` of the maps that start here.
+    """
+
+    layer: str
+    width: int
+    positions: int
+    cushion: float | None
+    distance_cushion: float | None
+    noise_sensitivity: float | None
+    interlayer: float | None
+    minimal_interlayer: float
+    contraction: float | None
+    spread: float | None
+    smoothness: float | None
+
+
+@implements("A-Imp-ii", kind="measure")
+def best_examples(complexity: NDArray[np.floating], outliers: float) -> NDArray[np.bool_]:
+    """Which examples count when a fraction ``outliers`` may be left out: those of the least complexity.
+
+    One set for all quantities, as the theorem with outliers (A-CorC.1) needs it. Examples with NaN, where
+    some quantity is not defined (A-E24), never count, whatever the fraction.
+
+    Args:
+        complexity: Per example, how badly it stands; NaN where undefined.
+        outliers: In [0, 1); ``floor(outliers n)`` examples are left out.
+
+    Example:
+        >>> best_examples(np.array([1.0, 9.0, np.nan, 2.0]), outliers=0.5)
+        array([ True, False, False,  True])
+    """
+    if not 0.0 <= outliers < 1.0:
+        raise UsageError(f"the fraction of outliers lies in [0, 1). Got {outliers}.")
+    order = np.argsort(complexity, kind="stable")  # NaN last
+    n = len(order)
+    kept = np.zeros(n, dtype=bool)
+    kept[order[: n - math.floor(round(outliers * n, 9))]] = True
+    kept[np.isnan(complexity)] = False
+    return kept
+
+
+@dataclass(frozen=True, eq=False)
+class Stability:
+    """The noise stability of a network on a sample.
+
+    Attributes:
+        sites: The layers, in forward order.
+        columns: Per-example values by quantity, layer and target, in the order of the sample; smoothness
+            has one column per noise draw. NaN where a quantity is not defined.
+        outliers: The fraction of the sample that may be left out (zeta).
+        delta: Fraction of noise draws that may violate smoothness.
+        probes: Probes per Jacobian norm; None where all norms are exact.
+        probed: Pairs of layer and target whose Jacobian norm is an estimate.
+    """
+
+    sites: tuple[Site, ...]
+    columns: Mapping[Key, NDArray[np.floating]] = field(repr=False)
+    outliers: float = 0.0
+    delta: float = 0.05
+    probes: int | None = None
+    probed: frozenset[tuple[str, str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.kept.any():
+            layers = sorted({key.layer for key, values in self.columns.items() if np.isnan(values).all()})
+            raise ModelError(
+                "noise stability is not defined for any example; layers that are to blame for all of them: "
+                f"{', '.join(layers) or 'none'}. Inputs or Jacobians are zero there, or outputs not finite. "
+                "Check the weights, and that the data is scaled as in training."
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(next(iter(self.columns.values())))
+
+    @cached_property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which examples count: the best ones in terms of :attr:`complexity`."""
+        return best_examples(self.complexity, self.outliers)
+
+    @property
+    def left_out(self) -> int:
+        """Number of examples that do not count; this over ``n`` is the zeta to add to a bound."""
+        return self.n - int(self.kept.sum())
+
+    @property
+    def undefined(self) -> int:
+        """Number of examples for which some quantity is not defined, such as those that kill a layer."""
+        return int(np.isnan(self.complexity).sum())
+
+    @cached_property
+    def complexity(self) -> NDArray[np.floating]:
+        """Per example, the logarithm of ``c^2 beta^2 sum_i 1 / (mu_i mu_{i->})^2`` of A-Thm4.1 and 5.1.
+
+        Factors that were not measured are 1; NaN where anything measured is not defined.
+        """
+        total = np.zeros(self.n)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for quantity in _LARGEST_COUNTS:
+                factors = [values for key, values in self.columns.items() if key.quantity == quantity]
+                if factors:
+                    total += 2.0 * np.log(np.max(factors, axis=0))
+            terms = []
+            for site in self.sites:
+                cushion = self.columns.get(Key("cushion", site.name))
+                clipped = np.minimum(self._over_targets("interlayer", site.name), site.self_cushion)
+                if cushion is not None:
+                    terms.append(-2.0 * np.log(cushion) - 2.0 * np.log(clipped))
+            if terms:
+                total += np.logaddexp.reduce(terms, axis=0)
+        bad = [np.isnan(values.reshape(self.n, -1)).any(axis=1) for values in self.columns.values()]
+        return np.where(np.any(bad, axis=0), np.nan, total)
+
+    def distribution(self, quantity: Quantity, layer: str, *, target: str = "") -> Distribution:
+        """The values of a quantity at a layer, over the examples that count.
+
+        Args:
+            quantity: ``cushion``, ``interlayer`` (not clipped), ``contraction``, ``spread`` or ``smoothness``
+                (all noise draws together).
+            layer: Name of the layer.
+            target: The layer that a Jacobian leads to; without it the worst over all targets counts.
+        """
+        if target:
+            values = self.columns.get(Key(quantity, layer, target))
+        elif self.has(quantity, layer):
+            values = self._over_targets(quantity, layer)
+        else:
+            values = None
+        if values is None:
+            known = ", ".join(sorted({f"{key.quantity} at {key.layer}" for key in self.columns}))
+            where = f"layer {layer!r} to {target!r}" if target else f"layer {layer!r}"
+            raise UsageError(f"{quantity} at {where} was not measured or does not exist. Measured: {known}.")
+        return Distribution(values[self.kept])
+
+    def has(self, quantity: Quantity, layer: str) -> bool:
+        """Whether a quantity was measured at a layer."""
+        return any(key.quantity == quantity and key.layer == layer for key in self.columns)
+
+    def _over_targets(self, quantity: Quantity, layer: str) -> NDArray[np.floating]:
+        """The worst value over all targets, per example; infinite where there is none."""
+        found = [
+            values for key, values in self.columns.items() if (key.quantity, key.layer) == (quantity, layer)
+        ]
+        if not found:
+            return np.full(self.n, math.inf)
+        worst: NDArray[np.floating] = (np.max if quantity in _LARGEST_COUNTS else np.min)(found, axis=0)
+        return worst
+
+    def _worst(self, quantity: Quantity, layer: str) -> float | None:
+        if not self.has(quantity, layer):
+            return None
+        found = self.distribution(quantity, layer)
+        return found.maximum if quantity in _LARGEST_COUNTS else found.minimum
+
+    @cached_property
+    def layers(self) -> tuple[LayerStability, ...]:
+        """One row per layer."""
+        return tuple(self._layer(site) for site in self.sites)
+
+    def _layer(self, site: Site) -> LayerStability:
+        cushion, interlayer = self._worst("cushion", site.name), self._worst("interlayer", site.name)
+        distance_cushion = sensitivity = None
+        if cushion is not None and site.frobenius is not None and site.map_frobenius is not None:
+            scale = site.map_frobenius / site.frobenius
+            sensitivity = (scale / cushion) ** 2 if cushion > 0.0 else math.inf
+            if site.distance is not None:
+                distance_cushion = cushion * site.frobenius / site.distance if site.distance else math.inf
+        return LayerStability(
+            layer=site.name,
+            width=site.width,
+            positions=site.positions,
+            cushion=cushion,
+            distance_cushion=distance_cushion,
+            noise_sensitivity=sensitivity,
+            interlayer=interlayer,
+            minimal_interlayer=min(site.self_cushion, math.inf if interlayer is None else interlayer),
+            contraction=self._worst("contraction", site.name),
+            spread=self._worst("spread", site.name),
+            smoothness=self._smoothness([site.name]),
+        )
+
+    def _smoothness(self, layers: list[str]) -> float | None:
+        columns = [
+            self.columns[key] for key in (Key("smoothness", name) for name in layers) if key in self.columns
+        ]
+        if not columns:
+            return None
+        return smoothness_quantile(
+            np.min([values[self.kept].min(axis=0) for values in columns], axis=0), self.delta
+        )
+
+    @property
+    def contraction(self) -> float | None:
+        """``c``: the largest contraction of all layers."""
+        return max((row.contraction for row in self.layers if row.contraction is not None), default=None)
+
+    @property
+    def spread(self) -> float | None:
+        """``beta``: the largest spread of all Jacobians."""
+        return max((row.spread for row in self.layers if row.spread is not None), default=None)
+
+    @cached_property
+    def smoothness(self) -> float | None:
+        """``rho_delta`` over all pairs of layers: per draw the smallest value, over draws the quantile."""
+        return self._smoothness([site.name for site in self.sites])
+
+    def interval(self, layer: str, *, target: str = "", confidence: float = 0.95) -> tuple[float, float]:
+        """What to multiply the interlayer cushion of an example with for the ends of its interval.
+
+        (1, 1) where the Jacobian norm is exact. See ``jacobian.probe_interval``.
+
+        Args:
+            layer: Where the Jacobian starts.
+            target: Where it leads; without it the answer holds for each target of the layer.
+            confidence: In (0, 1).
+        """
+        is_estimate = any(pair[0] == layer and target in ("", pair[1]) for pair in self.probed)
+        if self.probes is None or not is_estimate:
+            return 1.0, 1.0
+        low, high = probe_interval(self.probes, confidence)
+        return math.sqrt(low), math.sqrt(high)
+
+    def merge(self, *others: Stability) -> Stability:
+        """The result of all examples together, as if they had been measured in one pass, in that order."""
+        for other in others:
+            if other._settings != self._settings or other.columns.keys() != self.columns.keys():
+                raise UsageError(
+                    "these results do not merge: they come from another network or from other settings."
+                )
+        columns = {
+            key: np.concatenate([values, *(other.columns[key] for other in others)])
+            for key, values in self.columns.items()
+        }
+        return replace(self, columns=columns)
+
+    @property
+    def _settings(self) -> tuple[object, ...]:
+        return self.sites, self.outliers, self.delta, self.probes, self.probed
+
+    def rows(self) -> list[dict[str, object]]:
+        """One dictionary per layer, for a table; a quantity that no layer has is left out.
+
+        Values may be None or infinite; :meth:`as_dict` is for JSON.
+        """
+        rows = [asdict(row) for row in self.layers]
+        empty = [name for name in rows[0] if all(row[name] is None for row in rows)]
+        return [{name: value for name, value in row.items() if name not in empty} for row in rows]
+
+    def as_dict(self) -> dict[str, object]:
+        """Everything but the per-example values, ready for JSON; null is not measured or infinite."""
+        layers = []
+        for row in self.rows():
+            name = str(row["layer"])
+            found = {
+                quantity: self.distribution(quantity, name)
+                for quantity in _QUANTITIES
+                if self.has(quantity, name)
+            }
+            distributions = {quantity: _described(each) for quantity, each in found.items()}
+            layers.append(
+                {key: _finite(value) for key, value in row.items()} | {"distributions": distributions}
+            )
+        return {
+            "n": self.n,
+            "left_out": self.left_out,
+            "undefined": self.undefined,
+            "probes": self.probes,
+            "contraction": _finite(self.contraction),
+            "spread": _finite(self.spread),
+            "smoothness": _finite(self.smoothness),
+            "delta": self.delta,
+            "layers": layers,
+        }
+
+
+_QUANTITIES: tuple[Quantity, ...] = ("cushion", "interlayer", "contraction", "spread", "smoothness")
+
+
+def _described(found: Distribution) -> dict[str, object]:
+    counts, edges = found.histogram()
+    return {
+        "quantiles": {str(level): _finite(value) for level, value in found.quantiles().items()},
+        "histogram": {"counts": counts.tolist(), "edges": edges.tolist()},
+    }
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,162 @@
+"""Norms of weight matrices, each under one convention, and path norms of chains.
+
+A layer computes ``A x`` with ``A`` of shape ``(out, in)``: a **row** of ``A`` holds the incoming weights of
+one unit. A group norm ``(p, q)`` takes the l_p norm *inside* each row and the l_q norm *over* the rows,
+
+    ||A||_{p,q} = ( sum_rows ( sum_entries |a|^p )^{q/p} )^{1/q} .
+
+Readings of the papers under that rule:
+
+* ``||A||_{1,inf}`` (BM02, A-Fig2M) is :func:`l1_inf_norm`, the largest row l1 norm.
+* ``||A^T||_{2,1}`` (Bartlett et al. 2017, who group by columns and therefore transpose) is
+  :func:`l2_1_norm`, the sum of the row l2 norms.
+* ``||A||_{1,2}`` in A-Fig2M is left undefined there. The bar stands for Bartlett's bound, so we read it as
+  that same factor with the indices in the other order: :func:`l2_1_norm`. :func:`l1_2_norm` is the group
+  norm (1, 2) of the rule above.
+
+Everything is computed in float64 after scaling by a power of two, so nothing overflows on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+
+from codebound.errors import ModelError, UnsupportedLayerError
+from codebound.nets.layers import view_of
+from codebound_papers.measure.spectral import matrix_spectral_norm, scaled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PATHLESS = (nn.ReLU, nn.Flatten, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
+
+
+def group_norm(matrix: Tensor, *, inner: float, outer: float) -> float:
+    """``||A||_{inner, outer}``: l_inner inside each row, l_outer over the rows.
+
+    Example:
+        >>> group_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]), inner=2, outer=1)
+        6.0
+    """
+    entries, scale = scaled(matrix)
+    rows = torch.linalg.vector_norm(entries, ord=inner, dim=1)
+    return scale * float(torch.linalg.vector_norm(rows, ord=outer))
+
+
+def frobenius_norm(matrix: Tensor) -> float:
+    """Square root of the sum of all squared entries."""
+    return group_norm(matrix, inner=2, outer=2)
+
+
+def l1_inf_norm(matrix: Tensor) -> float:
+    """Largest row l1 norm.
+
+    Example:
+        >>> l1_inf_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]))
+        7.0
+    """
+    return group_norm(matrix, inner=1, outer=math.inf)
+
+
+def l2_1_norm(matrix: Tensor) -> float:
+    """Sum of the row l2 norms: Bartlett's ``||A^T||_{2,1}``, and our reading of "l_{1,2}" in A-Fig2M.
+
+    Example:
+        >>> l2_1_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]))
+        6.0
+    """
+    return group_norm(matrix, inner=2, outer=1)
+
+
+def l1_2_norm(matrix: Tensor) -> float:
+    """Root of the sum of squared row l1 norms.
+
+    Example:
+        >>> l1_2_norm(torch.tensor([[3.0, -1.0], [0.0, 3.0]]))
+        5.0
+    """
+    return group_norm(matrix, inner=1, outer=2)
+
+
+def stable_rank(matrix: Tensor) -> float:
+    """``||A||_F^2 / ||A||_2^2``, between 1 and the rank; 0 for a zero matrix.
+
+    Example:
+        >>> round(stable_rank(torch.eye(3)), 9)
+        3.0
+    """
+    top = matrix_spectral_norm(matrix).value
+    return (frobenius_norm(matrix) / top) ** 2 if top > 0.0 else 0.0
+
+
+def log_path_norm(model: nn.Module, *, input_shape: tuple[int, ...], power: Literal[1, 2]) -> float:
+    """Natural logarithm of the l_power path norm of a chain.
+
+    The path norm is ``( sum over paths of prod |w|^power )^{1/power}``, where a path runs from any input
+    to any output through one weight per layer. It is one forward pass of ones through the weights
+    ``|w|^power``; a bias is a weight from a unit that is always 1, so its paths start there. The vector is
+    rescaled after each layer and the logarithm of the scale kept: no depth overflows.
+
+    Args:
+        model: ``nn.Sequential`` (nested ones too) of linear and convolutional layers, ReLU, flattening,
+            dropout and identities. Fold batch norm first. Max pooling is refused: which of its inputs
+            carries the path depends on the data.
+        input_shape: Shape of one input; a convolution has one path per position that its padding leaves.
+        power: 1 or 2.
+
+    Returns:
+        The logarithm; ``-inf`` when no path is alive.
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(3, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
+        >>> with torch.no_grad(): _ = [layer.weight.fill_(-2.0) for layer in (net[0], net[2])]
+        >>> round(math.exp(log_path_norm(net, input_shape=(3,), power=1)), 9)  # 6 paths of 2 * 2
+        24.0
+    """
+    device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
+    flow = torch.ones((1, *input_shape), dtype=torch.float64, device=device)
+    log_scale = 0.0
+    for name, layer in _chain(model):
+        if isinstance(layer, nn.Flatten):
+            flow = layer(flow)
+        if isinstance(layer, _PATHLESS):
+            continue
+        view_of(name, layer)  # refuses weights that are computed from other tensors
+        weights = {key: tensor.detach().double().abs() ** power for key, tensor in layer.named_parameters()}
+        if "bias" in weights:
+            shared = max(log_scale, 0.0)  # one scale for both, on which neither overflows
+            weights["bias"] = weights["bias"] * math.exp(-shared)
+            flow, log_scale = flow * math.exp(log_scale - shared), shared
+        try:
+            flow = torch.func.functional_call(layer, weights, (flow,))
+        except RuntimeError as cause:
+            raise ModelError(
+                f"layer {name} does not take inputs of shape {tuple(flow.shape[1:])}."
+            ) from cause
+        largest = float(flow.max())
+        if not math.isfinite(largest):
+            raise ModelError(f"layer {name} has weights that are not finite or too large.")
+        if largest == 0.0:
+            return -math.inf
+        flow = flow / largest
+        log_scale += math.log(largest)
+    return (math.log(float(flow.sum())) + log_scale) / power
+
+
+def _chain(model: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """The leaves of nested ``nn.Sequential`` in order; refuses everything whose paths are not a chain."""
+    if type(model) is nn.Sequential:
+        for child_name, child in model.named_children():
+            yield from _chain(child, f"{name}.{child_name}" if name else child_name)
+    elif type(model) in (nn.Linear, nn.Conv1d, nn.Conv2d, *_PATHLESS):
+        yield name, model
+    else:
+        raise UnsupportedLayerError(
+            f"layer {name or '(the model itself)'} ({type(model).__name__}) has no path norm. Chains of "
+            "linear layers, convolutions, ReLU, flattening and dropout have one. Fold batch norm into the "
+            "layer before it; weights alone do not define the paths through max pooling."
+        )

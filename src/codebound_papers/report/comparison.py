@@ -1,0 +1,189 @@
+"""The page and the pictures of ``codebound compare``: they show rows, they never compute them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+from codebound.report.html import rendered
+from codebound_papers.report.figures import Mark, Plot, Series, marks_figure, plots_figure
+from codebound_papers.report.measures import NONE, Table, rounded_up
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Record = Mapping[str, Any]
+
+GROUPS = {
+    "certified": "certified",
+    "holdout": "hold-out bound",
+    "test": "test error",
+    "published": "published, no guarantee",
+}
+
+_PLOTTED = 4  # curves of bounds in one plot: as many as there are colours
+
+
+def compare_table(record: Record) -> Table:
+    """The rows that have a value, in plain columns."""
+    rows = [
+        {
+            "bound": row["name"],
+            "reference": row["reference"] or NONE,
+            "value": rounded_up(row["value"]) if row["guarantee"] else shown(row["value"], row["log10"]),
+            "kind": GROUPS[row["kind"]],
+            "about": row["subject"],
+            "guarantee": "yes" if row["guarantee"] else "no",
+            "vacuous": {True: "yes", False: "no", None: NONE}[row["vacuous"]],
+        }
+        for row in record["rows"]
+        if applies(row)
+    ]
+    legend = {
+        "about": "whose error: f, the network, or g, what it was compressed to.",
+        "guarantee": "whether it is true as printed, with probability 1 - delta.",
+        "vacuous": "whether it says no more than guessing; a capacity counts as sqrt(capacity / n).",
+    }
+    return Table("Bounds", rows, legend)
+
+
+def refused_table(record: Record) -> Table | None:
+    """What does not apply, and why; bounds with the same reason share a line."""
+    grouped: dict[str, list[str]] = {}
+    for row in record["rows"]:
+        if not applies(row):
+            grouped.setdefault(row["note"].removeprefix("Does not apply: "), []).append(row["name"])
+    rows = [{"bounds": "; ".join(names), "why": why} for why, names in grouped.items()]
+    return Table("Does not apply to this network", rows) if rows else None
+
+
+def applies(row: Record) -> bool:
+    """Whether a row has a value, be it infinite."""
+    return row["vacuous"] is not None
+
+
+def shown(value: float | None, log10: float | None) -> str:
+    """A value as a number or, beyond all doubles, as a power of ten.
+
+    Example:
+        >>> shown(0.0421, -1.4), shown(None, 400.25), shown(None, None)
+        ('0.0421', '10^400.2', 'infinite')
+    """
+    if value is not None:
+        return f"{value:.4g}"
+    return "infinite" if log10 is None else f"10^{log10:.1f}"
+
+
+def compare_figure(record: Record) -> str:
+    """All rows on one logarithmic axis, with the line of guessing."""
+    marks = [
+        Mark(row["name"], row["log10"], GROUPS[row["kind"]])
+        for row in record["rows"]
+        if applies(row) and row["log10"] is not None
+    ]
+    guessing = math.log10(1.0 - 1.0 / record["facts"]["classes"])
+    return marks_figure(
+        marks, label="decimal logarithm: 0 is an error rate of 100 %", line=(guessing, "guessing")
+    )
+
+
+def compare_page(record: Record, *, title: str, subtitle: str) -> str:
+    """The page.
+
+    Args:
+        record: The content of ``compare.json``.
+        title: Heading.
+        subtitle: One line under it.
+    """
+    undrawn = [row["name"] for row in record["rows"] if applies(row) and row["log10"] is None]
+    caption = "Every bound that has a value; an error rate left of the dashed line says more than guessing."
+    if not record["like_for_like"]:
+        caption += " Capacities are as their papers plot them, neither divided by n nor square-rooted."
+    if undrawn:
+        caption += f" Not drawn, because infinite or zero: {'; '.join(undrawn)}."
+    notes = Table("What each row is", [{"bound": row["name"], "note": row["note"]} for row in record["rows"]])
+    tables = [compare_table(record), refused_table(record), notes, _lemmas(record), _complexities(record)]
+    return rendered(
+        "compare.html.j2",
+        {
+            "title": title,
+            "subtitle": subtitle,
+            "notes": record["notes"],
+            "figure": compare_figure(record),
+            "caption": caption,
+            "tables": [table for table in tables if table is not None],
+            "details": [each for each in record["details"] if each["hypotheses"]],
+            "settings": [
+                (name.replace("_", " "), _plain(value)) for name, value in record["settings"].items()
+            ],
+        },
+        package="codebound_papers.report",
+    )
+
+
+def _plain(setting: object) -> str:
+    if isinstance(setting, list):
+        return ", ".join(setting) or NONE
+    return NONE if setting is None else str(setting)
+
+
+def _lemmas(record: Record) -> Table:
+    """Counts, deviations and probabilities that the bounds rest on."""
+    rows = [
+        {
+            "statement": each["name"],
+            "reference": each["reference"],
+            "value": NONE if "reason" in each else shown(each["value"], each["log10"]),
+            "what": "does not apply" if "reason" in each else each["unit"],
+            "note": each.get("reason") or each["sentence"],
+        }
+        for each in record["lemmas"]
+    ]
+    return Table("What published bounds rest on", rows)
+
+
+def _complexities(record: Record) -> Table | None:
+    """Table 1 of Arora et al., as it is printed there."""
+    rows = [
+        {
+            "layer": each["layer"],
+            "c^2 beta^2 ceil(kappa/s)^2 / (mu^2 mu_to^2)": shown(each["value"], None),
+            "weights": f"{each['weights']:,}",
+            "per cent": shown(each["percent"], None),
+        }
+        for each in record["complexities"]
+    ]
+    legend = {"per cent": "no compression ratio: depth, logarithms, constants and the margin are left out."}
+    return Table("Table 1 of Arora et al., for this network", rows, legend) if rows else None
+
+
+def epochs_figure(points: Sequence[Record]) -> str:
+    """Error rates, margins and bounds against epochs."""
+    epochs = [point["epoch"] for point in points]
+
+    def curve(label: str, values: Sequence[float | None]) -> Series:
+        pairs = [(epoch, value) for epoch, value in zip(epochs, values, strict=True) if value is not None]
+        style: Literal["line", "points"] = "line" if len(pairs) > 1 else "points"
+        return Series(label, [epoch for epoch, _ in pairs], [value for _, value in pairs], style)
+
+    errors = [
+        curve("training", [point["train_error"] for point in points]),
+        curve("test", [point["test_error"] for point in points]),
+    ]
+    margins = [
+        curve("gamma", [point["gamma"] for point in points]),
+        curve("smallest", [point["least_margin"] for point in points]),
+    ]
+    names = dict.fromkeys(name for point in points for name in point["log10"])
+    curves = [curve(name, [point["log10"].get(name) for point in points]) for name in names]
+    drawn = [each for each in curves if each.x]
+    parts = [drawn[start : start + _PLOTTED] for start in range(0, len(drawn), _PLOTTED)]
+    bounds = [Plot("Published bounds", "epoch", "decimal logarithm", part) for part in parts]
+    return plots_figure(
+        [
+            Plot("Errors", "epoch", "error rate", [each for each in errors if each.x]),
+            Plot("Margins of the sample", "epoch", "margin", margins),
+            *bounds,
+        ],
+        columns=2,
+    )

@@ -1,0 +1,1 @@
+"""Items, the folder they are computed in, and the gallery of their results."""

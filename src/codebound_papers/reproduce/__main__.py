@@ -1,0 +1,96 @@
+"""``python -m codebound.reproduce ITEM ...``: the long part of items, where only PyTorch, numpy and
+safetensors are installed.
+
+``codebound reproduce ITEM`` with the same options, in the same folder and on any machine, then finds every
+part finished and writes tables and figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from pathlib import Path
+
+from codebound.errors import CodeboundError, UsageError
+from codebound_papers.reproduce.cells import OutOfTimeError
+from codebound_papers.reproduce.run import compute, find_items
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Finishes the parts of items; 0 done or out of time, 1 failed, 2 wrong usage."""
+    parser = argparse.ArgumentParser(
+        prog="python -m codebound.reproduce", description="Compute the parts of items, without drawing them."
+    )
+    parser.add_argument(
+        "items",
+        nargs="+",
+        metavar="ITEM",
+        help="such as S-Tab1, a family such as G, or all; `codebound reproduce list` shows them",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder; an interrupted run continues in it")
+    parser.add_argument("--full", dest="size", action="store_const", const="full", default="quick")
+    parser.add_argument("--tiny", dest="size", action="store_const", const="tiny", help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epochs", type=int, help="train for fewer epochs than the item says")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--models", type=Path, help="folder with pretrained networks")
+    parser.add_argument(
+        "--deadline", type=float, default=math.inf, help="begin no part after so many seconds"
+    )
+    given = parser.parse_args(arguments)
+    deadline = time.monotonic() + given.deadline
+    left, failed = [], []
+    try:
+        for item in find_items(given.items):
+            try:
+                computed = compute(
+                    item.id,
+                    given.out,
+                    size=given.size,
+                    seed=given.seed,
+                    epochs=given.epochs,
+                    device=given.device,
+                    models=given.models,
+                    progress=_Lines(item.id),
+                    deadline=deadline,
+                )
+                if missing := computed.cells.left:
+                    left.append(item.id)
+                    sys.stdout.write(f"{item.id}: the deadline has passed before {'; '.join(missing)}.\n")
+                else:
+                    sys.stdout.write(f"{item.id}: every part is finished.\n")
+            except OutOfTimeError as reason:
+                left.append(item.id)
+                sys.stdout.write(f"{item.id}: {reason}\n")
+            except UsageError:
+                raise
+            except CodeboundError as error:  # of one network: other items may have others
+                failed.append(item.id)
+                sys.stderr.write(f"Error: {item.id}: {error}\n")
+            sys.stdout.flush()
+    except UsageError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 2
+    if left:
+        sys.stdout.write(f"Left, for the same command: {' '.join(left)}\n")
+    return 1 if failed else 0
+
+
+class _Lines:
+    """A line now and then, which a log keeps better than a bar."""
+
+    def __init__(self, item: str) -> None:
+        self._item, self._last = item, 0.0
+
+    def __call__(self, done: int, total: int | None, note: str = "") -> None:
+        if (now := time.monotonic()) - self._last >= _SECONDS_BETWEEN_LINES:
+            self._last = now
+            sys.stderr.write(f"{self._item}: {done}{'' if total is None else f'/{total}'} {note}\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

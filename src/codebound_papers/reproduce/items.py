@@ -1,0 +1,138 @@
+"""What an item of ``codebound reproduce`` is. To add one: a file with a decorated function
+in the folder ``items`` of its paper.
+
+Whatever takes long, and whatever needs data, a GPU or files of somebody else, happens inside cells:
+``settings.cells.get(name, compute)``. Cells may be finished on one machine and shown on another, so that
+the function runs with PyTorch, numpy and safetensors alone, and needs nothing else once they are finished.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from codebound.progress import Progress, silent
+from codebound_papers.reproduce.cells import Cells
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codebound_papers.report.figures import Figure, Marks
+
+Size = Literal["tiny", "quick", "full"]
+"""``full`` has the paper's settings, ``quick`` shows the same in minutes, ``tiny`` is for tests: it takes
+seconds and shows nothing but that the item runs."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How an item is run.
+
+    Attributes:
+        size: How much of it.
+        seed: Of everything random.
+        epochs: Most epochs to train for; None: as many as the item says.
+        device: Where tensors live.
+        models: Folder with pretrained networks of others, as safetensors files; None: there is none.
+        cells: Parts that are finished.
+        progress: Told how a training advances.
+    """
+
+    size: Size = "quick"
+    seed: int = 0
+    epochs: int | None = None
+    device: str = "cpu"
+    models: Path | None = None
+    cells: Cells = field(default_factory=Cells)
+    progress: Progress = silent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduction:
+    """What an item found.
+
+    Attributes:
+        tables: Rows by title: plain numbers and texts, the same columns in every row of a table. Where a
+            paper prints a number, it stands in a column ``published`` or ``published_...`` beside ours.
+        sentences: Whether we agree with the paper; where not, the reason, with the ID of the erratum.
+        deviations: Where our settings differ from the published ones.
+        points: Rows by title that are drawn but too many to print.
+        figures: By the stem of their file.
+    """
+
+    tables: Mapping[str, Sequence[Row]]
+    sentences: Sequence[str]
+    deviations: Sequence[str] = ()
+    points: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    figures: Mapping[str, Figure | Marks] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that can be made again.
+
+    Attributes:
+        id: Its name on the command line: the paper's figure or table, as in ``docs/references.md``.
+        title: What it shows.
+        quick: What the quick run costs, in words.
+        full: What the full one costs.
+        run: Makes it; its docstring is the text of its section in ``results/reproduction.md``.
+        lacks: What cannot be had on this machine, with the reason; such rows say "not run".
+        trains: Whether other items find the networks that it trains: of several items it comes first.
+    """
+
+    id: str
+    title: str
+    quick: str
+    full: str
+    run: Callable[[Settings], Reproduction]
+    lacks: Callable[[Settings], Sequence[str]]
+    trains: bool = False
+
+    @property
+    def stem(self) -> str:
+        """Its name in file names."""
+        return self.id.replace(":", "-")
+
+    @property
+    def family(self) -> str:
+        """What its name begins with: the letter of its paper."""
+        return re.split("[-:]", self.id)[0]
+
+    @property
+    def about(self) -> str:
+        """What the paper shows and what is done here, in Markdown."""
+        return inspect.getdoc(self.run) or ""
+
+
+ITEMS: dict[str, Item] = {}
+
+Run = Callable[[Settings], Reproduction]
+
+
+def nothing(settings: Settings) -> Sequence[str]:
+    """Of an item that needs nothing but this library and known datasets."""
+    return ()
+
+
+def item(
+    id: str,
+    *,
+    title: str,
+    quick: str,
+    full: str,
+    lacks: Callable[[Settings], Sequence[str]] = nothing,
+    trains: bool = False,
+) -> Callable[[Run], Run]:
+    """Registers an item."""
+
+    def register(function: Run) -> Run:
+        ITEMS[id] = Item(id, title, quick, full, function, lacks, trains)
+        return function
+
+    return register

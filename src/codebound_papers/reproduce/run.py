@@ -1,0 +1,243 @@
+"""Runs an item in a folder: finished parts, results as JSON, figures as SVG."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codebound.errors import UsageError
+from codebound.files import write_text
+from codebound.progress import Progress, silent
+from codebound_papers.reproduce.catalogue import known_items
+from codebound_papers.reproduce.cells import CELLS, Cells
+from codebound_papers.reproduce.items import Item, Reproduction, Settings, Size
+
+MODELS = "CODEBOUND_MODELS"
+"""Environment variable that names the folder with pretrained networks."""
+
+_EPOCHS = {"A": 299, "G": 300}  # of the published trainings, by paper
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An item whose parts are finished.
+
+    Attributes:
+        item: The item.
+        reproduction: What it found.
+        cells: Its parts.
+    """
+
+    item: Item
+    reproduction: Reproduction
+    cells: Cells
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """An item that was run and written.
+
+    Attributes:
+        reproduction: What it found.
+        record: The content of the JSON file: what was found, command, seed, time, machines.
+        files: What was written.
+    """
+
+    reproduction: Reproduction
+    record: dict[str, Any]
+    files: tuple[Path, ...]
+
+
+def find_item(id: str) -> Item:
+    """The item of that name."""
+    if id not in known_items():
+        raise UsageError(f"nothing is called {id!r} here. Known: {', '.join(sorted(known_items()))}.")
+    return known_items()[id]
+
+
+def find_items(names: Sequence[str]) -> list[Item]:
+    """Items by name, by family (``G`` is all whose name begins with G-), or ``all``; what trains comes first.
+
+    Example:
+        >>> [item.id for item in find_items(["S", "A-FigA1", "A-Fig1"])]
+        ['A-Fig1', 'S-Tab1', 'A-FigA1', 'S-Fig1', 'S-Fig2', 'S-Fig3']
+    """
+    families = {item.family for item in known_items().values()}
+    for name in names:
+        if name != "all" and name not in families:
+            find_item(name)
+    wanted = {name for name in names if name != "all"}
+    chosen = [item for id, item in known_items().items() if "all" in names or {id, item.family} & wanted]
+    return sorted(chosen, key=lambda item: not item.trains)
+
+
+def models_folder(given: Path | None = None) -> Path | None:
+    """The folder with pretrained networks: the given one, else that of the environment variable."""
+    named = os.environ.get(MODELS)
+    folder = given if given is not None else Path(named).expanduser() if named else None
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"the folder of pretrained networks {folder} does not exist (--models or {MODELS}).")
+    return folder
+
+
+def compute(
+    id: str,
+    folder: Path,
+    *,
+    size: Size = "quick",
+    seed: int = 0,
+    epochs: int | None = None,
+    device: str = "auto",
+    models: Path | None = None,
+    progress: Progress = silent,
+    deadline: float = math.inf,
+) -> Computed:
+    """Finishes the parts of an item, those that an interrupted run in the same folder has left.
+
+    It needs PyTorch, numpy and safetensors only; `reproduce` in the same folder then writes results and
+    figures, on any machine.
+
+    Args:
+        id: Name of the item.
+        folder: For the parts; made if need be.
+        size: How much of it.
+        seed: Of everything random.
+        epochs: Most epochs to train for; None: as many as the item says.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``.
+        models: Folder with pretrained networks (default: that of ``CODEBOUND_MODELS``).
+        progress: Told the finished parts, and how a training advances.
+        deadline: Moment of ``time.monotonic`` after which no further part is begun.
+
+    Raises:
+        OutOfTimeError: The deadline has passed, and a part is not finished that the item cannot do without.
+    """
+    from codebound import __version__
+    from codebound.device import resolve_device
+
+    entry, place = find_item(id), resolve_device(device)
+    if epochs is not None and epochs < 1:
+        raise UsageError(f"a network is trained for at least one epoch. Got {epochs}.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"the folder {folder} cannot be written. Choose another --out.")
+    cells = Cells(
+        folder / f"{entry.stem}{CELLS}",
+        run={"item": id, "size": size, "seed": seed, "epochs": epochs, "codebound": __version__},
+        machine=_machine(str(place)),
+        progress=progress,
+        deadline=deadline,
+    )
+    settings = Settings(
+        size=size,
+        seed=seed,
+        epochs=epochs,
+        device=str(place),
+        models=models_folder(models),
+        cells=cells,
+        progress=progress,
+    )
+    return Computed(entry, entry.run(settings), cells)
+
+
+def reproduce(
+    id: str,
+    folder: Path,
+    *,
+    size: Size = "quick",
+    seed: int = 0,
+    epochs: int | None = None,
+    device: str = "auto",
+    models: Path | None = None,
+    progress: Progress = silent,
+    deadline: float = math.inf,
+) -> Finished:
+    """Runs an item, or the rest of it, and writes what it found; the arguments are those of `compute`.
+
+    After the deadline an item whose parts are rows concludes with those that are finished, and its record
+    has the names of the others.
+    """
+    computed = compute(
+        id,
+        folder,
+        size=size,
+        seed=seed,
+        epochs=epochs,
+        device=device,
+        models=models,
+        progress=progress,
+        deadline=deadline,
+    )
+    entry, found, machines = computed.item, computed.reproduction, computed.cells.machines()
+    options = f"{id} --{size} --seed {seed}" + ("" if epochs is None else f" --epochs {epochs}")
+    if any(machine["device"].startswith("cuda") for machine in machines):
+        options += " --device cuda"
+    short = [] if epochs is None else [_short(entry, epochs)]
+    record = {
+        "item": id,
+        "title": entry.title,
+        "about": entry.about,
+        "command": f"codebound reproduce {options}",
+        "parts_command": f"python -m codebound.reproduce {options} --out DIR",
+        "size": size,
+        "seed": seed,
+        "epochs": epochs,
+        "seconds": computed.cells.total("seconds"),
+        "cpu_seconds": computed.cells.total("cpu_seconds"),
+        "machines": machines,
+        "not_run": list(computed.cells.left),
+        "sentences": list(found.sentences),
+        "deviations": [*short, *found.deviations],
+        "figures": [f"{stem}.svg" for stem in found.figures],
+        "tables": found.tables,
+        "points": found.points,
+    }
+    texts = {f"{stem}.svg": figure.svg() for stem, figure in found.figures.items()}
+    texts[f"{entry.stem}.json"] = _dumped(record) + "\n"
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    return Finished(found, record, tuple(folder / name for name in texts))
+
+
+def _short(item: Item, epochs: int) -> str:
+    theirs = f"; the paper's were for {_EPOCHS[item.family]}" if item.family in _EPOCHS else ""
+    return f"No network was trained for more than {epochs} epochs (--epochs){theirs}."
+
+
+def _machine(place: str) -> dict[str, Any]:
+    import platform
+
+    import numpy as np
+    import torch
+
+    from codebound import __version__
+    from codebound.device import device_name
+
+    return {
+        "device": device_name(torch.device(place)),
+        "codebound": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _dumped(value: object, depth: int = 0) -> str:
+    """JSON with one row of a table per line, so that two results can be compared."""
+    space = "\n" + " " * (depth + 1)
+    if isinstance(value, Mapping) and (
+        depth == 0 or any(isinstance(each, list | tuple) for each in value.values())
+    ):
+        parts = [f"{json.dumps(key)}: {_dumped(each, depth + 1)}" for key, each in value.items()]
+        return "{" + space + ("," + space).join(parts) + space[:-1] + "}"
+    if isinstance(value, list | tuple) and value:
+        return "[" + space + ("," + space).join(_dumped(each, depth + 1) for each in value) + space[:-1] + "]"
+    return json.dumps(value, allow_nan=False)

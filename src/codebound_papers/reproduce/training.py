@@ -1,0 +1,136 @@
+"""Networks that items need, trained once: other items and later runs find them in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from codebound import __version__
+from codebound.data.catalogue import cache_folder
+from codebound.errors import UsageError
+from codebound.nets.loading import load_model, load_weights
+from codebound.nets.rebuild import with_weights
+from codebound.nets.walk import Network, wrap
+from codebound.train import runs
+from codebound.train.harness import fit, run_record
+from codebound_papers.reproduce.cells import CELLS, Cells
+from codebound_papers.reproduce.locks import alone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from torch import nn
+
+    from codebound.train.config import TrainConfig
+    from codebound_papers.reproduce.items import Row, Settings
+    from codebound_papers.reproduce.samples import Samples
+
+_VERSION = 1  # of the training loop: raised when the same settings give other weights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A trained network.
+
+    Attributes:
+        network: On the device of the settings, in evaluation mode.
+        record: Errors, epochs, time, device, versions and hashes of the training, as JSON values.
+        folder: Its run folder in the cache.
+        start: The network before the first epoch.
+    """
+
+    network: Network
+    record: Mapping[str, Any]
+    folder: Path
+    start: nn.Module
+
+    @property
+    def kept_epochs(self) -> tuple[int, ...]:
+        """Epochs whose weights are there: the start, those kept on the way, and the last."""
+        return (0, *runs.kept_epochs(self.folder))
+
+    def at(self, epoch: int) -> Network:
+        """The network as it was after so many epochs, on the same device."""
+        if epoch not in self.kept_epochs:
+            kept = ", ".join(map(str, self.kept_epochs))
+            raise UsageError(f"the weights after epoch {epoch} were not kept. Kept: {kept}.")
+        if epoch == self.record["epochs"]:
+            return self.network
+        model = self.network.model
+        weights = (
+            self.start.state_dict() if epoch == 0 else load_weights(runs.kept_epochs(self.folder)[epoch])
+        )
+        here = {name: weights[name].to(value.device) for name, value in model.state_dict().items()}
+        return wrap(with_weights(model, here))
+
+    def measured(self, what: str, compute: Callable[[], Row]) -> Row:
+        """A measurement that is kept beside the weights, where all items with this network find it.
+
+        Args:
+            what: All that it depends on, besides the network.
+            compute: Measures, if nobody has.
+
+        Raises:
+            BusyError: Another process measures it.
+        """
+        name, path = f"{what}, codebound {__version__}", self.folder / f"{_slug(what)}{CELLS}"
+        if name in (found := Cells(path)):
+            return found.get(name, compute)
+        with alone(path):
+            return Cells(path).get(name, compute)  # read again: another may just have finished it
+
+
+def trained(
+    spec: str, data: Samples, config: TrainConfig, settings: Settings, *, keep_every: int = 0
+) -> Trained:
+    """Trains a network, or goes on with it, or finds it trained.
+
+    A run is known by its content: architecture and start, both samples, settings of the training. It lives in
+    ``trained/`` of the cache folder. Of several processes that ask for one network, one trains it.
+
+    Args:
+        spec: A network of the zoo with its options, such as ``mlp:depth=5,width=784``.
+        data: What to train on, and what to count errors on.
+        config: Settings of the training; its seed is that of the start too.
+        settings: Device, progress, and most epochs: a longer training is cut short.
+        keep_every: Keep the weights every so many epochs; part of what the run is known by.
+
+    Raises:
+        BusyError: Another process trains it; `Cells` waits for it, or does something else first.
+    """
+    epochs = config.epochs if settings.epochs is None else min(config.epochs, settings.epochs)
+    config = replace(config, epochs=epochs, keep_every=keep_every)
+    start = load_model(spec, input_shape=data.train.input_shape, classes=data.train.classes, seed=config.seed)
+    run = {
+        **run_record(start, data.train, config, test_set=data.test),
+        "spec": spec,
+        "keep_every": keep_every,
+        "version": _VERSION,
+    }
+    key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:16]
+    folder = cache_folder().parent / "trained" / f"{_slug(spec)}-{_slug(data.train.name)}-{key}"
+
+    def told(done: int, total: int | None, note: str = "") -> None:
+        settings.progress(done, total, f"{spec} on {data.train.name}: {note}")
+
+    with nullcontext() if runs.is_finished(folder) else alone(folder):
+        result = fit(
+            start,
+            data.train,
+            config,
+            test_set=data.test,
+            device=settings.device,
+            out=folder,
+            progress=told,
+        )
+    record = {"model": spec, "data": data.train.name, **result.record()}
+    return Trained(wrap(result.model), record, folder, start)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9]+", "-", text).strip("-")[:40]

@@ -1,0 +1,1 @@
+"""Shin 2021: heavy-tailed weights."""

@@ -1,0 +1,190 @@
+"""Compression of heavy-tailed matrices (Shin 2021): large entries stay, noise replaces the bulk."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+
+from codebound.coding.quantization import nearest_step, step_size
+from codebound.coding.with_streams import Filled, Filling
+from codebound.errors import UsageError
+from codebound.progress import Progress, silent
+from codebound.refs import implements
+from codebound_papers.compress.compressors import (
+    AbstractCompressor,
+    CompressedLayer,
+    CompressedNetwork,
+    compress,
+    compressor,
+)
+from codebound_papers.compress.rounding import rounded, weight_of
+from codebound_papers.shin21.thresholds import AbstractThreshold, StandardDeviation
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from codebound.coding.tensors import AbstractTensorCode
+    from codebound.nets.layers import AbstractLayerView
+    from codebound.nets.walk import Network
+
+Mask = Literal["absolute", "signed", "centred"]
+
+_DEVIATION = 64.0  # of the filling in steps: 16 times a popcount of 64 bits, which has deviation 4
+_MOST_MEAN = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """A matrix as the sum of its bulk A and its tail B, zero where the other one is not.
+
+    Attributes:
+        bulk: Entries up to the threshold.
+        tail: Entries above it.
+    """
+
+    bulk: Tensor = field(repr=False)
+    tail: Tensor = field(repr=False)
+
+
+@implements("S-Split", kind="algorithm")
+def split(matrix: Tensor, threshold: float) -> Split:
+    """Bulk and tail by magnitude.
+
+    Example:
+        >>> split(torch.tensor([[1.0, -3.0]]), 2.0).tail
+        tensor([[ 0., -3.]])
+    """
+    return _split(matrix, matrix.abs() > threshold)
+
+
+@implements("S-Split:literal", kind="algorithm")
+def split_signed(matrix: Tensor, threshold: float) -> Split:
+    """Bulk and tail as printed, for weights that are all positive: every negative entry is bulk (S-E18)."""
+    return _split(matrix, matrix > threshold)
+
+
+def _split(matrix: Tensor, is_tail: Tensor) -> Split:
+    return Split(torch.where(is_tail, 0.0, matrix), torch.where(is_tail, matrix, 0.0))
+
+
+@implements("S-Alg1", "I-27", kind="algorithm")
+def replace_bulk(parts: Split, *, variance: float, mean: float = 0.0, generator: torch.Generator) -> Tensor:
+    r"""``W(t)``: the tail plus Gaussian noise of variance t, everywhere.
+
+    Args:
+        parts: The split matrix.
+        variance: t; 0 is plain magnitude pruning, and no t > 0 is better (S-E13).
+        mean: Added everywhere. For entries with a mean take that of the bulk, ``parts.bulk.mean()``.
+        generator: Source of the noise.
+    """
+    _check_variance(variance)
+    tail = parts.tail
+    noise = torch.randn(tail.shape, generator=generator, dtype=tail.dtype)
+    return tail + mean + math.sqrt(variance) * noise
+
+
+@compressor("heavytail")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeavyTail(AbstractCompressor):
+    """S-Alg1 as a code: the tail on a grid; the noise comes from a coded seed.
+
+    Attributes:
+        threshold: tau, or a rule that gives every layer its own.
+        variance: t of the noise; 0 for none.
+        mask: ``"absolute"`` compares magnitudes; ``"signed"`` is the literal rule; ``"centred"`` compares
+            magnitudes and adds the mean of the bulk everywhere.
+        levels: Values that an entry of the tail can take, odd.
+    """
+
+    threshold: float | AbstractThreshold = StandardDeviation()  # noqa: RUF009 (it is frozen)
+    variance: float = 0.0
+    mask: Mask = "absolute"
+    levels: int = 31
+
+    def __post_init__(self) -> None:
+        if self.mask not in get_args(Mask):
+            raise UsageError(f"a mask is {', '.join(get_args(Mask))}. Got {self.mask!r}.")
+        _check_variance(self.variance)
+        if not isinstance(self.threshold, AbstractThreshold) and not self.threshold >= 0.0:
+            raise UsageError(f"a threshold is at least 0. Got {self.threshold}.")
+
+    def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:
+        """The compressed layer, without a prediction: the paper has none for a spectral norm."""
+        weight = weight_of(layer)
+        threshold = self.threshold
+        if isinstance(threshold, AbstractThreshold):
+            threshold = threshold.of(weight, variance=self.variance)
+        parts = (split_signed if self.mask == "signed" else split)(weight, threshold)
+        mean = float(parts.bulk.double().mean()) if self.mask == "centred" else 0.0
+        code = filled(
+            parts.tail,
+            levels=self.levels,
+            deviation=math.sqrt(self.variance),
+            mean=mean,
+            everywhere=True,
+            seed=seed,
+        )
+        return CompressedLayer(
+            layer.name,
+            code,
+            predicted_by="proposition 1.1 of Shin 2021 is about fixed directions, not about a spectral norm",
+        )
+
+
+def filled(
+    tail: Tensor, *, levels: int, deviation: float, mean: float, everywhere: bool, seed: int
+) -> AbstractTensorCode:
+    """The code of a tail on a grid plus Gaussian noise on a coded step.
+
+    The deviation becomes the nearest of the steps 2^(j/8), within 4.5 %. Without noise but with a mean, the
+    noise is what the format cannot do without: 2^-14 of the mean.
+
+    Args:
+        tail: Entries to keep.
+        levels: Values that they can take, odd.
+        deviation: Standard deviation of the noise.
+        mean: Mean of the noise.
+        everywhere: Whether noise is added to the tail too, or stands only where the tail is zero.
+        seed: Of the noise; paid.
+    """
+    inner = rounded(tail, levels).code
+    if deviation == 0.0 and mean == 0.0:
+        return inner
+    step = nearest_step(max(deviation / _DEVIATION, abs(mean) / _MOST_MEAN))
+    while abs(round(mean / step_size(step))) > _MOST_MEAN:
+        step += 1
+    filling = Filling(everywhere=everywhere, step=step, mean=round(mean / step_size(step)), seed=seed)
+    return Filled(inner, filling)
+
+
+def heavytail(
+    network: Network,
+    *,
+    threshold: float | AbstractThreshold = StandardDeviation(),  # noqa: B008 (it is frozen)
+    variance: float = 0.0,
+    mask: Mask = "absolute",
+    levels: int = 31,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> CompressedNetwork:
+    """Keeps the entries above a threshold and puts noise in the place of the others (S-Alg1).
+
+    Args:
+        network: The wrapped network.
+        threshold: tau, or a rule such as ``ScaleFree(epsilon=0.1, eta=0.05)``.
+        variance: t of the noise; 0 for none.
+        mask: How entries are compared; see ``HeavyTail``.
+        levels: Values that a kept entry can take, odd.
+        seed: Of the noise; layer i has ``seed + i``, coded and paid.
+        progress: Told how many layers are done.
+    """
+    algorithm = HeavyTail(threshold=threshold, variance=variance, mask=mask, levels=levels)
+    return compress(network, algorithm, seed=seed, progress=progress)
+
+
+def _check_variance(variance: float) -> None:
+    if not 0.0 <= variance < math.inf:
+        raise UsageError(f"the variance of the noise is a finite number >= 0. Got {variance}.")

@@ -1,0 +1,321 @@
+"""Heavy-tailed weights (Shin 2021): theorem 2 as published, and what its thresholds leave to replace."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from codebound.errors import UsageError
+from codebound.refs import implements
+from codebound_papers.arora18.stability import contractions, cushion, fits_the_outputs, is_smooth, plan
+from codebound_papers.facts import NetworkFacts
+from codebound_papers.framework import big_o_risk
+from codebound_papers.shin21.replaced_bulk import (
+    product_tail,
+    published_product_tail,
+    published_spread,
+    spread,
+)
+from codebound_papers.value import (
+    BIG_O,
+    Hypothesis,
+    PublishedValue,
+    is_fully_connected,
+    log_sum,
+    safe_log,
+    separates,
+)
+
+_BALANCE = 0.01  # by which the Frobenius norms of balanced layers may differ
+_ERRATA = ("S-E1", "S-E2", "S-E6", "S-E7", "S-E8", "S-E12", "S-E21", "S-E22")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerThreshold:
+    """Below which size theorem 2 lets the weights of a layer be replaced.
+
+    Attributes:
+        name: The layer.
+        epsilon: Accuracy eps_i; 0 where no positive one is left.
+        published: ``eps_i / sqrt(ln(3/eta_i))``, by algorithm 1 without noise.
+        scale_free: ``eps_i ||W||_F / sqrt(2 ln(2/eta_i))``, with the right constant and scale (S-E2, S-E8).
+        typical: Root mean square of the weights.
+    """
+
+    name: str
+    epsilon: float
+    published: float
+    scale_free: float
+    typical: float
+
+
+@implements("S-Alg1:threshold", kind="numerics")
+def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
+    """The thresholds of theorem 2, layer by layer, beside a typical weight: far below it in real networks.
+
+    ``eps_i = eps mu_i mu_{i->} / (6 c d)`` and ``eta_i = delta / (2 d^2 h m)``, as in ``plan_projection``.
+    Where f does not separate the sample they are 0: nothing may be replaced.
+
+    Raises:
+        UsageError: A measurement is missing; names the layer.
+    """
+    planned = plan(facts)
+    if planned is None:
+        epsilons, published, scale_free = [0.0] * facts.depth, 0.0, 0.0
+    else:  # thresholds are proportional to the accuracy
+        epsilons = [layer.epsilon for layer in planned.layers]
+        published = math.sqrt(published_spread(1.0, planned.eta))
+        scale_free = math.sqrt(spread(1.0, planned.eta))
+    return tuple(
+        LayerThreshold(
+            name=layer.name,
+            epsilon=epsilon,
+            published=epsilon * published,
+            scale_free=epsilon * scale_free * layer.frobenius,
+            typical=layer.frobenius / math.sqrt(layer.weights),
+        )
+        for layer, epsilon in zip(facts.layers, epsilons, strict=True)
+    )
+
+
+@implements("S-Prop1.1:network", kind="published-form")
+def published_replacement_failure(
+    facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
+) -> PublishedValue:
+    """What S-Prop1.1 gives for the probability that some output moves too far, over all layers and examples.
+
+    Args:
+        facts: The network and its sample.
+        thresholds: tau_i per layer: smaller weights are replaced by noise.
+        variance: t, of the noise.
+    """
+    return _failure(
+        facts,
+        thresholds,
+        variance,
+        tail=published_product_tail,
+        norms=[1.0] * facts.depth,
+        ref="S-Prop1.1",
+        law=_has_random_weights(),
+    )
+
+
+@implements("S-Prop1.1x:network", kind="numerics")
+def replacement_failure(
+    facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
+) -> PublishedValue:
+    """The same by S-Prop1.1x, with accuracies relative to the norms of the layers (S-E8).
+
+    Args:
+        facts: The network and its sample.
+        thresholds: tau_i per layer: smaller weights are replaced by noise.
+        variance: t, of the noise.
+    """
+    return _failure(
+        facts,
+        thresholds,
+        variance,
+        tail=product_tail,
+        norms=[layer.frobenius for layer in facts.layers],
+        ref="S-Prop1.1x",
+        law=Hypothesis(
+            "replaced weights are independent, of mean zero, and independent of the directions they act on",
+            None,
+            "trained weights are not",
+        ),
+    )
+
+
+@implements("S-Thm2", kind="published-form")
+def heavy_tail_risk(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedValue:
+    """``margin loss + sqrt(sum_i k_i / n)``, about g: k_i weights of a layer are kept, the others are noise.
+
+    Args:
+        facts: The network and its sample.
+        kept: k_i per layer, the weights above its threshold; see ``replacement_thresholds``.
+
+    Raises:
+        UsageError: A measurement is missing, or a count does not fit its layer; names the layer.
+    """
+    return _risk(
+        facts,
+        kept,
+        ref="S-Thm2",
+        name="Shin 2: heavy tails",
+        log_nats=safe_log(_total(facts, kept)),
+        sentence="Margin loss of f plus the root of the weights above the thresholds over n; where these "
+        "weights are is not counted, and the others are noise.",
+    )
+
+
+@implements("S-Thm2:dudley", kind="published-form")
+def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedValue:
+    """The same with the logarithms that the proof hides: ``margin loss + dudley_integral / sqrt(n)``.
+
+    ``kappa = e^2 c^d max||f|| d / prod_i mu_i``; Arora's factor 2/gamma is missing in it (S-E21).
+
+    Args:
+        facts: The network and its sample.
+        kept: k_i per layer, the weights above its threshold; see ``replacement_thresholds``.
+    """
+    log_kappa = (
+        2.0
+        + facts.depth * math.log(max(contractions(facts)))
+        + safe_log(facts.largest_output)
+        + math.log(facts.depth)
+        - sum(safe_log(cushion(layer)) for layer in facts.layers)
+    )
+    return _risk(
+        facts,
+        kept,
+        ref="S-Thm2:dudley",
+        name="Shin 2 with logarithms",
+        log_nats=2.0 * safe_log(dudley_integral(_total(facts, kept), log_kappa=log_kappa)),
+        sentence="Margin loss of f plus the entropy integral of the weights above the thresholds over the "
+        "root of n.",
+    )
+
+
+@implements("S-Thm2:integral", kind="numerics")
+def dudley_integral(numbers: float, *, log_kappa: float, diameter: float = 1.0) -> float:
+    """``int_0^D sqrt(q log(2 q kappa / e)) de`` in closed form, finite for any kappa.
+
+    With ``Lam = log(2 q kappa / D)`` it is ``D sqrt(q) (sqrt(Lam) + sqrt(pi)/2 exp(Lam) erfc(sqrt(Lam)))``.
+    Where ``D > 2 q kappa`` one network covers all, and the integral ends at ``2 q kappa``.
+
+    Args:
+        numbers: q.
+        log_kappa: Logarithm of kappa.
+        diameter: D, of the losses.
+
+    Example:
+        >>> round(dudley_integral(100, log_kappa=5.0), 3)
+        33.582
+    """
+    if numbers < 0 or not 0.0 < diameter < math.inf:
+        raise UsageError(f"q is at least 0 and D positive. Got {numbers} and {diameter}.")
+    if numbers == 0 or log_kappa == -math.inf:
+        return 0.0
+    log_end = math.log(2.0 * numbers) + log_kappa
+    log_diameter = min(math.log(diameter), log_end)
+    root = math.sqrt(log_end - log_diameter)
+    return (
+        math.exp(log_diameter) * math.sqrt(numbers) * (root + math.sqrt(math.pi) / 2.0 * _scaled_erfc(root))
+    )
+
+
+def _scaled_erfc(x: float) -> float:
+    """``exp(x^2) erfc(x)`` for x >= 0, to about 1e-13 relative."""
+    if x <= 20.0:
+        return math.exp(x * x) * math.erfc(x)
+    total = term = 1.0
+    for i in range(1, 8):  # the asymptotic series; its terms fall below 1e-16 here
+        term *= -(2 * i - 1) / (2.0 * x * x)
+        total += term
+    return total / (x * math.sqrt(math.pi))
+
+
+def _risk(
+    facts: NetworkFacts, kept: Sequence[int], *, ref: str, name: str, log_nats: float, sentence: str
+) -> PublishedValue:
+    return PublishedValue(
+        ref=ref,
+        name=name,
+        log_value=big_o_risk(facts, log_nats=log_nats),
+        unit="risk",
+        subject="g",
+        sentence=sentence,
+        margin_loss=facts.margin_loss,
+        failure_published=facts.delta,
+        hypotheses=(
+            separates(facts),
+            is_fully_connected(facts),
+            is_smooth(facts),
+            fits_the_outputs(facts),
+            _has_norms(facts),
+            _is_balanced(facts),
+            _replaces(facts, kept),
+            _has_random_weights(),
+        ),
+        constants=(BIG_O,),
+        errata=_ERRATA,
+    )
+
+
+def _failure(
+    facts: NetworkFacts,
+    thresholds: Sequence[float],
+    variance: float,
+    *,
+    tail: Callable[..., float],
+    norms: Sequence[float],
+    ref: str,
+    law: Hypothesis,
+) -> PublishedValue:
+    _check_layers(facts, thresholds, "threshold")
+    if min(*thresholds, variance) < 0.0:
+        raise UsageError(f"thresholds and variance are at least 0. Got {list(thresholds)} and {variance}.")
+    planned = plan(facts)
+    logs = [math.inf]
+    if planned is not None:
+        logs = [
+            safe_log(tail(layer.epsilon * norm, threshold=threshold, variance=variance))
+            for layer, norm, threshold in zip(planned.layers, norms, thresholds, strict=True)
+        ]
+    directions = math.log(facts.depth * facts.width * facts.examples)
+    return PublishedValue(
+        ref=f"{ref}:network",
+        name=f"Shin {ref.removeprefix('S-Prop')}: failure",
+        log_value=directions + log_sum(logs),
+        unit="probability",
+        subject="g",
+        sentence="Probability that replacing the weights below the thresholds moves some output of a layer "
+        "too far for the margin, added up over layers, examples and coordinates.",
+        hypotheses=(separates(facts), is_fully_connected(facts), fits_the_outputs(facts), law),
+        errata=("S-E1", "S-E2", "S-E6", "S-E8"),
+    )
+
+
+def _has_norms(facts: NetworkFacts) -> Hypothesis:
+    least = min(facts.layers, key=lambda layer: layer.frobenius)
+    return Hypothesis(
+        "||W||_F >= 1 in every layer", least.frobenius >= 1.0, f"{least.frobenius:.4g} in {least.name}"
+    )
+
+
+def _is_balanced(facts: NetworkFacts) -> Hypothesis:
+    norms = [layer.frobenius for layer in facts.layers]
+    return Hypothesis(
+        f"all layers have the same Frobenius norm, within {_BALANCE:.0%}",
+        max(norms) <= (1.0 + _BALANCE) * min(norms),
+        f"{min(norms):.4g} to {max(norms):.4g}",
+    )
+
+
+def _replaces(facts: NetworkFacts, kept: Sequence[int]) -> Hypothesis:
+    weights = sum(layer.weights for layer in facts.layers)
+    found = f"{weights - sum(kept):,} of {weights:,} weights"
+    reach = [each.published / each.typical for each in replacement_thresholds(facts) if each.typical > 0.0]
+    if reach:
+        found += f"; the theorem's thresholds are at most {max(reach):.2g} of a typical weight"
+    return Hypothesis("something is replaced", sum(kept) < weights, found)
+
+
+def _has_random_weights() -> Hypothesis:
+    return Hypothesis(
+        "weights are drawn from a power law, independently of the directions they act on",
+        None,
+        "trained weights are not",
+    )
+
+
+def _total(facts: NetworkFacts, kept: Sequence[int]) -> int:
+    _check_layers(facts, kept, "count")
+    for layer, count in zip(facts.layers, kept, strict=True):
+        if not 0 <= count <= layer.weights:
+            raise UsageError(f"layer {layer.name} has {layer.weights:,} weights and cannot keep {count:,}.")
+    return sum(kept)
+
+
+def _check_layers(facts: NetworkFacts, values: Sequence[float], what: str) -> None:
+    if len(values) != facts.depth:
+        raise UsageError(f"the network has {facts.depth} layers; got a {what} for {len(values)} of them.")

@@ -1,0 +1,1 @@
+"""Tables and figures of Shin 2021, made again."""

@@ -1,0 +1,99 @@
+"""Shin 2021, figure 2: are enough weights of one size in a row?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codebound_papers.report.figures import Contours, Figure, Plot
+from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
+from codebound_papers.shin21.brackets import bracket_probability, resilience, resilience_grid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_SCALE, _TOP, _WIDTH = 1.3, 5, 64  # c, M, N
+_SIDE: dict[Size, int] = {"tiny": 4, "quick": 50, "full": 50}
+_SHOWN = (  # (alpha, i) in the table
+    *((0.5, 0), (1.9, 0), (1.9, 3), (1.9, 5), (1.5, 5)),
+    *((1.0, i) for i in range(6)),
+)
+_LEVELS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
+_CURVES = {
+    "released": "as released, and published",
+    "chernoff": "equation 16 (darkest: it says nothing)",
+    "exact": "exact binomial probability",
+}
+
+
+@item(
+    "S-Fig2",
+    title="Chance of enough weights of one size in a row (Shin 2021, figure 2)",
+    quick="a few seconds",
+    full="a few seconds: the quick run is the published grid",
+)
+def shin_figure2(settings: Settings) -> Reproduction:
+    """Weights of a row follow a symmetric stable law of scale c. Bracket i holds those between c^i and
+    c^(i+1); kappa = c^(M-i) of them sum to c^M. The figure shows, over alpha and i, a bound on the chance
+    that a row of N weights has so many, for c = 1.3, M = 5, N = 64. Three versions of it: what the released
+    script evaluates, equation 16 where its condition kappa > N p holds, and the exact binomial probability,
+    all three with the asymptotic density of the law, as published.
+    """
+    side = _SIDE[settings.size]
+    alphas, brackets = np.linspace(0.0, 2.0, side).tolist(), np.linspace(0.0, _TOP, side).tolist()
+    points = settings.cells.get("grid", lambda: {"rows": _grid(alphas, brackets)})["rows"]
+    table = settings.cells.get("table", lambda: {"rows": [_shown(*pair) for pair in _SHOWN]})["rows"]
+    return Reproduction(
+        tables={f"At single points, c = {_SCALE}, M = {_TOP}, N = {_WIDTH}": table},
+        sentences=tuple(_sentences(points, table)),
+        figures={"S-Fig2": Figure([_plot(points, alphas, brackets, column) for column in _CURVES])},
+    )
+
+
+def _sentences(points: Sequence[Row], table: Sequence[Row]) -> Iterator[str]:
+    below = [row for row in points if row["released"] < row["exact"]]
+    first, cauchy = table[0], next(row for row in table if row["alpha"] == 1.0)
+    yield (
+        "We do not agree. The released script misplaces a parenthesis of equation 16 (S-E26): on "
+        f"{len(below) / len(points):.0%} of the grid it lies below the probability it should bound, such as "
+        f"{first['released']:.4f} for an exact {first['exact']:.4f} at alpha = {first['alpha']}, "
+        f"i = {first['i']}, where equation 16 gives {first['eq_16']:.4f}."
+    )
+    empty = [row for row in points if row["chernoff"] >= 1.0]
+    yield (
+        f"Equation 16 itself says nothing on {len(empty) / len(points):.0%} of the grid, where kappa is not "
+        "above N p (S-E15). It is an upper bound: it cannot show that anything is probable."
+    )
+    yield (
+        "The asymptotic density is far from the law at these sizes (S-E14): with the law itself the exact "
+        f"probability at alpha = 1, i = 0 is {cauchy['exact_with_the_law']:.3f} in place of "
+        f"{cauchy['exact']:.3f}."
+    )
+
+
+def _grid(alphas: Sequence[float], brackets: Sequence[float]) -> list[Row]:
+    rows = resilience_grid(alphas, brackets, scale=_SCALE, top=_TOP, width=_WIDTH)
+    return [{column: row[column] for column in _CURVES} for row in rows]
+
+
+def _shown(alpha: float, bracket: int) -> Row:
+    (row,) = resilience_grid([alpha], [bracket], scale=_SCALE, top=_TOP, width=_WIDTH)
+    law = bracket_probability(alpha, bracket, scale=_SCALE)
+    return {
+        "alpha": alpha,
+        "i": bracket,
+        "kappa": row["kappa"],
+        "N p": row["expected"],
+        "released": row["released"],
+        "eq_16": row["chernoff"],
+        "exact": row["exact"],
+        "exact_with_the_law": resilience(law, bracket, scale=_SCALE, top=_TOP, width=_WIDTH).exact,
+    }
+
+
+def _plot(points: Sequence[Row], alphas: Sequence[float], brackets: Sequence[float], column: str) -> Plot:
+    values = iter(row[column] for row in points)  # bracket by bracket for each alpha
+    by_alpha = [[next(values) for _ in brackets] for _ in alphas]
+    by_bracket = [list(row) for row in zip(*by_alpha, strict=True)]
+    return Plot(_CURVES[column], "alpha", "bracket i", [Contours(alphas, brackets, by_bracket, _LEVELS)])

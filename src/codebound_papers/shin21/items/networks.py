@@ -1,0 +1,178 @@
+"""The networks whose last layers Shin 2021 looks at, as far as they can be had, and small ones of our own."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from codebound.data.dataset import Scaling
+from codebound.data.load import load_dataset
+from codebound.errors import ModelError
+from codebound.nets.layers import LinearView
+from codebound.nets.loading import load_model
+from codebound.nets.walk import wrap
+from codebound.train.config import TrainConfig
+from codebound_papers.measure.norms import stable_rank
+from codebound_papers.measure.spectra import released_stable_rank, tail_values
+from codebound_papers.reproduce.samples import made_up_samples, named_samples
+from codebound_papers.reproduce.training import Trained, trained
+from codebound_papers.shin21.tails import fit_power_law
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codebound.data.dataset import Dataset
+    from codebound.nets.walk import Network
+    from codebound_papers.reproduce.items import Row, Settings, Size
+
+_HERE = Scaling(255.0, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # of the networks in files
+_THEIRS = Scaling(
+    255.0, mean=(125.3 / 255, 123.0 / 255, 113.9 / 255), std=(63.0 / 255, 62.1 / 255, 66.7 / 255)
+)
+_MODEL_ZOO = "pytorchcv"
+_RESAMPLES: dict[Size, int] = {"tiny": 20, "quick": 100, "full": 1000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A network whose last layer is looked at.
+
+    Attributes:
+        name: In tables.
+        like: The published network of the same architecture; its own name for those of the other project.
+        data: The dataset it classifies.
+        file: Name of its file in the folder of pretrained networks; empty: it is in none.
+        spec: Its architecture, for those in files and those trained here; empty: the other project's.
+        config: How it is trained here; None: it was trained by others.
+    """
+
+    name: str
+    like: str = ""
+    data: str
+    file: str = ""
+    spec: str = ""
+    config: TrainConfig | None = None
+
+    @property
+    def source(self) -> str:
+        """Who trained it."""
+        return "this run" if self.config is not None else "a file" if self.file else _MODEL_ZOO
+
+
+def published(names: Iterable[str]) -> tuple[Subject, ...]:
+    """Networks of the other project, named as there: ``architecture_data``."""
+    return tuple(Subject(name=name, like=name, data=name.rsplit("_", 1)[1]) for name in names)
+
+
+FILES = tuple(
+    Subject(name=f"{spec}, other weights", like=like, data="cifar10", file=f"{like}.safetensors", spec=spec)
+    for spec, like in (("resnet20", "resnet20_cifar10"), ("resnet56", "resnet56_cifar10"))
+)
+"""Networks of the same architecture as two of the table, trained by somebody else."""
+
+
+def own(size: Size) -> tuple[Subject, ...]:
+    """Small networks that are trained for the purpose."""
+    if size == "tiny":
+        config = TrainConfig(epochs=1, batch_size=50)
+        return tuple(
+            Subject(name=f"mlp {width}", data="made-up", spec=f"mlp:depth=2,width={width}", config=config)
+            for width in (32, 48, 64, 80)
+        )
+    epochs, widths = (2, (64, 128, 256)) if size == "quick" else (20, (64, 128, 256, 512, 1024))
+    specs = [*(f"mlp:depth=3,width={width}" for width in widths), "lenet5"]
+    return tuple(
+        Subject(name=f"{spec} on {data}", data=data, spec=spec, config=TrainConfig(epochs=epochs))
+        for data in ("mnist", "fashion-mnist")
+        for spec in specs
+    )
+
+
+def obstacle(subject: Subject, settings: Settings) -> str:
+    """Why a network cannot be had here; empty where it can."""
+    if subject.config is not None:
+        return ""
+    if not subject.file:
+        installed = importlib.util.find_spec(_MODEL_ZOO) is not None
+        return "" if installed else f"{_MODEL_ZOO} is not installed"
+    if settings.models is None:
+        return "no folder of pretrained networks was given (--models or CODEBOUND_MODELS)"
+    path = settings.models / subject.file
+    return "" if path.is_file() else f"{subject.file} is not in {settings.models}"
+
+
+def counted(reasons: Iterable[str]) -> tuple[str, ...]:
+    """Each reason once, with the number of networks that it keeps away; no reason is left out."""
+    return tuple(
+        f"{count} network{'s' * (count > 1)}: {why}" for why, count in Counter(reasons).items() if why
+    )
+
+
+def load(subject: Subject, settings: Settings) -> Network:
+    """The network, on the device of the settings."""
+    if subject.config is not None:
+        return _trained(subject, subject.config, settings).network
+    if subject.file and settings.models is not None:
+        weights = settings.models / subject.file
+        model = load_model(subject.spec, input_shape=(3, 32, 32), classes=10, weights=weights)
+    else:
+        model = _from_model_zoo(subject.name)
+    return wrap(model.to(settings.device))
+
+
+def _trained(subject: Subject, config: TrainConfig, settings: Settings) -> Trained:
+    data = made_up_samples() if subject.data == "made-up" else named_samples(subject.data)
+    return trained(subject.spec, data, replace(config, seed=settings.seed), settings)
+
+
+def _from_model_zoo(name: str) -> Any:
+    """A network with its published weights; the other project fetches them."""
+    from pytorchcv.model_provider import get_model  # type: ignore[import-not-found, unused-ignore]
+
+    try:
+        return get_model(name, pretrained=True)
+    except Exception as cause:  # whatever its download or its reader raises
+        raise ModelError(f"{_MODEL_ZOO} does not give {name}: {type(cause).__name__}: {cause}") from cause
+
+
+def images_for(subject: Subject) -> Dataset:
+    """What accuracies are counted on."""
+    if subject.data == "made-up":
+        return made_up_samples().train.select(range(100), role="test")
+    images = load_dataset(subject.data, role="test")
+    if subject.data == "cifar10":
+        return replace(images, scaling=_HERE if subject.file else _THEIRS)
+    return images
+
+
+def last_layer(subject: Subject, settings: Settings) -> Row:
+    """Both exponents of the last dense layer, their verdicts, and both stable ranks."""
+    if subject.config is None:
+        return _last_layer(load(subject, settings), subject.name, settings)
+    found = _trained(subject, subject.config, settings)
+    what = f"last layer, {_RESAMPLES[settings.size]} resamples"
+    return found.measured(what, partial(_last_layer, found.network, subject.name, settings))
+
+
+def _last_layer(network: Network, name: str, settings: Settings) -> Row:
+    view = network.layers[-1]
+    if not isinstance(view, LinearView):
+        raise ModelError(f"{name}: the last layer, {view.name}, is not dense.")
+    found: dict[str, object] = {"shape": f"{view.matrix.shape[0]} x {view.matrix.shape[1]}"}
+    for of in ("positive", "absolute"):
+        fit = fit_power_law(tail_values(view, of=of), resamples=_RESAMPLES[settings.size], seed=settings.seed)
+        if fit.estimate is None:
+            raise ModelError(f"{name}: {fit.reason}.")
+        found |= {
+            f"alpha_{of}": fit.estimate.density_exponent,
+            f"p_value_{of}": fit.p_value,
+            f"verdict_{of}": fit.status,
+        }
+    ranks = {
+        "stable_rank": stable_rank(view.matrix),
+        "released_stable_rank": released_stable_rank(view.matrix),
+    }
+    return {**found, **ranks}

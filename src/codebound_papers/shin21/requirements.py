@@ -1,0 +1,157 @@
+"""What replacing small weights by noise would require (Shin 2021, algorithm 1 and theorem 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codebound.errors import ModelError
+from codebound.progress import Progress, silent
+from codebound.refs import implements
+from codebound.rng import numpy_stream, stream_seed
+from codebound_papers.compress.terms import Margin, Terms, filter_notes, folded, planned_stability
+from codebound_papers.measure.spectra import tail_values
+from codebound_papers.shin21.tails import fit_power_law
+from codebound_papers.shin21.thresholds import Published, ScaleFree
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from codebound.data.dataset import DeviceData
+    from codebound.nets.layers import AbstractLayerView
+    from codebound.nets.walk import Network
+
+_TAIL_VALUES, _TAIL_RESAMPLES = 2000, 50  # weights that a tail is fitted to, and synthetic samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailLayer:
+    """What replacing small weights by noise may do to one layer.
+
+    Attributes:
+        name: The layer.
+        weights: Its number of weights.
+        epsilon: Accuracy that theorem 2 asks for, ``eps_i``.
+        rms: Root mean square of its weights.
+        published_threshold: Threshold tau of algorithm 1, without noise.
+        published_share: Share of weights up to it.
+        scale_free_threshold: Threshold that keeps the promise of algorithm 1 at every scale of the weights.
+        scale_free_share: Share of weights up to that.
+        p_value: Of a power law of their magnitudes; None where nothing could be fitted.
+        tail: The verdict on it.
+    """
+
+    name: str
+    weights: int
+    epsilon: float
+    rms: float
+    published_threshold: float
+    published_share: float
+    scale_free_threshold: float
+    scale_free_share: float
+    p_value: float | None
+    tail: str
+
+    @property
+    def asked(self) -> int:
+        """Weights that stay by the scale-free threshold."""
+        return round((1.0 - self.scale_free_share) * self.weights)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeavytailRequirements:
+    """What S-Thm2 requires.
+
+    Attributes:
+        layers: In forward order.
+        margin: The margin and the outputs.
+        eta: Failure probability in one direction.
+        notes: What a reader should know, in sentences.
+    """
+
+    layers: tuple[TailLayer, ...]
+    margin: Margin
+    eta: float
+    notes: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """In plain words."""
+        total = sum(layer.weights for layer in self.layers)
+        below = sum(layer.weights - layer.asked for layer in self.layers)
+        published = round(sum(layer.published_share * layer.weights for layer in self.layers))
+        nearest = max(layer.scale_free_threshold / layer.rms for layer in self.layers)
+        carried = sum(layer.tail.startswith("power law") for layer in self.layers)
+        return (
+            f"The theorem lets {below:,} of {total:,} weights be replaced ({published:,} with the constants "
+            f"as published): its threshold is at most {nearest:.2g} of the root mean square weight. "
+            f"It assumes power laws, which {carried} of {len(self.layers)} layers can carry."
+        )
+
+
+@implements("S-E22", kind="measure")
+def heavytail_requirements(
+    network: Network, sample: DeviceData, terms: Terms, *, progress: Progress = silent
+) -> HeavytailRequirements:
+    """Which weights theorem 2 lets noise replace: those below the threshold that its own accuracy leaves.
+
+    The accuracy is that of random projection, ``eps_i``; noise of variance t > 0 only lowers the threshold
+    (S-E13), so it is 0. A tail is fitted to at most 2,000 weights of a layer, drawn at random.
+
+    Args:
+        network: The wrapped network; batch norms are folded in a copy.
+        sample: Examples to measure noise stability on.
+        terms: Under what terms the theorem is to hold.
+        progress: Told the examples done, then the layers.
+
+    Raises:
+        UsageError: The margin is not positive.
+        ModelError: A layer is called twice or zero, or noise stability is not defined.
+    """
+    network = folded(network)
+    found = planned_stability(network, sample, terms, progress=progress)
+    eta, layers = found.plan.eta, []
+    for position, planned in enumerate(found.plan.layers):
+        progress(position, len(found.plan.layers), planned.name)
+        view = network.layer(planned.name)
+        magnitudes = view.matrix.detach().cpu().double().abs()
+        rms = float(magnitudes.square().mean().sqrt())
+        if rms == 0.0:
+            raise ModelError(f"layer {view.name} is zero: it has no weights to replace. Check the weights.")
+        epsilon = min(planned.epsilon, 1.0)
+        published = Published(epsilon, eta).of(magnitudes, variance=0.0)
+        scale_free = ScaleFree(epsilon, eta).of(magnitudes, variance=0.0)
+        p_value, tail = _tail(view, terms.seed)
+        layers.append(
+            TailLayer(
+                name=planned.name,
+                weights=planned.weights,
+                epsilon=planned.epsilon,
+                rms=rms,
+                published_threshold=published,
+                published_share=_share_up_to(magnitudes, published),
+                scale_free_threshold=scale_free,
+                scale_free_share=_share_up_to(magnitudes, scale_free),
+                p_value=p_value,
+                tail=tail,
+            )
+        )
+    progress(len(layers), len(layers), "")
+    return HeavytailRequirements(
+        layers=tuple(layers),
+        margin=found.margin,
+        eta=eta,
+        notes=(*found.notes, *filter_notes(network)),
+    )
+
+
+def _share_up_to(magnitudes: Tensor, threshold: float) -> float:
+    return float((magnitudes <= threshold).double().mean())
+
+
+def _tail(view: AbstractLayerView, seed: int) -> tuple[float | None, str]:
+    values = tail_values(view)
+    if values.size > _TAIL_VALUES:
+        values = numpy_stream(seed, f"tail/{view.name}").choice(values, _TAIL_VALUES, replace=False)
+    fit = fit_power_law(values, resamples=_TAIL_RESAMPLES, seed=stream_seed(seed, f"tail fit/{view.name}"))
+    return fit.p_value, fit.reason

@@ -1,0 +1,176 @@
+"""What a published expression evaluates to: a number with everything that keeps it from being a guarantee."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from codebound.errors import UsageError
+from codebound.facts import Subject
+from codebound_papers.facts import NetworkFacts
+
+Unit = Literal["risk", "capacity", "numbers", "deviation", "probability"]
+"""What a published number measures.
+
+``risk`` is read against an error rate; ``capacity`` is what a figure plots before it is divided by n and
+square-rooted; ``numbers`` counts parameters, ``deviation`` is a distance between outputs, ``probability`` is
+one.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant that a paper leaves open, and the value used here."""
+
+    symbol: str
+    value: float
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A condition of a theorem, and whether it holds here.
+
+    Attributes:
+        statement: The condition in words or symbols.
+        holds: Whether it holds on this network; None if it was not measured or cannot be.
+        found: What was measured, in words; empty if nothing was.
+    """
+
+    statement: str
+    holds: bool | None
+    found: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedValue:
+    """A paper's expression on one network. No guarantee: see ``errata`` and ``hypotheses`` for why.
+
+    Attributes:
+        ref: ID of the statement in docs/references.md.
+        name: Short name for tables and figures.
+        log_value: Natural logarithm of the value; products over many layers stay finite here.
+        unit: What the number measures.
+        subject: Whose risk the statement is about.
+        sentence: What the number is, in one plain sentence.
+        margin_loss: The share of low-margin examples that is part of a ``risk`` value.
+        failure_published: Failure probability that the paper states; None if it says "with high probability".
+        failure_corrected: What its proof supports; from 1 on the statement is empty. None if no proof does.
+        hypotheses: Conditions, and whether they hold on this network.
+        constants: What the paper leaves open, with the value used.
+        errata: IDs of docs/errata.md that a reader of the number should know.
+    """
+
+    guarantee: ClassVar[Literal["none"]] = "none"
+
+    ref: str
+    name: str
+    log_value: float
+    unit: Unit
+    subject: Subject
+    sentence: str
+    margin_loss: float | None = None
+    failure_published: float | None = None
+    failure_corrected: float | None = None
+    hypotheses: tuple[Hypothesis, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    errata: tuple[str, ...] = ()
+
+    @property
+    def value(self) -> float:
+        """The value on its natural scale; infinite where a double overflows, while ``log10`` does not."""
+        return safe_exp(self.log_value)
+
+    @property
+    def log10(self) -> float:
+        """The value on a decimal logarithmic scale."""
+        return self.log_value / math.log(10.0)
+
+    @property
+    def unmet(self) -> tuple[Hypothesis, ...]:
+        """The conditions that fail on this network."""
+        return tuple(each for each in self.hypotheses if each.holds is False)
+
+    def like_for_like(self, examples: int) -> "PublishedValue":
+        """A ``capacity`` as an excess risk, ``sqrt(value / n)``; a ``risk`` as it is.
+
+        Example:
+            >>> bar = PublishedValue(ref="I-17", name="bar", log_value=math.log(480_000.0), unit="capacity",
+            ...                      subject="f", sentence="A bar of a figure.")
+            >>> round(bar.like_for_like(48_000).value, 4)
+            3.1623
+        """
+        if self.unit == "risk":
+            return self
+        if self.unit != "capacity":
+            raise UsageError(f"{self.name} is a {self.unit}, which has no form like an error rate.")
+        if examples < 1:
+            raise UsageError(f"a sample has at least 1 example. Got {examples}.")
+        sentence = f"{self.sentence} Shown divided by n and square-rooted, as an excess risk."
+        return replace(
+            self, log_value=0.5 * (self.log_value - math.log(examples)), unit="risk", sentence=sentence
+        )
+
+
+def safe_exp(log_value: float) -> float:
+    """``exp``, or infinity where a double overflows."""
+    try:
+        return math.exp(log_value)
+    except OverflowError:
+        return math.inf
+
+
+def safe_log(value: float) -> float:
+    """Natural logarithm of a number >= 0, -inf at zero."""
+    if value < 0.0 or math.isnan(value):
+        raise UsageError(f"a logarithm needs a number >= 0. Got {value}.")
+    return math.log(value) if value > 0.0 else -math.inf
+
+
+def log_sum(logs: Sequence[float]) -> float:
+    """``log(sum(exp(logs)))`` without overflow; -inf for nothing.
+
+    Example:
+        >>> round(log_sum([1000.0, 1000.0]), 6)
+        1000.693147
+    """
+    top = max(logs, default=-math.inf)
+    if not math.isfinite(top):
+        return top
+    return top + math.log(math.fsum(math.exp(each - top) for each in logs))
+
+
+def risk_of(margin_loss: float, log_excess: float) -> float:
+    """``log(margin_loss + exp(log_excess))``: the right-hand side of a published bound."""
+    return log_sum([safe_log(margin_loss), log_excess])
+
+
+BIG_O = Constant("O(.)", 1.0, "constant factor that the theorem leaves open")
+
+
+def separates(facts: NetworkFacts) -> Hypothesis:
+    """The margin at which an expression is evaluated is positive."""
+    return Hypothesis(
+        "f separates the sample with a positive margin", facts.margin > 0.0, f"margin {facts.margin:.4g}"
+    )
+
+
+def has_no_biases(facts: NetworkFacts) -> Hypothesis:
+    """All parameters are entries of the layers' matrices, as the theory assumes."""
+    others = facts.parameters - sum(layer.weights for layer in facts.layers)
+    return Hypothesis(
+        "the network has no biases", others == 0, f"{others:,} parameters besides the layers' matrices"
+    )
+
+
+def is_fully_connected(facts: NetworkFacts) -> Hypothesis:
+    """The matrices are the linear maps themselves; of a convolution they are only its filters."""
+    convolutions = [layer for layer in facts.layers if layer.patch is not None]
+    found = ""
+    if convolutions:
+        ratios = (each.operator_norm / each.spectral for each in convolutions if each.spectral > 0.0)
+        found = (
+            f"taken as its filter matrix: {', '.join(each.name for each in convolutions)}; the map on images "
+            f"has up to {max(ratios, default=1.0):.3g} times its norm"
+        )
+    return Hypothesis("every layer is fully connected", not convolutions, found)
