@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.errors import UsageError
 from codebound.progress import Progress, silent
-from codebound_papers.arora18 import projection as _p  # noqa: F401
+from codebound_papers.arora18 import projection, truncation, vector  # noqa: F401 (they register)
 from codebound_papers.arora18.local_filters import LocalNetwork, conv_network
 from codebound_papers.compress.catalogue import SENTENCES
 from codebound_papers.compress.compressors import COMPRESSORS, CompressedNetwork, compress
-from codebound_papers.guha23 import largest as _l  # noqa: F401
+from codebound_papers.guha23 import largest  # noqa: F401 (registers)
 from codebound_papers.guha23.iterative import imp
 from codebound_papers.guha23.magnitude import common_variance
 from codebound_papers.guha23.tickets import lottery
-from codebound_papers.shin21 import compressor as _c  # noqa: F401
+from codebound_papers.shin21 import compressor, replacement  # noqa: F401 (they register)
 from codebound_papers.shin21.thresholds import (
     AbstractThreshold,
     Corrected,
