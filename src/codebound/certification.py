@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +23,7 @@ from codebound.certificate.build import (
 )
 from codebound.certificate.decoding import graph_sha256, message_state
 from codebound.certificate.evaluate import count_errors
-from codebound.certificate.file import Certificate, Factory
+from codebound.certificate.file import Factory
 from codebound.chains.chain import Chain, chain_of
 from codebound.data.duplicates import cross_duplicates
 from codebound.device import resolve_device
@@ -33,6 +32,7 @@ from codebound.facts import HoldoutFacts, check_delta
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
+from codebound.results import Certification
 from codebound.rng import torch_stream
 from codebound.search.methods import require_method
 from codebound.search.search import Effort, Search, Subject, run
@@ -41,12 +41,9 @@ from codebound.train.harness import fit
 from codebound.train.schedules import Cosine
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from codebound.bounds.risk import RiskBound
     from codebound.certificate.base import Pretrained
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
@@ -54,56 +51,6 @@ if TYPE_CHECKING:
 _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
 EFFORTS: tuple[Effort, ...] = ("quick", "standard", "max")
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Certification:
-    """A certificate with what belongs beside it.
-
-    Attributes:
-        certificate: Accepted by the independent verifier.
-        network: The decoded network g, in evaluation mode.
-        holdout: Hold-out bound of g on the test sample, where one was given.
-        test_errors: Errors of g on that sample.
-        original_errors: Training errors of f, counted in the same way; None where f was never trained.
-        base: Tensors of the base, with the names of the message; the verifier needs them.
-        original: Tensors of f, where the certificate is about f; the verifier needs them.
-        copies: Test inputs that also occur in the sample, where a test sample was given.
-        method: The method that made the message.
-        skipped: Methods that did not suit, with the reason.
-        tried: Messages that were assessed.
-        is_interrupted: Whether the search was interrupted; the best message until then was certified.
-        seconds: Time the search took.
-    """
-
-    certificate: Certificate
-    network: nn.Module
-    holdout: RiskBound | None
-    test_errors: int | None
-    original_errors: int | None
-    base: dict[str, NDArray[np.float32]] | None
-    original: dict[str, NDArray[np.float32]] | None
-    copies: int | None
-    method: str
-    skipped: dict[str, str]
-    tried: int
-    is_interrupted: bool
-    seconds: float
-
-    def __str__(self) -> str:
-        return str(self.certificate)
-
-    @property
-    def is_base(self) -> bool:
-        """Whether g is the base itself, so that the claim rests on its declaration alone."""
-        state = self.network.state_dict()
-        return self.base is not None and all(
-            np.array_equal(state[name].numpy(), value) for name, value in self.base.items()
-        )
-
-    def save(self, path: Path | str) -> Path:
-        """Writes the certificate."""
-        return self.certificate.save(path)
 
 
 def certify(
@@ -213,11 +160,22 @@ def certify(
     return Certification(
         certificate=certificate,
         network=best.network.float(),
+        sample=sample,
+        settings={
+            "model": factory or type(module).__name__,
+            "data": sample.name,
+            "method": method,
+            "effort": effort,
+            "delta": delta,
+            "seed": seed,
+            "device": device,
+        },
         holdout=fresh,
         test_errors=test_errors,
         original_errors=original_errors,
         base=None if helper is None else helper[1],
         original=_arrays(subject.tensors) if certificate.claim.subject == "f" else None,
+        unlabelled=unlabelled,
         copies=None if test_set is None else cross_duplicates(sample, test_set).count,
         method=search.method,
         skipped=search.skipped,

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from codebound.cli.certify import load_samples, new_folder, print_result, save_results
 from codebound.cli.console import Format, note, progress_bar
+from codebound.cli.loading import load_samples, new_folder
+from codebound.cli.results import print_result
 from codebound.errors import UsageError
 from codebound.extensions import extensions, loaded
 
@@ -52,15 +53,7 @@ def demo(
         with progress_bar("certify", quiet=quiet) as progress:
             found = certify(trained.model, sample, test_set=test_set, progress=progress)
     settings = {"model": model, "data": data, "effort": "standard", "method": "auto", "seed": 0}
-    saved = save_results(
-        found,
-        folder,
-        sample=sample,
-        data=data,
-        is_part=data == "digits",
-        settings=settings,
-        extra_arguments=[],
-    )
+    saved = found.save_to(folder, settings=settings, data="" if data == "digits" else data)
     pages = []
     for name, step in extensions()["DEMO"].items():
         with progress_bar(name, quiet=quiet) as progress:

@@ -1,4 +1,4 @@
-"""The options of commands that evaluate a large sample on several workers."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from codebound.engine.job import Engine
+
+BASE_HELP = (
+    "Weights of the same architecture that were neither trained nor selected on the sample; the last layer "
+    "may be missing or of another size. Only the difference to them is coded."
+)
+BASE_SAYS_HELP = "Where the base comes from, in words: part of the certificate."
 
 PARALLEL = "Large samples"
 """Panel of the help page."""

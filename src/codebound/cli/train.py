@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.certify import BASE_HELP, BASE_SAYS_HELP
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.loading import load_samples
+from codebound.cli.options import BASE_HELP, BASE_SAYS_HELP
 from codebound.cli.train_to_few_bits import train_to_few_bits
 from codebound.errors import UsageError
 
@@ -179,7 +180,7 @@ def train(
         train_to_few_bits(
             arch,
             data,
-            samples=_samples(data, folder=data_folder, test=test, holdout=holdout),
+            samples=load_samples(data, data_folder, test=test, holdout=holdout),
             is_part=holdout is not None,
             data_folder=data_folder,
             base=base,
@@ -227,7 +228,7 @@ def train(
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     config = replace(settings, **changes)
     place = resolve_device(device)
-    train_set, test_set = _samples(data, folder=data_folder, test=test, holdout=holdout)
+    train_set, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
     model = load_model(
         arch, input_shape=train_set.input_shape, classes=train_set.classes, weights=weights, seed=config.seed
     )
@@ -257,25 +258,6 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
     found = [f"--{name}" for name, value in options.items() if value is not None]
     if found:
         raise UsageError(f"{', '.join(found)} cannot be given here: {why}.")
-
-
-def _samples(
-    data: str, *, folder: Path | None, test: str | None, holdout: float | None
-) -> tuple[Dataset, Dataset | None]:
-    from codebound.data.load import load_dataset
-    from codebound.data.splits import split
-
-    if test is not None and holdout is not None:
-        raise UsageError("--test gives a test sample and --holdout cuts one from --data: choose one of them.")
-    if holdout is not None and not 0.0 < holdout < 1.0:
-        raise UsageError(f"--holdout must be a fraction in (0, 1). Got {holdout}.")
-    sample = load_dataset(data, folder=folder)
-    if holdout is not None:
-        parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
-        return parts["train"], parts["test"]
-    if test is not None:
-        return sample, load_dataset(test, role="test", folder=folder, classes=sample.classes)
-    return sample, None
 
 
 def _slug(text: str) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from codebound.cli.certify import given_base, new_folder, save_results, verifier_arguments
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.loading import given_base, new_folder
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,12 +71,8 @@ def train_to_few_bits(
                 device=str(place),
                 progress=progress,
             )
-    saved = save_results(
-        replace(found, original_errors=None),
+    saved = replace(found, original_errors=None).save_to(
         folder,
-        sample=sample,
-        data=data,
-        is_part=is_part,
         settings={
             "for_certificate": True,
             "model": arch or f"the network of the method {method}",
@@ -89,7 +85,8 @@ def train_to_few_bits(
             "seed": seed,
             "device": str(place),
         },
-        extra_arguments=verifier_arguments(found, folder, data_folder=data_folder),
+        data="" if is_part else data,
+        data_folder=data_folder,
         weights=runs.WEIGHTS,
     )
     test_n = None if test_set is None else test_set.n

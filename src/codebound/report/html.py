@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codebound.bounds.risk import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from codebound.certificate.file import Certificate
 
@@ -37,8 +37,8 @@ def certificate_page(
     certificate: Certificate,
     *,
     title: str,
-    subtitle: str,
-    numbers: Sequence[tuple[str, str, str]],
+    original_errors: int | None,
+    holdout: float | None,
     verdict: str,
     command: str,
 ) -> str:
@@ -47,21 +47,23 @@ def certificate_page(
     Args:
         certificate: What the page is about.
         title: Heading.
-        subtitle: One line under it.
-        numbers: Rows of name, value and a sentence that says what the value means.
+        original_errors: Training errors of f, where they are known.
+        holdout: Hold-out bound of g, where there is one.
         verdict: What the verifier answered.
         command: The command that runs the verifier again.
     """
     largest = max((bits for _, bits in certificate.ledger), default=1) or 1
+    facts, made_by = certificate.facts, certificate.made_by
     return rendered(
         "certificate.html.j2",
         {
             "title": title,
-            "subtitle": subtitle,
+            "subtitle": f"{facts.n:,} examples, {facts.classes} classes; made by codebound "
+            f"{made_by['codebound']} on {made_by['date']}",
             "sentence": certificate.sentence,
             "vacuous": certificate.claim.vacuous,
-            "numbers": numbers,
-            "code_bits": f"{certificate.facts.code_bits:,}",
+            "numbers": _number_rows(certificate, original_errors=original_errors, holdout=holdout),
+            "code_bits": f"{facts.code_bits:,}",
             "ledger": [
                 (part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in certificate.ledger
             ],
@@ -72,7 +74,7 @@ def certificate_page(
     )
 
 
-def number_rows(
+def _number_rows(
     certificate: Certificate, *, original_errors: int | None, holdout: float | None
 ) -> list[tuple[str, str, str]]:
     """The rows that every certificate has, with a sentence for each."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.certify import load_samples, new_folder
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
 from codebound.cli.decode import read_arrays
+from codebound.cli.loading import load_samples, new_folder
 from codebound.cli.options import PARALLEL, Address, Workers, given_engine
 from codebound.errors import UsageError
 from codebound_papers.cli.compare_epochs import compare_epochs, csv_text, load_weights

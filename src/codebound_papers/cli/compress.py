@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.certify import load_samples, new_folder
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.loading import load_samples, new_folder
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:

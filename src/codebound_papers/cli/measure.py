@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.certify import new_folder
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.loading import new_folder
 from codebound.cli.options import PARALLEL, Address, Workers, given_engine
 from codebound.errors import UsageError
 from codebound.files import write_text

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.certify import new_folder
 from codebound.cli.console import Format, print_csv, print_json, print_table, progress_bar
+from codebound.cli.loading import new_folder
 from codebound.errors import UsageError
 from codebound_papers.cli.compress import model_sizes, wrapped
 

@@ -1,0 +1,236 @@
+"""What ``certify`` returns, and the folder it is saved to, with all that the second program needs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codebound.certificate.base import BASE_FILE
+from codebound.errors import UsageError
+from codebound.files import write_text
+from codebound.report.html import certificate_page
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from codebound.bounds.risk import RiskBound
+    from codebound.certificate.file import Certificate
+    from codebound.data.dataset import Dataset
+
+WEIGHTS = "g.safetensors"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Certification:
+    """A certificate with what belongs beside it.
+
+    Attributes:
+        certificate: Accepted by the independent verifier.
+        network: The decoded network g, in evaluation mode.
+        sample: The sample; the verifier needs it.
+        settings: What was asked for, in words and numbers.
+        holdout: Hold-out bound of g on the test sample, where one was given.
+        test_errors: Errors of g on that sample.
+        original_errors: Training errors of f, counted in the same way; None where f was never trained.
+        base: Tensors of the base, with the names of the message; the verifier needs them.
+        original: Tensors of f, where the certificate is about f; the verifier needs them.
+        unlabelled: The unlabelled inputs of C-12b; the verifier needs them.
+        copies: Test inputs that also occur in the sample, where a test sample was given.
+        method: The method that made the message.
+        skipped: Methods that did not suit, with the reason.
+        tried: Messages that were assessed.
+        is_interrupted: Whether the search was interrupted; the best message until then was certified.
+        seconds: Time the search took.
+    """
+
+    certificate: Certificate
+    network: nn.Module
+    sample: Dataset
+    settings: Mapping[str, Any]
+    holdout: RiskBound | None
+    test_errors: int | None
+    original_errors: int | None
+    base: dict[str, NDArray[np.float32]] | None
+    original: dict[str, NDArray[np.float32]] | None
+    unlabelled: Dataset | None
+    copies: int | None
+    method: str
+    skipped: dict[str, str]
+    tried: int
+    is_interrupted: bool
+    seconds: float
+
+    def __str__(self) -> str:
+        return str(self.certificate)
+
+    @property
+    def is_base(self) -> bool:
+        """Whether g is the base itself, so that the claim rests on its declaration alone."""
+        state = self.network.state_dict()
+        return self.base is not None and all(
+            np.array_equal(state[name].numpy(), value) for name, value in self.base.items()
+        )
+
+    def save(self, path: Path | str) -> Path:
+        """Writes the certificate."""
+        return self.certificate.save(path)
+
+    def save_to(
+        self,
+        folder: Path | str,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        data: str = "",
+        data_folder: Path | None = None,
+        weights: str = WEIGHTS,
+    ) -> Saved:
+        """Writes certificate, decoded network, what the verifier needs, settings, result and report.
+
+        Args:
+            folder: New, or empty.
+            settings: For ``config.json`` in place of our own; with ``model`` and ``data``.
+            data: Where ``codebound-verify`` finds the sample: a name that it knows or an ``.npz`` file.
+                Otherwise the sample is written beside the certificate.
+            data_folder: Where it finds a dataset of that name.
+            weights: Name of the file for the network g.
+        """
+        return _save(
+            self,
+            _empty(Path(folder)),
+            settings=dict(self.settings if settings is None else settings),
+            source=_Source(data, data_folder),
+            weights=weights,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What was written, and the result as printed."""
+
+    folder: Path
+    result: dict[str, Any]
+    command: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where the verifier finds a sample by itself."""
+
+    data: str
+    folder: Path | None
+
+    @property
+    def is_known(self) -> bool:
+        """Image folders and factories are not: the verifier does not read them."""
+        from codebound_verify.data import NAMES
+
+        return self.data in NAMES or self.data.endswith(".npz")
+
+
+def _empty(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+    if not is_empty:
+        raise UsageError(f"{folder} exists already; results are never overwritten. Choose another folder.")
+    return folder
+
+
+def _save(
+    found: Certification, folder: Path, *, settings: dict[str, Any], source: _Source, weights: str
+) -> Saved:
+    from safetensors.torch import save_file
+
+    certificate = found.certificate
+    path = certificate.save(folder / "certificate.cbound")
+    save_file({name: t.contiguous() for name, t in found.network.state_dict().items()}, folder / weights)
+    command = shlex.join(["codebound-verify", str(path), *_verifier_arguments(found, folder, source)])
+    result = _result(found, certificate=str(path), verify=command)
+    page = certificate_page(
+        certificate,
+        title=f"Certificate for {settings['model']} on {settings['data']}",
+        original_errors=found.original_errors,
+        holdout=None if found.holdout is None else found.holdout.value,
+        verdict="ACCEPT",
+        command=command,
+    )
+    for name, text in (
+        ("config.json", json.dumps(settings, indent=2) + "\n"),
+        ("result.json", json.dumps(result, indent=2) + "\n"),
+        ("report.html", page),
+    ):
+        write_text(folder / name, text)
+    return Saved(folder, result, command, certificate.sentence)
+
+
+def _verifier_arguments(found: Certification, folder: Path, source: _Source) -> list[str]:
+    """What the verifier has to be given; what it cannot find by itself is written into the folder."""
+    from safetensors.numpy import save_file
+
+    def written(name: str, **arrays: NDArray[Any]) -> str:
+        np.savez_compressed(folder / name, **arrays)  # type: ignore[arg-type]
+        return str(folder / name)
+
+    sample = found.sample
+    data = source.data if source.is_known else written("sample.npz", x=sample.x, y=sample.y)
+    arguments = ["--data", data]
+    if source.folder is not None:
+        arguments += ["--data-folder", str(source.folder)]
+    if (architecture := found.certificate.helper.architecture) is not None:
+        arguments += ["--model", architecture.name]
+    if found.unlabelled is not None:
+        arguments += ["--unlabelled", written("unlabelled.npz", x=found.unlabelled.x)]
+    for option, tensors, name in (
+        ("--base", found.base, BASE_FILE),
+        ("--subject-weights", found.original, "f.safetensors"),
+    ):
+        if tensors is not None:
+            save_file(tensors, folder / name)
+            arguments += [option, str(folder / name)]
+    return arguments
+
+
+def _result(found: Certification, *, certificate: str, verify: str) -> dict[str, Any]:
+    """The result as plain JSON."""
+    claim, facts = found.certificate.claim, found.certificate.facts
+    result = {
+        "bound": claim.bound,
+        "train_errors": facts.errors,
+        "n": facts.n,
+        "code_bits": facts.code_bits,
+        "delta": claim.delta,
+        "vacuous": claim.vacuous,
+        "verdict": "ACCEPT",
+        "certificate": certificate,
+        "statement": claim.statement,
+        "subject": claim.subject,
+        "method": found.method,
+        "methods_skipped": found.skipped,
+        "kl": claim.kl,
+        "hoeffding": claim.hoeffding,
+        "original_train_errors": found.original_errors,
+        "messages_tried": found.tried,
+        "interrupted": found.is_interrupted,
+        "seconds": round(found.seconds, 3),
+        "data_sha256": facts.sample_sha256,
+        "verify": verify,
+    }
+    if found.holdout is not None:
+        result["holdout"] = found.holdout.value
+        result["test_errors"] = found.test_errors
+        result["test_copies_in_sample"] = found.copies
+    if found.base is not None:
+        result["base_declared"] = found.certificate.base_declared
+        result["base_is_g"] = found.is_base
+    return result
