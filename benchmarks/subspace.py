@@ -35,7 +35,7 @@ def ordinary(features: Features, epochs: int) -> None:
     optimizer = torch.optim.Adam(weights.values(), lr=1e-3)
     for _ in range(epochs):
         for batch in torch.split(torch.randperm(EXAMPLES, device=device), BATCH):
-            logits = functional_call(network, weights, (features.views[0][batch].float(),))
+            logits = functional_call(network, weights, (features.shifts[0][batch].float(),))
             loss = functional.cross_entropy(logits, features.labels[batch])
             optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)

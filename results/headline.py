@@ -35,7 +35,7 @@ from codebound.chains.chain import (
     MaxPool,
     NormalisedConv,
     Operation,
-    Views,
+    Shifts,
 )
 from codebound.chains.message import Message, Options
 from codebound.coding.choose import best_tensor_code
@@ -79,19 +79,19 @@ class Recipe:
 RECIPES = {
     "mnist-subspace": Recipe(
         "mnist",
-        (Views(4), Dictionary(3, 2), *GREY),
+        (Shifts(4), Dictionary(3, 2), *GREY),
         SubspacePlan(
             dimension=500, step=0, helper_seed=2, rate=5.0, gain=3.0, hardness=0.5, price=0.8, epochs=160
         ),
     ),
     "fashion-subspace": Recipe(
         "fashion-mnist",
-        (Views(1), Dictionary(1, 2), *GREY),
+        (Shifts(1), Dictionary(1, 2), *GREY),
         SubspacePlan(dimension=600, rate=12.0, gain=3.0, hardness=0.8, sharpening=4.0, price=2.0, epochs=320),
     ),
     "cifar10-subspace": Recipe(
         "cifar10",
-        (Views(1), Dictionary(3, 2), *COLOUR),
+        (Shifts(1), Dictionary(3, 2), *COLOUR),
         SubspacePlan(dimension=1500, rate=3.0, gain=1.0, hardness=0.7, sharpening=6.0, epochs=300),
     ),
 }

@@ -47,7 +47,7 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         MaxPool,
         NormalisedConv,
         Residual,
-        Views,
+        Shifts,
     )
     from codebound.chains.message import Message, Options
     from codebound.coding.bell import Bell
@@ -122,11 +122,11 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         Chain((2, 5, 5), (Residual(5, False), Linear(3, True))),
         Chain((3, 4, 4), (AveragePool(2), Conv(2, 1, 1, 1, True), Linear(3, False))),
         Chain((2, 4, 5), (LocalConv(2, 3, 2, 1, True), LocalConv(2, 1, 1, 0, False), Linear(3, True))),
-        Chain((1, 5, 4), (Views(2), Dictionary(1, 2), NormalisedConv(2, 3), Linear(3, True))),
-        Chain((3, 4, 4), (Views(1), NormalisedConv(3, 1), MaxPool(2), Linear(3, False))),
+        Chain((1, 5, 4), (Shifts(2), Dictionary(1, 2), NormalisedConv(2, 3), Linear(3, True))),
+        Chain((3, 4, 4), (Shifts(1), NormalisedConv(3, 1), MaxPool(2), Linear(3, False))),
         Chain((3, 5, 5), (Dictionary(3, 2), Conv(2, 1, 1, 0, True), Linear(3, False))),
         Chain((1, 4, 5), (NormalisedConv(8, 3), Linear(3, False))),  # this one and the next are stacks
-        Chain((1, 5, 5), (Views(2), Dictionary(1, 1), *stages, GlobalAveragePool(), Linear(3, False))),
+        Chain((1, 5, 5), (Shifts(2), Dictionary(1, 1), *stages, GlobalAveragePool(), Linear(3, False))),
     ]
     found = []
     for chain in chains:

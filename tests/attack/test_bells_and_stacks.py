@@ -14,7 +14,7 @@ from torch import nn
 from codebound.certificate.build import Setting, assess, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Shifts
 from codebound.chains.message import Message, Options
 from codebound.coding.bell import Bell
 from codebound.coding.subspace import Subspace
@@ -142,7 +142,7 @@ def test_a_message_that_ends_too_soon(name, cut):
 def test_codebound_writes_what_the_page_says_and_fewer_errors_are_refused(views):
     """A stack with bell-shaped integers, bit for bit; the count of codebound is accepted, one less is not."""
     sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
-    operations = (Views(views), Dictionary(1, 1), NormalisedConv(16, 3), Linear(3, False))
+    operations = (Shifts(views), Dictionary(1, 1), NormalisedConv(16, 3), Linear(3, False))
     codes = Subspace(Bell(drawn(20).astype(np.int32), 0, width=12), 1, -9, zero_head=False, seed=3)
     setting = Setting(sample=sample, delta=0.05)
     certificate = issue(assess(Message(Options(), Chain((1, 2, 2), operations), codes), setting), setting)

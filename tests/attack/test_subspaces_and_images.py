@@ -12,7 +12,7 @@ import pytest
 from codebound.certificate.build import Setting, assess, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Shifts
 from codebound.chains.message import Message, Options
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Dense
@@ -137,7 +137,7 @@ def test_any_flipped_bit_is_the_same_to_both_programs(name):
 def test_fewer_errors_than_the_network_makes(kind):
     """What codebound counts is accepted, one error less is not."""
     sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
-    chain = Chain((1, 2, 2), (Views(kind), Dictionary(1, 1), NormalisedConv(4, 3), Linear(3, True)))
+    chain = Chain((1, 2, 2), (Shifts(kind), Dictionary(1, 1), NormalisedConv(4, 3), Linear(3, True)))
     codes = Subspace(Dense(drawn(20).astype(np.int32), 0, 3), 1, -9, zero_head=False, seed=0)
     setting = Setting(sample=sample, delta=0.05)
     certificate = issue(assess(Message(Options(), chain, codes), setting), setting)

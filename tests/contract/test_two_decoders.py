@@ -22,7 +22,7 @@ from codebound.chains.chain import (
     MaxPool,
     NormalisedConv,
     Residual,
-    Views,
+    Shifts,
 )
 from codebound.chains.message import Message, Options
 from codebound.coding.bell import Bell
@@ -180,7 +180,7 @@ ON_IMAGES = (
 def chains(draw):
     """Chains that may have views, a dictionary and normalised convolutions."""
     operations = [
-        *draw(st.lists(st.builds(Views, st.integers(1, 4)), max_size=1)),
+        *draw(st.lists(st.builds(Shifts, st.integers(1, 4)), max_size=1)),
         *draw(st.lists(st.builds(Dictionary, st.sampled_from([1, 3]), st.integers(1, 2)), max_size=1)),
         *draw(st.lists(ON_IMAGES, max_size=2)),
         *draw(st.lists(st.builds(Linear, st.integers(1, 4), st.booleans()), max_size=1)),
@@ -229,7 +229,7 @@ STACKS = st.builds(
     e=st.integers(0, 3),
 )
 KINDS = {
-    "views": Views,
+    "views": Shifts,
     "dictionary": Dictionary,
     "normalised conv": NormalisedConv,
     "max pool": MaxPool,
@@ -259,7 +259,7 @@ def test_a_large_subspace():
     """Across the borders of chunks and of blocks, in a chain with every operation that has no state."""
     q = np.random.default_rng(0).integers(-2, 3, 3000).astype(np.int32)
     static = Static(q, 0, 2, table=frequency_table(np.bincount(q + 2)), lanes_log2=4)
-    chain = Chain((3, 12, 12), (Views(2), Dictionary(3, 2), NormalisedConv(300, 5), Linear(3, True)))
+    chain = Chain((3, 12, 12), (Shifts(2), Dictionary(3, 2), NormalisedConv(300, 5), Linear(3, True)))
     message = Message(Options(), chain, Subspace(static, 2, -21, zero_head=True, seed=5))
     network = decoded(message, None, None, x=np.zeros((3, 3, 12, 12), np.uint8))
     expected = message.weights()

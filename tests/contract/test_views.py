@@ -6,7 +6,7 @@ import torch
 
 from codebound.certificate.build import Setting, assess, issue
 from codebound.certificate.decoding import decode, verify
-from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Shifts
 from codebound.chains.message import Message, Options
 from codebound.chains.message import decode as decode_message
 from codebound.coding.choose import best_tensor_code
@@ -33,7 +33,7 @@ def test_it_saves_decodes_and_counts_the_same(kind, front, scaling, tmp_path):
     y = stream.integers(0, 3, 60)
     x = stream.integers(0, 60, (60, channels, 8, 8)) + 60 * y[:, None, None, None] * np.tri(8, dtype=int)
     sample = from_arrays(x.astype(np.uint8), y, name="shades", classes=3, scaling=SCALINGS[scaling])
-    chain = Chain((channels, 8, 8), (Views(kind), *FRONTS[front], Linear(3, False)))
+    chain = Chain((channels, 8, 8), (Shifts(kind), *FRONTS[front], Linear(3, False)))
     integers = stream.integers(-3, 4, 20).astype(np.int32)
     message = Message(Options(), chain, Subspace(best_tensor_code(integers, step=0), 2, 0, True, 0))
     again = decode_message(message.encode()[0], input_shape=(channels, 8, 8), classes=3)

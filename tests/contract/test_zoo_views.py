@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from codebound.nets.fold import fold_batch_norms
-from codebound.nets.steps import stages
+from codebound.nets.steps import steps_of
 from codebound.nets.walk import activations, wrap
 from codebound.nets.zoo import ZOO, build
 
@@ -42,12 +42,12 @@ def test_the_last_activation_is_the_output(case):
 @torch.no_grad()
 def test_segments_compose_to_the_forward_pass(case):
     model, x, expected = case
-    steps = stages(wrap(model))
+    steps = steps_of(wrap(model))
     value = x
     for start in range(len(steps.cuts) - 1):
         value = steps.segment(start, start + 1)(value)
     assert torch.equal(value, expected)
-    assert all(step.kind.name != "other" for step in steps.stages)
+    assert all(step.kind.name != "other" for step in steps.sequence)
 
 
 @torch.no_grad()

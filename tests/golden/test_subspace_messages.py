@@ -4,7 +4,7 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 
-from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Shifts
 from codebound.chains.message import Message, Options, decode
 from codebound.coding.bits import Bits
 from codebound.coding.subspace import Subspace
@@ -30,7 +30,7 @@ GOLDEN = {
         "bf05672abfb2b395bff2b395bf22b395becace543fc2b395befa98d6401b607a40c5672a00000000bfc5672ac0940d60",
     ),
     "a block, and operations without tensors": (
-        Chain((1, 2, 2), (Views(2), Dictionary(3, 1), NormalisedConv(1, 1), Linear(2, False))),
+        Chain((1, 2, 2), (Shifts(2), Dictionary(3, 1), NormalisedConv(1, 1), Linear(2, False))),
         Subspace(
             Static(Z, 0, 3, table=np.array(F), lanes_log2=1), entries_log2=1, step=5, zero_head=False, seed=6
         ),

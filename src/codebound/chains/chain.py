@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from codebound.chains.dictionary import EPSILON, DictionaryFeatures, dictionary_channels
-from codebound.chains.shifts import MeanOverViews, StackedViews, view_count
+from codebound.chains.shifts import MeanOverShifts, StackedShifts, shift_count
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.fold import fold_batch_norms
-from codebound.nets.steps import stages
+from codebound.nets.steps import steps_of
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import ResidualBlock, Shortcut
 
@@ -98,15 +98,15 @@ class NormalisedConv:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """Fixed features of the input; only at the front, or right after views."""
+    """Fixed features of the input; only at the front, or right after shifts."""
 
     table: int
     pool: int
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
-    """The mean of the logits over views of the input; only at the front."""
+class Shifts:
+    """The mean of the logits over shifted copies of the input; only at the front."""
 
     kind: int
 
@@ -121,7 +121,7 @@ Operation = (
     | LocalConv
     | NormalisedConv
     | Dictionary
-    | Views
+    | Shifts
 )
 _Rectified = Linear | Conv | LocalConv | NormalisedConv  # a ReLU follows, except at the end
 _NAMES: dict[type[Operation], str] = {
@@ -134,7 +134,7 @@ _NAMES: dict[type[Operation], str] = {
     LocalConv: "local conv",
     NormalisedConv: "normalised conv",
     Dictionary: "dictionary",
-    Views: "views",
+    Shifts: "views",
 }
 _PATCHES = 1 << 24  # numbers in the patches that a local convolution multiplies at a time
 
@@ -149,12 +149,12 @@ class Chain:
     def __post_init__(self) -> None:
         if not self.operations or not isinstance(self.operations[-1], Linear):
             raise ModelError("a chain ends with a linear operation.")
-        places = {Views: 0, Dictionary: int(isinstance(self.operations[0], Views))}
+        places = {Shifts: 0, Dictionary: int(isinstance(self.operations[0], Shifts))}
         for position, operation in enumerate(self.operations):
             if position > places.get(type(operation), position):
                 raise ModelError(
-                    f"operation {position} ({operation}): views come first in a chain, and a dictionary "
-                    "comes first or right after views."
+                    f"operation {position} ({operation}): shifts come first in a chain, and a dictionary "
+                    "comes first or right after shifts."
                 )
         self.input_shapes()
 
@@ -164,10 +164,10 @@ class Chain:
         return cast("Linear", self.operations[-1]).out
 
     @property
-    def view_count(self) -> int:
-        """Number of views of an input that the operations see."""
+    def shift_count(self) -> int:
+        """Number of copies of an input that the operations see."""
         first = self.operations[0]
-        return view_count(first.kind) if isinstance(first, Views) else 1
+        return shift_count(first.kind) if isinstance(first, Shifts) else 1
 
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shape of the input of each operation, without the batch."""
@@ -222,8 +222,8 @@ class Chain:
                     )
                 if isinstance(operation, _Rectified) and position < last:
                     modules[f"{position}_relu"] = nn.ReLU()
-            if self.view_count > 1:
-                modules[f"{last}_mean"] = MeanOverViews(self.view_count)
+            if self.shift_count > 1:
+                modules[f"{last}_mean"] = MeanOverShifts(self.shift_count)
             network = nn.Sequential(modules)
         network.load_state_dict(dict(tensors), strict=True, assign=True)
         return network.eval()
@@ -237,8 +237,8 @@ def _output_shape(operation: Operation, shape: tuple[int, ...], position: int) -
     channels, *sides = shape
     if isinstance(operation, GlobalAveragePool):
         return (channels, 1, 1)
-    if isinstance(operation, Views):
-        view_count(operation.kind)
+    if isinstance(operation, Shifts):
+        shift_count(operation.kind)
         return shape
     if isinstance(operation, NormalisedConv):
         if operation.kernel % 2 == 0:
@@ -280,8 +280,8 @@ def _module(operation: Operation, shape: tuple[int, ...]) -> nn.Module:
         return nn.Conv2d(shape[0], operation.out, operation.kernel, padding=operation.padding, bias=False)
     if isinstance(operation, Dictionary):
         return DictionaryFeatures(operation.table, operation.pool)
-    if isinstance(operation, Views):
-        return StackedViews(operation.kind)
+    if isinstance(operation, Shifts):
+        return StackedShifts(operation.kind)
     if isinstance(operation, MaxPool):
         return nn.MaxPool2d(operation.kernel)
     if isinstance(operation, AveragePool):
@@ -346,7 +346,7 @@ def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dic
     tensors: dict[str, Tensor] = {}
     open_layer, is_rectified = "", False  # a layer whose ReLU has not come yet; whether values are >= 0
     for name, module in _steps(folded):
-        if isinstance(module, nn.Dropout | nn.Identity | MeanOverViews) or _is_plain_flatten(module):
+        if isinstance(module, nn.Dropout | nn.Identity | MeanOverShifts) or _is_plain_flatten(module):
             continue
         if isinstance(module, nn.GroupNorm) and open_layer:
             operations[-1] = _normalised(name, module, operations[-1])
@@ -427,21 +427,21 @@ def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
             if child is not None
             for inner, step in (_steps(child) if isinstance(child, nn.Sequential) else [("", child)])
         ]
-    steps = stages(wrap(model))
+    steps = steps_of(wrap(model))
     if not steps.is_chain:
         raise UnsupportedLayerError(
             f"{type(model).__name__} is no chain of layers, so a message cannot describe its architecture."
         )
     found: list[tuple[str, nn.Module]] = []
-    for stage, node in zip(steps.stages, steps.nodes, strict=True):
-        if stage.kind.name in ("input", "shape", "flatten"):
+    for step, node in zip(steps.sequence, steps.nodes, strict=True):
+        if step.kind.name in ("input", "shape", "flatten"):
             continue
         if node.op == "call_module":
-            found.append((stage.name, model.get_submodule(stage.name)))
-        elif re.fullmatch(r"relu(_\d+)?", stage.name):
-            found.append((stage.name, nn.ReLU()))
+            found.append((step.name, model.get_submodule(step.name)))
+        elif re.fullmatch(r"relu(_\d+)?", step.name):
+            found.append((step.name, nn.ReLU()))
         else:
-            raise UnsupportedLayerError(f"{stage.name}: a chain has no such operation.")
+            raise UnsupportedLayerError(f"{step.name}: a chain has no such operation.")
     return found
 
 
@@ -454,8 +454,8 @@ def _operation(name: str, module: nn.Module) -> Operation:
         return Residual(module.a.out_channels, module.a.bias is not None)
     if isinstance(module, DictionaryFeatures):
         return Dictionary(module.table, module.pool)
-    if isinstance(module, StackedViews):
-        return Views(module.kind)
+    if isinstance(module, StackedShifts):
+        return Shifts(module.kind)
     if isinstance(module, nn.AdaptiveAvgPool2d) and module.output_size in (1, (1, 1)):
         return GlobalAveragePool()
     if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):

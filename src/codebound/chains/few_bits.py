@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.chains.chain import AveragePool, Chain, Dictionary, Linear, MaxPool, NormalisedConv, Views
+from codebound.chains.chain import AveragePool, Chain, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
 from codebound.errors import ModelError
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ def image_chain(input_shape: tuple[int, ...], classes: int) -> Chain:
 def image_chains(
     input_shape: tuple[int, ...], classes: int, *, kinds: Sequence[int | None]
 ) -> tuple[Chain, ...]:
-    """The architectures to compare on these images: for grey ones, with each kind of views, None for none.
+    """The architectures to compare on these images: for grey ones, with each kind of shifts, None for none.
 
     Grey images that are small are best seen whole through the fixed filters.
 
     Example:
         >>> [chain.operations[0] for chain in image_chains((1, 28, 28), 10, kinds=(3, None))]
-        [Views(kind=3), Dictionary(table=3, pool=2)]
+        [Shifts(kind=3), Dictionary(table=3, pool=2)]
     """
     chain = image_chain(input_shape, classes)
     if input_shape[0] != 1:
@@ -58,8 +58,8 @@ def image_chains(
     *body, last = chain.operations
     if min(input_shape[1:]) < DICTIONARY_SIDE:
         body = [Dictionary(3, 2), NormalisedConv(24, 1)]
-    views = ([] if kind is None else [Views(kind)] for kind in kinds)
-    return tuple(Chain(chain.input_shape, (*front, *body, last)) for front in views)
+    shifts = ([] if kind is None else [Shifts(kind)] for kind in kinds)
+    return tuple(Chain(chain.input_shape, (*front, *body, last)) for front in shifts)
 
 
 def image_network(input_shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -100,4 +100,4 @@ def _operations(shape: tuple[int, ...]) -> tuple[Operation, ...]:
         return Dictionary(3, 2), NormalisedConv(32, 3), MaxPool(2), NormalisedConv(64, 3), MaxPool(2)
     convolutions = (NormalisedConv(32, 3),) * 2 + (MaxPool(2),) + (NormalisedConv(64, 3),) * 2 + (MaxPool(2),)
     end = (AveragePool(2),) if min(shape[1:]) >= 16 else ()  # smaller images are one pixel by then
-    return Views(1), Dictionary(3, 2), *convolutions, *end
+    return Shifts(1), Dictionary(3, 2), *convolutions, *end

@@ -21,10 +21,10 @@ from codebound.chains.chain import (
     NormalisedConv,
     Operation,
     Residual,
-    Views,
+    Shifts,
 )
 from codebound.chains.dictionary import filter_tables
-from codebound.chains.grid import BLANK_STACK, TABLES, VIEW_KINDS, stack_of
+from codebound.chains.grid import BLANK_POINT, SHIFT_KINDS, TABLES, grid_point_of
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bits import join
 from codebound.coding.modes import read_blocks, read_tensor, write_tensor
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 TENSORS, SUBSPACE = 1, 2
 """The two methods of the format."""
-CHAIN, FACTORY, STACK = 1, 2, 3
+CHAIN, FACTORY, GRID = 1, 2, 3
 """The ways to name an architecture."""
 MAX_OPERATIONS = 256
 MAX_SIZE = 1 << 16
@@ -123,12 +123,12 @@ class Message:
         if self.chain is None:
             gamma(writer, FACTORY)
         else:
-            stack = stack_of(self.chain.operations)
-            gamma(writer, CHAIN if stack is None else STACK)
-            if stack is None:
+            point = grid_point_of(self.chain.operations)
+            gamma(writer, CHAIN if point is None else GRID)
+            if point is None:
                 _code_chain(writer, self.chain.operations, classes=self.chain.classes)
             else:
-                stack.code(writer)
+                point.code(writer)
             _require_modest(writer, self.chain)
         enter("architecture")
         _require_few(writer, self.shapes.values())
@@ -190,13 +190,13 @@ def decode(
         raise FormatError(f"method {method} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
     options = _code_options(reader, Options())
     kind = gamma(reader, 0)
-    if kind in (CHAIN, STACK):
+    if kind in (CHAIN, GRID):
         try:
             chain = Chain(
                 input_shape,
                 _code_chain(reader, (), classes=classes)
                 if kind == CHAIN
-                else BLANK_STACK.code(reader).operations(classes),
+                else BLANK_POINT.code(reader).operations(classes),
             )
         except ModelError as error:
             raise FormatError(f"the message describes no network: {error}") from error
@@ -286,7 +286,7 @@ def _work_of(chain: Chain) -> _Work:
             work += operation.out * math.prod(seen)
             continue
         largest = max(largest, math.prod(made))
-        if isinstance(operation, Views):
+        if isinstance(operation, Shifts):
             continue
         if isinstance(operation, Dictionary):
             taps = sum(2 * found.count * found.size**2 for found in filter_tables(operation.table))
@@ -303,7 +303,7 @@ def _work_of(chain: Chain) -> _Work:
             continue
         size = taps * math.prod(made[1:])
         patches, work = max(patches, size), work + times * operation.out * size
-    return _Work(largest, patches, work * chain.view_count)
+    return _Work(largest, patches, work * chain.shift_count)
 
 
 def multiplications(chain: Chain) -> int:
@@ -332,7 +332,7 @@ _IDS: dict[type[Operation], int] = {
     LocalConv: 7,
     NormalisedConv: 8,
     Dictionary: 9,
-    Views: 10,
+    Shifts: 10,
 }
 
 
@@ -370,5 +370,5 @@ def _code_operation(coder: AbstractCoder, operation: Operation | None, *, last_o
         return NormalisedConv(size("out"), size("kernel"))
     if kind == _IDS[Dictionary]:
         return Dictionary(choice("table", TABLES), size("pool"))
-    coder.require(kind == _IDS[Views], f"operation {kind} is unknown.")
-    return Views(choice("kind", VIEW_KINDS))
+    coder.require(kind == _IDS[Shifts], f"operation {kind} is unknown.")
+    return Shifts(choice("kind", SHIFT_KINDS))

@@ -1,4 +1,4 @@
-"""Views of an image, over which a network averages its logits (docs/format.md, operation 10 of 5.1)."""
+"""Shifts of an image, over which a network averages its logits: the views of docs/format.md, 5.1."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ _KINDS = {
 }
 
 
-def views_of(x: Tensor, kind: int) -> tuple[Tensor, ...]:
-    """The views of a batch of images.
+def shifts_of(x: Tensor, kind: int) -> tuple[Tensor, ...]:
+    """The shifts of a batch of images: the images, or what they become first, and their changed copies.
 
     Kind 1 is the images and their mirror images, kind 2 the images and the images moved by one pixel down,
     up, right and left, kind 3 the straightened images, kind 4 those and their moves.
 
     Example:
-        >>> [view.tolist() for view in views_of(torch.tensor([[1, 2], [3, 4]]).view(1, 1, 2, 2), 1)]
+        >>> [shift.tolist() for shift in shifts_of(torch.tensor([[1, 2], [3, 4]]).view(1, 1, 2, 2), 1)]
         [[[[[1, 2], [3, 4]]]], [[[[2, 1], [4, 3]]]]]
     """
     first, added = _found(kind)
@@ -75,19 +75,19 @@ def views_of(x: Tensor, kind: int) -> tuple[Tensor, ...]:
     return start, *(change(start) for change in added)
 
 
-def view_count(kind: int) -> int:
-    """Number of views of an image."""
+def shift_count(kind: int) -> int:
+    """Number of shifts of an image, itself included."""
     return 1 + len(_found(kind).added)
 
 
 def _found(kind: int) -> _Kind:
     if kind not in _KINDS:
-        raise ModelError(f"views have a kind from 1 to {len(_KINDS)}. Got {kind}.")
+        raise ModelError(f"shifts have a kind from 1 to {len(_KINDS)}. Got {kind}.")
     return _KINDS[kind]
 
 
-class StackedViews(nn.Module):
-    """All views of a batch as one batch: a network runs on them without knowing."""
+class StackedShifts(nn.Module):
+    """All shifts of a batch as one batch: a network runs on them without knowing."""
 
     def __init__(self, kind: int) -> None:
         super().__init__()
@@ -97,11 +97,11 @@ class StackedViews(nn.Module):
         return str(self.kind)
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        return torch.cat(views_of(x, self.kind))
+        return torch.cat(shifts_of(x, self.kind))
 
 
-class MeanOverViews(nn.Module):
-    """The mean of the logits over the ``count`` views that ``StackedViews`` put into one batch."""
+class MeanOverShifts(nn.Module):
+    """The mean of the logits over the ``count`` shifts that ``StackedShifts`` put into one batch."""
 
     def __init__(self, count: int) -> None:
         super().__init__()

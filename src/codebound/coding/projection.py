@@ -42,7 +42,7 @@ _POPCOUNTS = _Digits(per_word=1, largest=64, offset=-32, factor=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Helper:
+class RandomMatrix:
     """A matrix of signs or coded Gaussians from a named stream, row by row.
 
     Its numbers are ``offset + factor * digit``, the digits being the bits or the popcounts of the words.
@@ -159,7 +159,7 @@ def project_onto(
         True
     """
     vectors = _vectors(values, np.float64)
-    return Helper(_positive(count), vectors.shape[1], "project", seed, gaussian).onto(vectors)
+    return RandomMatrix(_positive(count), vectors.shape[1], "project", seed, gaussian).onto(vectors)
 
 
 def combine(z: NDArray[np.int64], n: int, *, seed: int, gaussian: bool) -> NDArray[np.int64]:
@@ -179,7 +179,7 @@ def combine(z: NDArray[np.int64], n: int, *, seed: int, gaussian: bool) -> NDArr
         (1, 4)
     """
     weights = _vectors(z, np.int64)
-    return Helper(weights.shape[1], _positive(n), "project", seed, gaussian).combine(weights)
+    return RandomMatrix(weights.shape[1], _positive(n), "project", seed, gaussian).combine(weights)
 
 
 def _vectors(values: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:

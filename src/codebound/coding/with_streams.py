@@ -14,7 +14,7 @@ import numpy as np
 
 from codebound.coding.bell import Bell
 from codebound.coding.numbers import bit, gamma, signed, uniform
-from codebound.coding.projection import Helper, combine
+from codebound.coding.projection import RandomMatrix, combine
 from codebound.coding.quantization import MAX_STEP, step_size
 from codebound.coding.stream import Stream
 from codebound.coding.tensors import (
@@ -56,7 +56,7 @@ INNER_MODES: dict[int, type[Inner]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class AbstractHelperCode(AbstractTensorCode):
+class AbstractStreamCode(AbstractTensorCode):
     """A code around inner tensors of integers, which are the fields named in ``parts``, in message order."""
 
     parts: ClassVar[tuple[str, ...]] = ("inner",)
@@ -111,7 +111,7 @@ def scaled(levels: NDArray[np.integer[Any]] | NDArray[np.float64], step: int) ->
 
 @implements("K-MP", "K-MP0", "K-V3", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class Projected(AbstractHelperCode):
+class Projected(AbstractStreamCode):
     """Mode 8: sums of random vectors, weighted with coded integers.
 
     Attributes:
@@ -166,7 +166,7 @@ class Projected(AbstractHelperCode):
 
 @implements("K-LR", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class LowRank(AbstractHelperCode):
+class LowRank(AbstractStreamCode):
     """Mode 9: the product of two coded factors.
 
     Attributes:
@@ -234,7 +234,7 @@ class Filling:
 
 @implements("K-HT", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class Filled(AbstractHelperCode):
+class Filled(AbstractStreamCode):
     """Mode 10: coded integers; the rest, or everything, is filled with coded Gaussians.
 
     Attributes:
@@ -285,7 +285,7 @@ class Filled(AbstractHelperCode):
 
 @implements("K-LT", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class Ticket(AbstractHelperCode):
+class Ticket(AbstractStreamCode):
     """Mode 11: coded integers times a random tensor; integers 0 and 1 choose a subset of it.
 
     Attributes:
@@ -331,7 +331,7 @@ _TICKETS: tuple[Callable[[Stream, int], NDArray[np.integer[Any]]], ...] = (
 
 @implements("K-MPC", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class Mixed(AbstractHelperCode):
+class Mixed(AbstractStreamCode):
     """Mode 12: the filters of many locations, each a random mixture of the same few coded integers.
 
     Attributes:
@@ -379,7 +379,7 @@ class Mixed(AbstractHelperCode):
     def values(self) -> NDArray[np.float64]:  # noqa: D102
         z = integers(self.inner)
         locations, length = matrix_shape(self.sizes)
-        basis = Helper(z.levels.size, length, "basis", self.seed)
+        basis = RandomMatrix(z.levels.size, length, "basis", self.seed)
         values = np.empty((locations, length))
         stream, group = Stream(self.seed, "mix"), max(_GROUP // (self.mixes * z.levels.size), 1)
         for start in range(0, locations, group):

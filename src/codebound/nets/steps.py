@@ -13,14 +13,14 @@ from codebound.nets.walk import Network
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class Step:
     """One step of the forward pass.
 
     Attributes:
         name: Qualified name of the module, or the name of the traced operation.
         kind: What is known about the step.
         view: The layer's view, where the step is a layer.
-        inputs: Indices of the stages whose outputs it uses.
+        inputs: Indices of the steps whose outputs it uses.
     """
 
     name: str
@@ -30,17 +30,17 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class Stages:
+class Steps:
     """A network as steps and cuts.
 
     Attributes:
-        stages: The steps in forward order, first the input.
-        cuts: Indices of the stages after which their output is the only value still needed. The first
+        sequence: The steps in forward order, first the input.
+        cuts: Indices of the steps after which their output is the only value still needed. The first
             is the input, the last is the network's output. A chain is cut after every step, a residual
             network between its blocks.
     """
 
-    stages: tuple[Stage, ...]
+    sequence: tuple[Step, ...]
     cuts: tuple[int, ...]
     network: Network = field(repr=False)
     nodes: tuple[fx.Node, ...] = field(repr=False)
@@ -48,21 +48,21 @@ class Stages:
     @property
     def is_chain(self) -> bool:
         """Whether each step takes just the output of the step before it (sizes of tensors aside)."""
-        main = [index for index, stage in enumerate(self.stages) if stage.kind != SHAPE]
+        main = [index for index, step in enumerate(self.sequence) if step.kind != SHAPE]
         return all(
-            [used for used in self.stages[index].inputs if used in main] == [previous]
+            [used for used in self.sequence[index].inputs if used in main] == [previous]
             for previous, index in pairwise(main)
         )
 
     def cut_after(self, layer: str) -> int:
         """The position in ``cuts`` of the output of a layer (its pre-activation, ``x^i``)."""
-        found = [index for index, stage in enumerate(self.stages) if stage.name == layer]
+        found = [index for index, step in enumerate(self.sequence) if step.name == layer]
         if len(found) != 1:
             raise UsageError(f"layer {layer!r} is called {len(found)} times, so it has no single output.")
         if found[0] not in self.cuts:
             raise UsageError(
                 f"layer {layer!r} runs beside another branch, so its output alone does not determine the "
-                f"network's. Cuts: {', '.join(self.stages[cut].name for cut in self.cuts)}."
+                f"network's. Cuts: {', '.join(self.sequence[cut].name for cut in self.cuts)}."
             )
         return self.cuts.index(found[0])
 
@@ -88,15 +88,15 @@ class Stages:
         return lambda x: module(x.clone())
 
 
-def stages(network: Network) -> Stages:
+def steps_of(network: Network) -> Steps:
     """The steps of a network's forward pass; refuses networks that cannot be traced.
 
     Example:
         >>> import torch
         >>> from torch import nn
         >>> from codebound.nets.walk import wrap
-        >>> steps = stages(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
-        >>> [stage.kind.name for stage in steps.stages], steps.is_chain
+        >>> steps = steps_of(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
+        >>> [step.kind.name for step in steps.sequence], steps.is_chain
         (['input', 'layer', 'activation', 'layer'], True)
         >>> steps.segment(1, 3)(torch.zeros(5, 3)).shape
         torch.Size([5, 2])
@@ -114,17 +114,17 @@ def stages(network: Network) -> Stages:
         )
     nodes = tuple(node for node in network.graph.nodes if node.op not in ("get_attr", "output"))
     position = {node: index for index, node in enumerate(nodes)}
-    steps = tuple(_stage(node, network, position) for node in nodes)
-    return Stages(stages=steps, cuts=_cuts(steps, output=position[output]), network=network, nodes=nodes)
+    steps = tuple(_step(node, network, position) for node in nodes)
+    return Steps(sequence=steps, cuts=_cuts(steps, output=position[output]), network=network, nodes=nodes)
 
 
-def _stage(node: fx.Node, network: Network, position: dict[fx.Node, int]) -> Stage:
+def _step(node: fx.Node, network: Network, position: dict[fx.Node, int]) -> Step:
     name, view = node.name, None
     if node.op == "call_module":
         name = str(node.target)
         module = network.model.get_submodule(name)
         view = None if refusal_of(module) else view_of(name, module)
-    return Stage(
+    return Step(
         name=name,
         kind=kind_of_node(node, network.predictor),
         view=view,
@@ -132,7 +132,7 @@ def _stage(node: fx.Node, network: Network, position: dict[fx.Node, int]) -> Sta
     )
 
 
-def _cuts(steps: tuple[Stage, ...], *, output: int) -> tuple[int, ...]:
+def _cuts(steps: tuple[Step, ...], *, output: int) -> tuple[int, ...]:
     last_use = list(range(len(steps)))
     for index, step in enumerate(steps):
         for used in step.inputs:

@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.certificate.build import AfterSplit
-from codebound.chains.chain import Chain, Dictionary, Linear, Views
+from codebound.chains.chain import Chain, Dictionary, Linear, Shifts
 from codebound.chains.few_bits import LEAST_SIDE
 from codebound.chains.message import Message
-from codebound.chains.shifts import MeanOverViews
+from codebound.chains.shifts import MeanOverShifts
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.tensors import Zero
 from codebound.data.dataset import DeviceData, Scaling
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _TABLES = (3, 1)
 _GRID = 5  # features are pooled to about this many windows along a side
-_GREY_VIEWS = {"standard": (3, None), "max": (3, 4, 2, None)}
+_GREY_SHIFTS = {"standard": (3, None), "max": (3, 4, 2, None)}
 _FEW_COUNTS = 12  # of polishing a little
 _COUNTS = {"standard": 120, "max": 1000}  # and at length
 _ROUNDS = 2  # of polishing: each has the price of where the one before ended
@@ -60,7 +60,7 @@ def propose_features(search: Search) -> None:
 
 
 def _of_filters(search: Search) -> Iterator[tuple[Chain, Learner]]:
-    """A network of its own for each dictionary and, for grey images, with and without each kind of views."""
+    """A network of its own for each dictionary and, for grey images, with and without each kind of shifts."""
     shape = search.setting.sample.input_shape
     if len(shape) != 3 or min(shape[1:]) < LEAST_SIDE:
         raise UnsuitedError(
@@ -68,9 +68,9 @@ def _of_filters(search: Search) -> Iterator[tuple[Chain, Learner]]:
         )
     pool = max(2, min(shape[1:]) // _GRID)
     head = Linear(search.setting.sample.classes, False)
-    for table, kind in product(_TABLES, _GREY_VIEWS[search.effort] if shape[0] == 1 else (None,)):
-        views = () if kind is None else (Views(kind),)
-        chain = Chain(shape, (*views, Dictionary(table, pool), head))
+    for table, kind in product(_TABLES, _GREY_SHIFTS[search.effort] if shape[0] == 1 else (None,)):
+        shifts = () if kind is None else (Shifts(kind),)
+        chain = Chain(shape, (*shifts, Dictionary(table, pool), head))
         zeros = {name: torch.zeros(size) for name, size in chain.tensor_shapes().items()}
         yield chain, _above(chain, zeros, search.device)
 
@@ -101,8 +101,8 @@ def _head(chain: Chain) -> list[str]:
 def _above(chain: Chain, tensors: Mapping[str, Tensor], device: str | torch.device) -> Learner:
     """The last layer of a chain as what is to be learned; everything below it is fixed."""
     body = chain.build({name: value.to(device) for name, value in tensors.items()})
-    *below, _ = (part for part in body if not isinstance(part, MeanOverViews))
-    fixed = nn.Sequential(*below)  # the mean over views and a linear layer change places
+    *below, _ = (part for part in body if not isinstance(part, MeanOverShifts))
+    fixed = nn.Sequential(*below)  # the mean over shifts and a linear layer change places
     head = _head(chain)
 
     def logits(features: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -111,7 +111,7 @@ def _above(chain: Chain, tensors: Mapping[str, Tensor], device: str | torch.devi
     return Learner(
         chain.tensor_shapes(),
         frozenset(head),
-        lambda x: (torch.stack(fixed(x).flatten(1).chunk(chain.view_count)).mean(0),),
+        lambda x: (torch.stack(fixed(x).flatten(1).chunk(chain.shift_count)).mean(0),),
         logits,
     )
 
@@ -158,7 +158,7 @@ class _Trainer:
         stream = torch_stream(self.search.seed, "features head")
         start = {"0.weight": torch.randn(shape, generator=stream) * shape[1] ** -0.5}
         layer = Chain(shape[1:], (Linear(shape[0], False),)).build(start)
-        inputs = DeviceData(self.features.views[0].float(), self.features.labels, Scaling())
+        inputs = DeviceData(self.features.shifts[0].float(), self.features.labels, Scaling())
 
         def bound_of(plan: PrunePlan, report: Progress) -> float:
             if plan not in self.heads:
@@ -173,7 +173,7 @@ class _Trainer:
         """The head after a local search."""
         for _ in range(_ROUNDS):
             levels = polish_linear(
-                self.features.views[0],
+                self.features.shifts[0],
                 self.features.labels,
                 head.levels,
                 price=head.estimate.price,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from codebound.chains.chain import Chain, Dictionary, Views
+from codebound.chains.chain import Chain, Dictionary, Shifts
 from codebound.chains.few_bits import LEAST_SIDE, image_chains
 from codebound.chains.message import Message, multiplications
 from codebound.chains.units import without_biases
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_GREY_VIEWS = {"standard": (3, None), "max": (3, 4, None)}
+_GREY_SHIFTS = {"standard": (3, None), "max": (3, 4, None)}
 _RUNS = {"standard": 4, "max": 24}
 _STEPS = {"standard": 5000, "max": 24_000}  # of one run
 _STEP, _STEP_FROM_BASE = -8, -12  # coarser ones drown what the base knows
@@ -51,7 +51,7 @@ def propose_subspace(search: Search) -> None:
     shape = search.setting.sample.input_shape
     has_own = search.setting.base is None and search.subject.chain is not None
     if has_own and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
-        chains = image_chains(shape, search.setting.sample.classes, kinds=_GREY_VIEWS[search.effort])
+        chains = image_chains(shape, search.setting.sample.classes, kinds=_GREY_SHIFTS[search.effort])
         _find(search, [(chain, Learner.of_chain(chain)) for chain in chains])
     else:
         _find(search, [_network_of_f(search)])
@@ -215,7 +215,7 @@ def _passes(search: Search, chain: Chain | None, n: int) -> float:
     if chain is None:
         products = sum(value.numel() for value in search.subject.tensors.values())
     else:
-        trained = tuple(each for each in chain.operations if not isinstance(each, Views | Dictionary))
+        trained = tuple(each for each in chain.operations if not isinstance(each, Shifts | Dictionary))
         inside = chain.input_shapes()[len(chain.operations) - len(trained)]
-        products = chain.view_count * multiplications(Chain(inside, trained))
+        products = chain.shift_count * multiplications(Chain(inside, trained))
     return max(20.0, _PRODUCTS[device, search.effort] / (n * products))

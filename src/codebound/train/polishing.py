@@ -121,8 +121,8 @@ class _Search:
         """Logit of the label less the largest other."""
         tensors, found = self.expansion.tensors(values), []
         for part in torch.split(examples, _CHUNK):
-            views = [self.learner.logits(view[part].float(), tensors) for view in self.features.views]
-            logits = torch.stack(views).mean(0)
+            each = [self.learner.logits(shift[part].float(), tensors) for shift in self.features.shifts]
+            logits = torch.stack(each).mean(0)
             labels = self.features.labels[part].unsqueeze(1)
             others = logits.scatter(1, labels, -torch.inf).amax(1)
             found.append(logits.gather(1, labels).squeeze(1) - others)

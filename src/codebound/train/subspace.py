@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from codebound.chains.dictionary import DictionaryFeatures
-from codebound.chains.shifts import MeanOverViews, StackedViews
+from codebound.chains.shifts import MeanOverShifts, StackedShifts
 from codebound.coding.quantization import step_size
 from codebound.coding.subspace import hashes, scale_exponent, starts
 from codebound.errors import ModelError, UsageError
@@ -104,8 +104,8 @@ class Learner:
     Attributes:
         shapes: Names and shapes of all tensors, in message order.
         head: Names of the tensors of the last layer.
-        features: The fixed part: what each view of a batch looks like before the first tensor is used.
-        logits: The rest: from the features of one view and the tensors to the logits, computed in the
+        features: The fixed part: what each shift of a batch looks like before the first tensor is used.
+        logits: The rest: from the features of one shift and the tensors to the logits, computed in the
             precision of the features.
     """
 
@@ -116,20 +116,20 @@ class Learner:
 
     @classmethod
     def of_chain(cls, chain: Chain) -> Learner:
-        """A chain; its views and its dictionary are the fixed part."""
+        """A chain; its shifts and its dictionary are the fixed part."""
         shapes = chain.tensor_shapes()
         built = chain.build({name: torch.zeros(shape) for name, shape in shapes.items()})
         fixed, rest = nn.Sequential(), nn.Sequential()
         for name, module in built.named_children():
-            if isinstance(module, StackedViews | DictionaryFeatures):
+            if isinstance(module, StackedShifts | DictionaryFeatures):
                 fixed.add_module(name, module)
-            elif not isinstance(module, MeanOverViews):  # the mean is taken outside
+            elif not isinstance(module, MeanOverShifts):  # the mean is taken outside
                 rest.add_module(name, module)
         last = f"{len(chain.operations) - 1}."
         return cls(
             shapes,
             frozenset(name for name in shapes if name.startswith(last)),
-            lambda x: fixed(x).chunk(chain.view_count),
+            lambda x: fixed(x).chunk(chain.shift_count),
             lambda features, tensors: functional_call(
                 rest, {name: value.to(features.dtype) for name, value in tensors.items()}, (features,)
             ),
@@ -167,26 +167,26 @@ class Features:
     """The fixed part of a network for every view of a sample: the same for all integers, so computed once.
 
     Attributes:
-        views: Features of all examples, one tensor per view, in half precision where it reaches so far.
+        shifts: Features of all examples, one tensor per shift, in half precision where it reaches so far.
         labels: Labels.
     """
 
-    views: tuple[Tensor, ...]
+    shifts: tuple[Tensor, ...]
     labels: Tensor
 
     @classmethod
     @torch.no_grad()
     def of(cls, learner: Learner, sample: DeviceData, progress: Progress = silent) -> Features:
         """The features of a sample, on its device."""
-        views: list[list[Tensor]] = []
+        shifts: list[list[Tensor]] = []
         for done, (x, _) in enumerate(sample.chunks(_CHUNK)):
             progress(done * _CHUNK, sample.n, "features")
             found = learner.features(x)
-            views = views or [[] for _ in found]
-            for parts, part in zip(views, found, strict=True):
+            shifts = shifts or [[] for _ in found]
+            for parts, part in zip(shifts, found, strict=True):
                 half = part.half()
                 parts.append(half if half.isfinite().all() else part)
-        return cls(tuple(map(torch.cat, views)), sample.y)
+        return cls(tuple(map(torch.cat, shifts)), sample.y)
 
     @torch.no_grad()
     def errors(self, learner: Learner, tensors: Mapping[str, Tensor]) -> int:
@@ -194,7 +194,7 @@ class Features:
         wrong = 0
         for start in range(0, len(self.labels), _CHUNK):
             part = slice(start, start + _CHUNK)
-            logits = torch.stack([learner.logits(view[part].float(), tensors) for view in self.views])
+            logits = torch.stack([learner.logits(shift[part].float(), tensors) for shift in self.shifts])
             wrong += int((logits.mean(0).argmax(1) != self.labels[part]).sum())
         return wrong
 
@@ -283,7 +283,7 @@ class _Training:
     def __init__(
         self, learner: Learner, features: Features, plan: SubspacePlan, base: Mapping[str, Tensor] | None
     ) -> None:
-        self.plan, self.learner, self.views, self.labels = plan, learner, features.views, features.labels
+        self.plan, self.learner, self.shifts, self.labels = plan, learner, features.shifts, features.labels
         self.n, device = len(self.labels), self.labels.device
         self.batch_size = min(plan.batch_size, self.n)
         self.steps_per_epoch = self.n // self.batch_size
@@ -344,9 +344,9 @@ class _Training:
             noise = torch.empty_like(self.values).uniform_(-0.5, 0.5, generator=self.noise)
             used = self.values + noise
         tensors = self.expansion.tensors(used)
-        inputs = torch.cat([view[self.batch] for view in self.views])
+        inputs = torch.cat([shift[self.batch] for shift in self.shifts])
         logits = self.learner.logits(inputs.to(torch.bfloat16 if self.on_gpu else torch.float32), tensors)
-        logits = logits.float().view(len(self.views), self.batch_size, -1).mean(0)
+        logits = logits.float().view(len(self.shifts), self.batch_size, -1).mean(0)
         chances = functional.log_softmax(self.gain * logits, dim=1)
         chance = chances.gather(1, self.labels[self.batch].unsqueeze(1))
         fit = (-torch.expm1(self.hardness * chance) / self.hardness).mean()

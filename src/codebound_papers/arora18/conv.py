@@ -16,7 +16,7 @@ from torch.nn import functional
 from codebound.chains.chain import Conv, localised
 from codebound.coding.arithmetic import MAX_WORK
 from codebound.coding.choose import best_tensor_code
-from codebound.coding.projection import Helper
+from codebound.coding.projection import RandomMatrix
 from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
 from codebound.coding.tensors import MAX_SIZE
 from codebound.coding.with_streams import GAUSSIAN_WORK, MAX_MIXED, Mixed
@@ -178,7 +178,7 @@ def _mixed(
     weight: Tensor, sizes: tuple[int, ...], *, numbers: int, mixes: int, levels: int, seed: int
 ) -> AbstractTensorCode:
     filters = weight.detach().cpu().double().reshape(1, -1).numpy()
-    basis = Helper(numbers, filters.size, "basis", seed)
+    basis = RandomMatrix(numbers, filters.size, "basis", seed)
     # on average the signs give the filters b times, and the coded Gaussians, of variance 16, 16 k times
     unbiased = basis.onto(filters)[0] / (16.0 * mixes * numbers)
     step = step_for_levels(unbiased, levels)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from codebound.errors import ModelError
 from codebound.nets.kinds import SHAPE
-from codebound.nets.steps import stages
+from codebound.nets.steps import steps_of
 
 if TYPE_CHECKING:
-    from codebound.nets.steps import Stage
+    from codebound.nets.steps import Step
     from codebound.nets.walk import Network
 
 
@@ -21,7 +21,7 @@ def obstacle(network: Network) -> str:
         shared = ", ".join(network.shared)
         return f"the network calls {shared} more than once; the bounds have one matrix per layer."
     try:
-        steps = stages(network)
+        steps = steps_of(network)
     except ModelError as refusal:
         return str(refusal)
     if not steps.is_chain:
@@ -29,10 +29,10 @@ def obstacle(network: Network) -> str:
             "the network is no chain: a step uses an earlier output again, as residual blocks do, so a "
             "product over the layers does not describe it."
         )
-    for stage in steps.stages:
-        if _is_between(stage) and (stage.kind.lipschitz is None or not stage.kind.homogeneous):
+    for step in steps.sequence:
+        if _is_between(step) and (step.kind.lipschitz is None or not step.kind.homogeneous):
             return (
-                f"step {stage.name} ({stage.kind.name}) is not known to be Lipschitz and homogeneous, as "
+                f"step {step.name} ({step.kind.name}) is not known to be Lipschitz and homogeneous, as "
                 "ReLU and max pooling are, and the bounds are about such networks."
             )
     return ""
@@ -48,11 +48,11 @@ def expansions(network: Network) -> tuple[str, ...]:
         ('1 (pooling, by up to 2)',)
     """
     return tuple(
-        f"{stage.name} ({stage.kind.name}, by up to {stage.kind.lipschitz:.4g})"
-        for stage in stages(network).stages
-        if _is_between(stage) and stage.kind.lipschitz is not None and stage.kind.lipschitz > 1.0
+        f"{step.name} ({step.kind.name}, by up to {step.kind.lipschitz:.4g})"
+        for step in steps_of(network).sequence
+        if _is_between(step) and step.kind.lipschitz is not None and step.kind.lipschitz > 1.0
     )
 
 
-def _is_between(stage: Stage) -> bool:
-    return stage.view is None and stage.kind != SHAPE
+def _is_between(step: Step) -> bool:
+    return step.view is None and step.kind != SHAPE

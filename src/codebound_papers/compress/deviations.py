@@ -11,7 +11,7 @@ import torch
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.errors import ModelError, UsageError
 from codebound.nets.kinds import SHAPE
-from codebound.nets.steps import stages
+from codebound.nets.steps import steps_of
 from codebound.nets.walk import activations
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -172,22 +172,22 @@ def _norm(view: AbstractLayerView, shape: tuple[int, ...]) -> float:
 
 def _chain(network: Network, bounds: list[LayerBounds]) -> tuple[list[LayerBounds], float]:
     """The layers with the Lipschitz constants in front of them, and the constant behind the last one."""
-    steps = stages(network)
+    steps = steps_of(network)
     if not steps.is_chain:
         raise ModelError(
             f"{type(network.model).__name__} is no chain: some step uses an earlier output again."
         )
     factors = [1.0]
-    for stage in steps.stages:
-        if stage.view is not None:
+    for step in steps.sequence:
+        if step.view is not None:
             factors.append(1.0)
-        elif stage.kind != SHAPE:
-            if stage.kind.lipschitz is None or not stage.kind.homogeneous:
+        elif step.kind != SHAPE:
+            if step.kind.lipschitz is None or not step.kind.homogeneous:
                 raise ModelError(
-                    f"step {stage.name} ({stage.kind.name}) is not known to be Lipschitz with value 0 at 0. "
+                    f"step {step.name} ({step.kind.name}) is not known to be Lipschitz with value 0 at 0. "
                     "Fold batch norms first, with codebound.nets.fold.fold_batch_norms."
                 )
-            factors[-1] *= stage.kind.lipschitz
+            factors[-1] *= step.kind.lipschitz
     return [
         replace(bound, lipschitz=factor) for bound, factor in zip(bounds, factors[:-1], strict=True)
     ], factors[-1]

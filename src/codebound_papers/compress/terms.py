@@ -10,7 +10,7 @@ import torch
 from codebound.errors import ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms
 from codebound.nets.layers import AbstractConvView
-from codebound.nets.steps import stages
+from codebound.nets.steps import steps_of
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.scores import MarginReport, logit_chunks, margins
@@ -191,7 +191,7 @@ def measured_margin(network: Network, sample: DeviceData, terms: Terms) -> Margi
 
 def chain_notes(network: Network) -> tuple[str, ...]:
     """A sentence where the network is not what the theorems are about."""
-    return () if stages(network).is_chain else (_NO_CHAIN,)
+    return () if steps_of(network).is_chain else (_NO_CHAIN,)
 
 
 def filter_notes(network: Network) -> tuple[str, ...]:

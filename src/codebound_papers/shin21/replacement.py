@@ -10,7 +10,7 @@ import torch
 
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import LinearView
-from codebound.nets.steps import stages
+from codebound.nets.steps import steps_of
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import torch_stream
@@ -174,8 +174,8 @@ def _tail(matrix: Tensor, threshold: float, mask: Mask) -> Tensor:
 
 def _last_layer(network: Network) -> tuple[LinearView, Callable[[Tensor], Tensor]]:
     """The last layer, and the map from inputs to what it is applied to."""
-    steps = stages(network)
-    last = steps.stages[steps.cuts[-1]]
+    steps = steps_of(network)
+    last = steps.sequence[steps.cuts[-1]]
     if not isinstance(last.view, LinearView) or last.inputs != steps.cuts[-2:-1]:
         raise UnsupportedLayerError(
             f"the last step of {type(network.model).__name__} is {last.name} ({last.kind.name}). "

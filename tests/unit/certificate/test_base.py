@@ -11,7 +11,7 @@ from torch import nn
 from codebound.certificate.base import Pretrained, load_base
 from codebound.certificate.decoding import decode, verify
 from codebound.certification import certify
-from codebound.chains.chain import Chain, Linear, MaxPool, NormalisedConv, Views
+from codebound.chains.chain import Chain, Linear, MaxPool, NormalisedConv, Shifts
 from codebound.data.arrays import from_arrays
 from codebound.errors import CertificateError, ModelError, UsageError
 from codebound.search import features, subspace
@@ -218,7 +218,7 @@ class TestFeatures:
 
     def test_features_are_means_over_views(self):
         shape = (1, 4, 4)
-        chain = Chain(shape, (Views(1), NormalisedConv(4, 3), MaxPool(2), Linear(3, bias=False)))
+        chain = Chain(shape, (Shifts(1), NormalisedConv(4, 3), MaxPool(2), Linear(3, bias=False)))
         stream = torch.Generator().manual_seed(0)
         tensors = {name: torch.randn(size, generator=stream) for name, size in chain.tensor_shapes().items()}
         tensors["3.weight"].zero_()

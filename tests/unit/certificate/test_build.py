@@ -25,7 +25,7 @@ from codebound.certificate.build import (
 )
 from codebound.certificate.decoding import decode, graph_sha256, verify
 from codebound.certificate.file import Certificate, Factory
-from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Views
+from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Shifts
 from codebound.chains.message import Message, Options
 from codebound.coding.bits import Bits
 from codebound.coding.subspace import Subspace
@@ -88,7 +88,7 @@ ODD = {
 # the plane itself is the last of the features: top row against bottom row, and a constant between them
 FEATURES = np.zeros((3, 17, 2, 2), dtype=np.int32)
 FEATURES[:2, -1] = [[[1, 1], [-1, -1]], [[-1, -1], [1, 1]]]
-FIXED = Chain((1, 2, 2), (Views(1), Dictionary(3, 1), Linear(3, True)))
+FIXED = Chain((1, 2, 2), (Shifts(1), Dictionary(3, 1), Linear(3, True)))
 FIXED_CODES = {
     "2.weight": Enumerative(FEATURES.reshape(3, -1), -4, 1),
     "2.bias": Dense(reference.BIAS.astype(np.int32), 1, 1),
@@ -403,7 +403,7 @@ def test_a_setting_has_a_default_statement():
     assert Setting(sample=SAMPLE, delta=0.05).statement == AboutG()
 
 
-@pytest.mark.parametrize("operation", [NormalisedConv(1, 1), Dictionary(3, 1), Views(1)])
+@pytest.mark.parametrize("operation", [NormalisedConv(1, 1), Dictionary(3, 1), Shifts(1)])
 def test_no_certificate_is_about_an_original_with_fixed_operations(operation):
     chain = Chain((1, 2, 2), (operation, Linear(3, False)))
     with pytest.raises(CertificateError, match="about a network f"):

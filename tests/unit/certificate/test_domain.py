@@ -25,7 +25,7 @@ from codebound.chains.chain import (
     MaxPool,
     NormalisedConv,
     Residual,
-    Views,
+    Shifts,
 )
 from codebound.chains.message import Message, Options
 from codebound.coding.tensors import Dense, Raw
@@ -137,7 +137,7 @@ def test_residuals_local_convolutions_factories_and_other_shapes_are_refused():
         LocalConv(2, 3, 1, 1, False),
         NormalisedConv(2, 3),
         Dictionary(1, 1),
-        Views(1),
+        Shifts(1),
     )
     for operation in others:
         chain = Chain((2, 4, 4), (operation, Linear(2, False)))

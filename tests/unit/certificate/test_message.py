@@ -22,7 +22,7 @@ from codebound.chains.chain import (
     MaxPool,
     NormalisedConv,
     Residual,
-    Views,
+    Shifts,
 )
 from codebound.chains.message import Message, Options, decode
 from codebound.coding.bits import Bits
@@ -48,7 +48,7 @@ def chains(draw) -> Chain:
     )
     operations = []
     if len(shape) == 3:
-        operations += draw(st.lists(st.builds(Views, st.integers(1, 2)), max_size=1))
+        operations += draw(st.lists(st.builds(Shifts, st.integers(1, 2)), max_size=1))
         features = st.builds(Dictionary, st.sampled_from([1, 3]), st.integers(1, 2))
         operations += draw(st.lists(features, max_size=1))
         operations += draw(st.lists(image, max_size=3))
@@ -448,10 +448,10 @@ HUGE = {
     "features": ((8, 256, 256), (Dictionary(1, 256), Linear(2, False)), "multiplications"),
     "views": (
         (1, 256, 256),
-        (Views(2), Dictionary(1, 256), Linear(2, False)),
+        (Shifts(2), Dictionary(1, 256), Linear(2, False)),
         "multiplications",
     ),
-    "views of a large input": ((1, 2**12, 2**10 + 1), (Views(1), Linear(2, False)), "numbers in a result"),
+    "views of a large input": ((1, 2**12, 2**10 + 1), (Shifts(1), Linear(2, False)), "numbers in a result"),
     "pools": ((1, 900, 900), (*[MaxPool(1)] * 100, Linear(2, False)), "multiplications"),
     "elements": (
         (2**12,),
@@ -479,7 +479,7 @@ def test_a_chain_beyond_the_limits_is_neither_written_nor_read(name):
 
 
 def test_fewer_views_are_below_the_limit():
-    for views in ((), (Views(1),)):
+    for views in ((), (Shifts(1),)):
         chain = Chain((1, 256, 256), (*views, Dictionary(1, 256), Linear(2, False)))
         zeros = {each: Zero(size) for each, size in chain.tensor_shapes().items()}
         bits, _ = Message(Options(), chain, zeros).encode()

@@ -14,20 +14,20 @@ from codebound.chains.chain import (
     Linear,
     MaxPool,
     NormalisedConv,
-    Views,
+    Shifts,
 )
-from codebound.chains.grid import BLANK_STACK, Stack, _Stage, stack_of
+from codebound.chains.grid import BLANK_POINT, GridPoint, _Group, grid_point_of
 from codebound.coding.arithmetic import Reader, Writer
 
 indices = st.integers(0, 2)
-stages = st.builds(_Stage, indices, st.integers(1, 3), indices, indices)
+stages = st.builds(_Group, indices, st.integers(1, 3), indices, indices)
 stacks = st.builds(
-    lambda views, table, pool, width, parts, end: Stack(
-        views,
+    lambda shifts, table, pool, width, parts, end: GridPoint(
+        shifts,
         table,
         pool if table else 0,
         width,
-        (_Stage(1, parts[0].count, parts[0].kernel, parts[0].pool), *parts[1:]),
+        (_Group(1, parts[0].count, parts[0].kernel, parts[0].pool), *parts[1:]),
         end,
     ),
     st.integers(0, 4),
@@ -47,26 +47,26 @@ def written(stack):
 
 @given(stacks)
 def test_a_stack_is_read_as_it_was_written(stack):
-    assert BLANK_STACK.code(Reader(written(stack))) == stack
+    assert BLANK_POINT.code(Reader(written(stack))) == stack
 
 
 @given(stacks)
 def test_a_chain_of_the_grid_is_found_again(stack):
     operations = stack.operations(10)
-    found = stack_of(operations)
+    found = grid_point_of(operations)
     assert found is not None
     assert found.operations(10) == operations
 
 
 @given(stacks)
 def test_the_length_is_the_logarithm_of_the_number_of_choices(stack):
-    choices = 16 * 8 * (4 if stack.table else 1) * 4 * 8 * 27 * 81 ** (len(stack.stages) - 1) * 4
+    choices = 16 * 8 * (4 if stack.table else 1) * 4 * 8 * 27 * 81 ** (len(stack.groups) - 1) * 4
     assert written(stack).length <= math.log2(choices) + 2.0
 
 
 def test_the_network_on_mnist_costs_less_than_thirty_bits():
     operations = (
-        Views(2),
+        Shifts(2),
         Dictionary(3, 2),
         NormalisedConv(32, 3),
         MaxPool(2),
@@ -74,7 +74,7 @@ def test_the_network_on_mnist_costs_less_than_thirty_bits():
         MaxPool(2),
         Linear(10, False),
     )
-    assert written(stack_of(operations)).length < 30
+    assert written(grid_point_of(operations)).length < 30
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_the_network_on_mnist_costs_less_than_thirty_bits():
 )
 def test_other_networks_are_no_stack(operations):
     flat = tuple(operations)
-    assert stack_of(flat) is None
+    assert grid_point_of(flat) is None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codebound.coding import projection
-from codebound.coding.projection import Helper, combine, project_onto
+from codebound.coding.projection import RandomMatrix, combine, project_onto
 from codebound.coding.stream import Stream, popcounts
 from codebound.errors import UsageError
 
@@ -92,13 +92,13 @@ def bits_of_rows(count, n):
 def test_sums_beyond_float32_are_exact(largest):
     """4096 weights of 2^12 make sums up to 2^24, beyond which float32 skips odd numbers."""
     z = np.full((1, 4096), largest, dtype=np.int64)
-    signs = Helper(4096, 70, "project", 3).combine(np.eye(4096, dtype=np.int64))
+    signs = RandomMatrix(4096, 70, "project", 3).combine(np.eye(4096, dtype=np.int64))
     assert combine(z, 70, seed=3, gaussian=False).tolist() == (z @ signs).tolist()
 
 
 def test_the_exactness_test_has_teeth():
     z = np.full((1, 4096), 2**20 + 1, dtype=np.int64)
-    signs = Helper(4096, 70, "project", 3).combine(np.eye(4096, dtype=np.int64))
+    signs = RandomMatrix(4096, 70, "project", 3).combine(np.eye(4096, dtype=np.int64))
     rounded = z.astype(np.float32) @ signs.astype(np.float32)
     assert (rounded.astype(np.int64) != z @ signs).any()
 

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from torch import nn
 
 from codebound.errors import UsageError
-from codebound.nets.steps import stages
+from codebound.nets.steps import steps_of
 from codebound.nets.walk import wrap
 from codebound_papers.measure.noise.jacobian import (
     LayerDerivative,
@@ -81,7 +81,7 @@ def prepared(name):
     """The layout, the activations at its points, and the derivatives there."""
     make, shape = NETS[name]
     torch.manual_seed(3)
-    steps = stages(wrap(make().double().requires_grad_(False)))
+    steps = steps_of(wrap(make().double().requires_grad_(False)))
     layout = layout_of(steps, layers=None, augments=False)
     x = torch.randn(4, *shape, dtype=torch.float64)
     points = [steps.segment(0, place.cut)(x) for place in layout.points]

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from codebound.chains.chain import Views, chain_of
+from codebound.chains.chain import Shifts, chain_of
 from codebound.chains.few_bits import image_chain, image_chains, image_network, plain_network
 from codebound.errors import ModelError
 from codebound.nets.loading import load_model
@@ -49,7 +49,7 @@ def test_inputs_that_are_too_small_are_refused(shape):
 def test_grey_images_are_compared_with_and_without_views_and_colours_are_not():
     for shape in ((1, 8, 8), (1, 28, 28)):
         upright, plain = image_chains(shape, 10, kinds=(3, None))
-        assert upright.operations == (Views(3), *plain.operations)
+        assert upright.operations == (Shifts(3), *plain.operations)
     assert image_chains((1, 28, 28), 10, kinds=(None,)) == (image_chain((1, 28, 28), 10),)
     assert image_chains((3, 32, 32), 10, kinds=(3, None)) == (image_chain((3, 32, 32), 10),)
     with pytest.raises(ModelError, match="at least 4 x 4"):

@@ -26,11 +26,11 @@ from codebound.chains.chain import (
     MaxPool,
     NormalisedConv,
     Residual,
-    Views,
+    Shifts,
     chain_of,
 )
 from codebound.chains.dictionary import DictionaryFeatures, dictionary_channels
-from codebound.chains.shifts import straightened, views_of
+from codebound.chains.shifts import shifts_of, straightened
 from codebound.chains.units import narrowed, without_biases, without_dead_units
 from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UnsupportedLayerError
@@ -135,7 +135,7 @@ def logits(chain: Chain, tensors: dict[str, np.ndarray], image: np.ndarray) -> n
     value, last = image, len(chain.operations) - 1
     for position, operation in enumerate(chain.operations):
         weight = tensors.get(f"{position}.weight")
-        if isinstance(operation, Views):
+        if isinstance(operation, Shifts):
             rest = Chain(chain.input_shape, chain.operations[1:])
             inner = {f"{int(n[0]) - 1}{n[1:]}": w for n, w in tensors.items()}
             return np.mean([logits(rest, inner, view) for view in all_views(image, operation.kind)], axis=0)
@@ -178,7 +178,7 @@ def test_features_against_loops(table, shape, pool):
 
 def test_an_example_does_not_depend_on_the_others_of_its_batch():
     x = torch.randn(7, 3, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    chain = Chain((3, 12, 12), (Views(1), Dictionary(1, 3), NormalisedConv(4, 3), Linear(3, True)))
+    chain = Chain((3, 12, 12), (Shifts(1), Dictionary(1, 3), NormalisedConv(4, 3), Linear(3, True)))
     network = chain.build(random_tensors(chain))
     whole = network(x)
     for size in (1, 2, 3):
@@ -197,7 +197,7 @@ def test_an_example_does_not_depend_on_the_others_of_its_batch():
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 3), (3, 4, 5), (1, 9, 6)])
 def test_views_against_loops(kind, shape):
     x = np.random.default_rng(2).normal(size=(3, *shape))
-    found = views_of(torch.from_numpy(x), kind)
+    found = shifts_of(torch.from_numpy(x), kind)
     expected = zip(*(all_views(image, kind) for image in x), strict=True)
     for ours, theirs in zip(found, expected, strict=True):
         if kind < 3:
@@ -234,11 +234,11 @@ def test_a_leaning_stroke_stands_up():
 
 
 CHAINS = {
-    "all": ((3, 8, 8), (Views(2), Dictionary(3, 2), NormalisedConv(3, 3), AveragePool(2), Linear(4, True))),
-    "mirror": ((1, 5, 6), (Views(1), NormalisedConv(2, 5), NormalisedConv(3, 1), Linear(2, False))),
-    "views alone": ((2, 3, 3), (Views(2), Linear(3, True), Linear(2, True))),
-    "upright": ((1, 8, 6), (Views(3), Dictionary(1, 2), NormalisedConv(3, 1), Linear(3, False))),
-    "upright and moved": ((1, 6, 6), (Views(4), NormalisedConv(2, 3), Linear(4, False), Linear(3, False))),
+    "all": ((3, 8, 8), (Shifts(2), Dictionary(3, 2), NormalisedConv(3, 3), AveragePool(2), Linear(4, True))),
+    "mirror": ((1, 5, 6), (Shifts(1), NormalisedConv(2, 5), NormalisedConv(3, 1), Linear(2, False))),
+    "views alone": ((2, 3, 3), (Shifts(2), Linear(3, True), Linear(2, True))),
+    "upright": ((1, 8, 6), (Shifts(3), Dictionary(1, 2), NormalisedConv(3, 1), Linear(3, False))),
+    "upright and moved": ((1, 6, 6), (Shifts(4), NormalisedConv(2, 3), Linear(4, False), Linear(3, False))),
     "features alone": ((1, 6, 6), (Dictionary(1, 3), Linear(2, False))),
 }
 
@@ -293,13 +293,13 @@ def test_other_norms_are_no_chain(layers):
 
 
 MISPLACED = {
-    "views in the middle": (NormalisedConv(1, 1), Views(1)),
-    "views twice": (Views(1), Views(1)),
+    "views in the middle": (NormalisedConv(1, 1), Shifts(1)),
+    "views twice": (Shifts(1), Shifts(1)),
     "features in the middle": (NormalisedConv(1, 1), Dictionary(1, 1)),
     "features twice": (Dictionary(1, 1), Dictionary(1, 1)),
-    "features after views and more": (Views(1), MaxPool(1), Dictionary(1, 1)),
+    "features after views and more": (Shifts(1), MaxPool(1), Dictionary(1, 1)),
     "unknown features": (Dictionary(2, 1),),
-    "unknown views": (Views(5),),
+    "unknown views": (Shifts(5),),
     "an even window": (NormalisedConv(2, 4),),
     "a window larger than the image": (Dictionary(1, 5),),
 }
@@ -311,7 +311,7 @@ def test_what_does_not_fit_is_refused(name):
         Chain((1, 4, 4), (*MISPLACED[name], Linear(2, False)))
 
 
-@pytest.mark.parametrize("operation", [Views(1), Dictionary(1, 1), NormalisedConv(1, 1)])
+@pytest.mark.parametrize("operation", [Shifts(1), Dictionary(1, 1), NormalisedConv(1, 1)])
 def test_images_are_needed(operation):
     with pytest.raises(ModelError, match="image"):
         Chain((4,), (operation, Linear(2, False)))
@@ -334,7 +334,7 @@ def test_dead_units_around_a_normalised_convolution(seed, density):
     """Small integers in float64. A unit before it may go; one of its own may not: the mean would change."""
     chain = Chain(
         (1, 4, 4),
-        (Views(1), Conv(4, 3, 1, 1, False), NormalisedConv(3, 3), Conv(3, 1, 1, 0, False), Linear(2, False)),
+        (Shifts(1), Conv(4, 3, 1, 1, False), NormalisedConv(3, 3), Conv(3, 1, 1, 0, False), Linear(2, False)),
     )
     stream = torch.Generator().manual_seed(seed)
     tensors = {
@@ -364,7 +364,7 @@ def test_pruning_and_counting_work_on_a_built_network():
         np.uint8
     )
     sample = from_arrays(x, y, name="halves").on("cpu")
-    chain = Chain((1, 8, 8), (Views(2), Dictionary(1, 2), NormalisedConv(4, 3), Linear(2, False)))
+    chain = Chain((1, 8, 8), (Shifts(2), Dictionary(1, 2), NormalisedConv(4, 3), Linear(2, False)))
     weights = {name: tensor.float() / 8 for name, tensor in random_tensors(chain).items()}
     plan = PrunePlan(keep=100, epochs=30, batch_size=16, learning_rate=0.03)
     found = prune(chain.build(weights), list(weights), sample, plan)

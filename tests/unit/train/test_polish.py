@@ -36,7 +36,7 @@ def cost(integers: np.ndarray, features: Features, price: float) -> float:
     first, last = (
         each.astype(np.float64) for each in code.weights(CHAIN.tensor_shapes(), LEARNER.head).values()
     )
-    logits = np.maximum(features.views[0].double().numpy() @ first.T, 0.0) @ last.T
+    logits = np.maximum(features.shifts[0].double().numpy() @ first.T, 0.0) @ last.T
     labels = features.labels.numpy()
     own = logits[np.arange(len(labels)), labels]
     logits[np.arange(len(labels)), labels] = -np.inf
@@ -121,7 +121,7 @@ def test_bits_are_saved_where_no_decision_is_near(monkeypatch):
     start = polish(LEARNER, features, PLAN, start_at(2), price=0.3, evaluations=400)
     right = module._Search(LEARNER, features, PLAN, None, 0.3).counted(torch.from_numpy(start).float())
     clear = right.margins > 0.5 * right.margins.max()
-    easy = Features(tuple(view[clear] for view in features.views), features.labels[clear])
+    easy = Features(tuple(view[clear] for view in features.shifts), features.labels[clear])
     monkeypatch.setattr(module, "_LEAST_NEAR", 3)
     found = polish(LEARNER, easy, PLAN, start * 20, price=0.3, evaluations=400)
     assert cost(found, easy, 0.3) < cost(start * 20, easy, 0.3)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.chains.chain import Chain, Dictionary, Linear, MaxPool, NormalisedConv, Views
+from codebound.chains.chain import Chain, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.data.dataset import DeviceData, Scaling
@@ -22,7 +22,7 @@ from codebound.train.subspace import (
     train_in_subspace,
 )
 
-IMAGES = Chain((1, 14, 14), (Views(1), Dictionary(3, 2), NormalisedConv(4, 3), MaxPool(2), Linear(3, False)))
+IMAGES = Chain((1, 14, 14), (Shifts(1), Dictionary(3, 2), NormalisedConv(4, 3), MaxPool(2), Linear(3, False)))
 PLAIN = Chain((6,), (Linear(8, False), Linear(3, False)))
 
 
@@ -111,7 +111,7 @@ def one_step(hardness: float, gain: float) -> tuple[float, torch.Tensor]:
     training.hardness.fill_(hardness)
     training.gain.fill_(gain)
     rounded = training.values.detach().round()
-    logits = learner.logits(features.views[0].float(), training.expansion.tensors(rounded))
+    logits = learner.logits(features.shifts[0].float(), training.expansion.tensors(rounded))
     training.compute(is_rounded=True)
     return float(training.loss), gain * logits
 
@@ -186,6 +186,6 @@ def test_features_that_half_precision_cannot_hold_stay_as_they_are(monkeypatch):
     x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
     x[15] *= 1e6
     learner = Learner.of_chain(PLAIN)
-    (kept,) = Features.of(learner, DeviceData(x, x[:, :3].argmax(1), Scaling())).views
+    (kept,) = Features.of(learner, DeviceData(x, x[:, :3].argmax(1), Scaling())).shifts
     torch.testing.assert_close(kept, x, rtol=1e-3, atol=1e-6)
     assert torch.equal(kept[10:20], x[10:20])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from codebound.coding.numbers import gamma
 from codebound.coding.tensors import AbstractTensorCode, Zero, matrix_shape
 from codebound.coding.with_streams import (
-    AbstractHelperCode,
+    AbstractStreamCode,
     check_inner,
     code_inner,
     code_seed,
@@ -38,7 +38,7 @@ DRAWING_WORK = 1 << 11  # of one element of A or B
 
 @implements("K-SK", kind="algorithm")
 @dataclass(frozen=True, eq=False)
-class Sketched(AbstractHelperCode):
+class Sketched(AbstractStreamCode):
     """Mode 13: the integer matrix X of smallest l1 norm with the coded sketch ``A X B^T``.
 
     Attributes:

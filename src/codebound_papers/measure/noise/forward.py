@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from codebound.nets.steps import Stages
+    from codebound.nets.steps import Steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Observation:
 
 
 def observe(
-    steps: Stages,
+    steps: Steps,
     x: Tensor,
     *,
     watch: Collection[fx.Node] = (),
@@ -70,7 +70,7 @@ def observe(
 class _Watcher(fx.Interpreter):
     def __init__(
         self,
-        steps: Stages,
+        steps: Steps,
         watch: Collection[fx.Node],
         biases: Mapping[fx.Node, Tensor],
         keep: Collection[fx.Node],

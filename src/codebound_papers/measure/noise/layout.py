@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, fx
 
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.steps import Stages
+    from codebound.nets.steps import Steps
 
 _ELEMENTWISE = ("activation", "dropout", "identity", "flatten")
 
@@ -46,15 +46,15 @@ class Place:
     cut: int | None
 
 
-def _places_of(steps: Stages) -> tuple[Place, ...]:
+def _places_of(steps: Steps) -> tuple[Place, ...]:
     """All activations before nonlinearities in forward order; the last one is the network's output."""
     output = steps.cuts[-1]
     found = [
         index
-        for index, step in enumerate(steps.stages[: output + 1])
+        for index, step in enumerate(steps.sequence[: output + 1])
         if step.view is not None or index == output or (step.kind.name == "add" and len(step.inputs) > 1)
     ]
-    inputs = {index: steps.stages[index].inputs[0] for index in found if steps.stages[index].view}
+    inputs = {index: steps.sequence[index].inputs[0] for index in found if steps.sequence[index].view}
     images = defaultdict(list)
     for used in dict.fromkeys(inputs.values()):
         source = used
@@ -62,11 +62,11 @@ def _places_of(steps: Stages) -> tuple[Place, ...]:
             (source,) = _tensors(steps, source)
         if source in found:
             images[source].append(used)
-    calls = Counter(steps.stages[index].name for index in found)
+    calls = Counter(steps.sequence[index].name for index in found)
     seen: Counter[str] = Counter()
     places = []
     for index in found:
-        step = steps.stages[index]
+        step = steps.sequence[index]
         seen[step.name] += 1
         places.append(
             Place(
@@ -81,14 +81,14 @@ def _places_of(steps: Stages) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def _tensors(steps: Stages, index: int) -> list[int]:
+def _tensors(steps: Steps, index: int) -> list[int]:
     """The steps whose outputs a step uses as tensors, sizes left out."""
-    return [used for used in steps.stages[index].inputs if steps.stages[used].kind != SHAPE]
+    return [used for used in steps.sequence[index].inputs if steps.sequence[used].kind != SHAPE]
 
 
-def _is_homogeneous(steps: Stages, index: int) -> bool:
+def _is_homogeneous(steps: Steps, index: int) -> bool:
     """Whether a step, not a layer with its bias, satisfies ``f(t x) = t f(x)`` for ``t >= 0``."""
-    step = steps.stages[index]
+    step = steps.sequence[index]
     if step.kind == SHAPE:
         return True
     # a sum with a constant tensor has only one step as its input
@@ -121,15 +121,15 @@ class Link:
         return SegmentDerivative(self.function, x, out_shape)
 
 
-def _link(steps: Stages, start: int, stop: int) -> Link:
+def _link(steps: Steps, start: int, stop: int) -> Link:
     """The map from cut ``start`` to cut ``stop``, where a layer or a sum is."""
     between = range(steps.cuts[start] + 1, steps.cuts[stop] + 1)
-    last = steps.stages[steps.cuts[stop]]
+    last = steps.sequence[steps.cuts[stop]]
     is_layer = isinstance(last.view, LinearView) and last.inputs == (steps.cuts[stop - 1],)
     simple = is_layer and all(
-        steps.stages[index].kind.name in _ELEMENTWISE
+        steps.sequence[index].kind.name in _ELEMENTWISE
         for index in between[:-1]
-        if steps.stages[index].kind != SHAPE
+        if steps.sequence[index].kind != SHAPE
     )
     return Link(
         function=steps.segment(start, stop),
@@ -152,7 +152,7 @@ class Layout:
             are part of the matrices (A-E20).
     """
 
-    steps: Stages = field(repr=False)
+    steps: Steps = field(repr=False)
     reported: tuple[Place, ...]
     points: tuple[Place, ...]
     links: tuple[Link, ...]
@@ -168,7 +168,7 @@ class Layout:
         return 1.0 if self.augments else 0.0
 
 
-def layout_of(steps: Stages, *, layers: Sequence[str] | None, augments: bool) -> Layout:
+def layout_of(steps: Steps, *, layers: Sequence[str] | None, augments: bool) -> Layout:
     """The layout of a network.
 
     Args:
@@ -178,9 +178,9 @@ def layout_of(steps: Stages, *, layers: Sequence[str] | None, augments: bool) ->
 
     Example:
         >>> from torch import nn
-        >>> from codebound.nets.steps import stages
+        >>> from codebound.nets.steps import steps_of
         >>> from codebound.nets.walk import wrap
-        >>> steps = stages(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
+        >>> steps = steps_of(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
         >>> [place.name for place in layout_of(steps, layers=None, augments=True).points]
         ['0', '2']
     """
@@ -202,10 +202,10 @@ def layout_of(steps: Stages, *, layers: Sequence[str] | None, augments: bool) ->
     )
 
 
-def _require_homogeneous(steps: Stages) -> None:
+def _require_homogeneous(steps: Steps) -> None:
     wrong = [
         step.name
-        for index, step in enumerate(steps.stages)
+        for index, step in enumerate(steps.sequence)
         if step.view is None and not _is_homogeneous(steps, index)
     ]
     if wrong:

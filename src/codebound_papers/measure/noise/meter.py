@@ -22,7 +22,7 @@ from codebound.engine.shards import over_shards
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms
 from codebound.nets.layers import AbstractLayerView, LinearView
-from codebound.nets.steps import stages
+from codebound.nets.steps import steps_of
 from codebound.nets.walk import Network, trace, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -139,7 +139,7 @@ class StabilityMeter:
         network = _prepared(net, device)
         self.device, self.dtype = network.layers[0].weight.device, network.layers[0].weight.dtype
         self._layout = layout_of(
-            stages(network), layers=self.plan.layers, augments=self.plan.biases == "augmented"
+            steps_of(network), layers=self.plan.layers, augments=self.plan.biases == "augmented"
         )
         self._initial = None if initial is None else _views(_prepared(initial, device), like=network)
         self._noisy = _noisy_networks(network, self.plan.smoothness)

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.errors import ModelError, UsageError
-from codebound.nets.steps import stages
+from codebound.nets.steps import steps_of
 from codebound.nets.walk import wrap
 
 
@@ -75,7 +75,7 @@ def prepared(name):
 @every_model
 def test_composing_segments_is_the_forward_pass(name):
     model, x = prepared(name)
-    steps = stages(wrap(model))
+    steps = steps_of(wrap(model))
     expected = model(x.clone())
     last = len(steps.cuts) - 1
     value = x.clone()
@@ -88,10 +88,10 @@ def test_composing_segments_is_the_forward_pass(name):
 
 
 def test_a_chain_is_cut_after_every_step():
-    steps = stages(wrap(mlp()))
+    steps = steps_of(wrap(mlp()))
     assert steps.is_chain
     assert steps.cuts == tuple(range(6))
-    assert [step.kind.name for step in steps.stages] == [
+    assert [step.kind.name for step in steps.sequence] == [
         "input",
         "layer",
         "activation",
@@ -99,21 +99,21 @@ def test_a_chain_is_cut_after_every_step():
         "activation",
         "layer",
     ]
-    assert [step.view.name for step in steps.stages if step.view] == ["0", "2", "4"]
+    assert [step.view.name for step in steps.sequence if step.view] == ["0", "2", "4"]
 
 
 def test_sizes_of_tensors_do_not_break_a_chain():
-    steps = stages(wrap(prepared("lenet")[0]))
+    steps = steps_of(wrap(prepared("lenet")[0]))
     assert steps.is_chain
     assert [steps.cut_after(name) for name in ("conv1", "conv2", "fc1", "fc2")] == [1, 4, 8, 10]
 
 
 def test_a_residual_network_is_cut_between_its_blocks():
-    steps = stages(wrap(prepared("residual")[0]))
+    steps = steps_of(wrap(prepared("residual")[0]))
     assert not steps.is_chain
-    assert "add" in {step.kind.name for step in steps.stages}
-    layers = {step.name for step in steps.stages if step.view}
-    cut_layers = {step.name for index, step in enumerate(steps.stages) if index in steps.cuts and step.view}
+    assert "add" in {step.kind.name for step in steps.sequence}
+    layers = {step.name for step in steps.sequence if step.view}
+    cut_layers = {step.name for index, step in enumerate(steps.sequence) if index in steps.cuts and step.view}
     assert cut_layers == {"stem", "head"}
     assert layers - cut_layers == {f"blocks.{block}.conv{number}" for block in (0, 1) for number in (1, 2)}
     with pytest.raises(UsageError, match=r"blocks\.0\.conv1.*beside another branch"):
@@ -123,16 +123,16 @@ def test_a_residual_network_is_cut_between_its_blocks():
 def test_a_cut_inside_a_block_would_be_wrong():
     """The check that composing segments gives the forward pass can fail: half a block is not enough."""
     model, x = prepared("residual")
-    steps = stages(wrap(model))
-    inside = next(index for index, step in enumerate(steps.stages) if step.name == "blocks.0.conv1")
-    broken = type(steps)(steps.stages, (0, inside, steps.cuts[-1]), steps.network, steps.nodes)
+    steps = steps_of(wrap(model))
+    inside = next(index for index, step in enumerate(steps.sequence) if step.name == "blocks.0.conv1")
+    broken = type(steps)(steps.sequence, (0, inside, steps.cuts[-1]), steps.network, steps.nodes)
     with pytest.raises(KeyError):
         broken.segment(1, 2)(broken.segment(0, 1)(x))
 
 
 def test_segments_follow_pre_activations_and_differentiate():
     model, x = prepared("mlp")
-    steps = stages(wrap(model))
+    steps = steps_of(wrap(model))
     start, stop = steps.cut_after("0"), steps.cut_after("2")
     pre = model[0](x).detach()
     jacobian = torch.func.vmap(torch.func.jacrev(lambda v: steps.segment(start, stop)(v[None])[0]))(pre)
@@ -154,12 +154,12 @@ def test_what_has_no_steps_says_why():
             return x if x.sum() > 0 else -x
 
     with pytest.raises(ModelError, match=r"takes 2 arguments \(x, y\)"):
-        stages(wrap(Two()))
+        steps_of(wrap(Two()))
     with pytest.raises(ModelError, match=r"must take one tensor and return one"):
-        stages(wrap(Pair()))
+        steps_of(wrap(Pair()))
     with pytest.raises(ModelError, match="control flow"):
-        stages(wrap(Branches(), example=torch.ones(1)))
-    steps = stages(wrap(mlp()))
+        steps_of(wrap(Branches(), example=torch.ones(1)))
+    steps = steps_of(wrap(mlp()))
     with pytest.raises(UsageError, match="0 <= start <= stop < 6"):
         steps.segment(3, 2)
     with pytest.raises(UsageError, match="called 0 times"):
