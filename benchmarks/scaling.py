@@ -30,7 +30,7 @@ from codebound import __version__
 from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Engine, Job, value_of
 from codebound.engine.local import LocalEngine
-from codebound_papers.reproduce.cells import Cells
+from codebound.store import Journal
 
 SHAPE, CLASSES = (1, 28, 28), 10
 INPUTS = math.prod(SHAPE)
@@ -99,7 +99,7 @@ def counted(engine: Engine | None, examples: int) -> float:
     return time.perf_counter() - start
 
 
-def engines(cells: Cells) -> None:
+def engines(cells: Journal) -> None:
     """Overhead of jobs that do nothing."""
     choices: dict[str, Callable[[], Engine]] = {"local": lambda: LocalEngine(2)}
     if importlib.util.find_spec("ray") is not None:
@@ -131,7 +131,7 @@ def run_toys(engine: Engine, count: int) -> float:
     return time.perf_counter() - start
 
 
-def grow(cells: Cells, what: str, sizes: Sequence[int], fixed: dict[str, int]) -> None:
+def grow(cells: Journal, what: str, sizes: Sequence[int], fixed: dict[str, int]) -> None:
     """Prints one line per command and size, and the exponents."""
     for verb in VERBS:
         largest = MOST_WEIGHTS.get(verb, sizes[-1]) if what == "weights" else sizes[-1]
@@ -158,7 +158,7 @@ def alone(arguments: dict[str, Any]) -> dict[str, float]:
     return found
 
 
-def counting(cells: Cells, sizes: Sequence[int]) -> None:
+def counting(cells: Journal, sizes: Sequence[int]) -> None:
     """Prints the time to count in one and in two processes."""
     for size in sizes:
         found = cells.get(f"counting {size}", partial(counted_twice, size))
@@ -203,7 +203,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/scaling.json"), help="file of finished cells")
     arguments = parser.parse_args()
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    cells = Cells(arguments.out, run={"benchmark": "scaling", "codebound": __version__})
+    cells = Journal(arguments.out, run={"benchmark": "scaling", "codebound": __version__})
     weights = [10**power for power in range(4, 9 if arguments.full else 7)]
     samples = [10**power for power in range(3, 7 if arguments.full else 6)]
     for section in arguments.sections or sections:

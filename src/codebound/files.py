@@ -7,13 +7,25 @@ import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from codebound.errors import CodeboundError, FormatError
+from codebound.errors import CodeboundError, FormatError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _UNFINISHED_WRITE = ".partial"
 _MOST_JSON_BYTES = 64 << 20
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder and those above it, unless it is there.
+
+    Raises:
+        UsageError: It cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the folder {path} cannot be made: {error.strerror}.") from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:

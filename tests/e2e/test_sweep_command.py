@@ -16,8 +16,7 @@ from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Job
 from codebound.errors import CodeboundError
 from codebound.sweep.execution import execute, states
-from codebound.sweep.plan import plan_jobs
-from codebound.sweep.verbs import Verb
+from codebound.sweep.plan import Verb, plan_jobs
 
 PLAN = """
 [defaults]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.sweep.content import content_key
+from codebound.store import content_key
 
 SCALARS = (
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
@@ -13,7 +13,7 @@ ARGUMENTS = st.dictionaries(st.text(min_size=1, max_size=6), VALUES, min_size=1,
 
 
 def key(arguments, *, verb="train", inputs=None, versions="1"):
-    return content_key(verb, arguments, inputs=inputs or {}, versions=versions)
+    return content_key({"verb": verb, "arguments": arguments, "inputs": inputs or {}, "versions": versions})
 
 
 def kind_and_value(value):

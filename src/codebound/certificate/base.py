@@ -15,7 +15,7 @@ from codebound.errors import CertificateError, FormatError, UsageError
 from codebound.files import read_json
 from codebound.nets.loading import install, read_checkpoint
 from codebound.nets.rebuild import with_weights
-from codebound.tensor_files import ADVICE
+from codebound.tensors import ADVICE
 from codebound.train.runs import CONFIG, EPOCHS, RESULT
 
 if TYPE_CHECKING:

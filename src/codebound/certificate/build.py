@@ -25,7 +25,7 @@ from codebound.errors import CertificateError, UsageError
 from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, SplitFacts
 from codebound.progress import Progress, silent
 from codebound.refs import implements
-from codebound.tensors import tensors_sha256
+from codebound.tensors import float32_sha256
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -116,7 +116,7 @@ class Setting:
 
     def helper(self, message: Message) -> Helper:
         """The helper descriptor; the factory is none where the message describes a network by itself."""
-        base = None if self.base is None else Base(self.base[0], tensors_sha256(self.base[1]))
+        base = None if self.base is None else Base(self.base[0], float32_sha256(self.base[1]))
         return Helper(
             input_shape=self.sample.input_shape,
             scaling=self.sample.scaling,
@@ -314,7 +314,7 @@ def _extra(assessed: Assessed, setting: Setting) -> dict[str, object]:
         return {
             "input_low": statement.low,
             "input_high": statement.high,
-            "subject_sha256": tensors_sha256(statement.original.tensors),
+            "subject_sha256": float32_sha256(statement.original.tensors),
         }
     if isinstance(statement, ByDisagreement):
         facts = bound.facts
@@ -323,7 +323,7 @@ def _extra(assessed: Assessed, setting: Setting) -> dict[str, object]:
             "disagreements": facts.disagreement.errors,
             "n_unlabelled": facts.disagreement.n,
             "unlabelled_sha256": statement.unlabelled.sha256,
-            "subject_sha256": tensors_sha256(statement.original.tensors),
+            "subject_sha256": float32_sha256(statement.original.tensors),
             "subject_chain": statement.original.chain.described(),
             "delta_risk": facts.risk.delta,
             "delta_disagreement": facts.disagreement.delta,

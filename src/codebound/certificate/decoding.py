@@ -14,7 +14,7 @@ from codebound.chains.message import decode as decode_message
 from codebound.errors import CertificateError
 from codebound.nets.rebuild import with_weights
 from codebound.progress import Progress, silent
-from codebound.tensors import tensors_sha256
+from codebound.tensors import float32_sha256
 from codebound_verify import verify as independent_verify
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def decode(
             raise CertificateError("the certificate names no base: leave out --base.")
     elif base is None:
         raise CertificateError(f"the message codes differences: give --base, {helper.base.name}.")
-    elif tensors_sha256(base) != helper.base.sha256:
+    elif float32_sha256(base) != helper.base.sha256:
         raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
     return decoded_module(
         certificate.message,

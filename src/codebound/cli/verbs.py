@@ -18,7 +18,7 @@ from codebound.errors import UsageError
 from codebound.extensions import SweepVerb, extensions, loaded
 
 if TYPE_CHECKING:
-    from codebound.sweep.verbs import Verb
+    from codebound.sweep.plan import Verb
 
 
 _OWN = {
@@ -57,7 +57,7 @@ def _commands() -> dict[str, SweepVerb]:
 
 def verbs() -> dict[str, Verb]:
     """Every command that can be a job, with its options."""
-    from codebound.sweep.verbs import Verb
+    from codebound.sweep.plan import Verb
 
     found = {}
     for name, command in _commands().items():

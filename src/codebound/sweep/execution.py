@@ -8,9 +8,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from codebound.engine.job import Engine, Finished, Job
-from codebound.errors import CodeboundError, UsageError
+from codebound.errors import CodeboundError
+from codebound.files import make_folder
 from codebound.progress import Progress, silent
-from codebound.sweep.folder import JobFolder, State, locked
+from codebound.store import locked
+from codebound.sweep.jobs import JobFolder, State
 from codebound.sweep.merging import Merged, merge, write_table
 
 if TYPE_CHECKING:
@@ -50,10 +52,7 @@ def execute(
     Raises:
         UsageError: Another sweep is running in the folder.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+    make_folder(folder)
     with locked(folder / "sweep.lock", f"the sweep in {folder}"):
         known = states(jobs, folder)
         if retry_failed:
@@ -100,7 +99,7 @@ def _run(
 
 def _engine_job(job: PlannedJob, folder: Path) -> Job:
     return Job(
-        function="codebound.sweep.run:run_job",
+        function="codebound.sweep.jobs:run_job",
         arguments={
             "job": job.record(),
             "function": job.verb.function,
@@ -123,7 +122,7 @@ def _settled(finished: Finished, job: PlannedJob, folder: Path) -> bool:
         if time.monotonic() > deadline:
             raise CodeboundError(
                 f"job {job.label} ended, but {place.path} has no result of it: the node that ran it does not "
-                f"share {folder}. Choose an --out that all nodes see at the same path."
+                f"share {folder}. Choose a folder that all nodes see at the same path."
             )
         time.sleep(_POLL_SECONDS)
     return True

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.errors import CodeboundError
 from codebound.files import write_json, write_text
-from codebound.sweep.content import versions
-from codebound.sweep.folder import JobFolder
+from codebound.store import versions
+from codebound.sweep.jobs import JobFolder
 from codebound.sweep.plan import PlannedJob, Reference
 
 if TYPE_CHECKING:

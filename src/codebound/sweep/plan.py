@@ -12,15 +12,12 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codebound.errors import UsageError
-from codebound.sweep.content import content_key, named_sha256, source_sha256, versions
-
-if TYPE_CHECKING:
-    from codebound.sweep.verbs import Verb
+from codebound.store import content_key, named_sha256, source_sha256, versions
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -38,6 +35,39 @@ Table = Mapping[str, Any]
 def short(key: str) -> str:
     """The start of a key: enough to tell the jobs of a plan apart."""
     return key[:_SHORT_DIGITS]
+
+
+def _anything(arguments: Mapping[str, Any]) -> object:
+    """Accepts all arguments."""
+    return arguments
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Verb:
+    """A command whose runs can be jobs.
+
+    Attributes:
+        name: Its name in a plan.
+        function: ``package.module:name``, called in a worker with ``verb``, ``arguments`` and ``out``, the
+            folder for its files, which does not exist yet. Returns its result: plain JSON.
+        options: Arguments that it takes.
+        files: Those of them that name an existing file or folder.
+        sources: Those that may name a file, a folder or a ``package.module:factory``.
+        weights: The file in its folder that another job means by ``@name``; empty when it has none.
+        columns: What to print of its result.
+        is_resumable: Whether a second call goes on in the folder that a killed one left.
+        check: Raises where arguments are wrong, before anything runs.
+    """
+
+    name: str
+    function: str
+    options: frozenset[str]
+    files: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
+    weights: str = ""
+    columns: tuple[str, ...] = ()
+    is_resumable: bool = False
+    check: Callable[[Mapping[str, Any]], object] = field(default=_anything)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +167,6 @@ def plan_jobs(table: Table, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]
     """The jobs of a plan.
 
     Example:
-        >>> from codebound.sweep.verbs import Verb
         >>> verb = Verb(name="train", function="m:f", options=frozenset({"seed", "epochs"}))
         >>> table = {"grid": {"seed": [0, 1]}, "jobs": [{"verb": "train", "epochs": 5}]}
         >>> [dict(job.arguments) for job in plan_jobs(table, {"train": verb})]
@@ -228,7 +257,9 @@ def _planned(
         verb.check({key: _placeholder(value) for key, value in arguments.items()})
     except UsageError as error:
         raise UsageError(f"job {name}: {error}") from error
-    key = content_key(verb.name, _plain(arguments), inputs=inputs, versions=versions())
+    key = content_key(
+        {"verb": verb.name, "arguments": _plain(arguments), "inputs": inputs, "versions": versions()}
+    )
     return PlannedJob(key=key, name=name, verb=verb, arguments=arguments, inputs=inputs, cpus=cpus, gpus=gpus)
 
 

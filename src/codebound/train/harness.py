@@ -20,7 +20,7 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed
 from codebound.scores import margin_report
-from codebound.tensor_files import state_tensors, tensors_sha256
+from codebound.tensors import state_sha256, state_tensors
 from codebound.train import runs
 from codebound.train.result import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
 from codebound.train.sampling import Epoch, shuffle_labels
@@ -142,7 +142,7 @@ def fit(
         torch_version=torch.__version__,
         data_sha256=str(run["data_sha256"]),
         test_sha256=None if test_set is None else str(run["test_sha256"]),
-        weights_sha256=tensors_sha256(state_tensors(subject)),
+        weights_sha256=state_sha256(state_tensors(subject)),
     )
     if folder is not None:
         runs.save_result(folder, result)
@@ -160,7 +160,7 @@ def run_record(
     return {
         **config.record(),
         "architecture": f"{type(model).__name__} with {size} parameters, sha256 {structure[:16]}",
-        "start_sha256": tensors_sha256(state),
+        "start_sha256": state_sha256(state),
         "data_sha256": train_set.sha256,
         "scaling": str(train_set.scaling),
         "test_sha256": None if test_set is None else test_set.sha256,

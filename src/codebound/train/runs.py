@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 from codebound.errors import FormatError, UsageError
 from codebound.files import is_unfinished_write, read_json, write_atomically, write_json
 from codebound.nets.loading import install, read_checkpoint
-from codebound.tensor_files import (
+from codebound.store import differences
+from codebound.tensors import (
     ADVICE,
     load_tensors,
     peek_record,
     save_tensors,
     save_weights,
+    state_sha256,
     state_tensors,
-    tensors_sha256,
 )
 from codebound.train.result import EpochRow, TrainResult
 
@@ -68,18 +69,9 @@ def open_run(folder: Path, run: Mapping[str, object]) -> None:
     if not config.exists():
         write_json(config, run)
         return
-    known = read_json(config, advice=ADVICE)
-    differences = [
-        f"  {key}: {known.get(key)!r} there, {run.get(key)!r} now"
-        for key in dict.fromkeys((*known, *run))
-        if known.get(key) != run.get(key)
-    ]
-    if differences:
-        raise UsageError(
-            "\n".join(
-                (f"{folder} holds another run.", *differences, "  Choose another folder, or remove this one.")
-            )
-        )
+    if found := differences(read_json(config, advice=ADVICE), run):
+        lines = (f"{folder} holds another run.", *found, "Choose another folder, or remove this one.")
+        raise UsageError("\n  ".join(lines))
 
 
 def is_finished(folder: Path) -> bool:
@@ -193,7 +185,7 @@ def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainRes
         raise FormatError(
             f"{folder / RESULT} has no field {error}. Remove the run folder to train anew."
         ) from error
-    if tensors_sha256(state_tensors(model)) != result.weights_sha256:
+    if state_sha256(state_tensors(model)) != result.weights_sha256:
         raise FormatError(
             f"{folder / WEIGHTS} holds other weights than the run ended with ({RESULT}, weights_sha256). "
             "Remove the run folder to train anew."

@@ -35,10 +35,10 @@ def compare_epochs(
 ) -> None:
     """Evaluates the published bounds on every kept epoch of a training run."""
     from codebound import __version__
-    from codebound.files import write_atomically
+    from codebound.files import make_folder, write_atomically
+    from codebound.store import Journal
     from codebound_papers.compare.epochs import epoch_point, open_training_run
     from codebound_papers.report.comparison import epochs_figure
-    from codebound_papers.reproduce.cells import Cells
 
     what, run_folder = over
     if what != "epochs":
@@ -46,7 +46,7 @@ def compare_epochs(
     sample, test_set = samples
     run = open_training_run(run_folder, sample)
     folder = run_folder / "compare" if out is None else out
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     kept = {
         name: value
         for name, value in settings.items()
@@ -60,7 +60,7 @@ def compare_epochs(
         )
     points = []
     with progress_bar("epochs", quiet=quiet) as progress:
-        cells = Cells(folder / "epochs.json", run=identity)
+        cells = Journal(folder / "epochs.json", run=identity)
         for done, (epoch, path) in enumerate(run.weights.items()):
             progress(done, len(run.weights), f"epoch {epoch}")
             points.append(

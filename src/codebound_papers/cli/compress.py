@@ -224,7 +224,7 @@ def _save(
 ) -> None:
     """Writes the decoded weights, the message with what its reader has to know, settings and result."""
     from codebound.files import write_atomically
-    from codebound.tensor_files import save_weights
+    from codebound.tensors import save_weights
     from codebound_papers.arora18.local_filters import LocalNetwork
 
     state = compressed.module().state_dict()

@@ -14,7 +14,7 @@ from codebound.chains.chain import chain_of
 from codebound.errors import CertificateError, CodeboundError
 from codebound.facts import MarginFacts, OccamFacts
 from codebound.progress import Progress, silent
-from codebound.tensors import tensors_sha256
+from codebound.tensors import float32_sha256
 from codebound_papers.compare.proximity import Closeness, closeness
 from codebound_papers.compare.rows import Row, decimal_log, risk_row
 
@@ -171,7 +171,7 @@ def _named_base(
     named = certificate.helper.base
     if named is None or not bases:
         return None
-    return next((base for base in bases if tensors_sha256(base) == named.sha256), bases[0])
+    return next((base for base in bases if float32_sha256(base) == named.sha256), bases[0])
 
 
 def labels(sources: Sequence[Certificate | Path | str]) -> list[str]:

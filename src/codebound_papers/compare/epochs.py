@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codebound.errors import DataError, UsageError
 from codebound.files import read_json
 from codebound.progress import Progress, silent
-from codebound.tensor_files import ADVICE
+from codebound.tensors import ADVICE
 from codebound.train import runs
 from codebound.train.sampling import shuffle_labels
 from codebound_papers.compare.rows import finite

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from codebound.errors import CodeboundError, UsageError
-from codebound_papers.reproduce.cells import OutOfTimeError
+from codebound.store import OutOfTimeError
 from codebound_papers.reproduce.run import compute, find_items
 
 _SECONDS_BETWEEN_LINES = 5.0

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.errors import FormatError
 from codebound.files import read_json, write_text
+from codebound.store import JOURNAL
 from codebound_papers.reproduce.catalogue import known_items
-from codebound_papers.reproduce.cells import CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ def read_results(folder: Path = RESULTS) -> dict[str, dict[str, dict[str, Any]]]
 
 
 def _read_folder(folder: Path) -> dict[str, dict[str, Any]]:
-    paths = [path for path in sorted(folder.glob("*.json")) if not path.name.endswith(CELLS)]
+    paths = [path for path in sorted(folder.glob("*.json")) if not path.name.endswith(JOURNAL)]
     records = {path: read_json(path, advice="Make the item again.") for path in paths}
     for path, record in records.items():
         if "item" not in record:

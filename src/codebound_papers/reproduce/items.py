@@ -2,7 +2,7 @@
 in the folder ``items`` of its paper.
 
 Whatever takes long, and whatever needs data, a GPU or files of somebody else, happens inside cells:
-``settings.cells.get(name, compute)``. Cells may be finished on one machine and shown on another, so that
+``settings.cells.get(name, compute)``. Journal may be finished on one machine and shown on another, so that
 the function runs with PyTorch, numpy and safetensors alone, and needs nothing else once they are finished.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.progress import Progress, silent
-from codebound_papers.reproduce.cells import Cells
+from codebound.store import Journal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ class Settings:
     epochs: int | None = None
     device: str = "cpu"
     models: Path | None = None
-    cells: Cells = field(default_factory=Cells)
+    cells: Journal = field(default_factory=Journal)
     progress: Progress = silent
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from codebound.errors import UsageError
-from codebound.files import write_text
+from codebound.files import make_folder, write_text
 from codebound.progress import Progress, silent
+from codebound.store import JOURNAL, Journal
 from codebound_papers.reproduce.catalogue import known_items
-from codebound_papers.reproduce.cells import CELLS, Cells
 from codebound_papers.reproduce.items import Item, Reproduction, Settings, Size
 
 MODELS = "CODEBOUND_MODELS"
@@ -35,7 +35,7 @@ class Computed:
 
     item: Item
     reproduction: Reproduction
-    cells: Cells
+    cells: Journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,11 @@ def compute(
     entry, place = find_item(id), resolve_device(device)
     if epochs is not None and epochs < 1:
         raise UsageError(f"a network is trained for at least one epoch. Got {epochs}.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+    make_folder(folder)
     if not os.access(folder, os.W_OK):
         raise UsageError(f"the folder {folder} cannot be written. Choose another --out.")
-    cells = Cells(
-        folder / f"{entry.stem}{CELLS}",
+    cells = Journal(
+        folder / f"{entry.stem}{JOURNAL}",
         run={"item": id, "size": size, "seed": seed, "epochs": epochs, "codebound": __version__},
         machine=_machine(str(place)),
         progress=progress,

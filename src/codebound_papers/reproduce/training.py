@@ -15,10 +15,9 @@ from codebound.errors import UsageError
 from codebound.nets.loading import load_model, load_weights
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
+from codebound.store import JOURNAL, computed_once, content_key, lock_beside, locked
 from codebound.train import runs
 from codebound.train.harness import fit, run_record
-from codebound_papers.reproduce.cells import CELLS, Cells
-from codebound_papers.reproduce.locks import alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,11 +77,8 @@ class Trained:
         Raises:
             BusyError: Another process measures it.
         """
-        name, path = f"{what}, codebound {__version__}", self.folder / f"{_slug(what)}{CELLS}"
-        if name in (found := Cells(path)):
-            return found.get(name, compute)
-        with alone(path):
-            return Cells(path).get(name, compute)  # read again: another may just have finished it
+        path = self.folder / f"{_slug(what)}{JOURNAL}"
+        return computed_once(path, f"{what}, codebound {__version__}", compute)
 
 
 def trained(
@@ -101,7 +97,7 @@ def trained(
         keep_every: Keep the weights every so many epochs; part of what the run is known by.
 
     Raises:
-        BusyError: Another process trains it; `Cells` waits for it, or does something else first.
+        BusyError: Another process trains it; `Journal` waits for it, or does something else first.
     """
     epochs = config.epochs if settings.epochs is None else min(config.epochs, settings.epochs)
     config = replace(config, epochs=epochs, keep_every=keep_every)
@@ -112,13 +108,14 @@ def trained(
         "keep_every": keep_every,
         "version": _VERSION,
     }
-    key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:16]
-    folder = cache_folder().parent / "trained" / f"{_slug(spec)}-{_slug(data.train.name)}-{key}"
+    folder = _run_folder(f"{_slug(spec)}-{_slug(data.train.name)}", run)
 
     def told(done: int, total: int | None, note: str = "") -> None:
         settings.progress(done, total, f"{spec} on {data.train.name}: {note}")
 
-    with nullcontext() if runs.is_finished(folder) else alone(folder):
+    advice = "Set CODEBOUND_CACHE to a folder of yours."
+    lock = locked(lock_beside(folder), f"the training in {folder}", advice=advice)
+    with nullcontext() if runs.is_finished(folder) else lock:
         result = fit(
             start,
             data.train,
@@ -130,6 +127,14 @@ def trained(
         )
     record = {"model": spec, "data": data.train.name, **result.record()}
     return Trained(wrap(result.model), record, folder, start)
+
+
+def _run_folder(name: str, run: Mapping[str, object]) -> Path:
+    """Where a run is, or is to be; runs of earlier versions have keys of JSON with spaces."""
+    earlier = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+    place = cache_folder().parent / "trained"
+    found = [place / f"{name}-{key[:16]}" for key in (earlier, content_key(run))]
+    return found[0] if found[0].exists() else found[1]
 
 
 def _slug(text: str) -> str:

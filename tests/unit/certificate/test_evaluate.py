@@ -15,7 +15,7 @@ from codebound.certificate.evaluate import count_disagreements, count_errors
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
 from codebound.nets.zoo import build
-from codebound.tensors import tensors_sha256
+from codebound.tensors import float32_sha256
 
 
 class Given(nn.Module):
@@ -144,11 +144,11 @@ def test_the_network_is_the_same_after_counting():
 def test_names_of_tensors_are_those_of_the_verifier_and_of_the_page():
     tensors = {"b": np.arange(6, dtype=np.float32).reshape(2, 3), "a": np.array(1.5, np.float32)}
     text = b"a||" + np.float32(1.5).tobytes() + b"b|2,3|" + np.arange(6, dtype="<f4").tobytes()
-    assert tensors_sha256(tensors) == hashlib.sha256(text).hexdigest()
+    assert float32_sha256(tensors) == hashlib.sha256(text).hexdigest()
     strided = {**tensors, "b": np.asfortranarray(tensors["b"])}
-    assert tensors_sha256(strided) == tensors_sha256(tensors)
-    assert codebound_verify.weights.tensors_sha256(tensors) == tensors_sha256(tensors)
-    assert tensors_sha256({**tensors, "c": tensors["a"]}) != tensors_sha256(tensors)
+    assert float32_sha256(strided) == float32_sha256(tensors)
+    assert codebound_verify.weights.tensors_sha256(tensors) == float32_sha256(tensors)
+    assert float32_sha256({**tensors, "c": tensors["a"]}) != float32_sha256(tensors)
 
 
 @pytest.mark.parametrize("spec", ["linear", "mlp:widths=3", "lenet5", "resnet20"])

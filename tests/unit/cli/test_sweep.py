@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from codebound.cli import verbs
 from codebound.cli.main import app
-from codebound.sweep.verbs import Verb
+from codebound.sweep.plan import Verb
 
 TOYS = """
 def work(*, verb, arguments, out):

@@ -10,6 +10,7 @@ import torch
 from scipy.stats import beta
 
 from codebound.scores import margin_report
+from codebound.store import Journal
 from codebound.train import harness
 from codebound_papers.guha23.items.figure1a import guha_figure1a
 from codebound_papers.guha23.items.figure1b import guha_figure1b
@@ -28,7 +29,6 @@ from codebound_papers.guha23.items.verdicts import (
     on_training,
 )
 from codebound_papers.guha23.pruning_law import kept_share
-from codebound_papers.reproduce.cells import Cells
 from codebound_papers.reproduce.items import Settings
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
@@ -253,13 +253,13 @@ def test_a_network_that_has_not_learnt_is_no_success():
 
 def test_the_items_conclude_with_the_networks_that_are_finished(tmp_path):
     path = tmp_path / "cells.json"
-    guha_table1(Settings(size="tiny", cells=Cells(path)))
+    guha_table1(Settings(size="tiny", cells=Journal(path)))
     kept = json.loads(path.read_text())
     for name in [name for name in kept["cells"] if name != "SGD (code), width 12"]:
         del kept["cells"][name]
     path.write_text(json.dumps(kept))
     for run in (guha_table1, guha_figure1a, guha_figure1c):
-        cells = Cells(path, deadline=0.0)
+        cells = Journal(path, deadline=0.0)
         found = run(Settings(size="tiny", cells=cells))
         assert "Adam (text), width 12" in cells.left
         assert found.sentences

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from codebound.errors import ModelError, UsageError
+from codebound.store import Journal
 from codebound_papers.reproduce.__main__ import main
 from codebound_papers.reproduce.catalogue import known_items
-from codebound_papers.reproduce.cells import Cells
 from codebound_papers.reproduce.items import Reproduction, Settings, item
 from codebound_papers.reproduce.run import find_items, reproduce
 
@@ -55,7 +55,7 @@ def test_parts_are_computed_without_what_only_pages_need(tmp_path, monkeypatch, 
     def refuse(*_: object) -> None:
         raise AssertionError("a finished part was computed again")
 
-    monkeypatch.setattr(Cells, "_save", refuse)
+    monkeypatch.setattr(Journal, "_save", refuse)
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "empty"))
     for id in ONE_OF_EACH_KIND:
         record = reproduce(id, folder, size="tiny").record

@@ -10,7 +10,7 @@ from scipy import stats
 
 from codebound.errors import ModelError
 from codebound.nets.loading import load_model
-from codebound_papers.reproduce.cells import Cells
+from codebound.store import Journal
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.shin21.items.figure1 import shin_figure1
 from codebound_papers.shin21.items.figure2 import shin_figure2
@@ -75,7 +75,7 @@ def test_figure_2_has_the_golden_values(alpha, i, expected):
 
 
 def test_the_released_curve_is_below_what_it_should_bound():
-    cells = Cells()
+    cells = Journal()
     (rows,) = shin_figure2(Settings(size="quick", cells=cells)).tables.values()
     released = {(row["alpha"], row["i"]): round(row["released"], 4) for row in rows}
     assert released[0.5, 0] == 0.0218
@@ -201,6 +201,6 @@ def test_a_finished_part_needs_no_network(tmp_path):
     value = last_layer(
         Subject(name="x", data="made-up", spec="mlp:width=8", config=_tiny_config()), Settings(size="tiny")
     )
-    Cells(path).get(name, lambda: value)
-    found = shin_figure3(Settings(size="tiny", cells=Cells(path)))
+    Journal(path).get(name, lambda: value)
+    found = shin_figure3(Settings(size="tiny", cells=Journal(path)))
     assert found.tables["Last layers"][0]["network"] == "resnet20_cifar10"

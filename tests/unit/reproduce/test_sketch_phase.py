@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.errors import UsageError
+from codebound.store import Journal
 from codebound_papers.guha23.items import phase as sketch_phase
 from codebound_papers.guha23.items import sketch_draws
 from codebound_papers.guha23.items.phase import fit_constant, measured_form, printed_form
 from codebound_papers.guha23.items.sketch_draws import HYBRID, L1, Design, Draws
-from codebound_papers.reproduce.cells import Cells
 from codebound_papers.reproduce.run import reproduce
 
 COMMITTED = Path(__file__).parents[3] / "results/reproduce/sketch-phase.json"
 
 
 def draws(number=2, iterations=300, seed=0):
-    return Draws(cells=Cells(), seed=seed, device="cpu", number=number, iterations=iterations)
+    return Draws(cells=Journal(), seed=seed, device="cpu", number=number, iterations=iterations)
 
 
 @given(

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from codebound.errors import CodeboundError, UsageError
+from codebound.store import BusyError, Journal, OutOfTimeError, locked
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
-from codebound_papers.reproduce.cells import Cells, OutOfTimeError
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.reproduce.locks import BusyError, alone
 from codebound_papers.reproduce.samples import made_up_samples
 from codebound_papers.reproduce.training import trained
 
@@ -178,8 +177,8 @@ def test_work_of_another_process_is_waited_for_up_to_the_deadline(cache):
     program = """
 import sys
 from pathlib import Path
-from codebound_papers.reproduce.locks import alone
-with alone(Path(sys.argv[1])):
+from codebound.store import locked
+with locked(Path(sys.argv[1]), "work"):
     print("here", flush=True)
     sys.stdin.read()
 """
@@ -188,17 +187,17 @@ with alone(Path(sys.argv[1])):
     assert other.stdout.readline() == "here\n"
 
     def compute():
-        with alone(cache / "network"):
+        with locked(cache / "network", "work"):
             return {"value": 1}
 
-    with pytest.raises(BusyError, match=r"another process works on .*network\. Ask again"):
+    with pytest.raises(BusyError, match=r"work is being run by another process \(process \d+"):
         compute()
-    late = Cells(deadline=time.monotonic() + 0.2)
+    late = Journal(deadline=time.monotonic() + 0.2)
     with pytest.raises(OutOfTimeError, match="'late'"):
         late.get_all({"late": compute, "other": lambda: {"value": 2}})
     assert "other" in late
     other.kill()
-    assert Cells().get("free", compute) == {"value": 1}
+    assert Journal().get("free", compute) == {"value": 1}
     other.communicate()
 
 

@@ -17,13 +17,11 @@ import pytest
 
 from codebound.engine.local import LocalEngine
 from codebound.errors import CodeboundError, FormatError, UsageError
-from codebound.sweep.content import versions
+from codebound.store import locked, versions
 from codebound.sweep.execution import execute, states
-from codebound.sweep.folder import locked
+from codebound.sweep.jobs import run_job
 from codebound.sweep.merging import merge
-from codebound.sweep.plan import plan_jobs
-from codebound.sweep.run import run_job
-from codebound.sweep.verbs import Verb
+from codebound.sweep.plan import Verb, plan_jobs
 
 TOYS = """
 import os, pathlib, time
@@ -61,7 +59,7 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 from codebound.engine.local import LocalEngine
-from codebound.sweep.verbs import Verb
+from codebound.sweep.plan import Verb
 from codebound.sweep.execution import execute
 from codebound.sweep.plan import plan_jobs
 

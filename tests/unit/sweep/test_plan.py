@@ -3,8 +3,7 @@
 import pytest
 
 from codebound.errors import UsageError
-from codebound.sweep.plan import Reference, plan_jobs, read_plan
-from codebound.sweep.verbs import Verb
+from codebound.sweep.plan import Reference, Verb, plan_jobs, read_plan
 
 
 def refuse_odd(arguments):

@@ -1,6 +1,6 @@
 """From a result to a row: flat, without times, without paths into the folder of the sweep."""
 
-from codebound.sweep.run import row_of
+from codebound.sweep.jobs import row_of
 
 
 def test_nested_values_are_named_by_their_path():

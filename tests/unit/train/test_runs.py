@@ -155,16 +155,16 @@ def test_checkpoints_may_be_rarer(tmp_path):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"config": TrainConfig(epochs=6, batch_size=16, learning_rate=0.01)}, "epochs: 5 there, 6 now"),
+        ({"config": TrainConfig(epochs=6, batch_size=16, learning_rate=0.01)}, "epochs is 5 there, 6 here"),
         (
             {"config": TrainConfig(epochs=5, batch_size=16, learning_rate=0.02)},
-            "learning_rate: 0.01 there, 0.02 now",
+            "learning_rate is 0.01 there, 0.02 here",
         ),
-        ({"train_set": sample(1)}, "data_sha256: "),
-        ({"train_set": replace(sample(), scaling=Scaling(2.0))}, "scaling: 'Scaling(divisor=1.0"),
-        ({"test_set": sample(1)}, "test_sha256: None there"),
-        ({"model": net(13)}, "architecture: 'Sequential with 123 parameters"),
-        ({"model": net(seed=1)}, "start_sha256: "),
+        ({"train_set": sample(1)}, "data_sha256 is "),
+        ({"train_set": replace(sample(), scaling=Scaling(2.0))}, "scaling is 'Scaling(divisor=1.0"),
+        ({"test_set": sample(1)}, "test_sha256 is None there"),
+        ({"model": net(13)}, "architecture is 'Sequential with 123 parameters"),
+        ({"model": net(seed=1)}, "start_sha256 is "),
     ],
 )
 @pytest.mark.parametrize("finished", [False, True])

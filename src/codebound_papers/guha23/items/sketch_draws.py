@@ -18,7 +18,7 @@ from codebound_papers.guha23.sketch.recovery import Recovery, recover, recover_l
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from codebound_papers.reproduce.cells import Cells
+    from codebound.store import Journal
 
 Line = Literal["column", "row"]
 
@@ -85,7 +85,7 @@ class Draws:
         iterations: Most steps of the l1 program.
     """
 
-    cells: Cells
+    cells: Journal
     seed: int
     device: str
     number: int

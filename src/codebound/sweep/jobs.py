@@ -1,4 +1,8 @@
-"""One job of a sweep, on any worker: it may be started again at any time, and runs to its end once."""
+"""A job of a sweep: its folder, and how a worker runs it, as often as need be and to its end once.
+
+``jobs/KEY/`` belongs to one job; ``output/`` in it is what the command wrote. ``result.json`` comes last, in
+one step: with it the job is done or failed, without it the job is unfinished, whatever else is there.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,82 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.engine.job import resolve
-from codebound.errors import CodeboundError
-from codebound.sweep.content import named_sha256, source_sha256, versions
-from codebound.sweep.folder import JobFolder
+from codebound.errors import CodeboundError, FormatError
+from codebound.files import make_folder, read_json, write_json, write_text
+from codebound.store import locked, named_sha256, source_sha256, versions
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+State = Literal["done", "failed", "waiting"]
+
+_RESULT = "result.json"
+_LOCK = "lock"
 _PATIENCE = 20.0  # seconds for a process of an earlier attempt to be gone
+
+
+@dataclass(frozen=True, slots=True)
+class JobFolder:
+    """The folder of one job.
+
+    Attributes:
+        path: The folder; absolute, because reports and rows are read from anywhere.
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, sweep: Path, key: str) -> JobFolder:
+        """The folder of a job in that of a sweep."""
+        return cls(sweep.absolute() / "jobs" / key)
+
+    @property
+    def output(self) -> Path:
+        """Where the command writes."""
+        return self.path / "output"
+
+    @property
+    def traceback(self) -> Path:
+        """Where the traceback of a job that failed is."""
+        return self.path / "traceback.txt"
+
+    def result(self) -> dict[str, Any] | None:
+        """What the job left, or None as long as it is unfinished."""
+        path = self.path / _RESULT
+        if not path.exists():
+            return None
+        record = read_json(path, advice="Remove its folder to run the job again.")
+        if record.get("job") != self.path.name or not ("row" in record or "error" in record):
+            raise FormatError(f"{path} is not the result of this job. Remove {self.path} to run it again.")
+        return record
+
+    def state(self) -> State:
+        """Whether the job is done, failed, or still to run."""
+        record = self.result()
+        if record is None:
+            return "waiting"
+        return "failed" if "error" in record else "done"
+
+    def finish(self, record: dict[str, Any], *, traceback: str = "") -> None:
+        """Ends the job: after this it is done or failed."""
+        make_folder(self.path)
+        if traceback:
+            write_text(self.traceback, traceback)
+        write_json(self.path / _RESULT, record)
+
+    def reopen(self) -> None:
+        """Makes a failed job one that is still to run."""
+        (self.path / _RESULT).unlink(missing_ok=True)
+        self.traceback.unlink(missing_ok=True)
+
+    def claimed(self, patience: float) -> AbstractContextManager[None]:
+        """Keeps other processes out; one that is about to be gone is waited for."""
+        return locked(self.path / _LOCK, f"job {self.path.name}", patience=patience)
 
 
 def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder: str) -> None:

@@ -7,15 +7,15 @@ import sys
 import pytest
 
 from codebound.errors import FormatError, UsageError
-from codebound_papers.reproduce.cells import Cells, OutOfTimeError
+from codebound.store import Journal, OutOfTimeError
 
 RUN = {"item": "x", "seed": 0}
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from codebound_papers.reproduce.cells import Cells
+from codebound.store import Journal
 
-cells, log = Cells(Path(sys.argv[1])), Path(sys.argv[2])
+cells, log = Journal(Path(sys.argv[1])), Path(sys.argv[2])
 
 def compute(n):
     with log.open("a") as file:
@@ -35,8 +35,8 @@ def test_a_value_is_computed_once(tmp_path):
         seen.append(1)
         return {"value": 0.1, "pair": (1, 2)}
 
-    first = Cells(path, run=RUN).get("a", compute)
-    assert Cells(path, run=RUN).get("a", compute) == first == {"value": 0.1, "pair": [1, 2]}
+    first = Journal(path, run=RUN).get("a", compute)
+    assert Journal(path, run=RUN).get("a", compute) == first == {"value": 0.1, "pair": [1, 2]}
     assert len(seen) == 1
 
 
@@ -51,18 +51,18 @@ def test_a_killed_process_is_continued(tmp_path):
 
 
 def test_an_exception_leaves_the_others(tmp_path):
-    cells = Cells(tmp_path / "cells.json")
+    cells = Journal(tmp_path / "cells.json")
     cells.get("a", lambda: {"value": 1})
     with pytest.raises(KeyboardInterrupt):
         cells.get("b", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
-    again = Cells(tmp_path / "cells.json")
+    again = Journal(tmp_path / "cells.json")
     assert again.get("a", dict) == {"value": 1}
     assert again.get("b", dict) == {}
     assert [path.name for path in tmp_path.iterdir()] == ["cells.json"]
 
 
 def test_a_caller_cannot_change_what_is_kept():
-    cells = Cells()
+    cells = Journal()
     cells.get("a", lambda: {"value": 1})["value"] = 2
     assert cells.get("a", dict) == {"value": 1}
 
@@ -71,7 +71,7 @@ def test_the_time_of_all_parts_that_were_used_adds_up(tmp_path):
     path = tmp_path / "cells.json"
     parts = {name: {"seconds": 1.5, "cpu_seconds": 0.5, "machine": {}, "value": {}} for name in "abc"}
     path.write_text(json.dumps({"run": {}, "cells": parts}))
-    cells = Cells(path)
+    cells = Journal(path)
     for name in "aba":
         cells.get(name, dict)
     assert cells.total("seconds") == 3.0
@@ -81,11 +81,11 @@ def test_the_time_of_all_parts_that_were_used_adds_up(tmp_path):
 
 def test_a_part_remembers_the_machine_it_was_computed_on(tmp_path):
     path = tmp_path / "cells.json"
-    there = Cells(path, machine={"device": "cuda:0"})
+    there = Journal(path, machine={"device": "cuda:0"})
     assert there.machines() == []
     for name in ("a", "b"):
         there.get(name, dict)
-    here = Cells(path, machine={"device": "cpu"})
+    here = Journal(path, machine={"device": "cpu"})
     for name in ("b", "c"):
         here.get(name, dict)
     assert [(each["device"], each["cells"]) for each in here.machines()] == [("cuda:0", 1), ("cpu", 1)]
@@ -95,16 +95,16 @@ def test_a_part_remembers_the_machine_it_was_computed_on(tmp_path):
 
 def test_progress_hears_of_every_new_part():
     heard = []
-    cells = Cells(progress=lambda done, total, note="": heard.append((done, total, note)))
+    cells = Journal(progress=lambda done, total, note="": heard.append((done, total, note)))
     for name in ("a", "a", "b"):
         cells.get(name, dict)
     assert heard == [(0, None, "a"), (1, None, "b")]
 
 
 def test_parts_of_another_run_are_refused(tmp_path):
-    Cells(tmp_path / "cells.json", run=RUN).get("a", dict)
+    Journal(tmp_path / "cells.json", run=RUN).get("a", dict)
     with pytest.raises(UsageError, match=r"another run: seed is 0 there, 1 here\. Their"):
-        Cells(tmp_path / "cells.json", run=RUN | {"seed": 1})
+        Journal(tmp_path / "cells.json", run=RUN | {"seed": 1})
 
 
 @pytest.mark.parametrize(
@@ -113,29 +113,29 @@ def test_parts_of_another_run_are_refused(tmp_path):
 )
 def test_a_damaged_file_is_named(tmp_path, text):
     (tmp_path / "cells.json").write_text(text, encoding="latin-1")
-    with pytest.raises(FormatError, match=r"cells\.json .*Remove it, or choose another --out"):
-        Cells(tmp_path / "cells.json")
+    with pytest.raises(FormatError, match=r"cells\.json .*Remove it, or choose another folder"):
+        Journal(tmp_path / "cells.json")
 
 
 def test_after_the_deadline_some_parts_are_better_than_none(tmp_path):
     path = tmp_path / "cells.json"
     parts = {name: lambda name=name: {"name": name} for name in "abcd"}
     with pytest.raises(OutOfTimeError, match="'a'"):
-        Cells(path, deadline=0.0).get_some(parts)
-    early = Cells(path)
+        Journal(path, deadline=0.0).get_some(parts)
+    early = Journal(path)
     for name in "bd":
         early.get(name, parts[name])
-    late = Cells(path, deadline=0.0)
+    late = Journal(path, deadline=0.0)
     assert late.get_some(parts) == [{"name": "b"}, {"name": "d"}]
     assert late.left == ("a", "c")
     assert sum(machine["cells"] for machine in late.machines()) == 2
     with pytest.raises(OutOfTimeError):
         late.get_all(parts)
-    in_time = Cells(path)
+    in_time = Journal(path)
     assert in_time.get_some(parts) == [{"name": name} for name in "abcd"]
     assert in_time.left == ()
 
 
 def test_a_value_that_is_not_json_is_an_error_of_the_item():
     with pytest.raises(ValueError, match="Out of range float"):
-        Cells().get("a", lambda: {"value": float("nan")})
+        Journal().get("a", lambda: {"value": float("nan")})
