@@ -15,9 +15,12 @@ PAPERS = ("arora18", "guha23", "shin21")
 
 
 def known_items() -> dict[str, Item]:
-    """The items by their IDs; every module in the folder ``items`` of a paper registers those it has."""
+    """The items by their IDs, in the order of their modules, whichever was imported first.
+
+    Every module in the folder ``items`` of a paper registers those it has.
+    """
     for paper in PAPERS:
         folder = importlib.import_module(f"codebound_papers.{paper}.items")
         for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
             importlib.import_module(module.name)
-    return ITEMS
+    return dict(sorted(ITEMS.items(), key=lambda each: each[1].run.__module__))

@@ -8,7 +8,7 @@ import pytest
 from codebound.errors import FormatError
 from codebound_papers.reproduce.gallery import PAGE, RESULTS, SIZES, cost, outcome, page, read_results
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 RECORD = {
     "item": "S-Fig1",
     "title": "A figure",

@@ -17,7 +17,7 @@ from codebound_papers.guha23.items.phase import fit_constant, measured_form, pri
 from codebound_papers.guha23.items.sketch_draws import HYBRID, L1, Design, Draws
 from codebound_papers.reproduce.run import reproduce
 
-COMMITTED = Path(__file__).parents[3] / "results/reproduce/sketch-phase.json"
+COMMITTED = Path(__file__).parents[4] / "results/reproduce/sketch-phase.json"
 
 
 def draws(number=2, iterations=300, seed=0):

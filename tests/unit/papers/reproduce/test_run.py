@@ -12,10 +12,10 @@ from codebound.errors import ModelError, UsageError
 from codebound.store import Journal
 from codebound_papers.reproduce.__main__ import main
 from codebound_papers.reproduce.catalogue import known_items
-from codebound_papers.reproduce.items import Reproduction, Settings, item
+from codebound_papers.reproduce.items import ITEMS, Reproduction, Settings, item
 from codebound_papers.reproduce.run import find_items, reproduce
 
-ITEMS = known_items()
+known_items()  # fills the table of items
 ONE_OF_EACH_KIND = ["A-Fig2L", "G-Tab2", "S-Fig3", "sketch:phase"]
 BARE = """
 import sys
