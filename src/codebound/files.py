@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,20 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, record: object) -> None:
     """The same for a JSON value."""
     write_text(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+def finite(value: Any) -> Any:
+    """The value with None in place of every number that JSON cannot write.
+
+    Example:
+        >>> finite({"worst": [0.5, math.inf]})
+        {'worst': [0.5, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_json(path: Path, *, advice: str) -> dict[str, Any]:

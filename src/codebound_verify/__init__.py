@@ -1,9 +1,15 @@
 """Independent verifier of codebound certificates: shares no code with ``codebound``.
 
-It is written from docs/format.md alone. Read it in this order: ``read`` and ``header`` (the file),
-``arithmetic``, ``tensors``, ``bell``, ``stream``, ``sketch``, ``rank``, ``search``, ``helpers``,
-``subspace``, ``dictionary``, ``chain``, ``stack`` and ``message`` (the network), ``views`` and
-``evaluate`` (the errors), ``formulas`` (the bound), ``checks`` and ``verdict`` (the decision).
+It is written from docs/format.md alone, to be read in one sitting and in this order:
+
+* the file: ``container``, ``header``;
+* coded numbers: ``arithmetic``, ``bell``, ``tensors``; numbers made of few: ``stream``, ``subspace``;
+* the network: ``operations``, ``chain``, ``stack``, ``message``;
+* the errors: ``images``, ``dictionary``, ``evaluate``; the bound: ``formulas``;
+* the decision: ``domain``, ``checks``, ``verdict``.
+
+``sample``, ``weights``, ``factory`` and ``data`` read what is given beside a file. ``codes`` lists all tensor
+modes; those of the papers' compressors are in ``papers``, which can be left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The literal filters of dictionaries (docs/format.md, section 5.5)."""
+"""Dictionaries: literal filters and the features that they make (docs/format.md, section 5.5)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch.nn import functional
 
+from .images import in_parts, normalised
 from .refusal import Refused
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from .tensors import Doubles
 
 FILE = Path(__file__).with_name("dictionaries.json")
@@ -58,3 +63,26 @@ def _read() -> dict[int, tuple[Table, ...]]:
         )
         for number, entries in json.loads(data).items()
     }
+
+
+def features(dictionary: int, pool: int, x: Tensor) -> Tensor:
+    """The fixed features of images (5.5)."""
+    if x.shape[1] == 3:
+        r, g, b = x.unbind(1)
+        x = torch.stack([(r + g + b) / 3, r - g, (r + g) / 2 - b], 1)
+    planes = x.reshape(-1, 1, *x.shape[2:])
+    maps = torch.cat([_maps(table, pool, planes) for table in tables(dictionary)], 1)
+    own = functional.avg_pool2d(x, pool, stride=pool)
+    return normalised(torch.cat([2 * maps.view(len(x), -1, *maps.shape[2:]), own], 1))
+
+
+def _maps(table: Table, pool: int, planes: Tensor) -> Tensor:
+    """The pooled maps of planes: for each one as many as there are filters."""
+    filters = torch.from_numpy(table.filters).flatten(0, 1)[:, None]
+
+    def pooled(some: Tensor) -> Tensor:
+        squares = functional.conv2d(some, filters, padding=table.size // 2).square()
+        lengths = (squares[:, 0::2] + squares[:, 1::2]).sqrt()  # real and imaginary parts take turns
+        return functional.avg_pool2d(lengths, pool, stride=pool)
+
+    return in_parts(pooled, planes, patches=table.size**2 * planes[0].numel())

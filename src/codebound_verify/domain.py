@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .operations import KINDS
 from .refusal import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from .chain import Chain, Operation, Shape
+    from .chain import Chain
     from .header import Domain, Scaling
-    from .tensors import Floats
+    from .operations import Operation
+    from .tensors import Doubles, Floats, Shape
 
 ROUNDING = 1e-9  # covers the rounding of singular values in float64
-ALLOWED = ("linear", "conv", "max pool", "average pool", "global average pool")
+POOLS = ("max pool", "average pool", "global average pool")  # of norm at most 1
 NUMBERS = 1 << 22  # complex numbers in the transforms that are held at once
 
 
@@ -29,19 +29,19 @@ def deviation(
     """An upper bound of the Euclidean distance of the outputs of f and g over all inputs of the domain."""
     e, m = 0.0, _input_norm(chain.inputs[0], scaling, domain)
     for position, (operation, seen) in enumerate(zip(chain.operations, chain.inputs, strict=True)):
-        if operation.kind not in ALLOWED:
+        if operation.kind in POOLS:
+            continue
+        if operation.kind not in NORMS:
             raise Refused(
                 f"C-12a: the chain has a {operation.kind} operation, which this statement does not allow."
             )
-        if operation.kind not in ("linear", "conv"):
-            continue  # pools have norm at most 1
-        weight = f"{position}.weight"
-        a = _norm(operation, seen, f[weight].astype(np.float64))
-        u = _norm(operation, seen, g[weight].astype(np.float64) - f[weight].astype(np.float64))
+        norm, weight = NORMS[operation.kind], f"{position}.weight"
+        a = norm(operation, seen, f[weight].astype(np.float64))
+        u = norm(operation, seen, g[weight].astype(np.float64) - f[weight].astype(np.float64))
         bias = change = 0.0
         if operation.bias:
             name = f"{position}.bias"
-            repeats = math.sqrt(_pixels(operation, seen))
+            repeats = math.sqrt(math.prod(KINDS[operation.kind].output(operation, seen)[1:]))  # pixels
             bias = repeats * float(np.linalg.norm(f[name].astype(np.float64)))
             change = repeats * float(np.linalg.norm(g[name].astype(np.float64) - f[name].astype(np.float64)))
         e, m = (a + u) * e + u * m + change, a * m + bias
@@ -59,18 +59,13 @@ def _input_norm(shape: Shape, scaling: Scaling, domain: Domain) -> float:
         return math.sqrt(per_channel * float((np.maximum(low, high) ** 2).sum()))
 
 
-def _pixels(operation: Operation, seen: Shape) -> int:
-    """Pixels of the output."""
-    if operation.kind == "linear":
-        return 1
-    reach = 2 * operation.padding - operation.kernel
-    return math.prod((side + reach) // operation.stride + 1 for side in seen[1:])
+def _matrix_norm(operation: Operation, seen: Shape, weight: Doubles) -> float:
+    """An upper bound of the spectral norm of a linear map."""
+    return float(np.linalg.norm(weight, 2)) * (1 + ROUNDING)
 
 
-def _norm(operation: Operation, seen: Shape, weight: NDArray[np.float64]) -> float:
-    """An upper bound of the spectral norm of a linear map or a zero-padded convolution."""
-    if operation.kind == "linear":
-        return float(np.linalg.norm(weight, 2)) * (1 + ROUNDING)
+def _filter_norm(operation: Operation, seen: Shape, weight: Doubles) -> float:
+    """An upper bound of the spectral norm of a zero-padded convolution."""
     height, width = (side + 2 * operation.padding for side in seen[1:])
     # A real filter has the same norm at the frequencies (u, v) and (-u, -v): half of the v suffice.
     taps = np.arange(operation.kernel)
@@ -84,3 +79,6 @@ def _norm(operation: Operation, seen: Shape, weight: NDArray[np.float64]) -> flo
             symbols = np.moveaxis(rows @ np.exp(-2j * np.pi / width * np.outer(taps, v)), 2, 0)
             largest = max(largest, float(np.linalg.svd(symbols, compute_uv=False)[:, 0].max()))
     return largest * (1 + ROUNDING)
+
+
+NORMS = {"linear": _matrix_norm, "conv": _filter_norm}

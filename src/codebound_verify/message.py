@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from .arithmetic import Decoder
-from .chain import Chain, Layout, Shape, read_chain
-from .helpers import Recipe, read_tensor
+from .chain import Chain, Layout, read_chain
+from .codes import read_tensor
 from .refusal import Refused
 from .stack import read_stack
 from .subspace import read_integers, read_subspace
-from .tensors import TENSOR_LIMIT, Blocks, Content, Floats, Static, Values, grid, to_float32
+from .tensors import TENSOR_LIMIT, Blocks, Content, Floats, Recipe, Shape, Static, Values, grid, to_float32
 
 if TYPE_CHECKING:
-    from .read import Certificate
+    from .container import Certificate
+    from .header import Header
 
 ELEMENTS_LIMIT = 1 << 26
 
@@ -49,8 +50,65 @@ def decode(
         base: Tensors that the decoded ones are differences to, if the header names a base.
     """
     header = certificate.header
+    _require_helpers(header, factory_layout, base)
+    decoder = Decoder(certificate.message, header.code_bits)
+    ledger = _Ledger(decoder)
+    if (scheme := decoder.gamma()) > 2:
+        raise Refused(f"Message: method {scheme} is unknown; version 1 knows the methods 1 and 2.")
+    ledger.close("method")
+    split, theta, has_base = _read_options(decoder, header)
+    ledger.close("options")
+    chain = _read_architecture(decoder, header)
+    ledger.close("architecture")
+
+    layout = chain.layout() if chain is not None else factory_layout or ()
+    starts = _starts(layout, base) if has_base and base is not None else {}
+    _check_sizes(layout)
+    if scheme == 1:
+        values = _read_tensors(decoder, layout, ledger)
+    else:
+        values = _read_subspace(decoder, layout, ledger, has_base=has_base)
+
+    start = decoder.finish()
+    ledger.add("end", start - decoder.shifts)
+    blocks = Blocks(certificate.message, start, header.code_bits)
+
+    def complete(name: str, part: Content | Static) -> Content:
+        if isinstance(part, Content):
+            return part
+        content, bits = blocks.read(part)
+        ledger.add(f"block {name}", bits)
+        return content
+
+    tensors = {
+        name: _rounded(name, numbers, shape, starts.get(name))
+        for (name, shape), numbers in zip(layout, values(complete), strict=True)
+    }
+    if (used := sum(bits for _, bits in ledger.entries)) != header.code_bits:
+        raise Refused(f"Message: decoding it takes {used} bits, but facts.code_bits is {header.code_bits}.")
+    return Network(chain, tensors, split, theta, tuple(ledger.entries))
+
+
+class _Ledger:
+    """The parts of a message and their bits, in order."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.entries: list[tuple[str, int]] = []
+        self._decoder = decoder
+        self._counted = 0
+
+    def add(self, part: str, bits: int) -> None:
+        self.entries.append((part, bits))
+
+    def close(self, part: str) -> None:
+        """Note what the decoder has read since the part before."""
+        self.add(part, self._decoder.shifts - self._counted)
+        self._counted = self._decoder.shifts
+
+
+def _require_helpers(header: Header, layout: Layout | None, base: Mapping[str, Floats] | None) -> None:
     missing = []
-    if header.architecture is not None and factory_layout is None:
+    if header.architecture is not None and layout is None:
         missing.append(
             f"The architecture {header.architecture.name} is outside the file: give it with --model."
         )
@@ -59,19 +117,9 @@ def decode(
     if missing:
         raise Refused(*missing)
 
-    decoder = Decoder(certificate.message, header.code_bits)
-    ledger: list[tuple[str, int]] = []
-    counted = 0
 
-    def close(part: str) -> None:
-        nonlocal counted
-        ledger.append((part, decoder.shifts - counted))
-        counted = decoder.shifts
-
-    if (method := decoder.gamma()) > 2:
-        raise Refused(f"Message: method {method} is unknown; version 1 knows the methods 1 and 2.")
-    close("method")
-
+def _read_options(decoder: Decoder, header: Header) -> tuple[int | None, float | None, bool]:
+    """The split of C-10, the margin of C-12a, and whether there is a base: all as the header has them."""
     split = decoder.uniform(9) + 1 if decoder.bit() else None
     theta = None
     if decoder.bit():
@@ -79,59 +127,40 @@ def decode(
             raise Refused(f"Message: theta has exponent {j}; -8000 to 8000 is allowed.")
         theta = grid(j)
     has_base = bool(decoder.bit())
-    close("options")
     _agree("a split fraction", split is not None, "the statement is C-10", header.statement == "C-10")
     _agree("a margin theta", theta is not None, "the statement is C-12a", header.statement == "C-12a")
     _agree("differences to a base", has_base, "the header names a base", header.base is not None)
+    return split, theta, has_base
 
+
+def _read_architecture(decoder: Decoder, header: Header) -> Chain | None:
+    """The chain of the message, or None if the header names a factory."""
     if (architecture := decoder.gamma()) > 3:
         raise Refused(
             f"Message: architecture {architecture} is unknown; 1 is a chain, 2 a factory, 3 a stack."
         )
     has_factory = header.architecture is not None
     _agree("a factory", architecture == 2, "the header names a factory", has_factory)
+    if has_factory:
+        return None
     read_network = read_stack if architecture == 3 else read_chain
-    chain = None if has_factory else read_network(decoder, header.input_shape, header.classes)
-    close("architecture")
+    return read_network(decoder, header.input_shape, header.classes)
 
-    layout = chain.layout() if chain is not None else factory_layout or ()
-    starts = _starts(layout, base) if has_base and base is not None else {}
-    if (total := sum(math.prod(shape) for _, shape in layout)) > ELEMENTS_LIMIT:
+
+def _check_sizes(layout: Layout) -> None:
+    sizes = [math.prod(shape) for _, shape in layout]
+    if (total := sum(sizes)) > ELEMENTS_LIMIT:
         raise Refused(f"Message: the network has {total} elements; at most {ELEMENTS_LIMIT} are allowed.")
-    if (largest := max((math.prod(shape) for _, shape in layout), default=0)) > TENSOR_LIMIT:
+    if (largest := max(sizes, default=0)) > TENSOR_LIMIT:
         raise Refused(f"Message: a tensor has {largest} elements; at most {TENSOR_LIMIT} are allowed.")
 
-    if method == 1:
-        values = _read_tensors(decoder, layout, close)
-    else:
-        values = _read_subspace(decoder, layout, close, has_base=has_base)
 
-    start = decoder.finish()
-    ledger.append(("end", start - decoder.shifts))
-    blocks = Blocks(certificate.message, start, header.code_bits)
-
-    def complete(name: str, part: Content | Static) -> Content:
-        if isinstance(part, Content):
-            return part
-        content, bits = blocks.read(part)
-        ledger.append((f"block {name}", bits))
-        return content
-
-    tensors = {
-        name: _rounded(name, numbers, shape, starts.get(name))
-        for (name, shape), numbers in zip(layout, values(complete), strict=True)
-    }
-    if (used := sum(bits for _, bits in ledger)) != header.code_bits:
-        raise Refused(f"Message: decoding it takes {used} bits, but facts.code_bits is {header.code_bits}.")
-    return Network(chain, tensors, split, theta, tuple(ledger))
-
-
-def _read_tensors(decoder: Decoder, layout: Layout, close: Callable[[str], None]) -> Making:
-    """Method 1: tensors that are coded one by one (4.3)."""
+def _read_tensors(decoder: Decoder, layout: Layout, ledger: _Ledger) -> Making:
+    """Scheme 1: tensors that are coded one by one (4.3)."""
     recipes: list[tuple[str, Recipe]] = []
     for name, shape in layout:
         recipes.append((name, read_tensor(decoder, shape)))
-        close(name)
+        ledger.close(name)
 
     def values(complete: Complete) -> Iterator[Values]:
         while recipes:
@@ -141,14 +170,12 @@ def _read_tensors(decoder: Decoder, layout: Layout, close: Callable[[str], None]
     return values
 
 
-def _read_subspace(
-    decoder: Decoder, layout: Layout, close: Callable[[str], None], *, has_base: bool
-) -> Making:
-    """Method 2: tensors that are all made of the same integers (5.4)."""
+def _read_subspace(decoder: Decoder, layout: Layout, ledger: _Ledger, *, has_base: bool) -> Making:
+    """Scheme 2: tensors that are all made of the same integers (5.4)."""
     subspace = read_subspace(decoder, sum(math.prod(shape) for _, shape in layout))
-    close("subspace")
+    ledger.close("subspace")
     integers = read_integers(decoder, subspace)
-    close("integers")
+    ledger.close("integers")
     return lambda complete: subspace.values(complete("integers", integers), layout, has_base=has_base)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .arithmetic import Decoder
 
 Words: TypeAlias = NDArray[np.uint64]
 
@@ -39,6 +42,11 @@ class Stream:
             return self.words(first * width, (stop - first) * width).reshape(-1, width)
         size = part.stop - part.start
         return np.stack([self.words(row * width + part.start, size) for row in range(first, stop)])
+
+
+def read_seed(decoder: Decoder) -> int:
+    """The seed of a stream, as a message gives it (4.8)."""
+    return decoder.gamma() - 1
 
 
 def signs(words: Words) -> NDArray[np.float32]:

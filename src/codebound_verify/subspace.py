@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .helpers import Shape, read_inner, read_seed
 from .refusal import Refused
-from .stream import Stream, Words, quarters
-from .tensors import Content, Doubles, Static, Values, as_matrix, grid, read_exponent
+from .stream import Stream, Words, quarters, read_seed
+from .tensors import Content, Doubles, Shape, Static, Values, as_matrix, grid, read_exponent, read_inner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,6 +17,7 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+Shape: TypeAlias = tuple[int, ...]
 Integers: TypeAlias = NDArray[np.int32]
 Floats: TypeAlias = NDArray[np.float32]
 Doubles: TypeAlias = NDArray[np.float64]
@@ -29,6 +30,8 @@ LOWEST = 1 << 24  # a lane with a lower state takes a word
 TENSOR_LIMIT = 1 << 25  # elements of a tensor, inner ones included
 TILE = 1 << 18  # elements computed at a time
 NARROWEST = 1 << 10  # columns of a tile, if there are that many
+ELSEWHERE = (2, 7)  # modes whose elements are not inside the code word
+INNER_MODES = (1, 2, 3, 4, 7, 14)
 
 
 @dataclass(frozen=True)
@@ -74,29 +77,44 @@ class Static:
     exponent: int
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """What the code word says about a tensor: its coded parts, in message order, and what they become."""
+
+    parts: tuple[Content | Static, ...]
+    make: Callable[..., Values]
+
+
 def grid(j: int) -> float:
     """The step 2^(j/8) of 4.6, exact in float64 for abs(j) <= 8000."""
     return float(np.ldexp(float(ROOTS[j % 8]), j // 8 - 23))
 
 
-def as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+def as_matrix(shape: Shape) -> tuple[int, int]:
     """The rows and columns of a tensor (4.3)."""
     rows = shape[0] if len(shape) > 1 else 1
     return rows, math.prod(shape) // rows
 
 
-def read_coded(decoder: Decoder, mode: int, shape: tuple[int, ...]) -> Content | Static:
+def read_coded(decoder: Decoder, mode: int, shape: Shape) -> Content | Static:
     """The rest of a tensor of mode 1 to 7 or 14 (4.3)."""
     rows, columns = as_matrix(shape)
-    if mode == 2:
-        return Content(np.zeros(rows * columns, np.int32))
-    if mode == 7:
-        return _static(decoder, rows * columns)
-    decoder.coded.spend(rows * columns)
-    return MODES[mode](decoder, rows, columns)
+    if mode not in ELSEWHERE:
+        decoder.coded.spend(rows * columns)
+    return CODES[mode](decoder, rows, columns)
 
 
-def to_float32(values: Values, shape: tuple[int, ...], base: Floats | None) -> Floats:
+def read_inner(decoder: Decoder, shape: Shape) -> Content | Static:
+    """An inner tensor (4.8): coded integers of which something else is made."""
+    if (count := math.prod(shape)) > TENSOR_LIMIT:
+        raise Refused(f"Message: an inner tensor has {count} elements; at most {TENSOR_LIMIT} are allowed.")
+    decoder.inner.spend(count)
+    if (mode := decoder.gamma()) not in INNER_MODES:
+        raise Refused(f"Message: an inner tensor has mode {mode}; it must be one of {INNER_MODES}.")
+    return read_coded(decoder, mode, shape)
+
+
+def to_float32(values: Values, shape: Shape, base: Floats | None) -> Floats:
     """Values rounded once to float32, as differences to ``base`` where there is one (4.6, 5.3)."""
     result = np.empty((values.rows, values.columns), np.float32)
     start = None if base is None else base.reshape(result.shape)
@@ -180,6 +198,11 @@ def _live(decoder: Decoder, count: int) -> Sequence[int]:
     return array("q", (place for place in range(count) if flags.read(decoder)))
 
 
+def _zeros(decoder: Decoder, rows: int, columns: int) -> Content:
+    """Mode 2."""
+    return Content(np.zeros(rows * columns, np.int32))
+
+
 def _dense(decoder: Decoder, rows: int, columns: int) -> Content:
     """Mode 3."""
     exponent = read_exponent(decoder)
@@ -235,17 +258,7 @@ def _mask(decoder: Decoder, count: int) -> NDArray[np.int64]:
     return np.concatenate([np.array(where, np.int64), np.arange(count - left, count)])
 
 
-MODES: dict[int, Callable[[Decoder, int, int], Content]] = {
-    1: _adaptive,
-    3: _dense,
-    4: _enumerative,
-    5: _codebook,
-    6: _raw,
-    14: _bell,
-}
-
-
-def _static(decoder: Decoder, count: int) -> Static:
+def _static(decoder: Decoder, rows: int, columns: int) -> Static:
     """Mode 7: the table of 4.7."""
     exponent = read_exponent(decoder)
     limit = decoder.size("the largest element L", 1 << 12)
@@ -253,8 +266,20 @@ def _static(decoder: Decoder, count: int) -> Static:
     if sum(frequencies) != SLOTS:
         raise Refused(f"Message: the frequencies of a table add up to {sum(frequencies)} instead of {SLOTS}.")
     lanes = 1 << decoder.uniform(13)
-    decoder.work.spend(-(-count // lanes) << 13)
-    return Static(count, limit, np.array(frequencies, np.uint32), lanes, exponent)
+    decoder.work.spend(-(-rows * columns // lanes) << 13)
+    return Static(rows * columns, limit, np.array(frequencies, np.uint32), lanes, exponent)
+
+
+CODES: dict[int, Callable[[Decoder, int, int], Content | Static]] = {
+    1: _adaptive,
+    2: _zeros,
+    3: _dense,
+    4: _enumerative,
+    5: _codebook,
+    6: _raw,
+    7: _static,
+    14: _bell,
+}
 
 
 class Blocks:

@@ -16,11 +16,11 @@ from .checks import (
     checked_sample,
     subject_evaluator,
 )
+from .container import Certificate, Source, load, read
 from .evaluate import Evaluator, Progress, chain_evaluator
 from .factory import build, graph_sha256, loaded, state_layout
 from .header import Disagreement, Domain, Header
 from .message import Network, decode
-from .read import Certificate, Source, load, read
 from .refusal import Refused
 from .weights import same_tensors
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codebound_verify import Refused, verify
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.helpers import read_tensor
+from codebound_verify.codes import read_tensor
 from codebound_verify.tensors import Blocks, Static, to_float32
 
 TRUE = writer.linear_case(60)

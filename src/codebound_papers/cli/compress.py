@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
 from codebound.cli.loading import load_samples, new_folder
 from codebound.errors import UsageError
+from codebound.files import finite
 
 if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
@@ -202,16 +202,8 @@ def _record(summary: CompressionSummary) -> dict[str, Any]:
         "sparse_format": SPARSE_FORMAT,
         "accuracy_before": summary.accuracy_before,
         "accuracy_after": summary.accuracy_after,
-        "deviation": None if summary.deviation is None else _finite(asdict(summary.deviation)),
+        "deviation": None if summary.deviation is None else finite(asdict(summary.deviation)),
     }
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _save(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -14,6 +13,7 @@ import typer
 
 from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
 from codebound.cli.loading import new_folder
+from codebound.files import finite
 from codebound_papers.cli.measure import drawn, first_example
 
 if TYPE_CHECKING:
@@ -182,16 +182,8 @@ def _record(required: Requirements, reached: MeasuredMinimum) -> dict[str, Any]:
         "measured": asdict(reached) | {"verdict": reached.verdict},
         "notes": list(required.notes),
     }
-    finite: dict[str, Any] = _finite(found)
-    return finite
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    record: dict[str, Any] = finite(found)
+    return record
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from codebound.errors import DataError, UsageError
-from codebound.files import read_json
+from codebound.files import finite, read_json
 from codebound.progress import Progress, silent
 from codebound.tensors import ADVICE
 from codebound.train import runs
 from codebound.train.sampling import shuffle_labels
-from codebound_papers.compare.rows import finite
 from codebound_papers.compare.table import compare
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from codebound.errors import UsageError
+from codebound.files import finite
 from codebound_papers.compare.evidence import Refused
 
 if TYPE_CHECKING:
@@ -163,8 +164,3 @@ def details(value: PublishedValue | Refused) -> dict[str, object]:
 def decimal_log(value: float) -> float:
     """Decimal logarithm of a number >= 0, -inf at zero."""
     return math.log10(value) if value > 0.0 else -math.inf
-
-
-def finite(value: float | None) -> float | None:
-    """The number, or None where JSON has none for it."""
-    return value if value is not None and math.isfinite(value) else None

@@ -13,6 +13,7 @@ from codebound.certificate.evaluate import count_errors
 from codebound.data.duplicates import cross_duplicates
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, OccamFacts
+from codebound.files import finite
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound.scores import margin_report
@@ -26,7 +27,6 @@ from codebound_papers.compare.rows import (
     Row,
     details,
     error_row,
-    finite,
     published_row,
     refused_row,
     risk_row,
@@ -100,13 +100,7 @@ class Comparison:
             "facts": {
                 **{name: value for name, value in asdict(facts).items() if name != "layers"},
                 "smoothness": finite(facts.smoothness),
-                "layers": [
-                    {
-                        name: finite(value) if isinstance(value, float) else value
-                        for name, value in layer.items()
-                    }
-                    for layer in layers
-                ],
+                "layers": [{name: finite(value) for name, value in layer.items()} for layer in layers],
             },
             "like_for_like": self.like_for_like,
             "notes": list(self.notes),

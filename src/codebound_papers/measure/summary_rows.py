@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from codebound.files import finite
 from codebound_papers.measure.noise.streaming import Distribution
 
 if TYPE_CHECKING:
@@ -188,11 +189,6 @@ def survival(values: NDArray[np.float64], *, of: str, fit: PowerLawFit | None = 
         "share": (ranks / max(1, n)).tolist(),
         "tail": tail,
     }
-
-
-def finite(value: float | None) -> float | None:
-    """The number, or None where JSON has none for it."""
-    return None if value is None or not math.isfinite(value) else value
 
 
 def _spread_of(sample: _Sample) -> Row:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import codebound_verify.container
 import codebound_verify.header
 import codebound_verify.message
-import codebound_verify.read
 from codebound.chains.chain import (
     AveragePool,
     Chain,
@@ -197,7 +197,7 @@ def verifier_network(bits: Bits, ours: Message):
     }
     everything = codebound_verify.header.Header.__dataclass_fields__
     header = codebound_verify.header.Header(**{name: fields.get(name) for name in everything})
-    certificate = codebound_verify.read.Certificate(header, bits.data)
+    certificate = codebound_verify.container.Certificate(header, bits.data)
     base = {name: np.zeros(shape, np.float32) for name, shape in chain.tensor_shapes().items()}
     return codebound_verify.message.decode(certificate, base=base if options.has_base else None)
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codebound_verify
-from codebound_verify import dictionary, evaluate
-from codebound_verify.chain import Operation, described_chain, fit
+from codebound_verify import dictionary, images
+from codebound_verify.chain import described_chain, fit
 from codebound_verify.evaluate import forward
+from codebound_verify.operations import Operation
 from codebound_verify.refusal import Refused
 
 FILE = Path(codebound_verify.__file__).parent / "dictionaries.json"
@@ -119,7 +120,7 @@ def test_views_of_features():
 
 @pytest.mark.parametrize("cached", [1, 1000])
 def test_convolutions_are_computed_in_parts(cached, monkeypatch):
-    monkeypatch.setattr(evaluate, "CACHED", cached)
+    monkeypatch.setattr(images, "CACHED", cached)
     test_features(3, (3, 6, 8), 3)
     test_normalised_convolutions.hypothesis.inner_test(4, 3, 6, 6)
 

@@ -142,7 +142,7 @@ def test_a_chain_computes_what_torch_modules_compute(name):
 
 @pytest.mark.parametrize("at_once", [1, 100, 200, 500])
 def test_local_convolutions_are_computed_in_parts(at_once, monkeypatch):
-    monkeypatch.setattr("codebound_verify.evaluate.AT_ONCE", at_once)
+    monkeypatch.setattr("codebound_verify.operations.AT_ONCE", at_once)
     test_a_chain_computes_what_torch_modules_compute("local convolution")
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from codebound_verify import tensors
+from codebound_verify.container import read
 from codebound_verify.message import decode
-from codebound_verify.read import read
 from codebound_verify.refusal import Refused
 
 X, Y = writer.clusters(3)

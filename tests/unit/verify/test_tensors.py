@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.helpers import read_tensor
+from codebound_verify.codes import read_tensor
 from codebound_verify.refusal import Refused
 from codebound_verify.tensors import Blocks, Content, Static, grid, to_float32
 

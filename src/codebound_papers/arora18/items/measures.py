@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 
 from codebound.device import exact_convolutions
+from codebound.files import finite
 from codebound.rng import numpy_stream
 from codebound.scores import margin_report
 from codebound_papers.compare.facts import MeasurePlan, measure_facts
@@ -139,10 +139,7 @@ def _described(values: Distribution, *, scale: Literal["linear", "log"]) -> Row:
         "scale": scale,
         "counts": counts.tolist(),
         "edges": (np.exp(edges) if is_log else edges).tolist(),
-        "quantiles": {
-            f"{level:g}": value if math.isfinite(value) else None
-            for level, value in values.quantiles(_LEVELS).items()
-        },
+        "quantiles": {f"{level:g}": finite(value) for level, value in values.quantiles(_LEVELS).items()},
     }
 
 

@@ -13,6 +13,7 @@ from codebound.bounds.held_out import holdout
 from codebound.data.dataset import Dataset, Scaling
 from codebound.data.splits import split
 from codebound.facts import HoldoutFacts
+from codebound.files import finite
 from codebound.scores import margin_report
 from codebound.train.config import TrainConfig, preset
 from codebound.train.schedules import Constant
@@ -258,9 +259,9 @@ class Networks:
             "strength_by_input_norm": by_image.pruned.strength,
             "guha_by_input_norm": by_image.bound.log_value,
             "released": dict(
-                zip(BARS, (_finite(bar.log_value) for bar in (*guha_code(facts), found.bound)), strict=True)
+                zip(BARS, (finite(bar.log_value) for bar in (*guha_code(facts), found.bound)), strict=True)
             ),
-            "literature": {risk.name: _finite(risk.log_value) for risk in literature(facts)[:-1]},
+            "literature": {risk.name: finite(risk.log_value) for risk in literature(facts)[:-1]},
             "parameter_counting": counting.log_value,
             "hold_out": math.log(self._held_out_bound(subject.network.predictor)),
         }
@@ -277,10 +278,6 @@ class Networks:
             subject="f",
         )
         return holdout(facts).value
-
-
-def _finite(log_value: float) -> float | None:
-    return log_value if math.isfinite(log_value) else None
 
 
 def _pixel_norm(sample: Dataset, device: str) -> float:

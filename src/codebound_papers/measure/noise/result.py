@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from codebound.errors import ModelError, UsageError
+from codebound.files import finite
 from codebound.refs import implements
 from codebound_papers.measure.noise.jacobian import probe_interval
 from codebound_papers.measure.noise.smoothness import smoothness_quantile
@@ -323,16 +324,16 @@ class Stability:
             }
             distributions = {quantity: _described(each) for quantity, each in found.items()}
             layers.append(
-                {key: _finite(value) for key, value in row.items()} | {"distributions": distributions}
+                {key: finite(value) for key, value in row.items()} | {"distributions": distributions}
             )
         return {
             "n": self.n,
             "left_out": self.left_out,
             "undefined": self.undefined,
             "probes": self.probes,
-            "contraction": _finite(self.contraction),
-            "spread": _finite(self.spread),
-            "smoothness": _finite(self.smoothness),
+            "contraction": finite(self.contraction),
+            "spread": finite(self.spread),
+            "smoothness": finite(self.smoothness),
             "delta": self.delta,
             "layers": layers,
         }
@@ -344,10 +345,6 @@ _QUANTITIES: tuple[Quantity, ...] = ("cushion", "interlayer", "contraction", "sp
 def _described(found: Distribution) -> dict[str, object]:
     counts, edges = found.histogram()
     return {
-        "quantiles": {str(level): _finite(value) for level, value in found.quantiles().items()},
+        "quantiles": {str(level): finite(value) for level, value in found.quantiles().items()},
         "histogram": {"counts": counts.tolist(), "edges": edges.tolist()},
     }
-
-
-def _finite(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

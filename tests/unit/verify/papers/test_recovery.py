@@ -1,4 +1,4 @@
-"""Sketched tensors (mode 13): the drawing, the search, and above all the proof, against brute force."""
+"""Sketched tensors (mode 13): the drawing, the recovery, and above all the proof, against brute force."""
 
 import itertools
 
@@ -8,11 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound_verify import search
-from codebound_verify.rank import are_independent
+from codebound_verify.papers import recovery
+from codebound_verify.papers.rank import are_independent
+from codebound_verify.papers.recovery import recover
+from codebound_verify.papers.sketch import (
+    ELEMENT_LIMIT,
+    UNIT,
+    WEIGHT_LIMIT,
+    Sketch,
+    draw,
+    has_sketch,
+    is_strict,
+)
 from codebound_verify.refusal import Refused
-from codebound_verify.search import recovered
-from codebound_verify.sketch import ELEMENT_LIMIT, UNIT, WEIGHT_LIMIT, Sketch, draw, has_sketch, is_strict
 from codebound_verify.stream import Stream
 
 
@@ -46,7 +54,7 @@ class TestDraw:
             assert found.tolist() == writer.sketch_columns(seed, "sketch/left", m, p, t)
 
     def test_goes_on_where_a_batch_ends(self, monkeypatch):
-        monkeypatch.setattr("codebound_verify.sketch.BATCH", 20)
+        monkeypatch.setattr("codebound_verify.papers.sketch.BATCH", 20)
         stream = Stream(3, "sketch/right")
         found = draw(stream, rows=7, columns=30, ones=3)
         assert found.tolist() == literal_columns(stream.words, 7, 30, 3)
@@ -135,7 +143,7 @@ class TestBruteForce:
                 continue  # all with one non-zero, and some of the others
             y = np.frombuffer(key, np.int64)
             try:
-                x = recovered(sketch, y)
+                x = recover(sketch, y)
             except Refused:
                 refused += 1
                 continue
@@ -150,7 +158,7 @@ class TestBruteForce:
         assert len(twofold) > 100
         for key in twofold[:: len(twofold) // 20]:
             with pytest.raises(Refused, match="proven"):
-                recovered(sketch, np.frombuffer(key, np.int64))
+                recover(sketch, np.frombuffer(key, np.int64))
 
     def test_no_weights_prove_another_matrix_with_the_same_sketch(self, sketch, minimisers):
         """Neither a larger one nor one of two, whatever the weights are that the search proposes."""
@@ -232,8 +240,8 @@ class TestProof:
             proofs.append(arguments)
             return is_strict(*arguments)
 
-        monkeypatch.setattr(search, "is_strict", recorded)
-        assert (recovered(sketch, y) == x).all()
+        monkeypatch.setattr(recovery, "is_strict", recorded)
+        assert (recover(sketch, y) == x).all()
         weights = proofs[-1][2]
         a, b = dense(sketch)
         gradient = a.T @ weights @ b  # a second way to the same integers
@@ -295,7 +303,7 @@ class TestIndependence:
 
     def test_a_core_beyond_the_limit_is_not_tried(self, monkeypatch):
         cells = np.array([[0, 1], [1, 2], [0, 2]])
-        monkeypatch.setattr("codebound_verify.rank.CORE_LIMIT", 2)
+        monkeypatch.setattr("codebound_verify.papers.rank.CORE_LIMIT", 2)
         assert not are_independent(cells)
 
     def test_dependent_non_zeros_are_refused_although_the_signs_are_proven(self, monkeypatch):
@@ -307,7 +315,7 @@ class TestIndependence:
         assert is_strict(sketch, x, weights)
         assert not are_independent(sketch.cells(x))
         with pytest.raises(Refused, match="not proven to be independent"):
-            recovered(sketch, sketched(sketch, x))
+            recover(sketch, sketched(sketch, x))
 
 
 class TestSearch:
@@ -319,49 +327,49 @@ class TestSearch:
         for seed in range(3):
             sketch = sketch_of_seed(seed, (side, side), (size, size), 5)
             x = planted(seed, (side, side), count, limit)
-            assert (recovered(sketch, sketched(sketch, x)) == x).all()
+            assert (recover(sketch, sketched(sketch, x)) == x).all()
 
     def test_rectangles_and_vectors(self):
         sketch = sketch_of_seed(0, (20, 90), (16, 36), 4)
         x = planted(0, (20, 90), 60)
-        assert (recovered(sketch, sketched(sketch, x)) == x).all()
+        assert (recover(sketch, sketched(sketch, x)) == x).all()
         sketch = sketch_of_seed(0, (1, 60), (1, 60), 1)
         x = planted(0, (1, 60), 30)
-        assert (recovered(sketch, sketched(sketch, x)) == x).all()
+        assert (recover(sketch, sketched(sketch, x)) == x).all()
 
     def test_too_few_measurements_are_refused(self):
         sketch = sketch_of_seed(0, (100, 100), (24, 24), 5)
         with pytest.raises(Refused, match="proven"):
-            recovered(sketch, sketched(sketch, planted(0, (100, 100), 200)))
+            recover(sketch, sketched(sketch, planted(0, (100, 100), 200)))
 
     def test_a_sketch_that_no_sparse_matrix_has(self):
         sketch = sketch_of_seed(0, (30, 30), (15, 15), 3)
         with pytest.raises(Refused, match="proven"):
-            recovered(sketch, np.random.default_rng(0).integers(-9, 10, (15, 15)))
+            recover(sketch, np.random.default_rng(0).integers(-9, 10, (15, 15)))
 
     def test_a_sketch_that_no_matrix_has(self):
         """Two rows of A are equal, and those of Y are not."""
         sketch = Sketch(np.array([[0, 1], [0, 1]]), np.array([[0]]), (2, 1))
         with pytest.raises(Refused, match="proven"):
-            recovered(sketch, np.array([[1], [2]]))
+            recover(sketch, np.array([[1], [2]]))
 
     def test_zero(self):
         sketch = sketch_of_seed(0, (9, 9), (6, 6), 2)
-        assert not recovered(sketch, np.zeros((6, 6), np.int64)).any()
+        assert not recover(sketch, np.zeros((6, 6), np.int64)).any()
 
     def test_the_work_has_a_limit(self, monkeypatch):
-        monkeypatch.setattr(search, "WORK_LIMIT", search.LEAST_WORK * 20)
+        monkeypatch.setattr(recovery, "WORK_LIMIT", recovery.LEAST_WORK * 20)
         sketch = sketch_of_seed(0, (100, 100), (24, 24), 5)
         with pytest.raises(Refused, match="multiplications of a search"):
-            recovered(sketch, sketched(sketch, planted(0, (100, 100), 200)))
+            recover(sketch, sketched(sketch, planted(0, (100, 100), 200)))
 
     def test_the_sides_have_a_limit(self, monkeypatch):
-        monkeypatch.setattr(search, "SIDE_LIMIT", 5)
+        monkeypatch.setattr(recovery, "SIDE_LIMIT", 5)
         with pytest.raises(Refused, match="too large"):
-            recovered(sketch_of_seed(0, (9, 9), (6, 6), 2), np.ones((6, 6), np.int64))
+            recover(sketch_of_seed(0, (9, 9), (6, 6), 2), np.ones((6, 6), np.int64))
 
     def test_a_layer_of_the_usual_size(self):
         """784 x 784 with 1 % non-zeros."""
         sketch = sketch_of_seed(0, (784, 784), (225, 225), 5)
         x = planted(0, (784, 784), 6147, limit=7)
-        assert (recovered(sketch, sketched(sketch, x)) == x).all()
+        assert (recover(sketch, sketched(sketch, x)) == x).all()

@@ -1,7 +1,7 @@
 """Sketches of integer matrices, and proofs that a matrix is the smallest one (docs/format.md, section 4.13).
 
 Everything here is exact, and with ``rank`` it is all that has to be right. Where a matrix and its proof come
-from does not matter (``search``).
+from does not matter (``recovery``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from .stream import Stream
+    from ..stream import Stream
 
 Whole: TypeAlias = NDArray[np.int64]
 

@@ -1,6 +1,6 @@
-"""Search for the matrix behind a sketch and for its proof (docs/format.md, section 4.13).
+"""Recovery of the matrix behind a sketch, with its proof (docs/format.md, section 4.13).
 
-This is floating-point work and may fail, but it cannot err: what ``recovered`` returns has been proven with
+This is floating-point work and may fail, but it cannot err: what ``recover`` returns has been proven with
 integers (``sketch``, ``rank``).
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch.nn.functional import embedding_bag, softshrink
 
-from .arithmetic import Budget
+from ..arithmetic import Budget
+from ..refusal import Refused
 from .rank import are_independent
-from .refusal import Refused
 from .sketch import CELLS_LIMIT, UNIT, WEIGHT_LIMIT, Sketch, Whole, has_sketch, is_strict
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from .tensors import Doubles
+    from ..tensors import Doubles
 
 SIDE_LIMIT = 1 << 11  # of a sketch: A A^T and B B^T are inverted densely
 WORK_LIMIT = 1 << 39  # multiplications of one search
@@ -42,7 +42,7 @@ ACCURACY = 1e-12
 GATHERING = 64  # multiplications in whose time one number is gathered and spread
 
 
-def recovered(sketch: Sketch, y: Whole) -> Whole:
+def recover(sketch: Sketch, y: Whole) -> Whole:
     """The matrix X behind a sketch Y, proven to be the only one with a sum as small.
 
     Raises:

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound_verify import helpers
 from codebound_verify.arithmetic import Decoder
-from codebound_verify.helpers import Factor, product, read_tensor
+from codebound_verify.codes import read_tensor
+from codebound_verify.papers import random_tensors
+from codebound_verify.papers.random_tensors import Factor, product
 from codebound_verify.refusal import Refused
 from codebound_verify.tensors import Blocks, Static, to_float32
 
@@ -127,7 +128,7 @@ def test_borders_of_tiles_and_blocks_change_nothing(name, monkeypatch):
     monkeypatch.setattr("codebound_verify.tensors.NARROWEST", 64)
     for tile, block in itertools.product((64, 128, 300), (1, 2, 10, 40, 100)):
         monkeypatch.setattr("codebound_verify.tensors.TILE", tile)
-        monkeypatch.setattr("codebound_verify.helpers.BLOCK", block)
+        monkeypatch.setattr("codebound_verify.papers.random_tensors.BLOCK", block)
         np.testing.assert_array_equal(read(tensor, shape), expected)
 
 
@@ -147,7 +148,7 @@ def test_sums_that_float32_cannot_hold_are_made_in_float64(monkeypatch):
     right = Factor(2**20, lambda first, stop, _: np.full((stop - first, 1), 2**20 - 1, np.int32))
     exact = 3 * (2**20 - 1) ** 2
     assert product(left, right, slice(0, 1))[0, 0] == exact
-    monkeypatch.setattr(helpers, "EXACT32", 2**60)
+    monkeypatch.setattr(random_tensors, "EXACT32", 2**60)
     assert product(left, right, slice(0, 1))[0, 0] != exact
 
 

@@ -9,36 +9,34 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .refusal import Refused
-from .search import recovered
-from .sketch import Sketch, draw
-from .stream import Stream, quarters, signs, uniforms
-from .tensors import (
+from ..refusal import Refused
+from ..stream import Stream, quarters, read_seed, signs, uniforms
+from ..tensors import (
     EXPONENT_LIMIT,
-    MODES,
-    TENSOR_LIMIT,
     Content,
     Doubles,
-    Static,
+    Recipe,
+    Shape,
     Values,
     as_matrix,
     grid,
-    read_coded,
     read_exponent,
+    read_inner,
 )
+from .recovery import recover
+from .sketch import Sketch, draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from .arithmetic import Decoder
+    from ..arithmetic import Decoder
 
-INNER_MODES = (1, 2, 3, 4, 7, 14)
 EXACT32 = 1 << 24  # integers below are exact in float32
 EXACT64 = 1 << 53  # integers up to here are exact in float64
 BLOCK = 1 << 20  # numbers of a factor that are expanded at a time
@@ -46,36 +44,6 @@ GAUSSIAN_LIMIT = 32  # of the absolute value of a popcount less 32
 MEAN_LIMIT = 1 << 20  # of the absolute value of the mean of a filling
 ONES_LIMIT = 16  # in a column of a matrix that sketches
 SKETCHED_LIMIT = 1 << 13  # rows, and columns, of a tensor that is sketched
-
-Shape: TypeAlias = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What the code word says about a tensor: its coded parts, in message order, and what they become."""
-
-    parts: tuple[Content | Static, ...]
-    make: Callable[..., Values]
-
-
-def read_tensor(decoder: Decoder, shape: Shape) -> Recipe:
-    """The next tensor (4.3)."""
-    mode = decoder.gamma()
-    if mode in HELPED:
-        return HELPED[mode](decoder, shape)
-    if mode not in (2, 7, *MODES):
-        raise Refused(f"Message: there is no tensor mode {mode}; modes are 1 to {max(MODES)}.")
-    return Recipe((read_coded(decoder, mode, shape),), Content.values)
-
-
-def read_inner(decoder: Decoder, shape: Shape) -> Content | Static:
-    """An inner tensor (4.8)."""
-    if (count := math.prod(shape)) > TENSOR_LIMIT:
-        raise Refused(f"Message: an inner tensor has {count} elements; at most {TENSOR_LIMIT} are allowed.")
-    decoder.inner.spend(count)
-    if (mode := decoder.gamma()) not in INNER_MODES:
-        raise Refused(f"Message: an inner tensor has mode {mode}; it must be one of {INNER_MODES}.")
-    return read_coded(decoder, mode, shape)
 
 
 @dataclass(frozen=True)
@@ -134,7 +102,7 @@ def product(left: NDArray[Any], right: Factor, columns: slice) -> Doubles:
     return result
 
 
-def _projected(decoder: Decoder, shape: Shape) -> Recipe:
+def read_projected(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 8 (4.8)."""
     count = math.prod(shape)
     vectors, width = as_matrix(shape) if decoder.bit() else (1, count)
@@ -151,7 +119,7 @@ def _projected(decoder: Decoder, shape: Shape) -> Recipe:
     return Recipe((read_inner(decoder, (vectors, k)),), make)
 
 
-def _low_rank(decoder: Decoder, shape: Shape) -> Recipe:
+def read_low_rank(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 9 (4.9)."""
     height, width = as_matrix(shape)
     r = decoder.size("the rank r", min(height, width, 1 << 12))
@@ -168,7 +136,7 @@ def _low_rank(decoder: Decoder, shape: Shape) -> Recipe:
     return Recipe(parts, make)
 
 
-def _filled(decoder: Decoder, shape: Shape) -> Recipe:
+def read_filled(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 10 (4.10)."""
     decoder.work.spend(math.prod(shape))
     inner = read_inner(decoder, shape)
@@ -195,7 +163,7 @@ def _filled(decoder: Decoder, shape: Shape) -> Recipe:
     return Recipe((inner,), make)
 
 
-def _ticket(decoder: Decoder, shape: Shape) -> Recipe:
+def read_ticket(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 11 (4.11)."""
     decoder.work.spend(math.prod(shape))
     expand, per_word = ((signs, 64), (quarters, 1), (uniforms, 4))[decoder.uniform(3)]
@@ -215,7 +183,7 @@ def _ticket(decoder: Decoder, shape: Shape) -> Recipe:
     return Recipe((read_inner(decoder, shape),), make)
 
 
-def _mixed(decoder: Decoder, shape: Shape) -> Recipe:
+def read_mixed(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 12 (4.12)."""
     if len(shape) < 2:
         raise Refused(f"Message: a mixed tensor must have two sizes or more; its shape is {shape}.")
@@ -260,7 +228,7 @@ def _mixtures(mix: Stream, z: NDArray[Any], k: int, locations: slice) -> Doubles
     return result
 
 
-def _sketched(decoder: Decoder, shape: Shape) -> Recipe:
+def read_sketched(decoder: Decoder, shape: Shape) -> Recipe:
     """Mode 13 (4.13)."""
     height, width = as_matrix(shape)
     if max(height, width) > SKETCHED_LIMIT:
@@ -281,22 +249,7 @@ def _sketched(decoder: Decoder, shape: Shape) -> Recipe:
     def make(y: Content) -> Values:
         left = draw(Stream(seed, "sketch/left"), rows=m1, columns=height, ones=ones)
         right = draw(Stream(seed, "sketch/right"), rows=m2, columns=width, ones=ones)
-        x, step = recovered(Sketch(left, right, (m1, m2)), y.data.astype(np.int64)), grid(y.exponent)
+        x, step = recover(Sketch(left, right, (m1, m2)), y.data.astype(np.int64)), grid(y.exponent)
         return Values(height, width, 1, lambda rows, columns: x[rows, columns].astype(np.float64) * step)
 
     return Recipe((read_inner(decoder, (m1, m2)),), make)
-
-
-def read_seed(decoder: Decoder) -> int:
-    """The seed of a stream (4.8)."""
-    return decoder.gamma() - 1
-
-
-HELPED: dict[int, Callable[[Decoder, Shape], Recipe]] = {
-    8: _projected,
-    9: _low_rank,
-    10: _filled,
-    11: _ticket,
-    12: _mixed,
-    13: _sketched,
-}

@@ -1,0 +1,353 @@
+"""The operations of chains (docs/format.md, section 5.1): all that there is to say of each, in one class.
+
+A new one is a class here, at the end of ``KINDS``; the chain, the evaluation and the limits follow from it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+from torch.nn import functional
+
+from .dictionary import features, tables
+from .images import in_parts, normalised
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from .tensors import Shape
+
+Weights: TypeAlias = "Mapping[str, Tensor]"
+
+RESULT_LIMIT = 1 << 22  # numbers in an intermediate result of one example
+PATCH_LIMIT = 1 << 25  # numbers in the patches that a convolution multiplies, for one example
+POOL_WORK = 16  # what a number that a pool reads counts as
+AT_ONCE = 1 << 22  # numbers in the patches or filters of a local convolution that are multiplied at once
+VIEWS = {1: 2, 2: 5, 3: 1, 4: 5}  # how many views there are of an input, for each kind of views
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation with its sizes; those that its kind does not have are 0."""
+
+    kind: str
+    out: int = 0
+    kernel: int = 0
+    stride: int = 0
+    padding: int = 0
+    bias: int = 0  # 0 or 1
+    table: int = 0  # the number of a dictionary
+    pool: int = 0  # the window of a dictionary
+    views: int = 0  # the kind of views
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window that moves over an image, and the channels that come out."""
+
+    out: int
+    kernel: int
+    stride: int
+    padding: int = 0
+
+    def pixels(self, seen: Shape) -> Shape:
+        """Height and width of the result."""
+        return tuple((side + 2 * self.padding - self.kernel) // self.stride + 1 for side in seen[1:])
+
+
+class Misfit(Exception):  # noqa: N818 - the chain makes a refusal of it
+    """Why an operation does not fit, as the end of a sentence that starts with the operation."""
+
+
+class Kind(ABC):
+    """What is true of all operations of one kind; ``seen`` is the shape of what an operation sees."""
+
+    sizes: tuple[str, ...] = ()  # in the order of the message
+    is_own = False  # of a message alone, never of the network f
+    has_relu = False  # after it, unless it is the last operation
+
+    @abstractmethod
+    def output(self, operation: Operation, seen: Shape) -> Shape:
+        """The shape that it makes; a :class:`Misfit` where it does not fit."""
+
+    def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
+        """Its weights; each has a bias if the operation has one."""
+        return {}
+
+    def patches(self, operation: Operation, seen: Shape) -> int:
+        """Numbers in the patches of one example that it multiplies."""
+        return 0
+
+    def held(self, operation: Operation, seen: Shape) -> int:
+        """The most numbers that one example takes up in it."""
+        return max(math.prod(seen), operation.out, self.patches(operation, seen))
+
+    @abstractmethod
+    def work(self, operation: Operation, seen: Shape) -> int:
+        """Multiplications for one example; what a pool reads counts too."""
+
+    @abstractmethod
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        """What it makes of a batch."""
+
+
+class Linear(Kind):
+    """y = W x + b."""
+
+    sizes = ("out", "bias")
+    has_relu = True
+
+    def output(self, operation: Operation, seen: Shape) -> Shape:
+        return (operation.out,)
+
+    def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
+        return {"weight": (operation.out, math.prod(seen))}
+
+    def work(self, operation: Operation, seen: Shape) -> int:
+        return operation.out * math.prod(seen)
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        return functional.linear(x.flatten(1), own["weight"].double(), _double(own.get("bias")))
+
+
+class WindowKind(Kind):
+    """A window that moves over an image."""
+
+    @abstractmethod
+    def window(self, operation: Operation, channels: int) -> Window:
+        """The window over an image of so many channels."""
+
+    def padded(self, window: Window, seen: Shape) -> int:
+        """Numbers of the padded image, where one is made."""
+        return 0
+
+    def output(self, operation: Operation, seen: Shape) -> Shape:
+        _require_image(seen)
+        window = self.window(operation, seen[0])
+        if min(seen[1:]) + 2 * window.padding < window.kernel:
+            raise Misfit(f"has a window of {window.kernel}, larger than its image {seen}")
+        result = (window.out, *window.pixels(seen))
+        if max(self.padded(window, seen), math.prod(result)) > RESULT_LIMIT:
+            raise Misfit(f"makes more than {RESULT_LIMIT} numbers out of one example")
+        if self.patches(operation, seen) > PATCH_LIMIT:
+            raise Misfit(f"multiplies more than {PATCH_LIMIT} numbers in patches of one example")
+        return result
+
+    def work(self, operation: Operation, seen: Shape) -> int:
+        return POOL_WORK * math.prod(seen)
+
+
+class Conv(WindowKind):
+    """A convolution."""
+
+    sizes: tuple[str, ...] = ("out", "kernel", "stride", "padding", "bias")
+    has_relu = True
+
+    def window(self, operation: Operation, channels: int) -> Window:
+        return Window(operation.out, operation.kernel, operation.stride, operation.padding)
+
+    def padded(self, window: Window, seen: Shape) -> int:
+        return seen[0] * math.prod(side + 2 * window.padding for side in seen[1:])
+
+    def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
+        return {"weight": (operation.out, seen[0], operation.kernel, operation.kernel)}
+
+    def patches(self, operation: Operation, seen: Shape) -> int:
+        return seen[0] * operation.kernel**2 * math.prod(self.window(operation, seen[0]).pixels(seen))
+
+    def work(self, operation: Operation, seen: Shape) -> int:
+        return operation.out * self.patches(operation, seen)
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        window = self.window(operation, x.shape[1])
+        return _convolved(x, own, stride=window.stride, padding=window.padding)
+
+
+class NormalisedConv(Conv):
+    """A convolution of stride 1 whose result has mean 0 and variance 1 in each example."""
+
+    sizes = ("out", "kernel")
+    is_own = True
+
+    def window(self, operation: Operation, channels: int) -> Window:
+        if operation.kernel % 2 == 0:
+            raise Misfit(f"has a kernel of {operation.kernel}; it must be odd")
+        return Window(operation.out, operation.kernel, 1, operation.kernel // 2)
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        return normalised(super().apply(operation, own, x))
+
+
+class LocalConv(Conv):
+    """A convolution with filters of its own for every pixel."""
+
+    def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
+        pixels = math.prod(self.window(operation, seen[0]).pixels(seen))
+        return {"weight": (pixels, operation.out, seen[0], operation.kernel, operation.kernel)}
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        """Some rows and columns of pixels at a time."""
+        kernel, stride, padding = operation.kernel, operation.stride, operation.padding
+        padded = functional.pad(x, (padding,) * 4)
+        patches = padded.unfold(2, kernel, stride).unfold(
+            3, kernel, stride
+        )  # (batch, in, rows, columns, k, k)
+        rows, columns = patches.shape[2:4]  # of (batch, in, rows, columns, kernel, kernel)
+        filters = own["weight"].reshape(rows, columns, *own["weight"].shape[1:])
+        per_pixel = max(patches[:, :, 0, 0].numel(), filters[0, 0].numel())
+        width = max(1, min(columns, AT_ONCE // per_pixel))
+        height = max(1, AT_ONCE // per_pixel // width)
+        result = x.new_empty(len(x), operation.out, rows, columns)
+        for top in range(0, rows, height):
+            for left in range(0, columns, width):
+                r, s = slice(top, top + height), slice(left, left + width)
+                result[:, :, r, s] = torch.einsum(
+                    "bcrsij,rsocij->bors", patches[:, :, r, s], filters[r, s].double()
+                )
+        return result if "bias" not in own else result + own["bias"].double()[:, None, None]
+
+
+class Residual(WindowKind):
+    """relu(b(relu(a(x))) + shortcut(x)); twice the stride where there are more channels."""
+
+    sizes = ("out", "bias")
+
+    def window(self, operation: Operation, channels: int) -> Window:
+        if operation.out < channels:
+            raise Misfit(f"has {operation.out} outputs for {channels} channels; it cannot have fewer")
+        return Window(operation.out, 3, 1 if operation.out == channels else 2, 1)
+
+    def tensors(self, operation: Operation, seen: Shape) -> Mapping[str, Shape]:
+        out = operation.out
+        return {"a.weight": (out, seen[0], 3, 3), "b.weight": (out, out, 3, 3)}
+
+    def patches(self, operation: Operation, seen: Shape) -> int:
+        pixels = math.prod(self.window(operation, seen[0]).pixels(seen))
+        return max(seen[0], operation.out) * 9 * pixels
+
+    def work(self, operation: Operation, seen: Shape) -> int:
+        return 2 * operation.out * self.patches(operation, seen)
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        a, b = ({name[2:]: own[name] for name in own if name[:2] == prefix} for prefix in ("a.", "b."))
+        extra = operation.out - x.shape[1]
+        stride = 2 if extra else 1
+        shortcut = functional.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, extra // 2, extra - extra // 2))
+        inner = torch.relu(_convolved(x, a, stride=stride, padding=1))
+        return torch.relu(_convolved(inner, b, stride=1, padding=1) + shortcut)
+
+
+class MaxPool(WindowKind):
+    """The largest number of each window."""
+
+    sizes = ("kernel",)
+
+    def window(self, operation: Operation, channels: int) -> Window:
+        return Window(channels, operation.kernel, operation.kernel)
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        return functional.max_pool2d(x, operation.kernel, stride=operation.kernel)
+
+
+class AveragePool(MaxPool):
+    """The mean of each window."""
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        return functional.avg_pool2d(x, operation.kernel, stride=operation.kernel)
+
+
+class GlobalAveragePool(Kind):
+    """The mean of each channel."""
+
+    def output(self, operation: Operation, seen: Shape) -> Shape:
+        _require_image(seen)
+        return (seen[0], 1, 1)
+
+    def work(self, operation: Operation, seen: Shape) -> int:
+        return POOL_WORK * math.prod(seen)
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        return x.mean(dim=(2, 3), keepdim=True)
+
+
+class Dictionary(WindowKind):
+    """Fixed features of images (5.5)."""
+
+    sizes = ("table", "pool")
+    is_own = True
+
+    def window(self, operation: Operation, channels: int) -> Window:
+        if not tables(operation.table):
+            raise Misfit(f"has number {operation.table}, and there is no such dictionary")
+        filters = sum(len(table.filters) for table in tables(operation.table))
+        return Window(channels * (1 + filters), operation.pool, operation.pool)
+
+    def held(self, operation: Operation, seen: Shape) -> int:
+        """The patches of one plane at a time."""
+        patches = (table.size**2 * math.prod(seen[1:]) for table in tables(operation.table))
+        return max(math.prod(seen), *patches)
+
+    def work(self, operation: Operation, seen: Shape) -> int:
+        taps = sum(table.filters[..., 0, 0].size * table.size**2 for table in tables(operation.table))
+        return taps * math.prod(seen)
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        return features(operation.table, operation.pool, x)
+
+
+class Views(WindowKind):
+    """Views of the input, each of its shape; the logits of the rest of the chain are averaged over them."""
+
+    sizes = ("views",)
+    is_own = True
+
+    def window(self, operation: Operation, channels: int) -> Window:
+        if operation.views not in VIEWS:
+            raise Misfit(f"has kind {operation.views}; kinds are {', '.join(map(str, VIEWS))}")
+        return Window(channels, 1, 1)
+
+    def work(self, operation: Operation, seen: Shape) -> int:
+        return 0
+
+    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+        raise NotImplementedError("views are taken before a chain is applied (evaluate.forward)")
+
+
+KINDS: dict[str, Kind] = {  # ids count from 1
+    "linear": Linear(),
+    "conv": Conv(),
+    "max pool": MaxPool(),
+    "average pool": AveragePool(),
+    "global average pool": GlobalAveragePool(),
+    "residual": Residual(),
+    "local conv": LocalConv(),
+    "normalised conv": NormalisedConv(),
+    "dictionary": Dictionary(),
+    "views": Views(),
+}
+
+
+def _require_image(seen: Shape) -> None:
+    if len(seen) != 3:
+        raise Misfit(f"needs an image (channels, height, width); it sees {seen}")
+
+
+def _double(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.double()
+
+
+def _convolved(x: Tensor, own: Weights, *, stride: int, padding: int) -> Tensor:
+    """A convolution with a weight and perhaps a bias, of few examples at a time."""
+    weight, bias = own["weight"].double(), _double(own.get("bias"))
+    pixels = Window(0, weight.shape[2], stride, padding).pixels(tuple(x.shape[1:]))
+    return in_parts(
+        lambda part: functional.conv2d(part, weight, bias, stride=stride, padding=padding),
+        x,
+        patches=weight[0].numel() * math.prod(pixels),
+    )
