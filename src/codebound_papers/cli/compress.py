@@ -110,6 +110,8 @@ def compress(
     from codebound_papers.compress.summary import summarise
 
     chosen = parse_options(method, options or ())
+    if data is None and COMPRESSORS[method].algorithm.trains:
+        raise UsageError(f"{method} trains on a sample: give one, with --data.")
     sample = measured = None
     if data is not None:
         sample, fresh = load_samples(data, data_folder, test=test, holdout=holdout)
