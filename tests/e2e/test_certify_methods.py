@@ -127,7 +127,7 @@ def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkey
 def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
     """A base near f: what is coded is small, and decodes to about f."""
     from codebound.certificate.build import Setting
-    from codebound.chains.chain import chain_of
+    from codebound.chains.reading import chain_of
     from codebound.search.search import Search, Subject, run
 
     chain, tensors = chain_of(networks["mlp:widths=12"], digits.input_shape)

@@ -8,15 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codebound.certificate.build import OnDomain
-from codebound.chains.chain import Chain, Conv, chain_of
 from codebound.chains.message import MAX_ELEMENTS, Message
+from codebound.chains.reading import chain_of
 from codebound.coding.arithmetic import Writer
 from codebound.coding.modes import encode_tensors
 from codebound.coding.tensors import AbstractTensorCode, Raw
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.search.codes import tensor_code
 from codebound.search.search import Search, UnsuitedError
-from codebound_papers.arora18.conv import conv_project
+from codebound_papers.arora18.conv import conv_project, convolutions
 from codebound_papers.compress.compressors import (
     AbstractNetworkCompressor,
     CompressedLayer,
@@ -26,6 +26,8 @@ from codebound_papers.compress.compressors import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from codebound.chains.chain import Chain
 
 _PREDICTED = "lemma 13 of Arora et al. 2018 is about fixed directions, not about a spectral norm"
 _NUMBERS = (16, 64, 256)
@@ -83,7 +85,7 @@ class LocalFilters(AbstractNetworkCompressor):
                 carried[name] = "not asked for"
             elif inside:
                 carried[name] = "inside a residual block, whose convolutions have the same filters everywhere"
-            elif not isinstance(chain.operations[int(place)], Conv):
+            elif int(place) not in convolutions(chain):
                 carried[name] = "no convolution"
             else:
                 try:
@@ -108,7 +110,7 @@ class LocalFilters(AbstractNetworkCompressor):
     def propose(cls, search: Search) -> None:
         """Convolutions by A-Alg4, the other layers pruned and quantised."""
         chain = search.subject.chain
-        if chain is None or not any(isinstance(operation, Conv) for operation in chain.operations):
+        if chain is None or not convolutions(chain):
             raise UnsuitedError("conv needs a chain with convolutions outside residual blocks.")
         if search.setting.base is not None or isinstance(search.setting.statement, OnDomain):
             raise UnsuitedError("conv changes the architecture, so there is no difference to a base or to f.")
@@ -124,16 +126,13 @@ class LocalFilters(AbstractNetworkCompressor):
 def _message(search: Search, chain: Chain, numbers: int, *, density: float, levels: int) -> Message | None:
     tensors = search.subject.tensors
     codes: dict[str, AbstractTensorCode] = {}
-    for position, operation in enumerate(chain.operations):
-        if isinstance(operation, Conv):
-            try:
-                local, found = conv_project(
-                    chain, tensors, [position], numbers=numbers, mixes=_MIXES * numbers
-                )
-            except UnsupportedLayerError:
-                continue  # too large for a message: the layer is pruned like the others
-            if _fits(local, codes | found):
-                chain, codes = local, codes | found
+    for position in convolutions(chain):
+        try:
+            local, found = conv_project(chain, tensors, [position], numbers=numbers, mixes=_MIXES * numbers)
+        except UnsupportedLayerError:
+            continue  # too large for a message: the layer is pruned like the others
+        if _fits(local, codes | found):
+            chain, codes = local, codes | found
     if not codes:
         return None
     for name in tensors:
