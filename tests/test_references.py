@@ -10,7 +10,7 @@ import pytest
 import codebound
 import codebound_papers
 from codebound.refs import REGISTRY, implements
-from codebound_papers.reproduce.catalogue import known_items
+from codebound_papers.reproduce.items import known_items
 
 ROOT = Path(__file__).parents[1]
 STATUSES = {"certified", "corrected", "as published", "diagnostic", "rule", "experiment"}

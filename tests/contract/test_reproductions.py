@@ -8,8 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from codebound.errors import UsageError
-from codebound_papers.reproduce.catalogue import known_items
-from codebound_papers.reproduce.items import Settings
+from codebound_papers.reproduce.items import Settings, known_items
 from codebound_papers.reproduce.run import find_item, reproduce
 
 ITEMS = known_items()
@@ -29,7 +28,9 @@ def finished(tmp_path_factory, tiny_networks):
 
     def run(id):
         if id not in done:
-            done[id] = reproduce(id, tmp_path_factory.mktemp("reproduce"), size="tiny", device="cpu")
+            done[id] = reproduce(
+                id, tmp_path_factory.mktemp("reproduce"), Settings(size="tiny", device="cpu")
+            )
         return done[id]
 
     return run
@@ -86,12 +87,12 @@ def test_what_it_finds_is_plain_regular_and_written(id, finished):
         assert ET.fromstring(json_path.with_name(name).read_text()).tag == "{http://www.w3.org/2000/svg}svg"
 
     with pytest.raises(UsageError, match="another run"):
-        reproduce(id, json_path.parent, size="tiny", seed=1, device="cpu")
+        reproduce(id, json_path.parent, Settings(size="tiny", seed=1, device="cpu"))
 
 
 @ONE_OF_EACH_KIND
 def test_the_same_seed_finds_the_same(id, finished, tmp_path):
-    again = reproduce(id, tmp_path, size="tiny", device="cpu")
+    again = reproduce(id, tmp_path, Settings(size="tiny", device="cpu"))
     assert again.reproduction == finished(id).reproduction
 
 

@@ -11,10 +11,9 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import (
+from codebound.chains.chain import (
     AveragePool,
+    Chain,
     Conv,
     Dictionary,
     GlobalAveragePool,
@@ -25,6 +24,7 @@ from codebound.chains.operations import (
     Residual,
     Shifts,
 )
+from codebound.chains.message import Message, Options
 from codebound.coding.bell import Bell
 from codebound.coding.static import frequency_table
 from codebound.coding.subspace import Subspace

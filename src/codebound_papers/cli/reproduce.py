@@ -50,7 +50,7 @@ def reproduce(
     """
     import time
 
-    from codebound_papers.reproduce.items import Size
+    from codebound_papers.reproduce.items import Settings, Size
     from codebound_papers.reproduce.run import find_item
     from codebound_papers.reproduce.run import reproduce as run
 
@@ -65,9 +65,7 @@ def reproduce(
         note(f"{item.title}: {item.full if full else item.quick}.")
     try:
         with progress_bar("parts", quiet=quiet) as progress:
-            found = run(
-                what,
-                folder,
+            settings = Settings(
                 size=size,
                 seed=seed,
                 epochs=epochs,
@@ -76,6 +74,7 @@ def reproduce(
                 progress=progress,
                 deadline=time.monotonic() + deadline,
             )
+            found = run(what, folder, settings)
     except KeyboardInterrupt:
         note(f"What is finished is kept in {folder}: the same command continues.")
         raise
@@ -85,9 +84,8 @@ def reproduce(
 
 
 def _list(output: Format, models: Path | None) -> None:
-    from codebound_papers.reproduce.catalogue import known_items
     from codebound_papers.reproduce.gallery import SIZES, outcome, read_results
-    from codebound_papers.reproduce.items import Settings
+    from codebound_papers.reproduce.items import Settings, known_items
     from codebound_papers.reproduce.run import models_folder
 
     committed, settings = read_results(), Settings(models=models_folder(models))

@@ -186,6 +186,31 @@ class Series:
     deviations: Sequence[float] = ()
 
 
+def curves(
+    rows: Sequence[Curve],
+    x: str,
+    columns: Mapping[str, str],
+    style: Literal["line", "dashed", "points"] = "line",
+) -> list[Series]:
+    """One series for each of some columns of a table; a row without a value is left out of it.
+
+    Args:
+        rows: The table.
+        x: Its column of places.
+        columns: Labels by column.
+        style: How they are drawn.
+
+    Example:
+        >>> curves([{"n": 1, "a": 2.0}, {"n": 2, "a": None}], "n", {"a": "values"})[0].y
+        [2.0]
+    """
+    found = {column: [row for row in rows if row[column] is not None] for column in columns}
+    return [
+        Series(label, [row[x] for row in found[column]], [row[column] for row in found[column]], style)
+        for column, label in columns.items()
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Contours:
     """Values over a grid, as areas between levels, from white to blue.

@@ -1,4 +1,4 @@
-"""``python -m codebound.reproduce ITEM ...``: the long part of items, where only PyTorch, numpy and
+"""``python -m codebound_papers.reproduce ITEM ...``: the long part of items, where only PyTorch, numpy and
 safetensors are installed.
 
 ``codebound reproduce ITEM`` with the same options, in the same folder and on any machine, then finds every
@@ -11,10 +11,12 @@ import argparse
 import math
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from codebound.errors import CodeboundError, UsageError
 from codebound.store import OutOfTimeError
+from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.run import compute, find_items
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -23,7 +25,8 @@ _SECONDS_BETWEEN_LINES = 5.0
 def main(arguments: list[str] | None = None) -> int:
     """Finishes the parts of items; 0 done or out of time, 1 failed, 2 wrong usage."""
     parser = argparse.ArgumentParser(
-        prog="python -m codebound.reproduce", description="Compute the parts of items, without drawing them."
+        prog="python -m codebound_papers.reproduce",
+        description="Compute the parts of items, without drawing them.",
     )
     parser.add_argument(
         "items",
@@ -42,22 +45,19 @@ def main(arguments: list[str] | None = None) -> int:
         "--deadline", type=float, default=math.inf, help="begin no part after so many seconds"
     )
     given = parser.parse_args(arguments)
-    deadline = time.monotonic() + given.deadline
+    settings = Settings(
+        size=given.size,
+        seed=given.seed,
+        epochs=given.epochs,
+        device=given.device,
+        models=given.models,
+        deadline=time.monotonic() + given.deadline,
+    )
     left, failed = [], []
     try:
         for item in find_items(given.items):
             try:
-                computed = compute(
-                    item.id,
-                    given.out,
-                    size=given.size,
-                    seed=given.seed,
-                    epochs=given.epochs,
-                    device=given.device,
-                    models=given.models,
-                    progress=_Lines(item.id),
-                    deadline=deadline,
-                )
+                computed = compute(item.id, given.out, replace(settings, progress=_Lines(item.id)))
                 if missing := computed.cells.left:
                     left.append(item.id)
                     sys.stdout.write(f"{item.id}: the deadline has passed before {'; '.join(missing)}.\n")

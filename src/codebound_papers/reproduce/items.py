@@ -8,7 +8,10 @@ the function runs with PyTorch, numpy and safetensors alone, and needs nothing e
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import math
+import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,10 +40,11 @@ class Settings:
         size: How much of it.
         seed: Of everything random.
         epochs: Most epochs to train for; None: as many as the item says.
-        device: Where tensors live.
+        device: Where tensors live: ``cpu``, ``cuda``, ``cuda:1``, or ``auto`` for `compute` to choose.
         models: Folder with pretrained networks of others, as safetensors files; None: there is none.
         cells: Parts that are finished.
-        progress: Told how a training advances.
+        progress: Told the finished parts, and how a training advances.
+        deadline: Moment of ``time.monotonic`` after which no further part is begun.
     """
 
     size: Size = "quick"
@@ -50,6 +54,7 @@ class Settings:
     models: Path | None = None
     cells: Journal = field(default_factory=Journal)
     progress: Progress = silent
+    deadline: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +86,9 @@ class Item:
         title: What it shows.
         quick: What the quick run costs, in words.
         full: What the full one costs.
-        run: Makes it; its docstring is the text of its section in ``results/reproduction.md``.
+        about: What the paper shows and what is done here, in Markdown: the text of its section in
+            ``results/reproduction.md``.
+        run: Makes it.
         lacks: What cannot be had on this machine, with the reason; such rows say "not run".
         trains: Whether other items find the networks that it trains: of several items it comes first.
     """
@@ -90,6 +97,7 @@ class Item:
     title: str
     quick: str
     full: str
+    about: str
     run: Callable[[Settings], Reproduction]
     lacks: Callable[[Settings], Sequence[str]]
     trains: bool = False
@@ -104,12 +112,8 @@ class Item:
         """What its name begins with: the letter of its paper."""
         return re.split("[-:]", self.id)[0]
 
-    @property
-    def about(self) -> str:
-        """What the paper shows and what is done here, in Markdown."""
-        return inspect.getdoc(self.run) or ""
 
-
+PAPERS = ("arora18", "guha23", "shin21")
 ITEMS: dict[str, Item] = {}
 
 Run = Callable[[Settings], Reproduction]
@@ -129,10 +133,23 @@ def item(
     lacks: Callable[[Settings], Sequence[str]] = nothing,
     trains: bool = False,
 ) -> Callable[[Run], Run]:
-    """Registers an item."""
+    """Registers an item; the docstring of the function says what it is about."""
 
     def register(function: Run) -> Run:
-        ITEMS[id] = Item(id, title, quick, full, function, lacks, trains)
+        ITEMS[id] = Item(id, title, quick, full, inspect.getdoc(function) or "", function, lacks, trains)
         return function
 
     return register
+
+
+def known_items() -> dict[str, Item]:
+    """The items by their IDs: paper by paper, its experiments, figures and tables.
+
+    Every module in the folder ``items`` of a paper registers those it has; the names of their functions have
+    the order.
+    """
+    for paper in PAPERS:
+        folder = importlib.import_module(f"codebound_papers.{paper}.items")
+        for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
+            importlib.import_module(module.name)
+    return dict(sorted(ITEMS.items(), key=lambda each: each[1].run.__name__))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from codebound.errors import UsageError
 from codebound.files import make_folder, write_text
-from codebound.progress import Progress, silent
 from codebound.store import JOURNAL, Journal
-from codebound_papers.reproduce.catalogue import known_items
-from codebound_papers.reproduce.items import Item, Reproduction, Settings, Size
+from codebound_papers.reproduce.items import Item, Reproduction, Settings, known_items
 
 MODELS = "CODEBOUND_MODELS"
 """Environment variable that names the folder with pretrained networks."""
@@ -85,18 +82,7 @@ def models_folder(given: Path | None = None) -> Path | None:
     return folder
 
 
-def compute(
-    id: str,
-    folder: Path,
-    *,
-    size: Size = "quick",
-    seed: int = 0,
-    epochs: int | None = None,
-    device: str = "auto",
-    models: Path | None = None,
-    progress: Progress = silent,
-    deadline: float = math.inf,
-) -> Computed:
+def compute(id: str, folder: Path, settings: Settings) -> Computed:
     """Finishes the parts of an item, those that an interrupted run in the same folder has left.
 
     It needs PyTorch, numpy and safetensors only; `reproduce` in the same folder then writes results and
@@ -105,13 +91,8 @@ def compute(
     Args:
         id: Name of the item.
         folder: For the parts; made if need be.
-        size: How much of it.
-        seed: Of everything random.
-        epochs: Most epochs to train for; None: as many as the item says.
-        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``.
-        models: Folder with pretrained networks (default: that of ``CODEBOUND_MODELS``).
-        progress: Told the finished parts, and how a training advances.
-        deadline: Moment of ``time.monotonic`` after which no further part is begun.
+        settings: How it is run; its cells are those of the folder, and its pretrained networks by default
+            those of ``CODEBOUND_MODELS``.
 
     Raises:
         OutOfTimeError: The deadline has passed, and a part is not finished that the item cannot do without.
@@ -119,60 +100,33 @@ def compute(
     from codebound import __version__
     from codebound.device import resolve_device
 
-    entry, place = find_item(id), resolve_device(device)
-    if epochs is not None and epochs < 1:
-        raise UsageError(f"a network is trained for at least one epoch. Got {epochs}.")
+    entry, place = find_item(id), str(resolve_device(settings.device))
+    if settings.epochs is not None and settings.epochs < 1:
+        raise UsageError(f"a network is trained for at least one epoch. Got {settings.epochs}.")
     make_folder(folder)
     if not os.access(folder, os.W_OK):
-        raise UsageError(f"the folder {folder} cannot be written. Choose another --out.")
+        raise UsageError(f"the folder {folder} cannot be written. Choose another one.")
+    run = {"item": id, "size": settings.size, "seed": settings.seed, "epochs": settings.epochs}
     cells = Journal(
         folder / f"{entry.stem}{JOURNAL}",
-        run={"item": id, "size": size, "seed": seed, "epochs": epochs, "codebound": __version__},
-        machine=_machine(str(place)),
-        progress=progress,
-        deadline=deadline,
+        run={**run, "codebound": __version__},
+        machine=_machine(place),
+        progress=settings.progress,
+        deadline=settings.deadline,
     )
-    settings = Settings(
-        size=size,
-        seed=seed,
-        epochs=epochs,
-        device=str(place),
-        models=models_folder(models),
-        cells=cells,
-        progress=progress,
-    )
-    return Computed(entry, entry.run(settings), cells)
+    here = replace(settings, device=place, models=models_folder(settings.models), cells=cells)
+    return Computed(entry, entry.run(here), cells)
 
 
-def reproduce(
-    id: str,
-    folder: Path,
-    *,
-    size: Size = "quick",
-    seed: int = 0,
-    epochs: int | None = None,
-    device: str = "auto",
-    models: Path | None = None,
-    progress: Progress = silent,
-    deadline: float = math.inf,
-) -> Finished:
+def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
     """Runs an item, or the rest of it, and writes what it found; the arguments are those of `compute`.
 
     After the deadline an item whose parts are rows concludes with those that are finished, and its record
     has the names of the others.
     """
-    computed = compute(
-        id,
-        folder,
-        size=size,
-        seed=seed,
-        epochs=epochs,
-        device=device,
-        models=models,
-        progress=progress,
-        deadline=deadline,
-    )
+    computed = compute(id, folder, settings)
     entry, found, machines = computed.item, computed.reproduction, computed.cells.machines()
+    size, seed, epochs = settings.size, settings.seed, settings.epochs
     options = f"{id} --{size} --seed {seed}" + ("" if epochs is None else f" --epochs {epochs}")
     if any(machine["device"].startswith("cuda") for machine in machines):
         options += " --device cuda"
@@ -182,7 +136,7 @@ def reproduce(
         "title": entry.title,
         "about": entry.about,
         "command": f"codebound reproduce {options}",
-        "parts_command": f"python -m codebound.reproduce {options} --out DIR",
+        "parts_command": f"python -m codebound_papers.reproduce {options} --out DIR",
         "size": size,
         "seed": seed,
         "epochs": epochs,

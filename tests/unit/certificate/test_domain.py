@@ -14,10 +14,9 @@ import codebound_verify.domain
 import codebound_verify.header
 from codebound.bounds.original import grid_theta
 from codebound.certificate.domain import covering_theta
-from codebound.chains.chain import Chain
-from codebound.chains.message import Message, Options
-from codebound.chains.operations import (
+from codebound.chains.chain import (
     AveragePool,
+    Chain,
     Conv,
     Dictionary,
     GlobalAveragePool,
@@ -28,6 +27,7 @@ from codebound.chains.operations import (
     Residual,
     Shifts,
 )
+from codebound.chains.message import Message, Options
 from codebound.coding.tensors import Dense, Raw
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling

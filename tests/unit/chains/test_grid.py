@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.chains.grid import BLANK_POINT, GridPoint, _Group, grid_point_of
-from codebound.chains.operations import (
+from codebound.chains.chain import (
     AveragePool,
     Conv,
     Dictionary,
@@ -17,6 +16,7 @@ from codebound.chains.operations import (
     NormalisedConv,
     Shifts,
 )
+from codebound.chains.grid import BLANK_POINT, GridPoint, _Group, grid_point_of
 from codebound.coding.arithmetic import Reader, Writer
 
 indices = st.integers(0, 2)

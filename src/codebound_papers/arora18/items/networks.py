@@ -13,6 +13,7 @@ from codebound.data.dataset import Scaling
 from codebound.train.config import TrainConfig, preset
 from codebound.train.schedules import Step
 from codebound_papers.arora18.items.measures import Measuring, measure_bound, measure_layers
+from codebound_papers.reproduce.items import item
 from codebound_papers.reproduce.samples import Samples, made_up_samples, named_samples
 from codebound_papers.reproduce.training import Trained, trained
 
@@ -32,6 +33,12 @@ _ACCURACIES = {  # in per cent, as published
     "AlexNet, true labels": (100.0, 77.22),
     "AlexNet, corrupted labels": (100.0, 9.86),
 }
+vgg19_item = partial(
+    item,
+    quick="3 minutes on one core, seconds after another item with VGG-19",
+    full="half an hour on a GPU, seconds after another item with VGG-19",
+)
+"""Registers an item that needs VGG-19 at the end of its training alone."""
 _BIASES = (
     "Biases, and batch norms after folding, stay out of cushions as in the paper, although the theory needs "
     "them inside (A-E20)."

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codebound_papers.arora18.items.measures import facts_of
-from codebound_papers.arora18.items.networks import Study, accuracies, deviations, left_open
+from codebound_papers.arora18.items.networks import Study, accuracies, deviations, left_open, vgg19_item
 from codebound_papers.arora18.noise_stability import table_rows
 from codebound_papers.arora18.stability import plan
-from codebound_papers.report.figures import Figure, Plot, Series
-from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
+from codebound_papers.report.figures import Figure, Plot, curves
+from codebound_papers.reproduce.items import Reproduction, Row, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,11 +30,9 @@ PUBLISHED = {  # number of the layer: value, weights, percent (not rounded but c
 _NONE = (None, None, None)
 
 
-@item(
+@vgg19_item(
     "A-Tab1",
     title="What each layer of VGG-19 adds to the bound (Arora et al. 2018, table 1)",
-    quick="3 minutes on one core, seconds after another item with VGG-19",
-    full="half an hour on a GPU, seconds after another item with VGG-19",
 )
 def arora_table1(settings: Settings) -> Reproduction:
     """For seven layers of VGG-19 the table has c^2 beta^2 ceil(kappa/s)^2 / (mu_i^2 mu_{i->}^2), called the
@@ -46,6 +44,10 @@ def arora_table1(settings: Settings) -> Reproduction:
     network = Study(settings).measured_vgg19()
     rows = _rows(facts_of(network))
     shown = [row for row in rows if row["number"] in PUBLISHED]
+    ours = {"percent": "as in the table, here", "percent with all factors": "with all factors, here"}
+    theirs = {"published_percent": "as in the table, published"}
+    series = [*curves(rows, "number", ours), *curves(rows, "number", theirs, "points")]
+    plot = Plot("value in percent of the weights", "layer", "percent", series, y_scale="log")
     return Reproduction(
         tables={
             "Value, number of weights, and value in percent of them": shown,
@@ -54,7 +56,7 @@ def arora_table1(settings: Settings) -> Reproduction:
         sentences=tuple(_sentences(shown, settings)),
         deviations=deviations(settings.size, of="vgg19"),
         points={"all layers": rows},
-        figures={"A-Tab1": _figure(rows)},
+        figures={"A-Tab1": Figure([plot], columns=1)},
     )
 
 
@@ -102,7 +104,8 @@ def _sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
             "This network is narrower than the published one: its layers have fewer weights to compare the "
             "value with, so that the percentages are larger."
         )
-    factors = [row["numbers with all factors"] / row["value"] for row in rows if _is_planned(row)]
+    planned = [row for row in rows if row["numbers with all factors"] is not None]
+    factors = [row["numbers with all factors"] / row["value"] for row in planned]
     if factors:
         least = min(row["percent with all factors"] for row in rows)
         yield (
@@ -114,33 +117,5 @@ def _sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     yield "Its percentages are cut off, not rounded: 3.1298 % is printed as 3.129."
 
 
-def _is_planned(row: Row) -> bool:
-    return row["numbers with all factors"] is not None
-
-
 def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
-
-
-def _figure(rows: Sequence[Row]) -> Figure:
-    def curve(label: str, column: str) -> Series:
-        found = [row for row in rows if row[column] is not None]
-        x, y = [row["number"] for row in found], [row[column] for row in found]
-        return Series(label, x, y, "points" if column.startswith("published") else "line")
-
-    return Figure(
-        [
-            Plot(
-                "value in percent of the weights",
-                "layer",
-                "percent",
-                [
-                    curve("as in the table, here", "percent"),
-                    curve("with all factors, here", "percent with all factors"),
-                    curve("as in the table, published", "published_percent"),
-                ],
-                y_scale="log",
-            )
-        ],
-        columns=1,
-    )

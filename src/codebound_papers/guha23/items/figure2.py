@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codebound.scores import margin_report
 from codebound_papers.guha23.items.released import bound_by_change, measure_smallest_margin, released_bound
 from codebound_papers.guha23.items.trained import Networks, Plan, plan_for
-from codebound_papers.report.figures import Figure, Plot, Series
+from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
@@ -129,43 +129,18 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _figure(rows: Sequence[Row]) -> Figure:
-    epochs = [row["epoch"] for row in rows]
+    def lines(bound: str, by_change: str) -> list[Series]:
+        labels = {bound: "bound", "test_error": "test error", by_change: "bound by measured change"}
+        return curves(rows, "epoch", labels)
 
-    def curve(label: str, name: str) -> Series:
-        return Series(label, epochs, [row[name] for row in rows])
-
+    zero = Series("", [rows[0]["epoch"], rows[-1]["epoch"]], [0.0, 0.0], "dashed")
+    margins = [*curves(rows, "epoch", {"smallest_margin": ""}), zero]
+    stretched = lines("bound_rescaled", "bound_by_change_rescaled")
+    plain = lines("bound", "bound_by_change")
     return Figure(
         [
-            Plot(
-                "bound, stretched to the range of the error",
-                "epoch",
-                "error",
-                (
-                    curve("bound", "bound_rescaled"),
-                    curve("test error", "test_error"),
-                    curve("bound by measured change", "bound_by_change_rescaled"),
-                ),
-                headroom=0.5,
-            ),
-            Plot(
-                "bound as it is",
-                "epoch",
-                "value",
-                (
-                    curve("bound", "bound"),
-                    curve("test error", "test_error"),
-                    curve("bound by measured change", "bound_by_change"),
-                ),
-                y_scale="log",
-            ),
-            Plot(
-                "smallest margin of the sample",
-                "epoch",
-                "margin",
-                (
-                    curve("", "smallest_margin"),
-                    Series("", [epochs[0], epochs[-1]], [0.0, 0.0], "dashed"),
-                ),
-            ),
+            Plot("bound, stretched to the range of the error", "epoch", "error", stretched, headroom=0.5),
+            Plot("bound as it is", "epoch", "value", plain, y_scale="log"),
+            Plot("smallest margin of the sample", "epoch", "margin", margins),
         ]
     )

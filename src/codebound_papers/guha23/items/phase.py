@@ -102,7 +102,7 @@ class _Found(NamedTuple):
     quick="2 to 3 minutes on one core",
     full="some hours on one core",
 )
-def sketch_phase(settings: Settings) -> Reproduction:
+def guha_sketch_phase(settings: Settings) -> Reproduction:
     """The theorem says that a p x p matrix with at most j non-zeros in every line can be recovered from a
     sketch of side m = O(sqrt(jp) log p). It gives no constants and no experiment, so there is no number to
     compare with; what can be measured is where recovery begins: over p, j and m, how many of some random

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codebound_papers.guha23.items.sketch_draws import HYBRID, L1
-from codebound_papers.report.figures import Figure, Plot, Series
+from codebound_papers.report.figures import Figure, Plot, Series, curves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ def _map(p: int, counts: Sequence[Row], thresholds: Sequence[Row], constant: flo
                 "", _of(tried, "j"), [row["m"] / unit[row["j"]] for row in tried], "shades", _shares(tried)
             ),
             Series(f"fitted to all p: {constant:.2f}", lines, [constant for _ in lines]),
-            Series("enough with peeling first", _of(peeling, "j"), _of(peeling, "c"), "dashed"),
+            *curves(peeling, "j", {"c": "enough with peeling first"}, "dashed"),
         ),
         x_scale="log",
         x_ticks=lines,
@@ -62,18 +62,9 @@ def _map(p: int, counts: Sequence[Row], thresholds: Sequence[Row], constant: flo
 
 
 def _constants(thresholds: Sequence[Row]) -> Plot:
-    j = _of(thresholds, "j")
-    return Plot(
-        "constants of m, all p",
-        _LINES,
-        "constant",
-        (
-            Series("c of c sqrt(N ln(p²/N))", j, _of(thresholds, "c"), "points"),
-            Series("C of C sqrt(jp) ln p", j, _of(thresholds, "C"), "points"),
-        ),
-        x_scale="log",
-        x_ticks=sorted(set(j)),
-    )
+    constants = {"c": "c of c sqrt(N ln(p²/N))", "C": "C of C sqrt(jp) ln p"}
+    points, ticks = curves(thresholds, "j", constants, "points"), sorted(set(_of(thresholds, "j")))
+    return Plot("constants of m, all p", _LINES, "constant", points, x_scale="log", x_ticks=ticks)
 
 
 def _placements(ensembles: Sequence[Row]) -> Plot:
@@ -91,13 +82,13 @@ def _placements(ensembles: Sequence[Row]) -> Plot:
 
 def _stability(noise: Sequence[Row]) -> Plot:
     by_side = {m: _where(noise, {"m": m}) for m in dict.fromkeys(row["m"] for row in noise)}
-    l1 = [Series(f"l1, m = {m}", _of(rows, "noise"), _of(rows, "l1_error")) for m, rows in by_side.items()]
-    largest = _where(noise, {"m": max(by_side)})
+    l1 = [line for m, rows in by_side.items() for line in curves(rows, "noise", {"l1_error": f"l1, m = {m}"})]
+    peeling = curves(by_side[max(by_side)], "noise", {"peeling_error": "peeling"}, "dashed")
     return Plot(
         f"noise, p = {noise[0]['p']}, j = {noise[0]['j']}",
         "relative noise on the sketch",
         "relative error",
-        (*l1, Series("peeling", _of(largest, "noise"), _of(largest, "peeling_error"), "dashed")),
+        [*l1, *peeling],
         x_scale="log",
         y_scale="log",
     )

@@ -11,22 +11,20 @@ from codebound.nets.fold import fold_batch_norms
 from codebound.rng import numpy_stream
 from codebound.train.sampling import shuffle_labels
 from codebound_papers.arora18.items import networks as arora_networks
-from codebound_papers.arora18.items.figure1 import arora_figure1
-from codebound_papers.arora18.items.figure2_left import arora_figure2_left
-from codebound_papers.arora18.items.figure2_middle import arora_figure2_middle
-from codebound_papers.arora18.items.figure2_right import arora_figure2_right
-from codebound_papers.arora18.items.figures_a1_a5 import (
+from codebound_papers.arora18.items.alexnet import arora_figure2_left, arora_figure_a6, arora_figure_a7
+from codebound_papers.arora18.items.figure2 import arora_figure2_middle, arora_figure2_right
+from codebound_papers.arora18.items.histograms import bins, clipping, overlaid, verdict
+from codebound_papers.arora18.items.measures import facts_of
+from codebound_papers.arora18.items.networks import Study, deviations, left_open
+from codebound_papers.arora18.items.table1 import PUBLISHED, arora_table1
+from codebound_papers.arora18.items.vgg19 import (
+    arora_figure1,
     arora_figure_a1,
     arora_figure_a2,
     arora_figure_a3,
     arora_figure_a4,
     arora_figure_a5,
 )
-from codebound_papers.arora18.items.figures_a6_a7 import arora_figure_a6, arora_figure_a7
-from codebound_papers.arora18.items.histograms import bins, clipping, overlaid, verdict
-from codebound_papers.arora18.items.measures import facts_of
-from codebound_papers.arora18.items.networks import Study, deviations, left_open
-from codebound_papers.arora18.items.table1 import PUBLISHED, arora_table1
 from codebound_papers.reproduce.items import Settings
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")

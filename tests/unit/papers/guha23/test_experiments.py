@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound_papers.guha23.items.exp_x1 import guha_exp_x1
-from codebound_papers.guha23.items.exp_x2 import guha_exp_x2
+from codebound_papers.guha23.items.experiments import guha_exp_x1, guha_exp_x2
 from codebound_papers.guha23.items.released import (
     bound_by_change,
     draw_pruning,

@@ -12,14 +12,11 @@ from scipy.stats import beta
 from codebound.scores import margin_report
 from codebound.store import Journal
 from codebound.train import harness
-from codebound_papers.guha23.items.figure1a import guha_figure1a
-from codebound_papers.guha23.items.figure1b import guha_figure1b
-from codebound_papers.guha23.items.figure1c import guha_figure1c
+from codebound_papers.guha23.items.figure1 import guha_figure1a, guha_figure1b, guha_figure1c
 from codebound_papers.guha23.items.figure2 import guha_figure2, rescaled
 from codebound_papers.guha23.items.printed import CIFAR10, MNIST, deductions, like_for_like
 from codebound_papers.guha23.items.released import measure_smallest_margin, released_bound
-from codebound_papers.guha23.items.table1 import guha_table1
-from codebound_papers.guha23.items.table2 import guha_table2
+from codebound_papers.guha23.items.tables import guha_table1, guha_table2
 from codebound_papers.guha23.items.trained import CODE, TEXT, Networks, plan_for
 from codebound_papers.guha23.items.verdicts import (
     as_released,
@@ -182,7 +179,7 @@ def test_networks_with_and_without_a_positive_margin_are_among_them():
 def test_published_numbers_stand_beside_ours(monkeypatch):
     plan = plan_for("mnist", "tiny")
     monkeypatch.setattr(
-        "codebound_papers.guha23.items.table1.plan_for", lambda data, size: replace(plan, widths=(8, 500))
+        "codebound_papers.guha23.items.tables.plan_for", lambda data, size: replace(plan, widths=(8, 500))
     )
     first, second = list(guha_table1(Settings(size="tiny")).tables.values())[:2]
     assert [row["width"] for row in first] == [8, 8, 500, 500]

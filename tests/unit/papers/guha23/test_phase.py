@@ -15,6 +15,7 @@ from codebound_papers.guha23.items import phase as sketch_phase
 from codebound_papers.guha23.items import sketch_draws
 from codebound_papers.guha23.items.phase import fit_constant, measured_form, printed_form
 from codebound_papers.guha23.items.sketch_draws import HYBRID, L1, Design, Draws
+from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.run import reproduce
 
 COMMITTED = Path(__file__).parents[4] / "results/reproduce/sketch-phase.json"
@@ -132,7 +133,7 @@ def test_an_interrupted_study_is_continued_and_ends_the_same(tmp_path, monkeypat
     monkeypatch.setitem(sketch_draws._DECODERS, L1, counting)
 
     def run(folder):
-        return reproduce("sketch:phase", tmp_path / folder, size="tiny", device="cpu").record
+        return reproduce("sketch:phase", tmp_path / folder, Settings(size="tiny", device="cpu")).record
 
     whole = run("whole")
     once, limit = decoded.copy(), len(decoded) // 2
@@ -182,4 +183,4 @@ def test_the_committed_results_say_what_was_found_before():
 
 @pytest.mark.slow
 def test_the_quick_study_finds_the_same_with_another_seed(tmp_path):
-    check_findings(reproduce("sketch:phase", tmp_path, size="quick", seed=1, device="cpu").record)
+    check_findings(reproduce("sketch:phase", tmp_path, Settings(size="quick", seed=1, device="cpu")).record)

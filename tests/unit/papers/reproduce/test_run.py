@@ -11,8 +11,7 @@ import pytest
 from codebound.errors import ModelError, UsageError
 from codebound.store import Journal
 from codebound_papers.reproduce.__main__ import main
-from codebound_papers.reproduce.catalogue import known_items
-from codebound_papers.reproduce.items import ITEMS, Reproduction, Settings, item
+from codebound_papers.reproduce.items import ITEMS, Reproduction, Settings, item, known_items
 from codebound_papers.reproduce.run import find_items, reproduce
 
 known_items()  # fills the table of items
@@ -31,13 +30,13 @@ raise SystemExit(main([*sys.argv[2:], "--tiny", "--device", "cpu", "--out", sys.
 def squares(monkeypatch):
     """An item of two parts."""
 
-    def run(settings: Settings) -> Reproduction:
+    def squares_of_two(settings: Settings) -> Reproduction:
         """About squares."""
         rows = [settings.cells.get(f"{n}", lambda n=n: {"n": n, "square": n * n}) for n in (2, 3)]
         return Reproduction(tables={"Squares": rows}, sentences=["We agree."], deviations=["None."])
 
     monkeypatch.delitem(ITEMS, "test:squares", raising=False)
-    item("test:squares", title="Squares", quick="nothing", full="nothing")(run)
+    item("test:squares", title="Squares", quick="nothing", full="nothing")(squares_of_two)
     yield "test:squares"
     del ITEMS["test:squares"]
 
@@ -58,7 +57,7 @@ def test_parts_are_computed_without_what_only_pages_need(tmp_path, monkeypatch, 
     monkeypatch.setattr(Journal, "_save", refuse)
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "empty"))
     for id in ONE_OF_EACH_KIND:
-        record = reproduce(id, folder, size="tiny").record
+        record = reproduce(id, folder, Settings(size="tiny")).record
         assert sum(machine["cells"] for machine in record["machines"]) > 0
         assert all((folder / figure).is_file() for figure in record["figures"])
     assert not (tmp_path / "empty").exists()
@@ -79,12 +78,12 @@ def test_the_bare_command_refuses_in_words(tmp_path, capsys, arguments, message)
 
 
 def test_the_record_says_where_each_part_was_computed(squares, tmp_path):
-    reproduce(squares, tmp_path)
+    reproduce(squares, tmp_path, Settings())
     path = tmp_path / "test-squares.cells.json"
     kept = json.loads(path.read_text())
     kept["cells"]["2"]["machine"]["device"] = "cuda:0 (a GPU)"
     path.write_text(json.dumps(kept))
-    record = reproduce(squares, tmp_path, device="cpu").record
+    record = reproduce(squares, tmp_path, Settings(device="cpu")).record
     assert [(machine["device"], machine["cells"]) for machine in record["machines"]] == [
         ("cuda:0 (a GPU)", 1),
         ("cpu", 1),
@@ -93,17 +92,17 @@ def test_the_record_says_where_each_part_was_computed(squares, tmp_path):
 
 
 def test_fewer_epochs_are_another_run_and_a_printed_deviation(squares, tmp_path):
-    record = reproduce(squares, tmp_path, epochs=3).record
+    record = reproduce(squares, tmp_path, Settings(epochs=3)).record
     assert record["command"] == "codebound reproduce test:squares --quick --seed 0 --epochs 3"
     assert record["deviations"] == ["No network was trained for more than 3 epochs (--epochs).", "None."]
     with pytest.raises(UsageError, match="another run"):
-        reproduce(squares, tmp_path)
+        reproduce(squares, tmp_path, Settings())
 
 
 @pytest.mark.parametrize(("id", "epochs"), [("A-Test", 299), ("G-Test", 300)])  # as the papers say
 def test_a_training_cut_short_stands_beside_the_published_one(id, epochs, monkeypatch, tmp_path):
     monkeypatch.setitem(ITEMS, id, replace(ITEMS["S-Fig1"], id=id))
-    (deviation,) = reproduce(id, tmp_path, epochs=3).record["deviations"]
+    (deviation,) = reproduce(id, tmp_path, Settings(epochs=3)).record["deviations"]
     assert deviation.endswith(f"3 epochs (--epochs); the paper's were for {epochs}.")
 
 
@@ -113,13 +112,13 @@ def test_the_folder_of_pretrained_networks_comes_from_the_environment(squares, t
     item(squares, title="Squares", quick="", full="")(
         lambda settings: Reproduction(tables={}, sentences=[*lacks(settings)])
     )
-    reproduce(squares, tmp_path)
+    reproduce(squares, tmp_path, Settings())
     monkeypatch.setenv("CODEBOUND_MODELS", str(tmp_path))
-    reproduce(squares, tmp_path)
+    reproduce(squares, tmp_path, Settings())
     assert seen == [None, tmp_path]
     monkeypatch.setenv("CODEBOUND_MODELS", str(tmp_path / "nowhere"))
     with pytest.raises(UsageError, match="nowhere does not exist"):
-        reproduce(squares, tmp_path)
+        reproduce(squares, tmp_path, Settings())
 
 
 def test_items_are_found_by_name_by_paper_and_all_at_once_trainings_first():
@@ -155,13 +154,16 @@ def test_a_table_of_networks_has_the_finished_ones_and_names_the_others(squares,
         return Reproduction(tables={"Rows": rows}, sentences=["We agree."])
 
     item(squares, title="Rows", quick="nothing", full="nothing")(run)
-    assert reproduce(squares, tmp_path, size="tiny", device="cpu", deadline=math.inf).record["not_run"] == []
+    assert (
+        reproduce(squares, tmp_path, Settings(size="tiny", device="cpu", deadline=math.inf)).record["not_run"]
+        == []
+    )
     path = tmp_path / "test-squares.cells.json"
     kept = json.loads(path.read_text())
     del kept["cells"]["row 2"]
     path.write_text(json.dumps(kept))
 
-    record = reproduce(squares, tmp_path, size="tiny", device="cpu", deadline=0.0).record
+    record = reproduce(squares, tmp_path, Settings(size="tiny", device="cpu", deadline=0.0)).record
     assert record["tables"] == {"Rows": [{"n": 1}, {"n": 3}]}
     assert record["not_run"] == ["row 2"]
     assert json.loads((tmp_path / "test-squares.json").read_text()) == record
@@ -175,16 +177,18 @@ def test_a_table_of_networks_has_the_finished_ones_and_names_the_others(squares,
 
 
 def test_the_commands_in_the_record_name_the_gpu(squares, tmp_path):
-    record = reproduce(squares, tmp_path, size="full", epochs=3, device="cpu").record
+    record = reproduce(squares, tmp_path, Settings(size="full", epochs=3, device="cpu")).record
     options = "test:squares --full --seed 0 --epochs 3"
     assert record["command"] == f"codebound reproduce {options}"
-    assert record["parts_command"] == f"python -m codebound.reproduce {options} --out DIR"
+    assert record["parts_command"] == f"python -m codebound_papers.reproduce {options} --out DIR"
     assert record["not_run"] == []
     path = tmp_path / "test-squares.cells.json"
     path.write_text(path.read_text().replace('"device": "cpu"', '"device": "cuda:0 (a GPU)"'))
-    record = reproduce(squares, tmp_path, size="full", epochs=3, device="cpu").record
+    record = reproduce(squares, tmp_path, Settings(size="full", epochs=3, device="cpu")).record
     assert record["command"] == f"codebound reproduce {options} --device cuda"
-    assert record["parts_command"] == f"python -m codebound.reproduce {options} --device cuda --out DIR"
+    assert (
+        record["parts_command"] == f"python -m codebound_papers.reproduce {options} --device cuda --out DIR"
+    )
 
 
 def test_an_item_that_fails_does_not_keep_others_from_being_made(squares, tmp_path, monkeypatch, capsys):
@@ -201,7 +205,7 @@ def test_an_item_that_fails_does_not_keep_others_from_being_made(squares, tmp_pa
 def test_a_folder_that_cannot_be_written_is_refused_at_once(squares, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be made"):
-        reproduce(squares, tmp_path / "file" / "folder")
+        reproduce(squares, tmp_path / "file" / "folder", Settings())
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(UsageError, match="cannot be written"):
-        reproduce(squares, tmp_path)
+        reproduce(squares, tmp_path, Settings())

@@ -1,30 +1,69 @@
-"""AlexNet trained on true and on random labels, side by side."""
+"""Arora et al. 2018, figures 2 (left), A.6 and A.7: AlexNet trained on true and on random labels."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codebound_papers.arora18.items.histograms import bins, layers_with, median, overlaid, quantiles, verdict
 from codebound_papers.arora18.items.measures import QUANTITIES
 from codebound_papers.arora18.items.networks import LABELS, Study, accuracies, deviations, left_open
 from codebound_papers.report.figures import Figure
-from codebound_papers.reproduce.items import Reproduction, Row, Settings
+from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codebound_papers.measure.noise.result import Quantity
 
-QUICK = "a minute on one core, seconds after another item with AlexNet"
-FULL = "half an hour on a GPU, seconds after another item with AlexNet"
+_item = partial(
+    item,
+    quick="a minute on one core, seconds after another item with AlexNet",
+    full="half an hour on a GPU, seconds after another item with AlexNet",
+)
 
 
-def compared(
+@_item(
+    "A-Fig2L",
+    title="Layer 5 of AlexNet, true and corrupted labels (Arora et al. 2018, figure 2, left)",
+    trains=True,
+)
+def arora_figure2_left(settings: Settings) -> Reproduction:
+    """If noise stability is why networks generalise, it should be lost where they do not: in a network that
+    has learnt random labels by heart. The figure has layer cushion and activation contraction of the fifth
+    layer of two AlexNets, over training images. With true labels the cushion should be larger and the
+    contraction smaller. The paper prints no numbers.
+    """
+    return _compared("A-Fig2L", settings, ("cushion", "contraction"), layer=5)
+
+
+@_item(
+    "A-FigA6", title="Layer cushions of AlexNet, true and corrupted labels (Arora et al. 2018, figure A.6)"
+)
+def arora_figure_a6(settings: Settings) -> Reproduction:
+    """The layer cushion in every layer of two AlexNets, over training images: one has learnt true labels, the
+    other random ones. With true labels it should be larger. The paper prints no numbers.
+    """
+    return _compared("A-FigA6", settings, ("cushion",))
+
+
+@_item(
+    "A-FigA7",
+    title="Activation contraction of AlexNet, true and corrupted labels (Arora et al. 2018, figure A.7)",
+)
+def arora_figure_a7(settings: Settings) -> Reproduction:
+    """The activation contraction in every layer with an activation, of two AlexNets over training images: one
+    has learnt true labels, the other random ones. With true labels it should be smaller. The paper prints no
+    numbers.
+    """
+    return _compared("A-FigA7", settings, ("contraction",))
+
+
+def _compared(
     id: str, settings: Settings, shown: Sequence[Quantity], *, layer: int | None = None
 ) -> Reproduction:
     """Histograms of both networks on common axes, at one layer or at all that have the quantity."""
-    study = Study(settings)
-    networks = study.measured_alexnets()
+    networks = Study(settings).measured_alexnets()
     pairs = [(quantity, pair) for quantity in shown for pair in _pairs(quantity, networks, layer)]
     table = [
         {
@@ -37,7 +76,10 @@ def compared(
         for labels, row in pair.items()
     ]
     networks_table = [accuracies(f"AlexNet, {labels} labels", networks[labels]) for labels in LABELS]
-    plots = [overlaid(pair["true"]["layer"], quantity, _labelled(pair)) for quantity, pair in pairs]
+    plots = [
+        overlaid(pair["true"]["layer"], quantity, {f"{labels} labels": row for labels, row in pair.items()})
+        for quantity, pair in pairs
+    ]
     return Reproduction(
         tables={"Over training images": table, "The networks": networks_table},
         sentences=tuple(_sentences(pairs, networks, settings)),
@@ -58,10 +100,6 @@ def _pairs(quantity: Quantity, networks: Mapping[str, Row], layer: int | None) -
     by_labels = [layers_with(quantity, networks[labels]) for labels in LABELS]
     pairs = [dict(zip(LABELS, rows, strict=True)) for rows in zip(*by_labels, strict=True)]
     yield from pairs if layer is None else [pairs[min(layer, len(pairs)) - 1]]
-
-
-def _labelled(pair: Mapping[str, Row]) -> dict[str, Row]:
-    return {f"{labels} labels": row for labels, row in pair.items()}
 
 
 def _sentences(

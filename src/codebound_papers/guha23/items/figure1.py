@@ -1,19 +1,83 @@
-"""Guha et al. 2023, figure 1c: bounds against the width of the hidden layers."""
+"""Guha et al. 2023, figure 1: bounds for one network as bars, and against the width of the hidden layers."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from codebound_papers.guha23.items import rows as tables
 from codebound_papers.guha23.items import verdicts
-from codebound_papers.guha23.items.printed import BARS, EXAMPLES, MNIST, like_for_like
+from codebound_papers.guha23.items.printed import BARS, CIFAR10, EXAMPLES, MNIST, deductions, like_for_like
 from codebound_papers.guha23.items.trained import CODE, Networks, plan_for
-from codebound_papers.report.figures import Figure, Plot, Series
+from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+_WIDTH = 784  # of the network on MNIST in the figure
+
+
+@item(
+    "G-Exp1a",
+    title="Bounds for one network on MNIST, as bars (Guha et al. 2023, figure 1a)",
+    quick="2 minutes on one core; a network of G-Tab1",
+    full="10 minutes on a GPU; a network of G-Tab1",
+)
+def guha_figure1a(settings: Settings) -> Reproduction:
+    """Bars of three older bounds, of the paper's own, and of the true error, on a logarithmic scale: left as
+    the released code computes them, right like for like, with parameter counting and a certificate from
+    held-out examples. A bar above zero stands for a bound above 1, which says nothing on an error rate; a
+    missing one for an infinite bound, because the smallest margin of the sample is not positive.
+    """
+    plan = plan_for("mnist", settings.size)
+    width = _WIDTH if _WIDTH in plan.widths else max(plan.widths)
+    narrower = () if width == _WIDTH else (f"The bars are of width {width}, the published of {_WIDTH}.",)
+    networks = Networks(plan, settings)
+    return _bars("G-Exp1a", networks, {_WIDTH: MNIST[_WIDTH]}, widths=[width], claimed=3, cut=narrower)
+
+
+@item(
+    "G-Exp1b",
+    title="Bounds for one network on CIFAR-10, as bars (Guha et al. 2023, figure 1b)",
+    quick="a minute on one core; the networks are those of G-Tab2",
+    full="half an hour on a GPU; the networks are those of G-Tab2",
+)
+def guha_figure1b(settings: Settings) -> Reproduction:
+    """The bars of figure 1a for a network on CIFAR-10: left as the released code computes them, right like
+    for like, with parameter counting and a certificate from held-out examples. A missing bar stands for an
+    infinite bound, because the smallest margin of the sample is not positive.
+    """
+    networks = Networks(plan_for("cifar10", settings.size), settings)
+    return _bars("G-Exp1b", networks, CIFAR10, widths=networks.plan.widths, claimed=7)
+
+
+def _bars(
+    id: str,
+    networks: Networks,
+    published: Mapping[int, Mapping[str, float]],
+    *,
+    widths: Sequence[int],
+    claimed: int,
+    cut: tuple[str, ...] = (),
+) -> Reproduction:
+    """Bars of the networks of one width, beside the printed ones."""
+    plan, (printed,) = networks.plan, published.values()
+    rows, deduced = networks.rows(widths), deductions(plan.data, published)
+    table = tables.bars_table(rows, printed, data=plan.data)
+    return Reproduction(
+        tables={
+            tables.LOGARITHMS: table,
+            tables.NETWORKS: tables.networks_table(rows),
+        },
+        sentences=(
+            verdicts.as_released(rows, deduced, claimed=claimed),
+            verdicts.on_one_scale(rows, deduced),
+            verdicts.on_training(rows),
+        ),
+        deviations=(*cut, *plan.deviations),
+        figures={id: tables.bars_figure(table)},
+    )
 
 
 @item(
@@ -101,29 +165,17 @@ def _sentences(rows: Sequence[Row]) -> Iterator[str]:
 
 def _bounds(title: str, ours: Mapping[int, tables.Logs], printed: Mapping[int, tables.Logs]) -> Plot:
     """Both in the same colours: those of four series, which the drawing repeats."""
-    here = [_curve(label, name, ours, "line") for name, label in BARS.items()]
-    there = [_curve("", name, printed, "dashed") for name in BARS]
-    return Plot(title, "width", "natural logarithm", (*here, *there), headroom=0.4)
-
-
-def _curve(
-    label: str, name: str, bars: Mapping[int, tables.Logs], style: Literal["line", "dashed"]
-) -> Series:
-    points = [(width, log) for width, logs in bars.items() if (log := logs[name]) is not None]
-    return Series(label, [x for x, _ in points], [y for _, y in points], style)
+    here, there = ([{"width": width, **bars} for width, bars in logs.items()] for logs in (ours, printed))
+    lines = [*curves(here, "width", BARS), *curves(there, "width", dict.fromkeys(BARS, ""), "dashed")]
+    return Plot(title, "width", "natural logarithm", lines, headroom=0.4)
 
 
 def _plain_lines(rows: Sequence[Row]) -> Plot:
-    widths = [row["width"] for row in rows]
-    errors = [(row["width"], log) for row in rows if (log := tables.log_error(row)) is not None]
-    return Plot(
-        "plain lines",
-        "width",
-        "natural logarithm",
-        (
-            Series("parameter counting", widths, [row["parameter_counting"] for row in rows]),
-            Series("hold-out certificate", widths, [row["hold_out"] for row in rows]),
-            Series("test error", [x for x, _ in errors], [y for _, y in errors], "points"),
-            Series("published error", list(MNIST), [bars["test_error"] for bars in MNIST.values()], "dashed"),
-        ),
-    )
+    certain = {"parameter_counting": "parameter counting", "hold_out": "hold-out certificate"}
+    errors = [{"width": row["width"], "log": tables.log_error(row)} for row in rows]
+    lines = [
+        *curves(rows, "width", certain),
+        *curves(errors, "width", {"log": "test error"}, "points"),
+        Series("published error", list(MNIST), [bars["test_error"] for bars in MNIST.values()], "dashed"),
+    ]
+    return Plot("plain lines", "width", "natural logarithm", lines)

@@ -1,0 +1,193 @@
+"""Guha et al. 2023, plots of their repository: what pruning does to outputs, and to the fullest rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.bounds.original import LayerBounds, output_deviation
+from codebound_papers.guha23.items.released import draw_pruning, largest_change, needed_margin, strengths
+from codebound_papers.guha23.items.trained import Networks, plan_for
+from codebound_papers.guha23.pruning import has_small_changes
+from codebound_papers.guha23.pruning_law import kept_share
+from codebound_papers.report.figures import Figure, Plot, curves
+from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_TRAINED = ("model", "data", "n", "epochs", "train_error", "test_error")
+_SHOWN = (0.5, 1.0, 2.0, 5.0, 10.0)  # d in the table of changes
+_SHOWN_ROWS = (0.5, 2.0, 10.0)  # d in that of fullest rows
+
+
+@item(
+    "G-ExpX1",
+    title="Change of outputs by pruning, and the margin the theory asks for (Guha et al. 2023, code)",
+    quick="a minute on one core; a network of G-Tab1",
+    full="some 10 minutes on a GPU; a network of G-Tab1",
+)
+def guha_exp_x1(settings: Settings) -> Reproduction:
+    """The bound holds for a pruned network if the margin exceeds what pruning may do to an output. The
+    repository plots, over 100 strengths d of pruning in [0, 10], the largest change of the score of an
+    example's own class over the training set, beside the margin that its code asks for: the e-form of lemma
+    B.2 with measured norms, times the factors kappa. Beside it here: the largest change of a whole output,
+    which is what the lemma bounds, and the recursion that needs no condition (G-LemB.2x), biases included.
+    """
+    plan = plan_for("mnist", settings.size)
+    networks, cells = Networks(plan, settings), settings.cells
+    trained = cells.get("network", lambda: dict(networks.watched.record))
+    points = [cells.get(f"d={d:.6g}", partial(_change, networks, d)) for d in strengths(settings.size)]
+    pruned = [row for row in points if row["d"] > 0.0]
+    fewer = (f"{len(points)} strengths; the repository has 100.",) if len(points) < 100 else ()
+    shown = {row["d"]: row for row in (min(pruned, key=lambda row: abs(row["d"] - d)) for d in _SHOWN)}
+    norms = {
+        "needed": "margin asked for",
+        "recursion": "recursion",
+        "largest_change": "largest change",
+        "score_change": "of the own score",
+    }
+    shares = {"kept_share": "here", "gaussian_kept_share": "Gaussian weights, chi(d)"}
+    title = "change of outputs by pruning"
+    plots = [
+        Plot(title, "strength d", "norm", curves(pruned, "d", norms), y_scale="log"),
+        Plot("weights that stay", "strength d", "share", curves(pruned, "d", shares)),
+    ]
+    return Reproduction(
+        tables={
+            "Largest change of an output, and bounds on it": list(shown.values()),
+            "The network": [{key: trained[key] for key in _TRAINED}],
+        },
+        sentences=tuple(_change_sentences(pruned)),
+        deviations=(*fewer, *plan.deviations),
+        points={"strengths": points},
+        figures={"G-ExpX1": Figure(plots, columns=2)},
+    )
+
+
+def _change_sentences(rows: Sequence[Row]) -> Iterator[str]:
+    needed = [row["needed"] / row["largest_change"] for row in rows]
+    agreed = sum(ratio >= 1.0 for ratio in needed)
+    yield (
+        f"{'We agree' if agreed == len(rows) else 'We do not agree'}: at {agreed} of {len(rows)} strengths "
+        f"the margin asked for is above the largest change, of which it is {min(needed):,.0f} to "
+        f"{max(needed):,.0f} times."
+    )
+    over = [row["d"] for row in rows if not row["is_small"]]
+    recursion = [row["recursion"] / row["largest_change"] for row in rows]
+    yield (
+        "The lemma behind it needs a change of every layer below its norm over the number of layers (G-E6): "
+        + (f"that fails from d = {min(over):.2g} on. " if over else "that holds at all of them. ")
+        + "The recursion needs no such condition and counts biases; it gives "
+        f"{min(recursion):,.0f} to {max(recursion):,.0f} times the largest change."
+    )
+    yield (
+        "The factor for the input is the norm of an input, not its dimension as printed (G-E5). The factors "
+        "kappa, at most 1, have no proof (G-E11)."
+    )
+
+
+def _change(networks: Networks, strength: float) -> Row:
+    settings, measured = networks.settings, networks.watched_measured
+    facts = measured.facts
+    pruned = draw_pruning(networks.watched.network, strength=strength, seed=settings.seed)
+    change = largest_change(pruned, networks.parts.samples.train, device=settings.device)
+    bounds = [
+        LayerBounds(
+            weight=layer.spectral,
+            weight_change=taken.upper,
+            bias=0.0 if view.bias is None else float(torch.linalg.vector_norm(view.bias.detach())),
+        )
+        for view, layer, taken in zip(pruned.network.layers, facts.layers, pruned.changes, strict=True)
+    ]
+    return {
+        "d": strength,
+        "kept_share": pruned.kept_share,
+        "gaussian_kept_share": pruned.chi,
+        "score_change": change.score,
+        "largest_change": change.output,
+        "needed": needed_margin(measured, pruned),
+        "recursion": output_deviation(bounds, input_norm=facts.input_norm),
+        "is_small": bool(has_small_changes(facts, [taken.upper for taken in pruned.changes]).holds),
+    }
+
+
+@item(
+    "G-ExpX2",
+    title="Non-zeros in the fullest row of a pruned layer, and the prediction (Guha et al. 2023, code)",
+    quick="half a minute on one core; a network of G-Tab1",
+    full="minutes on a GPU; a network of G-Tab1",
+)
+def guha_exp_x2(settings: Settings) -> Reproduction:
+    """The size of a sketch depends on the fullest row of a pruned matrix. Lemma 5.1 predicts at most 3 lambda
+    times the mean, for Gaussian weights; the repository plots the largest number of non-zeros in a row beside
+    3 fan_in chi(d), over strengths d in [0, 10].
+    """
+    plan = plan_for("mnist", settings.size)
+    networks, cells = Networks(plan, settings), settings.cells
+    points = [
+        row
+        for d in strengths(settings.size)
+        for row in cells.get(f"d={d:.6g}", partial(_rows, networks, d))["rows"]
+    ]
+    known = sorted({row["d"] for row in points})
+    shown = {min(known, key=lambda each: abs(each - d)) for d in _SHOWN_ROWS}
+    return Reproduction(
+        tables={"The fullest row of each layer": [row for row in points if row["d"] in shown]},
+        sentences=tuple(_row_sentences(points)),
+        deviations=plan.deviations,
+        points={"strengths": points},
+        figures={"G-ExpX2": Figure(list(_layer_plots(points)))},
+    )
+
+
+def _row_sentences(points: Sequence[Row]) -> Iterator[str]:
+    ratios = [row["fullest_row"] / row["predicted"] for row in points]
+    above = sum(ratio > 1.0 for ratio in ratios)
+    share = f"{min(ratios):.2f} to {max(ratios):.2f} of the prediction"
+    if above:
+        yield (
+            f"We agree in part: in {above} of {len(points)} cases the fullest row is above the prediction. "
+            f"It has {share}. Trained weights are not Gaussian (G-E26): more of a row is large than the "
+            "lemma assumes."
+        )
+    else:
+        yield f"We agree: in all {len(points)} cases the fullest row is below the prediction. It has {share}."
+    told = [row["d"] for row in points if row["predicted"] < row["fan_in"]]
+    yield (
+        f"In {len(points) - len(told)} cases the prediction is not below the length of a row and says nothing"
+        + (f"; from d = {min(told):.2g} on it does say something." if told else ".")
+    )
+    more = max(row["with_diagonal"] - row["fullest_row"] for row in points)
+    yield (
+        f"The text keeps the diagonal, the code does not: in the same draws it adds at most {more} to the "
+        "fullest row. The lemma leaves it out (G-E4), which matters once a row keeps about one weight."
+    )
+
+
+def _rows(networks: Networks, strength: float) -> dict[str, list[Row]]:
+    drawn = partial(draw_pruning, networks.watched.network, strength=strength, seed=networks.settings.seed)
+    plain, with_diagonal = drawn(), drawn(keep_diagonal=True)
+    rows: list[Row] = [
+        {
+            "d": strength,
+            "layer": name,
+            "fan_in": matrix.shape[1],
+            "fullest_row": int(matrix.count_nonzero(dim=1).max()),
+            "with_diagonal": int(with_diagonal.matrices[name].count_nonzero(dim=1).max()),
+            "predicted": 3.0 * matrix.shape[1] * kept_share(strength),
+        }
+        for name, matrix in plain.matrices.items()
+    ]
+    return {"rows": rows}
+
+
+def _layer_plots(points: Sequence[Row]) -> Iterator[Plot]:
+    for layer in dict.fromkeys(row["layer"] for row in points):
+        rows = [row for row in points if row["layer"] == layer]
+        predicted = curves(rows, "d", {"predicted": "3 fan_in chi(d)"})
+        fullest = curves(rows, "d", {"fullest_row": "fullest row"}, "points")
+        title = f"{layer}, {rows[0]['fan_in']} inputs"
+        yield Plot(title, "strength d", "non-zeros", [*predicted, *fullest])
