@@ -16,8 +16,8 @@ import torch
 import codebound as cb
 from codebound.certificate.build import Setting, assess
 from codebound.certificate.evaluate import count_errors
-from codebound.chains.chain import chain_of
 from codebound.chains.message import Message, Options
+from codebound.chains.reading import chain_of
 from codebound.chains.units import rescaled, without_biases
 from codebound.coding.choose import best_tensor_code
 from codebound.train.pruning import PrunePlan, prune

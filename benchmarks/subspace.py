@@ -15,7 +15,8 @@ import torch
 from torch.func import functional_call
 from torch.nn import functional
 
-from codebound.chains.chain import Chain, Linear, MaxPool, NormalisedConv
+from codebound.chains.chain import Chain
+from codebound.chains.operations import Linear, MaxPool, NormalisedConv
 from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
 
 CHAIN = Chain(

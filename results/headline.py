@@ -27,17 +27,9 @@ import torch
 
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_kl
-from codebound.chains.chain import (
-    AveragePool,
-    Chain,
-    Dictionary,
-    Linear,
-    MaxPool,
-    NormalisedConv,
-    Operation,
-    Shifts,
-)
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
+from codebound.chains.operations import AveragePool, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.data.load import load_dataset
@@ -48,6 +40,8 @@ from codebound.train.subspace import Expansion, Features, Learner, SubspacePlan,
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from codebound.chains.operations import AbstractOperation
 
 HERE = Path(__file__).parent
 DELTA = 0.05
@@ -67,7 +61,7 @@ class Recipe:
     """A network, the subspace it is trained in, and the number of local searches in a row."""
 
     data: str
-    operations: tuple[Operation, ...]
+    operations: tuple[AbstractOperation, ...]
     plan: SubspacePlan
     searches: int = 4
 

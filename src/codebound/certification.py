@@ -24,7 +24,7 @@ from codebound.certificate.build import (
 from codebound.certificate.decoding import graph_sha256, message_state
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Factory
-from codebound.chains.chain import Chain, chain_of
+from codebound.chains.reading import chain_of
 from codebound.data.duplicates import cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, DataError, ModelError, UnsupportedLayerError, UsageError
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.certificate.base import Pretrained
+    from codebound.chains.chain import Chain
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
 

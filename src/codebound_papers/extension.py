@@ -2,7 +2,7 @@
 
 from codebound.extensions import SweepVerb, Verb
 from codebound.search.methods import Method
-from codebound_papers.compress.catalogue import SENTENCES
+from codebound_papers.compress.catalogue import COMPRESSORS
 
 VERBS = {
     "measure": Verb("codebound_papers.cli.measure:measure", after="train"),
@@ -13,28 +13,14 @@ VERBS = {
     "reproduce": Verb("codebound_papers.cli.reproduce:reproduce", after="bound", has_config=False),
 }
 
-_GRIDS = "codebound_papers.compress.search:propose_compressed"
-_SEARCHES = {
-    "naive": _GRIDS,
-    "mbp": _GRIDS,
-    "lowrank": _GRIDS,
-    "vector-compress": _GRIDS,
-    "vector-project": _GRIDS,
-    "project": _GRIDS,
-    "heavytail": _GRIDS,
-    "gaussian-fill": _GRIDS,
-    "conv": "codebound_papers.arora18.conv_search:propose_conv",
-    "sketch": "codebound_papers.guha23.sketch.search:propose_sketched",
-    "lottery": "codebound_papers.guha23.ticket_search:propose_tickets",
-    "imp": "codebound_papers.guha23.ticket_search:propose_iterative",
-}
 _SKETCH = (
     "Prunes and quantises; stores a sketch of every layer that is proven to come back from one. It is "
     "longer than naming the non-zeros, so auto takes it only where it is not."
 )
-METHODS = {
-    name: Method(_SKETCH if name == "sketch" else SENTENCES[name], home) for name, home in _SEARCHES.items()
-}
+_PROPOSE = "codebound_papers.compress.compressors:propose_compressed"
+METHODS = {name: Method(entry.sentence, _PROPOSE) for name, entry in COMPRESSORS.items()}
+METHODS["sketch"] = Method(_SKETCH, "codebound_papers.guha23.sketch.search:propose_sketched")
+METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trains comes last
 
 SWEEP_VERBS = {
     "compress": SweepVerb(

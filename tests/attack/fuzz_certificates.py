@@ -36,9 +36,10 @@ N = 12  # examples: evaluating is not what is fuzzed
 def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
     """True certificates of every mode and operation, with their samples."""
     from codebound.certificate.build import Setting, assess, issue
-    from codebound.chains.chain import (
+    from codebound.chains.chain import Chain
+    from codebound.chains.message import Message, Options
+    from codebound.chains.operations import (
         AveragePool,
-        Chain,
         Conv,
         Dictionary,
         GlobalAveragePool,
@@ -49,7 +50,6 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         Residual,
         Shifts,
     )
-    from codebound.chains.message import Message, Options
     from codebound.coding.bell import Bell
     from codebound.coding.static import frequency_table
     from codebound.coding.subspace import Subspace

@@ -15,8 +15,9 @@ from codebound.certificate.build import Setting, assess, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
-from codebound.chains.chain import Chain, Conv, Linear, MaxPool
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
+from codebound.chains.operations import Conv, Linear, MaxPool
 from codebound.coding.static import frequency_table
 from codebound.coding.tensors import Adaptive, Dense, Enumerative, Static, Zero
 from codebound.data.arrays import from_arrays

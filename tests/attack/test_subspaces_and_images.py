@@ -12,8 +12,9 @@ import pytest
 from codebound.certificate.build import Setting, assess, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Shifts
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
+from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Dense
 from codebound.data.arrays import from_arrays

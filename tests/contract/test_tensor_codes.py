@@ -14,7 +14,6 @@ from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bell import Bell
 from codebound.coding.bits import Bits, join
 from codebound.coding.choose import best_tensor_code
-from codebound.coding.codebook import assign_codebook, fit_codebook
 from codebound.coding.modes import decode_tensors, encode_tensors, read_tensor
 from codebound.coding.numbers import gamma
 from codebound.coding.static import frequency_table
@@ -379,11 +378,3 @@ def test_the_prefix_test_has_teeth():
         words.append(broken_end(writer))
     assert collisions(words)
     assert sum(2.0 ** -len(word) for word in words) > sum(2.0 ** -len(w) for w in all_words("dense", (2, 2)))
-
-
-def test_codebooks_are_fitted_and_coded():
-    weights = np.array([0.0, 0.5, 0.52, -1.0, 0.0, -1.1], dtype=np.float32)
-    table = fit_codebook(weights, 2)
-    (decoded,) = decode_tensors(encode_tensors([Codebook(assign_codebook(weights, table), table)]), [(6,)])
-    assert np.abs(decoded.weights() - weights).max() < 0.06
-    assert (decoded.weights() == 0).tolist() == (weights == 0).tolist()

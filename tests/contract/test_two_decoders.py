@@ -11,9 +11,10 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from codebound.chains.chain import (
+from codebound.chains.chain import Chain
+from codebound.chains.message import Message, Options
+from codebound.chains.operations import (
     AveragePool,
-    Chain,
     Conv,
     Dictionary,
     GlobalAveragePool,
@@ -24,7 +25,6 @@ from codebound.chains.chain import (
     Residual,
     Shifts,
 )
-from codebound.chains.message import Message, Options
 from codebound.coding.bell import Bell
 from codebound.coding.static import frequency_table
 from codebound.coding.subspace import Subspace

@@ -6,9 +6,10 @@ import torch
 
 from codebound.certificate.build import Setting, assess, issue
 from codebound.certificate.decoding import decode, verify
-from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Shifts
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.message import decode as decode_message
+from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.data.arrays import from_arrays

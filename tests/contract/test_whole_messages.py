@@ -6,8 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from codebound.chains.chain import Chain, Linear
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options, decode
+from codebound.chains.operations import Linear
 from codebound.coding.bits import Bits
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Dense, Static, Zero

@@ -234,7 +234,7 @@ def test_a_network_that_is_no_chain_is_certified_through_its_factory(factory, ce
 def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
     """Everything that the standard effort does, with a tenth of its epochs."""
     from codebound.search import pruned as pruning
-    from codebound_papers.guha23 import ticket_search as trained
+    from codebound_papers.guha23 import masks as trained
 
     monkeypatch.setattr(trained, "_STEPS", {"standard": 50})
     whole = pruning.prune

@@ -17,7 +17,7 @@ from codebound.search.methods import known_methods
 from codebound.search.search import UnsuitedError
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
-from codebound_papers.guha23 import ticket_search as trained
+from codebound_papers.guha23 import masks as trained
 
 NETWORKS = ("linear", "mlp:widths=12", "lenet5")
 TRAINED = ("features", "subspace", "subspace-f", "lottery", "imp")  # never at the effort quick
@@ -62,8 +62,8 @@ def test_local_convolutions(networks, digits):
 
 def test_layers_that_fit_alone_but_not_together_stay_convolutions(networks, digits, monkeypatch):
     """Of a VGG-19 each local layer is small enough, and all of them are too much for a message."""
-    monkeypatch.setattr("codebound_papers.arora18.conv_search.MAX_ELEMENTS", 30_000)  # with both: 36,116
-    monkeypatch.setattr("codebound_papers.arora18.conv_search._NUMBERS", (16,))
+    monkeypatch.setattr("codebound_papers.arora18.local_filters.MAX_ELEMENTS", 30_000)  # with both: 36,116
+    monkeypatch.setattr("codebound_papers.arora18.local_filters._NUMBERS", (16,))
     found = certify(networks["lenet5"], digits, method="conv", effort="quick")
     assert [found.network.state_dict()[f"{position}.weight"].dim() for position in (0, 2)] == [5, 4]
 
@@ -127,7 +127,7 @@ def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkey
 def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
     """A base near f: what is coded is small, and decodes to about f."""
     from codebound.certificate.build import Setting
-    from codebound.chains.chain import chain_of
+    from codebound.chains.reading import chain_of
     from codebound.search.search import Search, Subject, run
 
     chain, tensors = chain_of(networks["mlp:widths=12"], digits.input_shape)

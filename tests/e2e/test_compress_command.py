@@ -184,7 +184,7 @@ def test_help_needs_no_torch():
 
 
 BAD = {
-    "an unknown method": (("--method", "magic"), 2, "Known: mbp, naive"),
+    "an unknown method": (("--method", "magic"), 2, "Known: naive, mbp"),
     "an unknown option": (("--set", "strength=1"), 2, "naive takes density=0.1, levels=31"),
     "an option of the wrong type": (("--set", "levels=few"), 2, "levels is a whole number"),
     "an option outside its range": (("--set", "density=2"), 2, "density"),

@@ -15,6 +15,7 @@ from codebound_papers.compress.rounding import number_of_levels
 from codebound_papers.guha23.largest import binomial_tail, count_bits, published_pruned_probability
 from codebound_papers.guha23.lottery import least_sketch_side, published_sketch_side
 from codebound_papers.guha23.magnitude import prune_randomly
+from codebound_papers.guha23.masks import ticket_bits
 from codebound_papers.guha23.pruning import published_rounding_bound, rounding_bound
 from codebound_papers.guha23.pruning_law import (
     change_moments,
@@ -25,7 +26,6 @@ from codebound_papers.guha23.pruning_law import (
     strength_for,
 )
 from codebound_papers.guha23.sketching import published_count_nats
-from codebound_papers.guha23.tickets import ticket_bits
 
 
 @pytest.mark.parametrize("strength", [0.01, 0.1, 1.0, 5.0, 50.0])

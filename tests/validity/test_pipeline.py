@@ -13,8 +13,8 @@ from torch import nn
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.build import Setting, assess
 from codebound.certification import certify
-from codebound.chains.chain import chain_of
 from codebound.chains.message import Message, Options
+from codebound.chains.reading import chain_of
 from codebound.chains.units import without_biases, without_dead_units
 from codebound.coding.choose import best_tensor_code
 from codebound.data.arrays import from_arrays

@@ -6,8 +6,9 @@ import torch
 
 from codebound.certificate.build import Setting, assess
 from codebound.certification import certify
-from codebound.chains.chain import Chain, Linear
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message
+from codebound.chains.operations import Linear
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.data.arrays import from_arrays

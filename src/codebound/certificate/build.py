@@ -18,7 +18,6 @@ from codebound.certificate.decoding import built_module, decoded_module, verify
 from codebound.certificate.domain import covering_theta
 from codebound.certificate.evaluate import Count, count_disagreements, count_errors, estimated_error_rate
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
-from codebound.chains.chain import Dictionary, NormalisedConv, Shifts
 from codebound.chains.message import Message, Options
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, UsageError
@@ -49,7 +48,7 @@ class Original:
 
     def __post_init__(self) -> None:
         for position, operation in enumerate(self.chain.operations):
-            if isinstance(operation, NormalisedConv | Dictionary | Shifts):
+            if not operation.describes_f:
                 raise CertificateError(
                     f"no certificate is about a network f with such an operation: {position} ({operation}). "
                     "Certify the compressed network g instead, without --unlabelled and --input-range."

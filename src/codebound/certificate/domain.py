@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from codebound.bounds.original import LayerBounds, output_deviation, theta_on_grid
-from codebound.chains.chain import AveragePool, Conv, GlobalAveragePool, Linear, MaxPool
 from codebound.errors import CertificateError
 
 if TYPE_CHECKING:
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.chains.message import Message
+    from codebound.chains.operations import AbstractOperation
     from codebound.data.dataset import Dataset
 
-_Bounded = Linear | Conv | MaxPool | AveragePool | GlobalAveragePool
 _ABOVE = 1.0 + 1e-9  # covers the rounding of a singular value in float64
 
 
@@ -44,7 +43,7 @@ def covering_theta(
         base: Tensors of the base, where the message codes differences.
     """
     chain = message.chain
-    if chain is None or not all(isinstance(operation, _Bounded) for operation in chain.operations):
+    if chain is None or not all(operation.is_bounded for operation in chain.operations):
         raise CertificateError(
             "a certificate on a bounded domain needs a chain of linear, convolution and pooling operations; "
             "the deviation of other operations and of factories is not bounded here."
@@ -56,16 +55,16 @@ def covering_theta(
     change = {name: np.subtract(weights[name], original[name], dtype=np.float64) for name in original}
     layers = []
     for position, operation in enumerate(chain.operations):
-        if isinstance(operation, Linear | Conv):
-            name, constant = f"{position}.weight", f"{position}.bias"
+        name, constant = f"{position}.weight", f"{position}.bias"
+        if name in original:
             pixels = math.prod(shapes[position + 1][1:])  # a constant is added at every pixel
-            spread = math.sqrt(pixels) * _ABOVE
+            weight, bias, bias_change = original[name], original.get(constant), change.get(constant)
             layers.append(
                 LayerBounds(
-                    weight=_norm(operation, original[name].astype(np.float64), shapes[position]),
+                    weight=_norm(operation, weight.astype(np.float64), shapes[position]),
                     weight_change=_norm(operation, change[name], shapes[position]),
-                    bias=_length(original[constant]) * spread if operation.bias else 0.0,
-                    bias_change=_length(change[constant]) * spread if operation.bias else 0.0,
+                    bias=_length(bias) * math.sqrt(pixels) * _ABOVE,
+                    bias_change=_length(bias_change) * math.sqrt(pixels) * _ABOVE,
                 )
             )
     deviation = output_deviation(layers, input_norm=_input_norm(sample, low, high))
@@ -85,19 +84,9 @@ def _input_norm(sample: Dataset, low: float, high: float) -> float:
     return math.sqrt(float((largest**2).sum()) * math.prod(shape[1:])) * (1.0 + 1e-12)
 
 
-def _length(vector: NDArray[np.floating[Any]]) -> float:
-    return float(np.linalg.norm(vector.astype(np.float64)))
+def _length(vector: NDArray[np.floating[Any]] | None) -> float:
+    return 0.0 if vector is None else float(np.linalg.norm(vector.astype(np.float64)))
 
 
-def _norm(operation: Linear | Conv, weight: NDArray[np.float64], shape: tuple[int, ...]) -> float:
-    """Upper bound on the spectral norm; a convolution is a part of a circular one on the padded grid."""
-    tensor = torch.from_numpy(weight)
-    if isinstance(operation, Linear):
-        return float(torch.linalg.matrix_norm(tensor, ord=2)) * _ABOVE
-    height, width = (side + 2 * operation.padding for side in shape[1:])
-    rows = torch.fft.fft(tensor, n=height, dim=2).permute(2, 0, 1, 3)
-    largest = 0.0
-    for row in rows[: height // 2 + 1]:  # a real filter has equal norms at (u, v) and (-u, -v)
-        symbols = torch.fft.fft(row, n=width, dim=2).permute(2, 0, 1)
-        largest = max(largest, float(torch.linalg.matrix_norm(symbols, ord=2).max()))
-    return largest * _ABOVE
+def _norm(operation: AbstractOperation, weight: NDArray[np.float64], shape: tuple[int, ...]) -> float:
+    return operation.norm(torch.from_numpy(weight), shape) * _ABOVE

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.chains.chain import AveragePool, Chain, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
+from codebound.chains.chain import Chain
+from codebound.chains.operations import AveragePool, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
 from codebound.errors import ModelError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from codebound.chains.chain import Operation
+    from codebound.chains.operations import AbstractOperation
 
 LEAST_SIDE = 4
 """Least side of an image that these networks take."""
@@ -79,8 +80,8 @@ def plain_network(input_shape: tuple[int, ...], classes: int) -> nn.Module:
         >>> sum(tensor.numel() for tensor in plain_network((1, 28, 28), 10).parameters())
         7632
     """
-    stages = (NormalisedConv(16, 3), MaxPool(2), NormalisedConv(32, 3), MaxPool(2))
-    chain = Chain(tuple(input_shape), (AveragePool(2), *stages, Linear(classes, bias=False)))
+    body = (NormalisedConv(16, 3), MaxPool(2), NormalisedConv(32, 3), MaxPool(2))
+    chain = Chain(tuple(input_shape), (AveragePool(2), *body, Linear(classes, bias=False)))
     return _random(chain)
 
 
@@ -93,7 +94,7 @@ def _random(chain: Chain) -> nn.Module:
     )
 
 
-def _operations(shape: tuple[int, ...]) -> tuple[Operation, ...]:
+def _operations(shape: tuple[int, ...]) -> tuple[AbstractOperation, ...]:
     if min(shape[1:]) < DICTIONARY_SIDE:
         return NormalisedConv(16, 3), MaxPool(2), NormalisedConv(32, 3), MaxPool(2)
     if shape[0] == 1:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.chains.chain import (
+from codebound.chains.operations import (
+    SHIFT_KINDS,
+    TABLES,
     AveragePool,
     Dictionary,
     GlobalAveragePool,
@@ -21,18 +23,16 @@ from codebound.chains.chain import (
 from codebound.coding.numbers import uniform
 
 if TYPE_CHECKING:
-    from codebound.chains.chain import Operation
+    from codebound.chains.operations import AbstractOperation
     from codebound.coding.arithmetic import AbstractCoder
 
 _WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 _KERNELS = (1, 3, 5)
 _MOST_GROUPS = 4
 _MOST_CONVOLUTIONS = 3  # in a group
-_POOLS: tuple[Operation | None, ...] = (None, MaxPool(2), AveragePool(2))
-_ENDS: tuple[Operation | None, ...] = (None, AveragePool(2), AveragePool(4), GlobalAveragePool())
+_POOLS: tuple[AbstractOperation | None, ...] = (None, MaxPool(2), AveragePool(2))
+_ENDS: tuple[AbstractOperation | None, ...] = (None, AveragePool(2), AveragePool(4), GlobalAveragePool())
 _DICTIONARY_POOLS = 4
-SHIFT_KINDS, TABLES = 15, 7
-"""Kinds of shifts and dictionaries that have a code word: those that were tried and dropped included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class GridPoint:
             groups.append(_Group(change, convolutions, kernel, uniform(coder, group.pool, len(_POOLS))))
         return GridPoint(shifts, table, pool, width, tuple(groups), uniform(coder, self.end, len(_ENDS)))
 
-    def operations(self, classes: int) -> tuple[Operation, ...]:
+    def operations(self, classes: int) -> tuple[AbstractOperation, ...]:
         """The operations of the chain."""
-        front: list[Operation | None] = [
+        front: list[AbstractOperation | None] = [
             Shifts(self.shifts) if self.shifts else None,
             Dictionary(self.table, self.pool + 1) if self.table else None,
         ]
@@ -91,7 +91,7 @@ _BLANK = _Group(1, 1, 0, 0)
 BLANK_POINT = GridPoint(0, 0, 0, 0, (_BLANK,), 0)
 
 
-def grid_point_of(operations: tuple[Operation, ...]) -> GridPoint | None:
+def grid_point_of(operations: tuple[AbstractOperation, ...]) -> GridPoint | None:
     """The point that is this chain, or None if the grid has none.
 
     Example:
@@ -111,7 +111,7 @@ def grid_point_of(operations: tuple[Operation, ...]) -> GridPoint | None:
     return point if fits else None
 
 
-def _parsed(rest: list[Operation]) -> GridPoint:
+def _parsed(rest: list[AbstractOperation]) -> GridPoint:
     """Takes the operations of a point off the front; ``ValueError`` where the grid lacks a size."""
     shifts, table, pool = 0, 0, 0
     if isinstance(rest[0], Shifts):

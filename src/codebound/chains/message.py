@@ -9,22 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.chains.chain import (
-    AveragePool,
-    Chain,
-    Conv,
-    Dictionary,
-    GlobalAveragePool,
-    Linear,
-    LocalConv,
-    MaxPool,
-    NormalisedConv,
-    Operation,
-    Residual,
-    Shifts,
-)
-from codebound.chains.dictionary import filter_tables
-from codebound.chains.grid import BLANK_POINT, SHIFT_KINDS, TABLES, grid_point_of
+from codebound.chains.chain import Chain
+from codebound.chains.grid import BLANK_POINT, grid_point_of
+from codebound.chains.operations import OPERATIONS
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bits import join
 from codebound.coding.modes import read_blocks, read_tensor, write_tensor
@@ -39,22 +26,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from codebound.chains.operations import AbstractOperation
     from codebound.coding.arithmetic import AbstractCoder
     from codebound.coding.bits import Bits
     from codebound.coding.tensors import AbstractTensorCode
 
 TENSORS, SUBSPACE = 1, 2
-"""The two methods of the format."""
+"""The two schemes of the format: every tensor by itself, or all of them from one subspace."""
 CHAIN, FACTORY, GRID = 1, 2, 3
 """The ways to name an architecture."""
 MAX_OPERATIONS = 256
-MAX_SIZE = 1 << 16
 MAX_THETA_INDEX = 8000
 MAX_ELEMENTS = 1 << 26
 MAX_RESULT = 1 << 22
 MAX_PATCHES = 1 << 25
 MAX_WORK = 1 << 30
-_POOL_WORK = 16
 
 Ledger = tuple[tuple[str, int], ...]
 Shapes = dict[str, tuple[int, ...]]
@@ -117,7 +103,7 @@ class Message:
             spent = writer.shifts
 
         gamma(writer, SUBSPACE if isinstance(self.codes, Subspace) else TENSORS)
-        enter("method")
+        enter("method")  # what files call the scheme
         _code_options(writer, self.options)
         enter("options")
         if self.chain is None:
@@ -185,9 +171,9 @@ def decode(
         factory: Names and shapes of the tensors where the architecture is a helper.
     """
     reader = Reader(bits)
-    method = gamma(reader, 0)
-    if method not in (TENSORS, SUBSPACE):
-        raise FormatError(f"method {method} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
+    scheme = gamma(reader, 0)
+    if scheme not in (TENSORS, SUBSPACE):
+        raise FormatError(f"scheme {scheme} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
     options = _code_options(reader, Options())
     kind = gamma(reader, 0)
     if kind in (CHAIN, GRID):
@@ -212,7 +198,7 @@ def decode(
         )
     _require_few(reader, shapes.values())
     codes: Mapping[str, AbstractTensorCode] | Subspace
-    if method == SUBSPACE:
+    if scheme == SUBSPACE:
         choices = Subspace.blank().code_choices(reader, shapes.values())
         codes, end = choices.code_integers(reader).with_blocks(bits, reader.finish())
     else:
@@ -239,15 +225,26 @@ def _code_options(coder: AbstractCoder, options: Options) -> Options:
 
 
 def _code_chain(
-    coder: AbstractCoder, operations: tuple[Operation, ...], *, classes: int
-) -> tuple[Operation, ...]:
+    coder: AbstractCoder, operations: tuple[AbstractOperation, ...], *, classes: int
+) -> tuple[AbstractOperation, ...]:
     count = gamma(coder, len(operations))
     coder.require(count <= MAX_OPERATIONS, f"a chain has at most {MAX_OPERATIONS} operations. Got {count}.")
     given = operations or (None,) * count
     return tuple(
-        _code_operation(coder, operation, last_out=classes if position == count - 1 else 0)
+        _code_operation(coder, operation, classes=classes if position == count - 1 else 0)
         for position, operation in enumerate(given)
     )
+
+
+def _code_operation(
+    coder: AbstractCoder, given: AbstractOperation | None, *, classes: int
+) -> AbstractOperation:
+    """One operation; of the last one the width is not coded, since it is the number of classes."""
+    number = gamma(coder, 1 if given is None else given.number)
+    coder.require(number in OPERATIONS, f"operation {number} is unknown.")
+    operation = OPERATIONS[number]
+    coder.require(operation.ends_chain or not classes, "the last operation of a chain is linear.")
+    return operation.code(coder, given, classes=classes)
 
 
 def _require_few(coder: AbstractCoder, shapes: Iterable[tuple[int, ...]]) -> None:
@@ -269,106 +266,12 @@ def _require_base(base: Mapping[str, NDArray[np.float32]], shapes: Shapes) -> No
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What one example takes: numbers in the largest result, in the patches of a convolution, products."""
-
-    largest: int
-    patches: int
-    products: int
-
-
-def _work_of(chain: Chain) -> _Work:
-    shapes = (*chain.input_shapes(), (chain.classes,))
-    largest, patches, work = 0, 0, 0
-    for operation, seen, made in zip(chain.operations, shapes[:-1], shapes[1:], strict=True):
-        if isinstance(operation, Linear):
-            work += operation.out * math.prod(seen)
-            continue
-        largest = max(largest, math.prod(made))
-        if isinstance(operation, Shifts):
-            continue
-        if isinstance(operation, Dictionary):
-            taps = sum(2 * found.count * found.size**2 for found in filter_tables(operation.table))
-            work += taps * math.prod(seen)
-            continue
-        if isinstance(operation, Conv | LocalConv | NormalisedConv):
-            times, taps = 1, seen[0] * operation.kernel**2
-            padded = seen[0] * math.prod(side + 2 * operation.padding for side in seen[1:])
-            largest = max(largest, padded)
-        elif isinstance(operation, Residual):
-            times, taps = 2, 9 * max(seen[0], operation.out)
-        else:
-            work += _POOL_WORK * math.prod(seen)
-            continue
-        size = taps * math.prod(made[1:])
-        patches, work = max(patches, size), work + times * operation.out * size
-    return _Work(largest, patches, work * chain.shift_count)
-
-
-def multiplications(chain: Chain) -> int:
-    """Multiplications that one example takes, as docs/format.md counts them in section 5.1."""
-    return _work_of(chain).products
-
-
 def _require_modest(coder: AbstractCoder, chain: Chain) -> None:
     """A tiny file must not ask for huge work: the limits of docs/format.md, section 5.1."""
-    work = _work_of(chain)
+    work = chain.work()
     for what, found, most in (
         ("numbers in a result", work.largest, MAX_RESULT),
         ("numbers in the patches of a convolution", work.patches, MAX_PATCHES),
         ("multiplications", work.products, MAX_WORK),
     ):
         coder.require(found <= most, f"one example takes {found:,} {what}; at most {most:,} are allowed.")
-
-
-_IDS: dict[type[Operation], int] = {
-    Linear: 1,
-    Conv: 2,
-    MaxPool: 3,
-    AveragePool: 4,
-    GlobalAveragePool: 5,
-    Residual: 6,
-    LocalConv: 7,
-    NormalisedConv: 8,
-    Dictionary: 9,
-    Shifts: 10,
-}
-
-
-def _code_operation(coder: AbstractCoder, operation: Operation | None, *, last_out: int) -> Operation:
-    """One operation; the width of the last one is not coded."""
-
-    def size(name: str, shift: int = 0) -> int:
-        value = gamma(coder, getattr(operation, name, 1 - shift) + shift) - shift
-        coder.require(value <= MAX_SIZE, f"sizes of a chain are at most {MAX_SIZE}. Got {name} = {value}.")
-        return value
-
-    def choice(name: str, count: int) -> int:
-        """One of those that were tried: none is cheaper for having turned out well."""
-        return uniform(coder, getattr(operation, name, 1) - 1, count) + 1
-
-    def flag() -> bool:
-        return bool(bit(coder, getattr(operation, "bias", False)))
-
-    kind = gamma(coder, 1 if operation is None else _IDS[type(operation)])
-    if kind == _IDS[Linear]:
-        return Linear(last_out or size("out"), flag())
-    coder.require(not last_out, "the last operation of a chain is linear.")
-    if kind in (_IDS[Conv], _IDS[LocalConv]):
-        window = Conv if kind == _IDS[Conv] else LocalConv
-        return window(size("out"), size("kernel"), size("stride"), size("padding", 1), flag())
-    if kind == _IDS[MaxPool]:
-        return MaxPool(size("kernel"))
-    if kind == _IDS[AveragePool]:
-        return AveragePool(size("kernel"))
-    if kind == _IDS[GlobalAveragePool]:
-        return GlobalAveragePool()
-    if kind == _IDS[Residual]:
-        return Residual(size("out"), flag())
-    if kind == _IDS[NormalisedConv]:
-        return NormalisedConv(size("out"), size("kernel"))
-    if kind == _IDS[Dictionary]:
-        return Dictionary(choice("table", TABLES), size("pool"))
-    coder.require(kind == _IDS[Shifts], f"operation {kind} is unknown.")
-    return Shifts(choice("kind", SHIFT_KINDS))

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.chains.chain import Chain, Conv, Linear, LocalConv, NormalisedConv, Residual
+from codebound.chains.chain import Chain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torch import Tensor
 
-    from codebound.chains.chain import Operation
-
 
 def without_biases(chain: Chain) -> Chain:
     """The same operations, none of them with a bias."""
-    operations = tuple(
-        replace(operation, bias=False)
-        if isinstance(operation, Linear | Conv | LocalConv | Residual)
-        else operation
-        for operation in chain.operations
-    )
-    return Chain(chain.input_shape, operations)
+    operations = (operation.changed("bias", False) for operation in chain.operations)
+    return Chain(chain.input_shape, tuple(operations))
 
 
 def rescaled(weight: Tensor) -> Tensor:
@@ -73,16 +65,11 @@ def without_dead_units(chain: Chain, tensors: Mapping[str, Tensor]) -> tuple[Cha
 
 def _joints(chain: Chain) -> list[tuple[int, int]]:
     """Pairs of a layer and the layer that alone reads its units."""
-    layers = [
-        position
-        for position, operation in enumerate(chain.operations)
-        if isinstance(operation, Linear | Conv | LocalConv | NormalisedConv | Residual)
-    ]
+    layers = sorted({int(name.split(".")[0]) for name in chain.tensor_shapes()})
     return [
         (first, second)
         for first, second in pairwise(layers)
-        if isinstance(chain.operations[first], Linear | Conv)
-        and isinstance(chain.operations[second], Linear | Conv | NormalisedConv)
+        if chain.operations[first].drops_units and chain.operations[second].reads_units
     ]
 
 
@@ -96,8 +83,6 @@ def _keep_units(
     tensors[f"{later}.weight"] = columns[:, is_kept.repeat_interleave(group)]
     if f"{position}.bias" in tensors:
         tensors[f"{position}.bias"] = tensors[f"{position}.bias"][is_kept]
-    operations: list[Operation] = list(chain.operations)
-    operation = operations[position]
-    assert isinstance(operation, Linear | Conv)
-    operations[position] = replace(operation, out=int(is_kept.sum()))
+    operations = list(chain.operations)
+    operations[position] = operations[position].changed("out", int(is_kept.sum()))
     return Chain(chain.input_shape, tuple(operations))

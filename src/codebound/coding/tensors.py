@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codebound.coding.codebook import MAX_CODEBOOK
 from codebound.coding.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
 from codebound.coding.quantization import MAX_LEVEL, MAX_STEP, round_to_float32, step_size
 from codebound.coding.static import MAX_LANES_LOG2, SCALE, decode_block, encode_block
@@ -31,6 +30,7 @@ Shape = tuple[int, ...]
 Levels = NDArray[np.int32]
 
 MAX_SIZE = 1 << 25
+MAX_CODEBOOK = 256
 GROUP_WORK = 1 << 13  # of decoding one group of a block, in multiplications
 MAX_MODEL_LEVEL = 1 << 12  # of the codes that learn or transmit a frequency for every level
 

@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.certificate.build import AfterSplit
-from codebound.chains.chain import Chain, Dictionary, Linear, Shifts
+from codebound.chains.chain import Chain
 from codebound.chains.few_bits import LEAST_SIDE
 from codebound.chains.message import Message
-from codebound.chains.shifts import MeanOverShifts
+from codebound.chains.operations import Dictionary, Linear, Shifts
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.tensors import Zero
 from codebound.data.dataset import DeviceData, Scaling
@@ -100,9 +100,8 @@ def _head(chain: Chain) -> list[str]:
 
 def _above(chain: Chain, tensors: Mapping[str, Tensor], device: str | torch.device) -> Learner:
     """The last layer of a chain as what is to be learned; everything below it is fixed."""
-    body = chain.build({name: value.to(device) for name, value in tensors.items()})
-    *below, _ = (part for part in body if not isinstance(part, MeanOverShifts))
-    fixed = nn.Sequential(*below)  # the mean over shifts and a linear layer change places
+    front, body = chain.parts({name: value.to(device) for name, value in tensors.items()})
+    fixed = nn.Sequential(front, body[:-1])  # the mean over shifts and a linear layer change places
     head = _head(chain)
 
     def logits(features: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

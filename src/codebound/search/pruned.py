@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codebound.certificate.build import OnDomain
-from codebound.chains.chain import Residual
 from codebound.chains.message import Message
 from codebound.chains.units import narrowed, rescaled, without_biases, without_dead_units
 from codebound.coding.choose import best_tensor_code
@@ -166,7 +165,7 @@ def _pruned_message(search: Search, sample: DeviceData, plan: PrunePlan, progres
     narrow, tensors = narrowed(subject.chain, subject.tensors, max(16, 2 * math.isqrt(plan.keep)))
     chain = without_biases(narrow)
     # without biases a ReLU chain classifies alike at every scale of its layers, unless branches are added
-    is_scale_free = not any(isinstance(operation, Residual) for operation in chain.operations)
+    is_scale_free = all(operation.is_scale_free for operation in chain.operations)
     weights = {
         name: rescaled(tensors[name]) if is_scale_free else tensors[name].clone()
         for name in chain.tensor_shapes()

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from codebound.chains.chain import Chain, Dictionary, Shifts
 from codebound.chains.few_bits import LEAST_SIDE, image_chains
-from codebound.chains.message import Message, multiplications
+from codebound.chains.message import Message
 from codebound.chains.units import without_biases
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from codebound.chains.chain import Chain
 
 _GREY_SHIFTS = {"standard": (3, None), "max": (3, 4, None)}
 _RUNS = {"standard": 4, "max": 24}
@@ -215,7 +216,5 @@ def _passes(search: Search, chain: Chain | None, n: int) -> float:
     if chain is None:
         products = sum(value.numel() for value in search.subject.tensors.values())
     else:
-        trained = tuple(each for each in chain.operations if not isinstance(each, Shifts | Dictionary))
-        inside = chain.input_shapes()[len(chain.operations) - len(trained)]
-        products = chain.shift_count * multiplications(Chain(inside, trained))
+        products = chain.trained_products()
     return max(20.0, _PRODUCTS[device, search.effort] / (n * products))

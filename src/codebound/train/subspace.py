@@ -17,8 +17,6 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from codebound.chains.dictionary import DictionaryFeatures
-from codebound.chains.shifts import MeanOverShifts, StackedShifts
 from codebound.coding.quantization import step_size
 from codebound.coding.subspace import hashes, scale_exponent, starts
 from codebound.errors import ModelError, UsageError
@@ -118,13 +116,7 @@ class Learner:
     def of_chain(cls, chain: Chain) -> Learner:
         """A chain; its shifts and its dictionary are the fixed part."""
         shapes = chain.tensor_shapes()
-        built = chain.build({name: torch.zeros(shape) for name, shape in shapes.items()})
-        fixed, rest = nn.Sequential(), nn.Sequential()
-        for name, module in built.named_children():
-            if isinstance(module, StackedShifts | DictionaryFeatures):
-                fixed.add_module(name, module)
-            elif not isinstance(module, MeanOverShifts):  # the mean is taken outside
-                rest.add_module(name, module)
+        fixed, rest = chain.parts({name: torch.zeros(shape) for name, shape in shapes.items()})
         last = f"{len(chain.operations) - 1}."
         return cls(
             shapes,

@@ -8,12 +8,14 @@ subspace (A-E17). ``coherence`` measures how much of the common error a layer fe
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 import torch
 from torch.nn import functional
 
-from codebound.chains.chain import Conv, localised
+from codebound.chains.chain import Chain
+from codebound.chains.operations import Conv, LocalConv
 from codebound.coding.arithmetic import MAX_WORK
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.projection import RandomMatrix
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from codebound.chains.chain import Chain
     from codebound.coding.tensors import AbstractTensorCode
     from codebound_papers.arora18.projection_counts import ConvCount
 
@@ -163,8 +164,6 @@ def conv_project(
     """
     codes: dict[str, AbstractTensorCode] = {}
     for position in positions:
-        if not 0 <= position < len(chain.operations) or not isinstance(chain.operations[position], Conv):
-            raise UnsupportedLayerError(f"operation {position} of the chain is no convolution.")
         chain, name = localised(chain, position), f"{position}.weight"
         sizes = chain.tensor_shapes()[name]
         b = min(numbers, math.prod(sizes[1:]))
@@ -172,6 +171,27 @@ def conv_project(
         own_seed = seed + position
         codes[name] = _mixed(tensors[name], sizes, numbers=b, mixes=mixes, levels=levels, seed=own_seed)
     return chain, codes
+
+
+def convolutions(chain: Chain) -> list[int]:
+    """The positions of the convolutions outside residual blocks."""
+    return [place for place, operation in enumerate(chain.operations) if isinstance(operation, Conv)]
+
+
+def localised(chain: Chain, position: int) -> Chain:
+    """The chain with the convolution at ``position`` turned into a local one, of the same window.
+
+    Example:
+        >>> from codebound.chains.operations import Linear
+        >>> chain = Chain((1, 4, 4), (Conv(2, 3, 1, 0, bias=False), Linear(3, bias=False)))
+        >>> localised(chain, 0).tensor_shapes()["0.weight"]
+        (4, 2, 1, 3, 3)
+    """
+    if position not in convolutions(chain):
+        raise UnsupportedLayerError(f"operation {position} of the chain is no convolution.")
+    operations = list(chain.operations)
+    operations[position] = LocalConv(*astuple(operations[position]))
+    return Chain(chain.input_shape, tuple(operations))
 
 
 def _mixed(

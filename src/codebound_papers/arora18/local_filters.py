@@ -1,123 +1,154 @@
-"""Algorithm 4 of Arora et al. 2018 for a whole network: convolutions get filters for every location."""
+"""Algorithm 4 of Arora et al. 2018 for a whole network: convolutions get filters per location (K-MPC)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-import torch
-
-from codebound.chains.chain import Chain, Conv, chain_of
+from codebound.certificate.build import OnDomain
+from codebound.chains.message import MAX_ELEMENTS, Message
+from codebound.chains.reading import chain_of
+from codebound.coding.arithmetic import Writer
+from codebound.coding.modes import encode_tensors
 from codebound.coding.tensors import AbstractTensorCode, Raw
 from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.progress import Progress, silent
-from codebound_papers.arora18.conv import conv_project
-from codebound_papers.compress.compressors import CompressedLayer
+from codebound.search.codes import tensor_code
+from codebound.search.search import Search, UnsuitedError
+from codebound_papers.arora18.conv import conv_project, convolutions
+from codebound_papers.compress.compressors import (
+    AbstractNetworkCompressor,
+    CompressedLayer,
+    Job,
+    LocalNetwork,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from torch import nn
+    from codebound.chains.chain import Chain
 
-    from codebound.nets.walk import Network
-
-
-@dataclass(frozen=True, eq=False)
-class LocalNetwork:
-    """A network of another architecture: some convolutions have filters of their own at every location.
-
-    Attributes:
-        network: The original.
-        chain: The new architecture; batch norms are folded.
-        codes: The codes of all its tensors, in the order of a message.
-        names: The weights among them, and the layer of the original that each one is.
-        layers: The compressed layers, under their names in the original.
-        carried: Layers that are as they were, with the reason.
-    """
-
-    network: Network = field(repr=False)
-    chain: Chain
-    codes: Mapping[str, AbstractTensorCode] = field(repr=False)
-    names: Mapping[str, str] = field(repr=False)
-    layers: tuple[CompressedLayer, ...]
-    carried: dict[str, str]
-
-    def module(self) -> nn.Module:
-        """The compressed network g, on the CPU."""
-        return self.chain.build({name: torch.from_numpy(code.weights()) for name, code in self.codes.items()})
+_PREDICTED = "lemma 13 of Arora et al. 2018 is about fixed directions, not about a spectral norm"
+_NUMBERS = (16, 64, 256)
+_MIXES = 4  # times the numbers: the noise of a location is then half its signal
+_OTHERS = ((0.1, 7), (0.5, 7), (1.0, 15))  # density and levels of all other layers
 
 
-def conv_network(
-    network: Network,
-    input_shape: tuple[int, ...],
-    *,
-    numbers: int = 256,
-    mixes: int = 1024,
-    levels: int = 255,
-    layers: Iterable[str] | None = None,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> LocalNetwork:
+@dataclass(frozen=True, kw_only=True)
+class LocalFilters(AbstractNetworkCompressor):
     """Compresses every convolution that a message can take by ``conv_project``; the rest is as it was.
 
-    Args:
-        network: The wrapped network, a chain of known layers.
-        input_shape: Shape of one input: it decides how many locations a convolution has.
+    The input shape of the job decides how many locations a convolution has. The position of a layer in the
+    chain is added to the seed, and the sum is part of the code.
+
+    Attributes:
         numbers: Coded numbers per layer.
         mixes: Gaussian combinations per location.
         levels: Values that a number can take: odd, at least 3.
-        layers: Names of convolutions; all by default.
-        seed: First seed; the position of a layer in the chain is added, and the sum is part of the code.
-        progress: Told how many layers are done.
-
-    Raises:
-        UnsupportedLayerError: The network is no chain, or calls a layer twice.
-
-    Example:
-        >>> from codebound.nets.walk import wrap
-        >>> from codebound.nets.zoo import build
-        >>> net = wrap(build("lenet5", input_shape=(1, 28, 28), classes=10))
-        >>> g = conv_network(net, (1, 28, 28), numbers=16, mixes=32)
-        >>> [layer.name for layer in g.layers], g.carried["linear1"]
-        (['conv1', 'conv2'], 'no convolution')
     """
-    chain, tensors = chain_of(network.model, input_shape)
-    weights = [name for name in tensors if name.endswith(".weight")]
-    if len(weights) != len(network.layers):
-        raise UnsupportedLayerError(f"a layer is called twice: {', '.join(network.shared)}.")
-    names = dict(zip(weights, (view.name for view in network.layers), strict=True))
-    wanted = set(names.values()) if layers is None else set(layers)
-    unknown = sorted(wanted - set(names.values()))
-    if unknown:
-        raise UsageError(
-            f"no layer is called {', '.join(unknown)}. The layers are {', '.join(names.values())}."
+
+    numbers: int = 256
+    mixes: int = 1024
+    levels: int = 255
+
+    def run(self, job: Job) -> LocalNetwork:
+        """The network with local filters.
+
+        Raises:
+            UnsupportedLayerError: The network is no chain, or calls a layer twice.
+
+        Example:
+            >>> from codebound.nets.walk import wrap
+            >>> from codebound.nets.zoo import build
+            >>> net = wrap(build("lenet5", input_shape=(1, 28, 28), classes=10))
+            >>> g = LocalFilters(numbers=16, mixes=32).run(Job(network=net, input_shape=(1, 28, 28)))
+            >>> [layer.name for layer in g.layers], g.carried["linear1"]
+            (['conv1', 'conv2'], 'no convolution')
+        """
+        network = job.network
+        chain, tensors = chain_of(network.model, job.input_shape)
+        weights = [name for name in tensors if name.endswith(".weight")]
+        if len(weights) != len(network.layers):
+            raise UnsupportedLayerError(f"a layer is called twice: {', '.join(network.shared)}.")
+        names = dict(zip(weights, (view.name for view in network.layers), strict=True))
+        wanted = job.wanted(names.values())
+        codes: dict[str, AbstractTensorCode] = {
+            name: Raw(tensor.cpu().numpy()) for name, tensor in tensors.items()
+        }
+        done: list[CompressedLayer] = []
+        carried: dict[str, str] = {}
+        for count, (weight, name) in enumerate(names.items()):
+            job.progress(count, len(names), name)
+            place, *inside = weight.removesuffix(".weight").split(".")
+            if name not in wanted:
+                carried[name] = "not asked for"
+            elif inside:
+                carried[name] = "inside a residual block, whose convolutions have the same filters everywhere"
+            elif int(place) not in convolutions(chain):
+                carried[name] = "no convolution"
+            else:
+                try:
+                    chain, found = conv_project(
+                        chain,
+                        tensors,
+                        [int(place)],
+                        numbers=self.numbers,
+                        mixes=self.mixes,
+                        levels=self.levels,
+                        seed=job.seed,
+                    )
+                except UnsupportedLayerError as refusal:
+                    carried[name] = str(refusal)
+                    continue
+                codes |= found
+                done.append(CompressedLayer(name, found[weight], predicted_by=_PREDICTED))
+        job.progress(len(names), len(names))
+        return LocalNetwork(network, chain, codes, names, tuple(done), carried)
+
+    @classmethod
+    def propose(cls, search: Search) -> None:
+        """Convolutions by A-Alg4, the other layers pruned and quantised."""
+        chain = search.subject.chain
+        if chain is None or not convolutions(chain):
+            raise UnsuitedError("conv needs a chain with convolutions outside residual blocks.")
+        if search.setting.base is not None or isinstance(search.setting.statement, OnDomain):
+            raise UnsuitedError("conv changes the architecture, so there is no difference to a base or to f.")
+        search.consider(
+            [
+                partial(_message, search, chain, numbers, density=density, levels=levels)
+                for numbers in _NUMBERS
+                for density, levels in _OTHERS
+            ]
         )
-    codes: dict[str, AbstractTensorCode] = {
-        name: Raw(tensor.cpu().numpy()) for name, tensor in tensors.items()
-    }
-    done: list[CompressedLayer] = []
-    carried: dict[str, str] = {}
-    for count, (weight, name) in enumerate(names.items()):
-        progress(count, len(names), name)
-        place, *inside = weight.removesuffix(".weight").split(".")
-        if name not in wanted:
-            carried[name] = "not asked for"
-        elif inside:
-            carried[name] = "inside a residual block, whose convolutions have the same filters everywhere"
-        elif not isinstance(chain.operations[int(place)], Conv):
-            carried[name] = "no convolution"
-        else:
-            try:
-                chain, found = conv_project(
-                    chain, tensors, [int(place)], numbers=numbers, mixes=mixes, levels=levels, seed=seed
-                )
-            except UnsupportedLayerError as refusal:
-                carried[name] = str(refusal)
-                continue
-            codes |= found
-            done.append(CompressedLayer(name, found[weight], predicted_by=_PREDICTED))
-    progress(len(names), len(names))
-    return LocalNetwork(network, chain, codes, names, tuple(done), carried)
 
 
-_PREDICTED = "lemma 13 of Arora et al. 2018 is about fixed directions, not about a spectral norm"
+def _message(search: Search, chain: Chain, numbers: int, *, density: float, levels: int) -> Message | None:
+    tensors = search.subject.tensors
+    codes: dict[str, AbstractTensorCode] = {}
+    for position in convolutions(chain):
+        try:
+            local, found = conv_project(chain, tensors, [position], numbers=numbers, mixes=_MIXES * numbers)
+        except UnsupportedLayerError:
+            continue  # too large for a message: the layer is pruned like the others
+        if _fits(local, codes | found):
+            chain, codes = local, codes | found
+    if not codes:
+        return None
+    for name in tensors:
+        if name not in codes:
+            codes[name] = tensor_code(name, search, density=density, levels=levels)
+    if search.best is not None and encode_tensors(list(codes.values())).length > search.most_bits:
+        return None
+    return Message(search.setting.options, chain, {name: codes[name] for name in chain.tensor_shapes()})
+
+
+def _fits(chain: Chain, codes: Mapping[str, AbstractTensorCode]) -> bool:
+    """Whether one message can hold all these layers: each alone may be small enough, and all of them not."""
+    writer = Writer()
+    try:
+        for code in codes.values():
+            code.code(writer)
+    except UsageError:
+        return False
+    return sum(map(math.prod, chain.tensor_shapes().values())) <= MAX_ELEMENTS

@@ -7,7 +7,7 @@ sign matrices come from a seed, in blocks: never more than a few megabytes of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -19,13 +19,7 @@ from codebound.coding.with_streams import GAUSSIAN_WORK, MAX_PROJECTIONS, Projec
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.refs import implements
 from codebound_papers.arora18.projection_counts import sign_count
-from codebound_papers.compress.compressors import (
-    AbstractCompressor,
-    CompressedLayer,
-    CompressedNetwork,
-    compress,
-    compressor,
-)
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
 
 if TYPE_CHECKING:
@@ -35,7 +29,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
 
 _BLOCK_ENTRIES = 1 << 21  # of the sign matrices, held at a time
 
@@ -66,7 +59,6 @@ def project_matrix(matrix: Tensor, *, count: int, seed: int = 0) -> Tensor:
 
 
 @implements("I-20", kind="algorithm")
-@compressor("project")
 @dataclass(frozen=True, kw_only=True)
 class MatrixProject(AbstractCompressor):
     """Matrix-Project with rounded numbers; a layer with no more weights than numbers is rounded itself.
@@ -82,6 +74,7 @@ class MatrixProject(AbstractCompressor):
     epsilon: float | None = None
     eta: float = 0.05
     levels: int = 31
+    is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_numbers(self.numbers, self.levels)
@@ -102,33 +95,9 @@ class MatrixProject(AbstractCompressor):
         code = Projected(tuple(weight.shape), inner, by_rows=False, gaussian=False, seed=seed)
         return CompressedLayer(layer.name, code, predicted_by=_fixed_directions(k))
 
-
-def project(
-    network: Network,
-    *,
-    count: int = 1024,
-    epsilon: float | None = None,
-    eta: float = 0.05,
-    levels: int = 31,
-    seed: int = 0,
-) -> CompressedNetwork:
-    """Compresses every layer by Matrix-Project.
-
-    Args:
-        network: The wrapped network.
-        count: Numbers per layer.
-        epsilon: Accuracy that takes the place of ``count``.
-        eta: Failure probability that goes with ``epsilon``.
-        levels: Values that a number can take.
-        seed: First seed of the sign matrices; it is part of the code.
-
-    Example:
-        >>> from codebound.nets.walk import wrap
-        >>> net = wrap(torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)))
-        >>> [isinstance(layer.code, Projected) for layer in project(net, count=500).layers]
-        [True, False]
-    """
-    return compress(network, MatrixProject(count=count, epsilon=epsilon, eta=eta, levels=levels), seed=seed)
+    @classmethod
+    def grid(cls) -> tuple[MatrixProject, ...]:  # noqa: D102
+        return tuple(cls(count=count, levels=15) for count in (64, 256, 1024))
 
 
 def check_numbers(count: int, levels: int) -> None:

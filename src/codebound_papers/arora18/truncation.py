@@ -17,13 +17,7 @@ from codebound.coding.quantization import nearest_step, quantize, step_for_level
 from codebound.coding.with_streams import LowRank
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.refs import implements
-from codebound_papers.compress.compressors import (
-    AbstractCompressor,
-    CompressedLayer,
-    CompressedNetwork,
-    compress,
-    compressor,
-)
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
 from codebound_papers.measure.norms import stable_rank
 from codebound_papers.measure.spectral import matrix_spectral_norm
@@ -37,7 +31,6 @@ if TYPE_CHECKING:
 
     from codebound.coding.tensors import AbstractTensorCode
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
 
 _MOST_LEVELS = 8193  # -4096 .. 4096: what every code of levels takes
 _ALLOWANCE = (
@@ -122,7 +115,6 @@ def factor_count(delta: float, *, width: int, stable_ranks: Sequence[float]) -> 
 
 
 @implements("A-E10", kind="algorithm")
-@compressor("lowrank")
 @dataclass(frozen=True, kw_only=True)
 class Truncation(AbstractCompressor):
     """Low rank within a measured allowance: half of it for truncation, what is left for rounding.
@@ -163,25 +155,13 @@ class Truncation(AbstractCompressor):
             code = best_tensor_code(levels[0].reshape(weight.shape), step=step)
         return CompressedLayer(layer.name, code, allowance, _ALLOWANCE)
 
+    @classmethod
+    def grid(cls) -> tuple[Truncation, ...]:  # noqa: D102
+        return tuple(cls(delta=delta) for delta in (0.9, 0.75, 0.6, 0.5, 0.35, 0.25))
 
-def lowrank(network: Network, *, delta: float = 0.25, seed: int = 0) -> CompressedNetwork:
-    """Compresses every layer by truncating its singular values.
-
-    Args:
-        network: The wrapped network.
-        delta: Spectral norm of the change of a layer at most, as a share of its own.
-        seed: Not used: the method makes no random choice.
-
-    Example:
-        >>> from codebound.nets.walk import wrap
-        >>> layer = torch.nn.Linear(40, 30)
-        >>> with torch.no_grad(): _ = layer.weight.copy_(torch.outer(torch.arange(30.0), torch.arange(40.0)))
-        >>> small = lowrank(wrap(layer), delta=0.1).layers[0]
-        >>> change = torch.linalg.matrix_norm(small.weight - layer.weight, ord=2)
-        >>> small.code.left.shape, bool(change <= small.predicted_error)
-        ((30, 1), True)
-    """
-    return compress(network, Truncation(delta=delta), seed=seed)
+    @classmethod
+    def near(cls) -> tuple[Truncation, ...]:  # noqa: D102
+        return tuple(cls(delta=delta) for delta in (0.05, 0.01, 0.002))
 
 
 def _coarsest_step(matrix: Tensor, factors: list[NDArray[np.float64]], allowance: float) -> int | None:

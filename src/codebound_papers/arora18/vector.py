@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -21,20 +21,13 @@ from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.arora18.projection import check_numbers, check_work
 from codebound_papers.arora18.projection_counts import gaussian_count
-from codebound_papers.compress.compressors import (
-    AbstractCompressor,
-    CompressedLayer,
-    CompressedNetwork,
-    compress,
-    compressor,
-)
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
 
 _MOST_LEVELS = 8193  # -4096 .. 4096: what every code of levels takes
 _BLOCK_ENTRIES = 1 << 21  # of the Gaussian vectors, held at a time
@@ -230,7 +223,7 @@ def project_vectors(vectors: Tensor, *, count: int, rounding: float = 0.0, seed:
     return estimate / count
 
 
-@compressor("vector-compress")
+@implements("I-18", kind="algorithm")
 @dataclass(frozen=True, kw_only=True)
 class VectorCompress(AbstractCompressor):
     """The rows of a layer by lemma 5: sparse multiples of one step, in the shortest code of such integers.
@@ -261,8 +254,11 @@ class VectorCompress(AbstractCompressor):
         levels = quantize(values, step).reshape(weight.shape)
         return CompressedLayer(layer.name, best_tensor_code(levels, step=step))
 
+    @classmethod
+    def grid(cls) -> tuple[VectorCompress, ...]:  # noqa: D102
+        return tuple(cls(margin=margin, eta=eta) for margin in (1.0, 0.5) for eta in (1.0, 0.5, 0.25))
 
-@compressor("vector-project")
+
 @dataclass(frozen=True, kw_only=True)
 class VectorProject(AbstractCompressor):
     """The rows of a layer by algorithm 3, with coded Gaussians and rounded numbers.
@@ -280,6 +276,7 @@ class VectorProject(AbstractCompressor):
     margin: float | None = None
     eta: float = 0.05
     levels: int = 31
+    is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_numbers(self.numbers, self.levels)
@@ -301,42 +298,9 @@ class VectorProject(AbstractCompressor):
         code = Projected(tuple(weight.shape), inner, by_rows=True, gaussian=True, seed=seed)
         return CompressedLayer(layer.name, code)
 
-
-@implements("I-18", kind="algorithm")
-def vector_compress(
-    network: Network, *, margin: float = 0.5, eta: float = 0.25, seed: int = 0
-) -> CompressedNetwork:
-    """Compresses the rows of every layer into sparse vectors.
-
-    Args:
-        network: The wrapped network.
-        margin: Accuracy of an inner product of a row and an input, for norms of 1.
-        eta: Failure probability for one of them.
-        seed: Names the draws; free.
-    """
-    return compress(network, VectorCompress(margin=margin, eta=eta), seed=seed)
-
-
-def vector_project(
-    network: Network,
-    *,
-    count: int = 64,
-    margin: float | None = None,
-    eta: float = 0.05,
-    levels: int = 31,
-    seed: int = 0,
-) -> CompressedNetwork:
-    """Compresses the rows of every layer into projections on random vectors.
-
-    Args:
-        network: The wrapped network.
-        count: Numbers per row.
-        margin: Accuracy that takes the place of ``count``.
-        eta: Failure probability that goes with ``margin``.
-        levels: Values that a number can take.
-        seed: First seed of the random vectors; it is part of the code.
-    """
-    return compress(network, VectorProject(count=count, margin=margin, eta=eta, levels=levels), seed=seed)
+    @classmethod
+    def grid(cls) -> tuple[VectorProject, ...]:  # noqa: D102
+        return tuple(cls(count=count, levels=levels) for count in (4, 8, 16, 32) for levels in (7, 15))
 
 
 def _without_small(vectors: Tensor, margin: float) -> Tensor:

@@ -13,18 +13,15 @@ from codebound.cli.console import Format, note, print_csv, print_json, print_tab
 from codebound.cli.loading import load_samples, new_folder
 from codebound.errors import UsageError
 from codebound.files import finite
+from codebound_papers.compress.catalogue import COMPRESSORS
 
 if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
     from codebound.nets.walk import Network
-    from codebound_papers.arora18.local_filters import LocalNetwork
-    from codebound_papers.compress.compressors import CompressedNetwork
+    from codebound_papers.compress.compressors import CompressedNetwork, LocalNetwork
     from codebound_papers.compress.summary import CompressionSummary
 
-_METHODS = (
-    "mbp, naive, project, vector-compress, vector-project, lowrank, conv, heavytail, gaussian-fill, "
-    "lottery or imp; see --list."
-)
+_METHODS = f"{', '.join(COMPRESSORS)}; see --list."
 _CLASSES = 10
 _READ = (
     "one message per tensor, each filled up with zeros to whole bytes: "
@@ -34,18 +31,18 @@ _READ = (
 
 def _show_methods(value: bool) -> None:
     if value:
-        from codebound_papers.compress.methods import default_options, method_names, option_text, sentence_of
+        from codebound_papers.compress.methods import default_options, option_text
 
         print_table(
             [
                 {
                     "method": name,
-                    "what it does": sentence_of(name),
+                    "what it does": entry.sentence,
                     "options (--set)": " ".join(
                         f"{key}={option_text(default)}" for key, default in default_options(name).items()
                     ),
                 }
-                for name in method_names()
+                for name, entry in COMPRESSORS.items()
             ]
         )
         raise typer.Exit
@@ -108,10 +105,13 @@ def compress(
     """
     from codebound.data.load import load_dataset
     from codebound.nets.loading import load_model
-    from codebound_papers.compress.methods import Job, option_text, parse_options, run_method
+    from codebound_papers.compress.compressors import Job
+    from codebound_papers.compress.methods import option_text, parse_options, run_method
     from codebound_papers.compress.summary import summarise
 
     chosen = parse_options(method, options or ())
+    if data is None and COMPRESSORS[method].algorithm.trains:
+        raise UsageError(f"{method} trains on a sample: give one, with --data.")
     sample = measured = None
     if data is not None:
         sample, fresh = load_samples(data, data_folder, test=test, holdout=holdout)
@@ -217,7 +217,6 @@ def _save(
     """Writes the decoded weights, the message with what its reader has to know, settings and result."""
     from codebound.files import write_atomically
     from codebound.tensors import save_weights
-    from codebound_papers.arora18.local_filters import LocalNetwork
 
     state = compressed.module().state_dict()
     save_weights(
@@ -231,7 +230,7 @@ def _save(
             for name, code in summary.codes.items()
         ],
     }
-    if isinstance(compressed, LocalNetwork):
+    if compressed.chain is not None:
         about["architecture"] = compressed.chain.described()
     for name, content in (("message", about), ("config", settings), ("result", record)):
         write_atomically(folder / f"{name}.json", (json.dumps(content, indent=2) + "\n").encode())

@@ -10,7 +10,7 @@ from codebound.bounds.margin import occam_margin
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
-from codebound.chains.chain import chain_of
+from codebound.chains.reading import chain_of
 from codebound.errors import CertificateError, CodeboundError
 from codebound.facts import MarginFacts, OccamFacts
 from codebound.progress import Progress, silent

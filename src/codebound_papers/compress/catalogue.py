@@ -1,15 +1,103 @@
-"""The compressors by name, with a sentence each: what a command line lists without loading any."""
+"""The compressors by name: a sentence each, and where its class is, so that listing them loads none."""
 
-SENTENCES = {
-    "mbp": "Prunes weights at random, small ones more often than large ones (Guha et al. 2023, algorithm 1).",
-    "naive": "Keeps the largest weights of every layer.",
-    "project": "Replaces a layer by its products with random sign matrices (Arora et al. 2018, algorithm 1).",
-    "vector-compress": "Keeps coordinates of the rows at random, unbiased (Arora et al. 2018, algorithm 2).",
-    "vector-project": "Projects the rows on random Gaussian vectors (Arora et al. 2018, algorithm 3).",
-    "lowrank": "Drops small singular values; two thin factors are left (Arora et al. 2018, lemma 1).",
-    "conv": "Gives every location of a convolution filters, from few numbers (Arora et al. 2018, alg. 4).",
-    "heavytail": "Keeps weights above a threshold; noise may replace the others (Shin 2021, algorithm 1).",
-    "gaussian-fill": "Keeps weights above one standard deviation, redraws the rest (Shin 2021, appendix E).",
-    "lottery": "Finds a mask for random weights; only the mask is coded (Guha et al. 2023, section 6).",
-    "imp": "Trains, drops the smallest weights, rewinds, and again: iterative magnitude pruning.",
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from codebound.errors import UsageError
+from codebound.extensions import loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codebound_papers.compress.compressors import AbstractNetworkCompressor
+
+C = TypeVar("C", bound="type[AbstractNetworkCompressor]")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A compressor that nobody has loaded yet.
+
+    Attributes:
+        sentence: What it does, in words.
+        home: Its class, or where that is: ``"package.module:Class"``.
+    """
+
+    sentence: str
+    home: str | type[AbstractNetworkCompressor]
+
+    @property
+    def algorithm(self) -> type[AbstractNetworkCompressor]:
+        """The class; its fields are the options."""
+        found: type[AbstractNetworkCompressor] = (
+            loaded(self.home) if isinstance(self.home, str) else self.home
+        )
+        return found
+
+
+COMPRESSORS = {
+    "naive": Entry(
+        "Keeps the largest weights of every layer.",
+        "codebound_papers.guha23.largest:LargestWeights",
+    ),
+    "mbp": Entry(
+        "Prunes weights at random, small ones more often than large ones (Guha et al. 2023, algorithm 1).",
+        "codebound_papers.guha23.magnitude:MagnitudePruning",
+    ),
+    "lowrank": Entry(
+        "Drops small singular values; two thin factors are left (Arora et al. 2018, lemma 1).",
+        "codebound_papers.arora18.truncation:Truncation",
+    ),
+    "vector-compress": Entry(
+        "Keeps coordinates of the rows at random, unbiased (Arora et al. 2018, algorithm 2).",
+        "codebound_papers.arora18.vector:VectorCompress",
+    ),
+    "vector-project": Entry(
+        "Projects the rows on random Gaussian vectors (Arora et al. 2018, algorithm 3).",
+        "codebound_papers.arora18.vector:VectorProject",
+    ),
+    "project": Entry(
+        "Replaces a layer by its products with random sign matrices (Arora et al. 2018, algorithm 1).",
+        "codebound_papers.arora18.projection:MatrixProject",
+    ),
+    "heavytail": Entry(
+        "Keeps weights above a threshold; noise may replace the others (Shin 2021, algorithm 1).",
+        "codebound_papers.shin21.compressor:HeavyTail",
+    ),
+    "gaussian-fill": Entry(
+        "Keeps weights above one standard deviation, redraws the rest (Shin 2021, appendix E).",
+        "codebound_papers.shin21.replacement:GaussianFill",
+    ),
+    "conv": Entry(
+        "Gives every location of a convolution filters, from few numbers (Arora et al. 2018, alg. 4).",
+        "codebound_papers.arora18.local_filters:LocalFilters",
+    ),
+    "lottery": Entry(
+        "Finds a mask for random weights; only the mask is coded (Guha et al. 2023, section 6).",
+        "codebound_papers.guha23.masks:LotteryTicket",
+    ),
+    "imp": Entry(
+        "Trains, drops the smallest weights, rewinds, and again: iterative magnitude pruning.",
+        "codebound_papers.guha23.masks:IterativePruning",
+    ),
 }
+"""In the order in which ``certify`` tries them."""
+
+
+def compressor(name: str) -> Callable[[C], C]:
+    """Adds a compressor that is defined elsewhere, under the name that users give."""
+
+    def add(algorithm: C) -> C:
+        COMPRESSORS[name] = Entry(str(algorithm.__doc__).split("\n", 1)[0], algorithm)
+        return algorithm
+
+    return add
+
+
+def find_compressor(name: str) -> Entry:
+    """The entry of that name; refuses an unknown one."""
+    if name not in COMPRESSORS:
+        raise UsageError(f"unknown method {name!r}. Known: {', '.join(COMPRESSORS)}.")
+    return COMPRESSORS[name]

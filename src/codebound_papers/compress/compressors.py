@@ -1,32 +1,44 @@
-"""What every compressor is: one layer in, a code of its weight out; and a whole network of such layers.
+"""What every compressor is: options, what it makes of a network, and what it shows to ``certify``.
 
-To add a compressor: write one frozen subclass of ``AbstractCompressor``, its fields the options,
-and decorate it with ``@compressor("name")``. The command line and ``certify`` find it by that name.
+To add a compressor: write one frozen subclass of ``AbstractCompressor``, its fields the options, and name it
+in ``compress/catalogue.py``. The command line and ``certify`` find it there.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
+from codebound.certificate.build import OnDomain
+from codebound.chains.message import Message
+from codebound.coding.modes import encode_tensors
+from codebound.coding.tensors import Raw
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.rebuild import with_weights
+from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
+from codebound.search.codes import VECTOR_LEVELS, tensor_code
+from codebound.search.search import Search, UnsuitedError
+from codebound_papers.compress.catalogue import COMPRESSORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
+    from codebound.chains.chain import Chain
     from codebound.coding.tensors import AbstractTensorCode
+    from codebound.data.dataset import DeviceData
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
+
+_FALLBACK_LEVELS = 255  # of a layer that a compressor refuses
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +75,143 @@ def weight_name(layer: str) -> str:
     return f"{layer}.weight".lstrip(".")
 
 
-class AbstractCompressor(ABC):
-    """A compression algorithm with its options. Deterministic: the seed names every random choice."""
+@dataclass(frozen=True, eq=False)
+class CompressedNetwork:
+    """A network whose layers are compressed; everything else is carried as it is.
+
+    Attributes:
+        network: The original.
+        layers: The compressed layers, in forward order.
+        carried: Layers that the method cannot take, with the reason.
+    """
+
+    network: Network = field(repr=False)
+    layers: tuple[CompressedLayer, ...]
+    carried: dict[str, str]
+    chain: ClassVar[None] = None  # g has the architecture of f
+
+    def module(self) -> nn.Module:
+        """The compressed network g, on the device of the original."""
+        state = {name: value.detach() for name, value in self.network.model.state_dict().items()}
+        for layer in self.layers:
+            state[layer.tensor] = layer.weight
+        return with_weights(self.network.model, state)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The weights, and the layer that each one is of."""
+        return {weight_name(view.name): view.name for view in self.network.layers}
+
+    @cached_property
+    def codes(self) -> Mapping[str, AbstractTensorCode]:
+        """The codes of all tensors that evaluation reads, in the order of the network.
+
+        Raises:
+            UnsupportedLayerError: Some tensor has no code: it is not float32, or the network hides it.
+        """
+        coverage = self.network.coverage
+        coverage.require_complete()
+        state = self.network.model.state_dict()
+        done = {layer.tensor: layer.code for layer in self.layers}
+        codes: dict[str, AbstractTensorCode] = {}
+        for row in coverage.tensors:
+            if row.name in done:
+                codes[row.name] = done[row.name]
+            elif row.dtype == "float32":
+                codes[row.name] = Raw(state[row.name].cpu().numpy())
+            elif state[row.name].is_floating_point():
+                raise UnsupportedLayerError(
+                    f"tensor {row.name}: it is {row.dtype}, and codes decode to float32. Convert the network "
+                    "with .float() first."
+                )
+        return codes
+
+
+@dataclass(frozen=True, eq=False)
+class LocalNetwork:
+    """A network of another architecture: some convolutions have filters of their own at every location.
+
+    Attributes:
+        network: The original.
+        chain: The new architecture; batch norms are folded.
+        codes: The codes of all its tensors, in the order of a message.
+        names: The weights among them, and the layer of the original that each one is.
+        layers: The compressed layers, under their names in the original.
+        carried: Layers that are as they were, with the reason.
+    """
+
+    network: Network = field(repr=False)
+    chain: Chain
+    codes: Mapping[str, AbstractTensorCode] = field(repr=False)
+    names: Mapping[str, str] = field(repr=False)
+    layers: tuple[CompressedLayer, ...]
+    carried: dict[str, str]
+
+    def module(self) -> nn.Module:
+        """The compressed network g, on the CPU."""
+        return self.chain.build({name: torch.from_numpy(code.weights()) for name, code in self.codes.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a compressor is applied to.
+
+    Attributes:
+        network: The wrapped network.
+        input_shape: Shape of one input.
+        sample: Examples, for compressors that train.
+        layers: Names of the layers to compress; all when None.
+        seed: Names all random choices.
+        progress: Told how far it is.
+    """
+
+    network: Network = field(repr=False)
+    input_shape: tuple[int, ...] = ()
+    sample: DeviceData | None = None
+    layers: tuple[str, ...] | None = None
+    seed: int = 0
+    progress: Progress = silent
+
+    def wanted(self, names: Iterable[str]) -> set[str]:
+        """The layers to compress among these; refuses unknown ones."""
+        known = list(names)
+        unknown = sorted(set(self.layers or ()) - set(known))
+        if unknown:
+            raise UsageError(f"no layer is called {', '.join(unknown)}. The layers are {', '.join(known)}.")
+        return set(known if self.layers is None else self.layers)
+
+
+class AbstractNetworkCompressor(ABC):
+    """A compression algorithm with its options. Deterministic: the seed names every random choice.
+
+    Attributes:
+        trains: Whether it trains all layers together, on the sample of the job.
+        words: Options that can also be a word, which the whole network decides.
+        is_seed_coded: Whether the decoder needs the seed; small seeds are then the cheapest.
+    """
+
+    trains: ClassVar[bool] = False
+    words: ClassVar[Mapping[str, str]] = {}
+    is_seed_coded: ClassVar[bool] = False
+
+    @abstractmethod
+    def run(self, job: Job) -> CompressedNetwork | LocalNetwork:
+        """The compressed network; what the algorithm cannot take is carried, with the reason."""
+
+    @classmethod
+    @abstractmethod
+    def propose(cls, search: Search) -> None:
+        """Shows messages to a search, over the options that are worth trying.
+
+        Every option shapes the code, which says all that its decoder needs, so looking at many is free.
+
+        Raises:
+            UnsuitedError: The algorithm can do nothing for this network or this statement.
+        """
+
+
+class AbstractCompressor(AbstractNetworkCompressor):
+    """An algorithm that takes one layer after the other."""
 
     @abstractmethod
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:
@@ -79,41 +226,54 @@ class AbstractCompressor(ABC):
             UnsupportedLayerError: The algorithm cannot take this layer; the message says why.
         """
 
+    @classmethod
+    def grid(cls) -> tuple[AbstractCompressor, ...]:
+        """The options that ``certify`` tries."""
+        return ()
 
-Compressor = TypeVar("Compressor", bound=AbstractCompressor)
-COMPRESSORS: dict[str, type[AbstractCompressor]] = {}
+    @classmethod
+    def near(cls) -> tuple[AbstractCompressor, ...]:
+        """Options that stay near f in spectral norm, for statements about f itself."""
+        return ()
 
+    def adapted_to(self, network: Network) -> AbstractCompressor:
+        """The same with the options that only the whole network decides."""
+        return self
 
-def compressor(name: str) -> Callable[[type[Compressor]], type[Compressor]]:
-    """Registers a compressor under the name that users give."""
+    def run(self, job: Job) -> CompressedNetwork:
+        """Compresses every layer, or the named ones, each from the seed of the job plus its position."""
+        algorithm, views = self.adapted_to(job.network), job.network.layers
+        wanted = job.wanted(view.name for view in views)
+        done: list[CompressedLayer] = []
+        carried: dict[str, str] = {}
+        for position, view in enumerate(views):
+            job.progress(position, len(views), view.name)
+            if view.name not in wanted:
+                carried[view.name] = "not asked for"
+                continue
+            try:
+                done.append(algorithm.compress(view, seed=job.seed + position))
+            except UnsupportedLayerError as refusal:
+                carried[view.name] = str(refusal)
+        job.progress(len(views), len(views), "")
+        return CompressedNetwork(job.network, tuple(done), carried)
 
-    def register(cls: type[Compressor]) -> type[Compressor]:
-        COMPRESSORS[name] = cls
-        return cls
-
-    return register
-
-
-@dataclass(frozen=True, eq=False)
-class CompressedNetwork:
-    """A network whose layers are compressed; everything else is carried as it is.
-
-    Attributes:
-        network: The original.
-        layers: The compressed layers, in forward order.
-        carried: Layers that the method cannot take, with the reason.
-    """
-
-    network: Network = field(repr=False)
-    layers: tuple[CompressedLayer, ...]
-    carried: dict[str, str]
-
-    def module(self) -> nn.Module:
-        """The compressed network g, on the device of the original."""
-        state = {name: value.detach() for name, value in self.network.model.state_dict().items()}
-        for layer in self.layers:
-            state[layer.tensor] = layer.weight
-        return with_weights(self.network.model, state)
+    @classmethod
+    def propose(cls, search: Search) -> None:
+        """f stays as it is, and a part of the sample chooses the options."""
+        grid = cls.near() if isinstance(search.setting.statement, OnDomain) else cls.grid()
+        if not grid:
+            raise UnsuitedError(
+                f"{search.running} moves the network too far for a statement about f on a whole domain."
+            )
+        network = network_of(search)
+        if search.setting.base is not None:
+            initial = _built(
+                search, {key: torch.from_numpy(array) for key, array in search.setting.base[1].items()}
+            )
+            grid = tuple(FromInitial(algorithm, initial) for algorithm in grid)
+        seed = 0 if cls.is_seed_coded else search.seed
+        search.consider([partial(_message, search, network, algorithm, seed) for algorithm in grid])
 
 
 def compress(
@@ -133,26 +293,56 @@ def compress(
         layers: Names of layers; all by default.
         progress: Told how many layers are done.
     """
-    wanted = None if layers is None else set(layers)
-    unknown = sorted((wanted or set()) - {view.name for view in network.layers})
-    if unknown:
-        raise UsageError(
-            f"no layer is called {', '.join(unknown)}. The layers are "
-            f"{', '.join(view.name for view in network.layers)}."
-        )
-    done: list[CompressedLayer] = []
-    carried: dict[str, str] = {}
+    names = None if layers is None else tuple(layers)
+    return algorithm.run(Job(network=network, layers=names, seed=seed, progress=progress))
+
+
+def propose_compressed(search: Search) -> None:
+    """Shows the networks that the running compressor makes."""
+    COMPRESSORS[search.running].algorithm.propose(search)
+
+
+def network_of(search: Search) -> Network:
+    """The network f, wrapped; its weights have the names of the message."""
+    return _built(search, search.subject.tensors)
+
+
+def _built(search: Search, tensors: Mapping[str, Tensor]) -> Network:
+    chain, module = search.subject.chain, search.setting.module
+    if chain is not None:
+        return wrap(chain.build({name: tensor.clone() for name, tensor in tensors.items()}))
+    assert module is not None  # a subject is a chain or the state of a module
+    example = torch.zeros(2, *search.setting.sample.input_shape)
+    return wrap(with_weights(module, {**module.state_dict(), **tensors}), example=example)
+
+
+def _message(search: Search, network: Network, algorithm: AbstractCompressor, seed: int) -> Message | None:
+    """The message of a compressed network; None as soon as it is too long to be the best."""
+    codes, bits = {}, 0
     for position, view in enumerate(network.layers):
-        progress(position, len(network.layers), view.name)
-        if wanted is not None and view.name not in wanted:
-            carried[view.name] = "not asked for"
-            continue
+        name = weight_name(view.name)
         try:
-            done.append(algorithm.compress(view, seed=seed + position))
-        except UnsupportedLayerError as refusal:
-            carried[view.name] = str(refusal)
-    progress(len(network.layers), len(network.layers), "")
-    return CompressedNetwork(network, tuple(done), carried)
+            code = algorithm.compress(view, seed=seed + position).code
+        except UnsupportedLayerError:
+            code = tensor_code(name, search, levels=_FALLBACK_LEVELS)
+        codes[name] = code
+        if search.best is not None:
+            bits += encode_tensors([code]).length
+            if bits > search.most_bits:
+                return None
+    return message_with(search, codes)
+
+
+def message_with(search: Search, codes: Mapping[str, AbstractTensorCode]) -> Message:
+    """A message in the architecture of f; what has no code yet is rounded finely."""
+    return Message(
+        search.setting.options,
+        search.subject.chain,
+        {
+            name: codes[name] if name in codes else tensor_code(name, search, levels=VECTOR_LEVELS)
+            for name in search.subject.tensors
+        },
+    )
 
 
 @implements("A-Imp-i:code", kind="algorithm")

@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.coding.modes import encode_tensors
-from codebound.coding.tensors import Raw
-from codebound.errors import UnsupportedLayerError
 from codebound.progress import Progress, silent
 from codebound.scores import logit_chunks, margin_report
-from codebound_papers.arora18.local_filters import LocalNetwork
-from codebound_papers.compress.compressors import CompressedNetwork, weight_name
 from codebound_papers.compress.deviations import NetworkDeviation, deviation
 from codebound_papers.measure.spectral import matrix_spectral_norm
 
@@ -27,7 +23,7 @@ if TYPE_CHECKING:
     from codebound.coding.tensors import AbstractTensorCode
     from codebound.data.dataset import DeviceData
     from codebound.nets.walk import Network
-    from codebound_papers.compress.compressors import CompressedLayer
+    from codebound_papers.compress.compressors import CompressedLayer, CompressedNetwork, LocalNetwork
 
 SPARSE_FORMAT = "CSR: float32 values, int32 column numbers and row starts"
 """What ``sparse_bytes`` counts."""
@@ -137,18 +133,14 @@ def summarise(
         UnsupportedLayerError: Some tensor has no code: it is not float32, or the network hides it.
 
     Example:
-        >>> from codebound_papers.guha23.largest import naive
+        >>> from codebound_papers.compress.functions import naive
         >>> from codebound.nets.walk import wrap
         >>> net = torch.nn.Sequential(torch.nn.Linear(64, 10))
         >>> found = summarise(naive(wrap(net), density=0.25))
         >>> found.layers[0].kept, found.carried[0].name, found.carried[0].coded_bits
         (0.25, '0.bias', 325)
     """
-    if isinstance(compressed, LocalNetwork):
-        codes, names = compressed.codes, compressed.names
-    else:
-        names = {weight_name(view.name): view.name for view in compressed.network.layers}
-        codes = _all_codes(compressed, names)
+    codes, names = compressed.codes, compressed.names
     messages = {name: encode_tensors([code]) for name, code in codes.items()}
     bits = {layer: messages[tensor].length for tensor, layer in names.items()}
     layers = tuple(_layer(layer, compressed.network, bits[layer.name]) for layer in compressed.layers)
@@ -159,9 +151,9 @@ def summarise(
             _accuracy(module, sample) for module in (compressed.network.model, compressed.module())
         )
         moved = (
-            _measured(compressed, sample, progress)
-            if isinstance(compressed, LocalNetwork)
-            else deviation(compressed, sample, chunk_size=_CHUNK, progress=progress)
+            deviation(compressed, sample, chunk_size=_CHUNK, progress=progress)
+            if compressed.chain is None
+            else _measured(compressed, sample, progress)
         )
     return CompressionSummary(
         layers=layers,
@@ -172,26 +164,6 @@ def summarise(
         accuracy_after=after,
         deviation=moved,
     )
-
-
-def _all_codes(compressed: CompressedNetwork, names: Mapping[str, str]) -> dict[str, AbstractTensorCode]:
-    """The codes of all tensors that evaluation reads, in the order of the network."""
-    coverage = compressed.network.coverage
-    coverage.require_complete()
-    state = compressed.network.model.state_dict()
-    done = {layer.name: layer.code for layer in compressed.layers}
-    codes: dict[str, AbstractTensorCode] = {}
-    for row in coverage.tensors:
-        if names.get(row.name) in done:
-            codes[row.name] = done[names[row.name]]
-        elif row.dtype == "float32":
-            codes[row.name] = Raw(state[row.name].cpu().numpy())
-        elif state[row.name].is_floating_point():
-            raise UnsupportedLayerError(
-                f"tensor {row.name}: it is {row.dtype}, and codes decode to float32. Convert the network "
-                "with .float() first."
-            )
-    return codes
 
 
 def _layer(layer: CompressedLayer, network: Network, coded_bits: int) -> LayerSummary:
@@ -234,7 +206,7 @@ def _carried(
         for name, code in codes.items()
         if names.get(name) not in done
     ]
-    if isinstance(compressed, CompressedNetwork):
+    if compressed.chain is None:
         state = compressed.network.model.state_dict()
         carried += [
             CarriedTensor(row.name, row.shape, state[row.name].nbytes, 0, row.reason)

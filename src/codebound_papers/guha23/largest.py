@@ -14,15 +14,8 @@ import torch
 
 from codebound.errors import UsageError
 from codebound.numerics import log2_choose, log_binomial_tail
-from codebound.progress import Progress, silent
 from codebound.refs import implements
-from codebound_papers.compress.compressors import (
-    AbstractCompressor,
-    CompressedLayer,
-    CompressedNetwork,
-    compress,
-    compressor,
-)
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
 from codebound_papers.guha23.pruning_law import kept_share
 
@@ -30,7 +23,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
 
 
 @implements("G-E13", "I-13", kind="numerics")
@@ -148,7 +140,6 @@ def kept_count(entries: int, density: float) -> int:
     return max(1, round(density * entries))
 
 
-@compressor("naive")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargestWeights(AbstractCompressor):
     """Keeps the largest weights of a layer and rounds them: the compressor behind the naive bound G-LemD.1.
@@ -167,16 +158,11 @@ class LargestWeights(AbstractCompressor):
         kept = keep_largest(weight, kept_count(weight.numel(), self.density))
         return CompressedLayer(layer.name, rounded(kept, self.levels).code)
 
+    @classmethod
+    def grid(cls) -> tuple[LargestWeights, ...]:  # noqa: D102
+        densities = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
+        return tuple(cls(density=density, levels=levels) for density in densities for levels in (3, 7, 15))
 
-def naive(
-    network: Network, *, density: float = 0.1, levels: int = 31, progress: Progress = silent
-) -> CompressedNetwork:
-    """Keeps the share ``density`` of every layer, the largest weights, on a grid of ``levels`` values.
-
-    Args:
-        network: The wrapped network.
-        density: Share of the weights of each layer to keep.
-        levels: Values a weight can take, odd.
-        progress: Told how many layers are done.
-    """
-    return compress(network, LargestWeights(density=density, levels=levels), progress=progress)
+    @classmethod
+    def near(cls) -> tuple[LargestWeights, ...]:  # noqa: D102
+        return tuple(cls(density=1.0, levels=levels) for levels in (255, 1023, 4095))

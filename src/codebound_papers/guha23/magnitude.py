@@ -8,26 +8,21 @@ and what is measured on it, assume nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 
 from codebound.errors import UsageError
-from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import torch_stream
-from codebound_papers.compress.compressors import (
-    AbstractCompressor,
-    CompressedLayer,
-    CompressedNetwork,
-    compress,
-    compressor,
-)
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
-from codebound_papers.guha23.pruning_law import check_strength, expected_change_norm
+from codebound_papers.guha23.pruning_law import check_strength, expected_change_norm, strength_for
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import Tensor
 
     from codebound.nets.layers import AbstractLayerView
@@ -77,7 +72,6 @@ def common_variance(network: Network) -> float:
     return _variance(torch.cat([layer.weight.flatten() for layer in network.layers]))
 
 
-@compressor("mbp")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MagnitudePruning(AbstractCompressor):
     """G-Alg1 with rounding, as a code.
@@ -85,20 +79,24 @@ class MagnitudePruning(AbstractCompressor):
     Attributes:
         strength: d; see ``strength_for`` for the one that keeps a given share.
         levels: Values a weight can take, odd.
-        variance: Psi for all layers; by default each layer has its own.
+        variance: Psi for all layers; "common" takes ``common_variance`` of the network, and by default each
+            layer has its own.
         keep_diagonal: Whether the diagonal is never pruned.
         constant: C of G-Lem4.2, in the prediction.
     """
 
     strength: float = 1.0
     levels: int = 31
-    variance: float | None = None
+    variance: float | Literal["common"] | None = None
     keep_diagonal: bool = True
     constant: float = 1.0
+    words: ClassVar[Mapping[str, str]] = {"variance": "common"}
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:
         """The pruned and rounded layer; the draws cost nothing, because no decoder needs them."""
         matrix = weight_of(layer).flatten(1)
+        if self.variance == "common":
+            raise UsageError("one layer has no variance in common with the others: give the whole network.")
         variance = _variance(matrix) if self.variance is None else self.variance
         pruned = prune_randomly(
             matrix,
@@ -123,38 +121,13 @@ class MagnitudePruning(AbstractCompressor):
             ),
         )
 
+    @classmethod
+    def grid(cls) -> tuple[MagnitudePruning, ...]:  # noqa: D102
+        shares = (0.5, 0.25, 0.1, 0.05, 0.02)
+        return tuple(cls(strength=strength_for(kept), levels=levels) for kept in shares for levels in (7, 15))
 
-def mbp(
-    network: Network,
-    *,
-    strength: float = 1.0,
-    levels: int = 31,
-    variance: float | None = None,
-    keep_diagonal: bool = True,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> CompressedNetwork:
-    """Prunes every layer at random, small weights first, and rounds what is left (G-Alg1, G-Disc).
-
-    Args:
-        network: The wrapped network.
-        strength: d; ``strength_for(share)`` gives the one that keeps that share of Gaussian weights.
-        levels: Values a weight can take, odd.
-        variance: Psi for all layers, such as ``common_variance(network)``; by default each has its own.
-        keep_diagonal: Whether the diagonal of every matrix is never pruned.
-        seed: Of the draws; free.
-        progress: Told how many layers are done.
-
-    Example:
-        >>> from codebound.nets.walk import wrap
-        >>> net = wrap(torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.ReLU(), torch.nn.Linear(30, 5)))
-        >>> [layer.name for layer in mbp(net, strength=2.0).layers]
-        ['0', '2']
-    """
-    algorithm = MagnitudePruning(
-        strength=strength, levels=levels, variance=variance, keep_diagonal=keep_diagonal
-    )
-    return compress(network, algorithm, seed=seed, progress=progress)
+    def adapted_to(self, network: Network) -> MagnitudePruning:  # noqa: D102
+        return replace(self, variance=common_variance(network)) if self.variance == "common" else self
 
 
 def _variance(weights: Tensor) -> float:

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import torch
 
 from codebound.coding.quantization import nearest_step, step_size
 from codebound.coding.with_streams import Filled, Filling
 from codebound.errors import UsageError
-from codebound.progress import Progress, silent
 from codebound.refs import implements
-from codebound_papers.compress.compressors import (
-    AbstractCompressor,
-    CompressedLayer,
-    CompressedNetwork,
-    compress,
-    compressor,
-)
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
-from codebound_papers.shin21.thresholds import AbstractThreshold, StandardDeviation
+from codebound_papers.shin21.thresholds import AbstractThreshold, ScaleFree, StandardDeviation
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.coding.tensors import AbstractTensorCode
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
 
 Mask = Literal["absolute", "signed", "centred"]
 
@@ -86,7 +78,6 @@ def replace_bulk(parts: Split, *, variance: float, mean: float = 0.0, generator:
     return tail + mean + math.sqrt(variance) * noise
 
 
-@compressor("heavytail")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeavyTail(AbstractCompressor):
     """S-Alg1 as a code: the tail on a grid; the noise comes from a coded seed.
@@ -103,6 +94,7 @@ class HeavyTail(AbstractCompressor):
     variance: float = 0.0
     mask: Mask = "absolute"
     levels: int = 31
+    is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.mask not in get_args(Mask):
@@ -133,6 +125,11 @@ class HeavyTail(AbstractCompressor):
             predicted_by="proposition 1.1 of Shin 2021 is about fixed directions, not about a spectral norm",
         )
 
+    @classmethod
+    def grid(cls) -> tuple[HeavyTail, ...]:  # noqa: D102
+        rules = (StandardDeviation(), *(ScaleFree(epsilon, 0.05) for epsilon in (0.1, 0.2, 0.4)))
+        return tuple(cls(threshold=rule, levels=levels) for rule in rules for levels in (7, 15))
+
 
 def filled(
     tail: Tensor, *, levels: int, deviation: float, mean: float, everywhere: bool, seed: int
@@ -158,31 +155,6 @@ def filled(
         step += 1
     filling = Filling(everywhere=everywhere, step=step, mean=round(mean / step_size(step)), seed=seed)
     return Filled(inner, filling)
-
-
-def heavytail(
-    network: Network,
-    *,
-    threshold: float | AbstractThreshold = StandardDeviation(),  # noqa: B008 (it is frozen)
-    variance: float = 0.0,
-    mask: Mask = "absolute",
-    levels: int = 31,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> CompressedNetwork:
-    """Keeps the entries above a threshold and puts noise in the place of the others (S-Alg1).
-
-    Args:
-        network: The wrapped network.
-        threshold: tau, or a rule such as ``ScaleFree(epsilon=0.1, eta=0.05)``.
-        variance: t of the noise; 0 for none.
-        mask: How entries are compared; see ``HeavyTail``.
-        levels: Values that a kept entry can take, odd.
-        seed: Of the noise; layer i has ``seed + i``, coded and paid.
-        progress: Told how many layers are done.
-    """
-    algorithm = HeavyTail(threshold=threshold, variance=variance, mask=mask, levels=levels)
-    return compress(network, algorithm, seed=seed, progress=progress)
 
 
 def _check_variance(variance: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import torch
 
@@ -15,7 +15,7 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound.scores import margins
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compressor
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import weight_of
 from codebound_papers.shin21.compressor import filled, split, split_signed
 
@@ -124,7 +124,6 @@ def replacement_trials(
     return ReplacementTrials(head.name, weight.numel(), kept, original, tuple(accuracies))
 
 
-@compressor("gaussian-fill")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianFill(AbstractCompressor):
     """S-AppE as a code: entries above the standard deviation on a grid, coded Gaussians in the other places.
@@ -138,6 +137,7 @@ class GaussianFill(AbstractCompressor):
 
     mask: Mask = "absolute"
     levels: int = 31
+    is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_mask(self.mask)
@@ -155,6 +155,10 @@ class GaussianFill(AbstractCompressor):
             seed=seed,
         )
         return CompressedLayer(layer.name, code)
+
+    @classmethod
+    def grid(cls) -> tuple[GaussianFill, ...]:  # noqa: D102
+        return tuple(cls(levels=levels) for levels in (3, 7, 15))
 
 
 def _moments(matrix: Tensor) -> tuple[float, float]:

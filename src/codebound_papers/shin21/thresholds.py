@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from codebound.errors import UsageError
 from codebound.refs import implements
@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
 
 class AbstractThreshold(ABC):
-    """A rule that gives every matrix its threshold."""
+    """A rule that gives every matrix its threshold.
+
+    Attributes:
+        word: Its name on a command line; its numbers follow, as in ``scale-free:0.1:0.05``.
+    """
+
+    word: ClassVar[str]
+
+    def __str__(self) -> str:
+        return ":".join([self.word, *map(str, astuple(self))])  # type: ignore[call-overload]
 
     @abstractmethod
     def of(self, matrix: Tensor, *, variance: float) -> float:
@@ -27,6 +36,8 @@ class AbstractThreshold(ABC):
 class StandardDeviation(AbstractThreshold):
     """The standard deviation of all entries, as in S-AppE."""
 
+    word: ClassVar[str] = "std"
+
     def of(self, matrix: Tensor, *, variance: float) -> float:  # noqa: D102
         return float(matrix.double().std(correction=0))
 
@@ -34,6 +45,8 @@ class StandardDeviation(AbstractThreshold):
 @dataclass(frozen=True, slots=True)
 class Published(AbstractThreshold):
     """From (epsilon, eta) with the constant of S-Alg1: a threshold that is too high (S-E2)."""
+
+    word: ClassVar[str] = "published"
 
     epsilon: float
     eta: float
@@ -46,6 +59,8 @@ class Published(AbstractThreshold):
 class Corrected(AbstractThreshold):
     """From (epsilon, eta) with the constant of S-Prop1.1x."""
 
+    word: ClassVar[str] = "corrected"
+
     epsilon: float
     eta: float
 
@@ -57,6 +72,8 @@ class Corrected(AbstractThreshold):
 class ScaleFree(AbstractThreshold):
     """The same relative to the Frobenius norm of the matrix: what S-Thm2 needs (S-E8)."""
 
+    word: ClassVar[str] = "scale-free"
+
     epsilon: float
     eta: float
 
@@ -65,6 +82,9 @@ class ScaleFree(AbstractThreshold):
         """``tau^2 + t = eps^2 ||W||_F^2 / (2 ln(2/eta))``."""
         norm = float(matrix.double().norm())
         return _threshold(spread(self.epsilon, self.eta) * norm**2, variance)
+
+
+RULES = {rule.word: rule for rule in (StandardDeviation, Published, Corrected, ScaleFree)}
 
 
 def _threshold(total: float, variance: float) -> float:

@@ -25,8 +25,9 @@ from codebound.certificate.build import (
 )
 from codebound.certificate.decoding import decode, graph_sha256, verify
 from codebound.certificate.file import Certificate, Factory
-from codebound.chains.chain import Chain, Dictionary, Linear, NormalisedConv, Shifts
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
+from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
 from codebound.coding.bits import Bits
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Dense, Enumerative, Raw, Zero

@@ -14,9 +14,10 @@ import codebound_verify.domain
 import codebound_verify.header
 from codebound.bounds.original import grid_theta
 from codebound.certificate.domain import covering_theta
-from codebound.chains.chain import (
+from codebound.chains.chain import Chain
+from codebound.chains.message import Message, Options
+from codebound.chains.operations import (
     AveragePool,
-    Chain,
     Conv,
     Dictionary,
     GlobalAveragePool,
@@ -27,7 +28,6 @@ from codebound.chains.chain import (
     Residual,
     Shifts,
 )
-from codebound.chains.message import Message, Options
 from codebound.coding.tensors import Dense, Raw
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
-from codebound.chains.chain import Chain, Linear
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
+from codebound.chains.operations import Linear
 from codebound.coding.tensors import Adaptive, Dense
 from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError, FormatError

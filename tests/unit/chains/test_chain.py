@@ -7,20 +7,20 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from codebound.chains.chain import (
+from codebound.chains.chain import Chain
+from codebound.chains.operations import (
     AveragePool,
-    Chain,
     Conv,
     GlobalAveragePool,
     Linear,
     LocalConv,
     MaxPool,
     Residual,
-    chain_of,
-    localised,
 )
+from codebound.chains.reading import chain_of
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.zoo import ZOO, build
+from codebound_papers.arora18.conv import localised
 
 
 def settled(model: nn.Module) -> nn.Module:
@@ -384,7 +384,7 @@ def test_a_localised_convolution_with_equal_filters_is_the_convolution(monkeypat
     name = f"{position}.weight"
     pixels = local.tensor_shapes()[name][0]
     repeated = {**tensors, name: tensors[name].expand(pixels, *tensors[name].shape)}
-    monkeypatch.setattr("codebound.chains.chain._PATCHES", patches)
+    monkeypatch.setattr("codebound.chains.operations._PATCHES", patches)
     x = torch.randn(3, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         torch.testing.assert_close(local.build(repeated)(x), chain.build(tensors)(x), rtol=1e-5, atol=1e-6)
@@ -393,5 +393,5 @@ def test_a_localised_convolution_with_equal_filters_is_the_convolution(monkeypat
 
 def test_only_a_convolution_becomes_local():
     chain = Chain((1, 4, 4), (MaxPool(2), Linear(2, bias=False)))
-    with pytest.raises(ModelError, match="max pool"):
+    with pytest.raises(UnsupportedLayerError, match="no convolution"):
         localised(chain, 0)

@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from codebound.chains.chain import Shifts, chain_of
 from codebound.chains.few_bits import image_chain, image_chains, image_network, plain_network
+from codebound.chains.operations import Shifts
+from codebound.chains.reading import chain_of
 from codebound.errors import ModelError
 from codebound.nets.loading import load_model
 

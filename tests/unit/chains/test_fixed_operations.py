@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from codebound.certificate.evaluate import count_errors
-from codebound.chains.chain import (
+from codebound.chains.chain import Chain
+from codebound.chains.dictionary import DictionaryFeatures, dictionary_channels
+from codebound.chains.operations import (
     AveragePool,
-    Chain,
     Conv,
     Dictionary,
     Linear,
@@ -27,9 +28,8 @@ from codebound.chains.chain import (
     NormalisedConv,
     Residual,
     Shifts,
-    chain_of,
 )
-from codebound.chains.dictionary import DictionaryFeatures, dictionary_channels
+from codebound.chains.reading import chain_of
 from codebound.chains.shifts import shifts_of, straightened
 from codebound.chains.units import narrowed, without_biases, without_dead_units
 from codebound.data.arrays import from_arrays

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.chains.chain import (
+from codebound.chains.grid import BLANK_POINT, GridPoint, _Group, grid_point_of
+from codebound.chains.operations import (
     AveragePool,
     Conv,
     Dictionary,
@@ -16,7 +17,6 @@ from codebound.chains.chain import (
     NormalisedConv,
     Shifts,
 )
-from codebound.chains.grid import BLANK_POINT, GridPoint, _Group, grid_point_of
 from codebound.coding.arithmetic import Reader, Writer
 
 indices = st.integers(0, 2)

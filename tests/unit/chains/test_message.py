@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 import codebound_verify.container
 import codebound_verify.header
 import codebound_verify.message
-from codebound.chains.chain import (
+from codebound.chains.chain import Chain
+from codebound.chains.message import Message, Options, decode
+from codebound.chains.operations import (
     AveragePool,
-    Chain,
     Conv,
     Dictionary,
     GlobalAveragePool,
@@ -24,7 +25,6 @@ from codebound.chains.chain import (
     Residual,
     Shifts,
 )
-from codebound.chains.message import Message, Options, decode
 from codebound.coding.bits import Bits
 from codebound.coding.static import frequency_table
 from codebound.coding.subspace import Subspace
@@ -380,7 +380,7 @@ def chain_bits(*operations: list) -> str:
 
 
 REFUSED = {
-    "method 3": ("011", "method 3"),
+    "scheme 3": ("011", "scheme 3"),
     "architecture 4": (header_bits(4), "architecture 4"),
     "257 operations": (header_bits(1, 257), "at most 256"),
     "operation 11": (header_bits(1, 2, 11), "operation 11"),

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.chains.chain import AveragePool, Chain, Conv, Linear, MaxPool, Residual
+from codebound.chains.chain import Chain
+from codebound.chains.operations import AveragePool, Conv, Linear, MaxPool, Residual
 from codebound.chains.units import narrowed, without_biases, without_dead_units
 
 

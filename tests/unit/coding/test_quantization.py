@@ -1,6 +1,5 @@
-"""Grids and codebooks: nearest levels, one rounding, worst cases that hold and are reached."""
+"""Grids: nearest levels, one rounding, worst cases that hold and are reached."""
 
-import itertools
 import math
 from decimal import Decimal, getcontext
 from fractions import Fraction
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from codebound.coding.codebook import assign_codebook, fit_codebook
 from codebound.coding.quantization import (
     dequantize,
     nearest_step,
@@ -114,47 +112,3 @@ def test_grids_have_an_odd_number_of_levels(levels):
 
 def test_a_zero_tensor_has_some_step():
     assert quantize(np.zeros(3), step_for_levels(np.zeros(3), 3)).tolist() == [0, 0, 0]
-
-
-# ---------------------------------------------------------------- codebooks
-
-
-def squared_error(weights, table):
-    indices = assign_codebook(weights, table)
-    values = np.concatenate([[0.0], table.astype(np.float64)])[indices]
-    return float(((values - weights) ** 2).sum())
-
-
-def least_squared_error(weights, size):
-    """Brute force over all ways to cut the sorted weights."""
-    ordered = np.sort(weights)
-    best = math.inf
-    for cuts in itertools.combinations(range(1, len(ordered)), min(size, len(ordered)) - 1):
-        parts = np.split(ordered, cuts)
-        best = min(best, sum(float(((p - p.mean()) ** 2).sum()) for p in parts))
-    return best
-
-
-@given(st.lists(st.integers(-50, 50).filter(bool), min_size=1, max_size=9), st.integers(1, 4))
-def test_codebooks_are_optimal(values, size):
-    weights = np.array(values, dtype=np.float64)
-    table = fit_codebook(weights, size)
-    assert len(table) <= size
-    assert squared_error(weights, table) <= least_squared_error(weights, size) + 1e-4
-
-
-def test_codebooks_of_many_weights_beat_quantiles_and_repeat_exactly():
-    weights = np.random.default_rng(0).standard_t(4, 20_000)
-    table = fit_codebook(weights, 16)
-    quantiles = np.quantile(weights, (np.arange(16) + 0.5) / 16).astype(np.float32)
-    assert len(table) == 16
-    assert squared_error(weights, table) < 0.8 * squared_error(weights, quantiles)
-    assert (fit_codebook(weights[::-1], 16) == table).all()
-
-
-def test_a_codebook_of_zeros_and_a_bad_size():
-    assert fit_codebook(np.zeros(4), 3).tolist() == [0.0]
-    with pytest.raises(UsageError, match="256"):
-        fit_codebook(np.ones(3), 257)
-    with pytest.raises(UsageError, match="finite"):
-        fit_codebook(np.array([np.inf]), 2)

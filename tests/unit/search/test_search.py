@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from codebound.certificate.build import ByDisagreement, Original, Setting, issue
-from codebound.chains.chain import Chain, Linear
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
+from codebound.chains.operations import Linear
 from codebound.coding.tensors import Dense
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.chains.chain import Chain, Linear
+from codebound.chains.chain import Chain
+from codebound.chains.operations import Linear
 from codebound.coding.bell import MAX_BELL_LEVEL, best_bell
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.chains.chain import Chain, Dictionary, Linear, MaxPool, NormalisedConv, Shifts
+from codebound.chains.chain import Chain
+from codebound.chains.operations import Dictionary, Linear, MaxPool, NormalisedConv, Shifts
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.data.dataset import DeviceData, Scaling

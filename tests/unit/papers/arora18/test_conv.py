@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from codebound.chains.chain import Chain, Conv, Linear, LocalConv, MaxPool, chain_of
+from codebound.chains.chain import Chain
+from codebound.chains.operations import Conv, Linear, LocalConv, MaxPool
+from codebound.chains.reading import chain_of
 from codebound.coding.arithmetic import Writer
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.quantization import step_size

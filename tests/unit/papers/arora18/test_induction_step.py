@@ -8,8 +8,9 @@ import torch
 
 from codebound.nets.walk import wrap
 from codebound_papers.arora18.induction_step import induction
-from codebound_papers.arora18.projection import MatrixProject, project
+from codebound_papers.arora18.projection import MatrixProject
 from codebound_papers.compress.compressors import compress
+from codebound_papers.compress.functions import project
 
 
 def mlp(*sizes: int, seed: int = 0) -> torch.nn.Sequential:

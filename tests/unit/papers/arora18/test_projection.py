@@ -18,7 +18,7 @@ from codebound.coding.with_streams import Projected
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
-from codebound_papers.arora18.projection import MatrixProject, project, project_matrix
+from codebound_papers.arora18.projection import MatrixProject, project_matrix
 from codebound_papers.arora18.projection_counts import (
     eta_for_pairs,
     gaussian_count,
@@ -27,6 +27,7 @@ from codebound_papers.arora18.projection_counts import (
 )
 from codebound_papers.arora18.vector import VectorProject
 from codebound_papers.compress.compressors import FromInitial, compress
+from codebound_papers.compress.functions import project
 
 EPSILONS = st.floats(0.01, 1.0)
 ETAS = st.floats(1e-9, 0.9)

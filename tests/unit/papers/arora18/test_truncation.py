@@ -16,10 +16,10 @@ from codebound_papers.arora18.truncation import (
     Truncation,
     delta_for_margin,
     factor_count,
-    lowrank,
     rank_bound,
     truncate,
 )
+from codebound_papers.compress.functions import lowrank
 
 
 def decaying(rows: int, columns: int, rate: float, seed: int = 0) -> torch.Tensor:

@@ -26,10 +26,9 @@ from codebound_papers.arora18.vector import (
     projected_rate,
     published_vector_count,
     sparse_rate,
-    vector_compress,
     vector_count,
-    vector_project,
 )
+from codebound_papers.compress.functions import vector_compress, vector_project
 
 MARGINS = st.floats(0.05, 1.0)
 ETAS = st.floats(0.01, 1.0)

@@ -16,9 +16,7 @@ from codebound.errors import UsageError
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
 from codebound_papers.compress.deviations import deviation, exponential_deviation
-from codebound_papers.guha23.largest import naive
-from codebound_papers.guha23.magnitude import mbp
-from codebound_papers.shin21.compressor import heavytail
+from codebound_papers.compress.functions import heavytail, mbp, naive
 
 
 def sample(shape, n: int = 100, seed: int = 0):

@@ -11,11 +11,10 @@ from codebound.data.arrays import from_arrays
 from codebound.errors import UnsupportedLayerError
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
-from codebound_papers.arora18.local_filters import conv_network
 from codebound_papers.compress.compressors import compress
+from codebound_papers.compress.functions import conv_network, mbp, naive
 from codebound_papers.compress.summary import summarise
-from codebound_papers.guha23.largest import naive
-from codebound_papers.guha23.magnitude import MagnitudePruning, mbp
+from codebound_papers.guha23.magnitude import MagnitudePruning
 
 
 def normed() -> nn.Module:

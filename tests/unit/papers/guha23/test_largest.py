@@ -16,13 +16,13 @@ from codebound.coding.modes import encode_tensors
 from codebound.coding.tensors import Enumerative
 from codebound.errors import UsageError
 from codebound.nets.walk import wrap
+from codebound_papers.compress.functions import naive
 from codebound_papers.guha23.largest import (
     binomial_tail,
     count_bits,
     keep_largest,
     kept_count,
     most_nonzeros,
-    naive,
     prunable_share,
     published_prunable_probability,
     published_pruned_probability,

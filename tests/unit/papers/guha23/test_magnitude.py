@@ -15,7 +15,8 @@ from codebound.errors import UsageError
 from codebound.nets.walk import wrap
 from codebound.rng import torch_stream
 from codebound_papers.compress.compressors import compress
-from codebound_papers.guha23.magnitude import MagnitudePruning, common_variance, mbp, prune_randomly
+from codebound_papers.compress.functions import mbp
+from codebound_papers.guha23.magnitude import MagnitudePruning, common_variance, prune_randomly
 from codebound_papers.guha23.pruning_law import (
     change_moments,
     expected_change_norm,

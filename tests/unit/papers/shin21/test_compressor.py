@@ -17,8 +17,9 @@ from codebound.errors import UsageError
 from codebound.nets.walk import wrap
 from codebound.rng import torch_stream
 from codebound_papers.compress.compressors import compress
+from codebound_papers.compress.functions import heavytail
 from codebound_papers.guha23.largest import binomial_tail
-from codebound_papers.shin21.compressor import HeavyTail, heavytail, replace_bulk, split, split_signed
+from codebound_papers.shin21.compressor import HeavyTail, replace_bulk, split, split_signed
 from codebound_papers.shin21.replaced_bulk import (
     count_tail_bound,
     product_tail,

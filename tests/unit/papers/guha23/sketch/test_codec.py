@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.chains.chain import Chain, Linear
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options, decode
+from codebound.chains.operations import Linear
 from codebound.coding.bits import Bits
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.modes import decode_tensors, encode_tensors

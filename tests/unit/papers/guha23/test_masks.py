@@ -15,8 +15,8 @@ from codebound.coding.with_streams import Ticket
 from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UsageError
 from codebound.nets.walk import wrap
-from codebound_papers.guha23.descent import descend
-from codebound_papers.guha23.iterative import imp
+from codebound_papers.compress.compressors import Job
+from codebound_papers.compress.functions import imp, lottery
 from codebound_papers.guha23.largest import kept_count
 from codebound_papers.guha23.lottery import (
     active_weights,
@@ -24,7 +24,7 @@ from codebound_papers.guha23.lottery import (
     published_active_weights,
     published_sketch_side,
 )
-from codebound_papers.guha23.tickets import lottery, ticket_bits
+from codebound_papers.guha23.masks import IterativePruning, LotteryTicket, descend, ticket_bits
 
 
 def toy(n: int = 300, seed: int = 0, shape=(10,)):
@@ -71,6 +71,14 @@ def test_a_mask_of_random_weights_learns_a_toy_problem(kind):
         assert mask.sum() == round(0.3 * view.weight.numel())
         ratio = float(layer.weight.norm() / view.weight.norm())
         assert 0.65 < ratio < 1.5  # a mask may prefer small random weights
+
+
+@pytest.mark.parametrize(("function", "algorithm"), [(lottery, LotteryTicket), (imp, IterativePruning)])
+def test_the_function_is_the_class(function, algorithm):
+    by_name = function(wrap(model()), SAMPLE, epochs=1, seed=3)
+    by_class = algorithm(epochs=1).run(Job(network=wrap(model()), sample=SAMPLE, seed=3))
+    for a, b in zip(by_name.layers, by_class.layers, strict=True):
+        assert torch.equal(a.weight, b.weight)
 
 
 def test_training_finds_better_masks_than_closeness_alone():

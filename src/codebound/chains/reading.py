@@ -1,0 +1,144 @@
+"""From a module to a chain: which operations a network computes, in order, and with which tensors."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from codebound.chains.chain import Chain
+from codebound.chains.operations import OPERATIONS
+from codebound.chains.shifts import MeanOverShifts
+from codebound.errors import ModelError, UnsupportedLayerError
+from codebound.nets.fold import fold_batch_norms
+from codebound.nets.steps import steps_of
+from codebound.nets.walk import wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from codebound.chains.operations import AbstractOperation
+
+
+def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dict[str, Tensor]]:
+    """The chain that computes the same function, and its tensors; batch norms are folded first.
+
+    Raises:
+        UnsupportedLayerError: The network is no chain; the message names the first step that does not fit.
+
+    Example:
+        >>> from codebound.nets.zoo import build
+        >>> chain, tensors = chain_of(build("mlp:widths=5", input_shape=(1, 8, 8), classes=3), (1, 8, 8))
+        >>> chain.operations
+        (Linear(out=5, bias=True), Linear(out=3, bias=True))
+        >>> list(tensors)
+        ['0.weight', '0.bias', '1.weight', '1.bias']
+    """
+    folded = fold_batch_norms(model).model
+    operations: list[AbstractOperation] = []
+    tensors: dict[str, Tensor] = {}
+    open_layer, is_rectified = "", False  # a layer whose ReLU has not come yet; whether values are >= 0
+    for name, module in _steps(folded):
+        if isinstance(module, nn.Dropout | nn.Identity | MeanOverShifts) or _is_plain_flatten(module):
+            continue
+        if open_layer and (joined := _joined(name, operations[-1], module)):
+            operations[-1] = joined
+            continue
+        if isinstance(module, nn.ReLU):
+            if not open_layer and not is_rectified:
+                raise UnsupportedLayerError(
+                    f"{name}: a ReLU in front of the first layer is no part of a chain."
+                )
+            open_layer, is_rectified = "", True
+            continue
+        if open_layer:
+            raise UnsupportedLayerError(
+                f"{open_layer}: a layer of a chain is followed by a ReLU, not by {name}."
+            )
+        operation = _operation(name, module)
+        for part, value in operation.tensors_of(module).items():
+            tensors[f"{len(operations)}.{part}"] = value.detach().clone()
+        operations.append(operation)
+        if operation.relu_follows:
+            open_layer, is_rectified = name, False
+        is_rectified |= operation.relu_inside
+    if not open_layer:
+        raise UnsupportedLayerError("a chain ends with a linear layer and no ReLU behind it.")
+    chain = Chain(tuple(input_shape), tuple(operations))
+    for name, shape in chain.tensor_shapes().items():
+        if tuple(tensors[name].shape) != shape:
+            raise ModelError(
+                f"tensor {name} of the chain has shape {tuple(tensors[name].shape)}; on inputs of shape "
+                f"{tuple(input_shape)} it needs {shape}. A linear layer of a chain reads the flattened input."
+            )
+    ordered = {name: tensors[name] for name in chain.tensor_shapes()}
+    _check_same_function(folded, chain, ordered)
+    return chain, ordered
+
+
+@torch.no_grad()
+def _check_same_function(model: nn.Module, chain: Chain, tensors: Mapping[str, Tensor]) -> None:
+    """Subclasses, hooks and unread options can make a layer compute something else: two inputs tell."""
+    inputs = torch.randn(2, *chain.input_shape, generator=torch.Generator().manual_seed(0))
+    ours = chain.build({name: tensor.cpu().double() for name, tensor in tensors.items()})(inputs.double())
+    theirs = copy.deepcopy(model).cpu().double()(inputs.double())
+    if theirs.shape != ours.shape or not torch.allclose(ours, theirs, rtol=1e-6, atol=1e-9, equal_nan=True):
+        raise UnsupportedLayerError(
+            f"{type(model).__name__} computes something else than the chain of its layers "
+            f"({', '.join(str(row[0]) for row in chain.described())}), so a message cannot describe it."
+        )
+
+
+def _is_plain_flatten(module: nn.Module) -> bool:
+    return isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) == (1, -1)
+
+
+def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The modules of a network in forward order, residual blocks of the zoo kept whole."""
+    if isinstance(model, nn.Sequential):
+        return [
+            (f"{name}.{inner}".rstrip("."), step)
+            for name, child in model._modules.items()  # named_children would skip what occurs twice
+            if child is not None
+            for inner, step in (_steps(child) if isinstance(child, nn.Sequential) else [("", child)])
+        ]
+    steps = steps_of(wrap(model))
+    if not steps.is_chain:
+        raise UnsupportedLayerError(
+            f"{type(model).__name__} is no chain of layers, so a message cannot describe its architecture."
+        )
+    found: list[tuple[str, nn.Module]] = []
+    for step, node in zip(steps.sequence, steps.nodes, strict=True):
+        if step.kind.name in ("input", "shape", "flatten"):
+            continue
+        if node.op == "call_module":
+            found.append((step.name, model.get_submodule(step.name)))
+        elif re.fullmatch(r"relu(_\d+)?", step.name):
+            found.append((step.name, nn.ReLU()))
+        else:
+            raise UnsupportedLayerError(f"{step.name}: a chain has no such operation.")
+    return found
+
+
+def _operation(name: str, module: nn.Module) -> AbstractOperation:
+    for operation in OPERATIONS.values():
+        if found := operation.of_module(module):
+            return found
+    raise UnsupportedLayerError(
+        f"{name} ({module}): a chain has linear layers, square convolutions without groups or dilation, "
+        "pools without overlap, and residual blocks. Give the network as package.module:factory instead."
+    )
+
+
+def _joined(name: str, layer: AbstractOperation, module: nn.Module) -> AbstractOperation | None:
+    """The operation that a layer is together with the module behind it, if there is one."""
+    try:
+        found = (operation.joining(layer, module) for operation in OPERATIONS.values())
+        return next((joined for joined in found if joined), None)
+    except UnsupportedLayerError as reason:
+        raise UnsupportedLayerError(f"{name}: {reason}") from reason
