@@ -14,8 +14,9 @@ from pathlib import Path
 import torch
 
 import codebound as cb
-from codebound.certificate.build import Setting, assess
+from codebound.certificate.assessment import assess
 from codebound.certificate.evaluate import count_errors
+from codebound.certificate.task import Task
 from codebound.chains.message import Message, Options
 from codebound.chains.reading import chain_of
 from codebound.chains.units import rescaled, without_biases
@@ -35,7 +36,7 @@ def measure() -> list[dict[str, float]]:
     chain, tensors = chain_of(network, sample.input_shape)
     chain = without_biases(chain)
     start = chain.build({name: rescaled(tensor) for name, tensor in tensors.items()})
-    setting = Setting(sample=sample, delta=0.05)
+    task = Task(sample=sample, delta=0.05)
     rows = []
     for keep in KEPT:
         plan = PrunePlan(keep=keep, levels=2, epochs=120, batch_size=50)
@@ -44,7 +45,7 @@ def measure() -> list[dict[str, float]]:
             name: best_tensor_code(each.integers.numpy(), step=0, strides=(8,))
             for name, each in found.items()
         }
-        proved = assess(Message(Options(), chain, codes), setting)
+        proved = assess(Message(Options(), chain, codes), task)
         rows.append(
             {
                 "kept": keep,

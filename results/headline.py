@@ -34,7 +34,7 @@ from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.data.load import load_dataset
 from codebound.facts import HoldoutFacts, OccamFacts
-from codebound.search.polished import errors_per_bit
+from codebound.search.estimates import errors_per_bit
 from codebound.train.polishing import polish
 from codebound.train.subspace import Expansion, Features, Learner, SubspacePlan, train_in_subspace
 
@@ -146,17 +146,19 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
 def certify(name: str, runs: list[dict[str, Any]]) -> None:
     """Certifies the best of the runs and keeps certificate, JSON and verdict in this folder."""
     from codebound import __version__
-    from codebound.certificate.build import Setting, assess, issue
+    from codebound.certificate.assessment import assess
     from codebound.certificate.evaluate import count_errors
+    from codebound.certificate.issuing import issue
+    from codebound.certificate.task import Task
 
     recipe, best = RECIPES[name], min(runs, key=lambda each: float(each["estimated_bound"]))
     sample = load_dataset(recipe.data)
     chain = recipe.chain(sample.input_shape, sample.classes)
     plan = SubspacePlan(**best["plan"])
-    setting = Setting(sample=sample, delta=DELTA)
+    task = Task(sample=sample, delta=DELTA)
     start = time.perf_counter()
-    found = assess(_message(chain, plan, np.array(best["integers"], np.int32)), setting)
-    certificate = issue(found, setting)
+    found = assess(_message(chain, plan, np.array(best["integers"], np.int32)), task)
+    certificate = issue(found, task)
     path = certificate.save(HERE / "certificates" / f"{name}.cbound")
     counted = time.perf_counter() - start
     verify = ["codebound-verify", str(path), "--data", recipe.data, "--format", "json"]

@@ -35,7 +35,9 @@ N = 12  # examples: evaluating is not what is fuzzed
 
 def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
     """True certificates of every mode and operation, with their samples."""
-    from codebound.certificate.build import Setting, assess, issue
+    from codebound.certificate.assessment import assess
+    from codebound.certificate.issuing import issue
+    from codebound.certificate.task import Task
     from codebound.chains.chain import Chain
     from codebound.chains.message import Message, Options
     from codebound.chains.operations import (
@@ -133,13 +135,13 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
         x = stream.integers(0, 256, (N, *chain.input_shape)).astype(np.uint8)
         y = stream.integers(0, 3, N)
         sample = from_arrays(x, y, name="noise", classes=3, scaling=Scaling(255.0))
-        setting = Setting(sample=sample, delta=0.05)
+        task = Task(sample=sample, delta=0.05)
         for start in range(0, 45, 4):
             codes = {
                 name: code(shape, start + i) for i, (name, shape) in enumerate(chain.tensor_shapes().items())
             }
             for tensors in (codes, subspace(start)):
-                certificate = issue(assess(Message(Options(), chain, tensors), setting), setting)
+                certificate = issue(assess(Message(Options(), chain, tensors), task), task)
                 found.append((certificate.to_bytes(), sample.x, sample.y))
     return found
 

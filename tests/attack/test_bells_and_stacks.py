@@ -11,9 +11,11 @@ import pytest
 from cbound_writer import Stack, Stage
 from torch import nn
 
-from codebound.certificate.build import Setting, assess, issue
+from codebound.certificate.assessment import assess
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
+from codebound.certificate.issuing import issue
+from codebound.certificate.task import Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
@@ -145,8 +147,8 @@ def test_codebound_writes_what_the_page_says_and_fewer_errors_are_refused(views)
     sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
     operations = (Shifts(views), Dictionary(1, 1), NormalisedConv(16, 3), Linear(3, False))
     codes = Subspace(Bell(drawn(20).astype(np.int32), 0, width=12), 1, -9, zero_head=False, seed=3)
-    setting = Setting(sample=sample, delta=0.05)
-    certificate = issue(assess(Message(Options(), Chain((1, 2, 2), operations), codes), setting), setting)
+    task = Task(sample=sample, delta=0.05)
+    certificate = issue(assess(Message(Options(), Chain((1, 2, 2), operations), codes), task), task)
     literal = writer.Message(Stack(v=views, t=1, i=1), writer.Subspace(bell(20, j=0), 1, -9, False, 3))
     assert str(certificate.message) == literal.bits
     errors = certificate.facts.errors

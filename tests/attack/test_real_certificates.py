@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate.build import Setting, assess, issue
+from codebound.certificate.assessment import assess
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
+from codebound.certificate.issuing import issue
+from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
@@ -97,8 +99,8 @@ def convolutional() -> Case:
         "3.weight": Enumerative(levels((3, 5)), -2, 2),
         "3.bias": Dense(levels((3,)), 0, 2),
     }
-    setting = Setting(sample=SAMPLE, delta=0.05)
-    return Case(issue(assess(Message(Options(), chain, codes), setting), setting), {})
+    task = Task(sample=SAMPLE, delta=0.05)
+    return Case(issue(assess(Message(Options(), chain, codes), task), task), {})
 
 
 CASES = {"linear": linear(), "about f": about_f(), "convolutional": convolutional()}
@@ -245,18 +247,18 @@ def test_a_code_word_that_ends_one_bit_later_than_it_must():
 def test_the_same_network_in_another_code_is_another_message_and_pays_for_itself():
     """Several messages may decode to one network: each is charged its own length."""
     weights = {"0.weight": writer.WEIGHT.astype(np.int32), "0.bias": writer.BIAS.astype(np.int32)}
-    chain, setting = Chain((1, 2, 2), (Linear(3, True),)), Setting(sample=SAMPLE, delta=0.05)
+    chain, task = Chain((1, 2, 2), (Linear(3, True),)), Task(sample=SAMPLE, delta=0.05)
     found = {}
     for kind in (Dense, Enumerative, Adaptive):
         codes = {name: kind(q, -3, 2) for name, q in weights.items()}
-        certificate = issue(assess(Message(Options(), chain, codes), setting), setting)
+        certificate = issue(assess(Message(Options(), chain, codes), task), task)
         _, tensors = decode_network(certificate.to_bytes())
         found[kind] = certificate.facts.code_bits, tensors["0.weight"].tobytes()
     assert len({tensors for _, tensors in found.values()}) == 1
     assert len({bits for bits, _ in found.values()}) == 3
     cheapest, dearest = (choice(found, key=found.get) for choice in (min, max))
     codes = {name: dearest(q, -3, 2) for name, q in weights.items()}
-    case = Case(issue(assess(Message(Options(), chain, codes), setting), setting), {})
+    case = Case(issue(assess(Message(Options(), chain, codes), task), task), {})
 
     def charge_less(fields: dict) -> None:
         fields["ledger"][-1][1] = 0

@@ -9,9 +9,11 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
-from codebound.certificate.build import Setting, assess, issue
+from codebound.certificate.assessment import assess
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
+from codebound.certificate.issuing import issue
+from codebound.certificate.task import Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
@@ -140,8 +142,8 @@ def test_fewer_errors_than_the_network_makes(kind):
     sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
     chain = Chain((1, 2, 2), (Shifts(kind), Dictionary(1, 1), NormalisedConv(4, 3), Linear(3, True)))
     codes = Subspace(Dense(drawn(20).astype(np.int32), 0, 3), 1, -9, zero_head=False, seed=0)
-    setting = Setting(sample=sample, delta=0.05)
-    certificate = issue(assess(Message(Options(), chain, codes), setting), setting)
+    task = Task(sample=sample, delta=0.05)
+    certificate = issue(assess(Message(Options(), chain, codes), task), task)
     assert verify(certificate.to_bytes(), X, Y).is_accepted
     literal = message(
         [(10, kind), (9, 1, 1), (8, 4, 3), (1, "1")],

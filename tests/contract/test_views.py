@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate.build import Setting, assess, issue
+from codebound.certificate.assessment import assess
 from codebound.certificate.decoding import decode, verify
+from codebound.certificate.issuing import issue
+from codebound.certificate.task import Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.message import decode as decode_message
@@ -39,9 +41,9 @@ def test_it_saves_decodes_and_counts_the_same(kind, front, scaling, tmp_path):
     message = Message(Options(), chain, Subspace(best_tensor_code(integers, step=0), 2, 0, True, 0))
     again = decode_message(message.encode()[0], input_shape=(channels, 8, 8), classes=3)
     assert again.chain == chain
-    setting = Setting(sample=sample, delta=0.05)
-    found = assess(message, setting)
-    path = issue(found, setting).save(tmp_path / "g.cbound")
+    task = Task(sample=sample, delta=0.05)
+    found = assess(message, task)
+    path = issue(found, task).save(tmp_path / "g.cbound")
     network = decode(path)
     states = network.state_dict(), found.network.state_dict()
     assert all(torch.equal(states[0][name], value) for name, value in states[1].items())

@@ -126,18 +126,19 @@ def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkey
 
 def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
     """A base near f: what is coded is small, and decodes to about f."""
-    from codebound.certificate.build import Setting
-    from codebound.chains.reading import chain_of
-    from codebound.search.search import Search, Subject, run
+    from codebound.certificate.original import Original
+    from codebound.certificate.task import Task
+    from codebound.search.search import Search, run
 
-    chain, tensors = chain_of(networks["mlp:widths=12"], digits.input_shape)
+    original = Original.read(networks["mlp:widths=12"], digits.input_shape)
+    tensors = original.tensors
     noise = np.random.default_rng(0)
     base = {
         name: (tensor.numpy() + 0.01 * noise.normal(size=tensor.shape)).astype(np.float32)
         for name, tensor in tensors.items()
     }
-    setting = Setting(sample=digits, delta=0.05, base=("nearby", base))
-    best = run(Search(setting, Subject(chain, tensors), "quick"), "lowrank")
+    task = Task(sample=digits, delta=0.05, original=original, base=("nearby", base))
+    best = run(Search(task, "quick"), "lowrank")
     for name, value in best.message.weights(base).items():
         assert np.abs(value - base[name]).max() < 0.1
         assert np.abs(value - tensors[name].numpy()).max() < 0.1

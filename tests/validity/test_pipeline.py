@@ -11,7 +11,8 @@ from scipy.stats import binom
 from torch import nn
 
 from codebound.bounds.occam import occam_binomial
-from codebound.certificate.build import Setting, assess
+from codebound.certificate.assessment import assess
+from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.chains.message import Message, Options
 from codebound.chains.reading import chain_of
@@ -20,7 +21,7 @@ from codebound.coding.choose import best_tensor_code
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Dataset
 from codebound.facts import OccamFacts
-from codebound.search.search import Search, Subject
+from codebound.search.search import Search
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
 from codebound.train.pruning import PrunePlan, prune
@@ -98,8 +99,8 @@ def worlds(reps: int, epochs: int):
     """Per repetition: the certified value, and what three broken programs would have printed."""
     for seed in range(reps):
         sample = coin_tosses(seed)
-        setting = Setting(sample=sample, delta=DELTA)
-        search = Search(setting, Subject(None, {}), "quick")
+        task = Task(sample=sample, delta=DELTA)
+        search = Search(task, "quick")
         for message in (luckiest_line(sample), found_by_training(sample, seed, epochs)):
             search.propose(message)
         best = search.best
@@ -168,6 +169,6 @@ def test_the_standard_effort_never_promises_too_much_here(seed):
 
 def test_an_assessed_message_is_what_the_world_counts():
     sample = coin_tosses(0)
-    assessed = assess(luckiest_line(sample), Setting(sample=sample, delta=DELTA))
+    assessed = assess(luckiest_line(sample), Task(sample=sample, delta=DELTA))
     assert assessed.facts.errors < N // 2
     assert assessed.bound.value >= assessed.facts.errors / N

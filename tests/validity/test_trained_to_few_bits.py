@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate.build import Setting, assess
+from codebound.certificate.assessment import assess
+from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message
@@ -31,8 +32,8 @@ def bound_on_random_labels(seed: int, *, paid: bool) -> float:
     plan = SubspacePlan(dimension=60, epochs=150, batch_size=30, rate=0.0, learning_rate=0.2)
     integers = train_in_subspace(learner, Features.of(learner, sample.on("cpu")), plan)
     code = Subspace(best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, 0)
-    setting = Setting(sample=sample, delta=0.05)
-    found = assess(Message(setting.options, CHAIN, code), setting)
+    task = Task(sample=sample, delta=0.05)
+    found = assess(Message(task.options, CHAIN, code), task)
     return found.bound.value if paid else found.facts.errors / sample.n
 
 

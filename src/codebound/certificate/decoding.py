@@ -1,4 +1,4 @@
-"""Delivery: the guarantee is about g, so g is handed over, and anybody can have it checked."""
+"""The decoder: from bits or a certificate to the network g, which anybody can have checked."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def decode(
         raise CertificateError(f"the message codes differences: give --base, {helper.base.name}.")
     elif float32_sha256(base) != helper.base.sha256:
         raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
-    return decoded_module(
+    return decode_bits(
         certificate.message,
         input_shape=helper.input_shape,
         classes=certificate.facts.classes,
@@ -104,7 +104,7 @@ def verify(
     )
 
 
-def decoded_module(
+def decode_bits(
     bits: Bits,
     *,
     input_shape: tuple[int, ...],
@@ -116,10 +116,10 @@ def decoded_module(
     state = None if module is None else message_state(module)
     shapes = None if state is None else {name: tuple(tensor.shape) for name, tensor in state.items()}
     message = decode_message(bits, input_shape=input_shape, classes=classes, factory=shapes)
-    return built_module(message, module=module, base=base)
+    return build_network(message, module=module, base=base)
 
 
-def built_module(
+def build_network(
     message: Message, *, module: nn.Module | None, base: Mapping[str, NDArray[np.float32]] | None
 ) -> nn.Module:
     """The network that a message describes, in evaluation mode."""

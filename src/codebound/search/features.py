@@ -11,7 +11,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from codebound.certificate.build import AfterSplit
 from codebound.chains.chain import Chain
 from codebound.chains.few_bits import LEAST_SIDE
 from codebound.chains.message import Message
@@ -20,7 +19,7 @@ from codebound.coding.choose import best_tensor_code
 from codebound.coding.tensors import Zero
 from codebound.data.dataset import DeviceData, Scaling
 from codebound.rng import torch_stream
-from codebound.search.polished import Estimate, best_polished, by_bound, estimate, require_time
+from codebound.search.estimates import Estimate, best_polished, by_bound, estimate_on, require_time
 from codebound.search.pruned import SHORT, PruneBudget, best_plan
 from codebound.search.search import Search, UnsuitedError
 from codebound.train.polishing_linear import polish_linear
@@ -49,10 +48,9 @@ _ROUNDS = 2  # of polishing: each has the price of where the one before ended
 def propose_features(search: Search) -> None:
     """Picks the features by one head on each of them; the best head on those is polished and assessed."""
     require_time(search, "features")
-    sample = search.setting.counted.on(search.device)
-    candidates = _of_filters(search) if search.setting.base is None else _of_base(search)
+    candidates = _of_filters(search) if search.task.base is None else _of_base(search)
     trainers = [
-        _Trainer(search, chain, learner, Features.of(learner, sample, search.progress))
+        _Trainer(search, chain, learner, Features.of(learner, search.sample, search.progress))
         for chain, learner in candidates
     ]
     chosen = min(trainers, key=lambda each: each.first().bound)
@@ -61,13 +59,13 @@ def propose_features(search: Search) -> None:
 
 def _of_filters(search: Search) -> Iterator[tuple[Chain, Learner]]:
     """A network of its own for each dictionary and, for grey images, with and without each kind of shifts."""
-    shape = search.setting.sample.input_shape
+    shape = search.task.sample.input_shape
     if len(shape) != 3 or min(shape[1:]) < LEAST_SIDE:
         raise UnsuitedError(
             f"features are those of images of at least {LEAST_SIDE} x {LEAST_SIDE} pixels. Got {shape}."
         )
     pool = max(2, min(shape[1:]) // _GRID)
-    head = Linear(search.setting.sample.classes, False)
+    head = Linear(search.task.sample.classes, False)
     for table, kind in product(_TABLES, _GREY_SHIFTS[search.effort] if shape[0] == 1 else (None,)):
         shifts = () if kind is None else (Shifts(kind),)
         chain = Chain(shape, (*shifts, Dictionary(table, pool), head))
@@ -77,11 +75,11 @@ def _of_filters(search: Search) -> Iterator[tuple[Chain, Learner]]:
 
 def _of_base(search: Search) -> Iterator[tuple[Chain, Learner]]:
     """The network of the base, whose last layer is to be learned."""
-    chain, base = search.subject.chain, search.setting.base
+    chain, base = search.task.f.chain, search.task.base
     if chain is None or base is None:
         raise UnsuitedError("features of a base need a network that is a chain of known layers.")
-    if isinstance(search.setting.statement, AfterSplit):
-        raise UnsuitedError("features learn a last layer from zero; --prior-fraction has trained it already.")
+    if search.task.claim.trains_base:
+        raise UnsuitedError("features learn a last layer from zero; that of a prior part is trained already.")
     if any(base[1][name].any() for name in _head(chain)):
         raise UnsuitedError(
             "features of a base need a last layer that starts at zero. Where that was decided before the "
@@ -186,5 +184,7 @@ class _Trainer:
     def head(self, levels: NDArray[np.int32]) -> _Head:
         codes: dict[str, AbstractTensorCode] = {name: Zero(size) for name, size in self.shapes.items()}
         codes[self.name] = best_tensor_code(levels, step=0, strides=self.near)
-        message = Message(self.search.setting.options, self.chain, codes)
-        return _Head(levels, estimate(message, self.learner, self.features, self.search))
+        message = Message(self.search.task.options, self.chain, codes)
+        found = estimate_on(self.features, self.learner, message, self.search.task)
+        self.search.hold(message, found.bound)
+        return _Head(levels, found)

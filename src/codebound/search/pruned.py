@@ -7,27 +7,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codebound.certificate.build import OnDomain
 from codebound.chains.message import Message
 from codebound.chains.units import narrowed, rescaled, without_biases, without_dead_units
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.tensors import Raw
-from codebound.nets.rebuild import with_weights
-from codebound.search.codes import strides, tensor_code
+from codebound.search.quantised import image_strides, quantised_code
 from codebound.train.pruning import PrunePlan, prune
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codebound.coding.tensors import AbstractTensorCode
-    from codebound.data.dataset import DeviceData
     from codebound.progress import Progress
     from codebound.search.search import Search
 
 
 def propose_pruned(search: Search) -> None:
     """Pruning and quantisation; trained on the sample, unless the effort is quick or g must stay near f."""
-    if search.effort == "quick" or isinstance(search.setting.statement, OnDomain) or search.setting.base:
+    if search.effort == "quick" or search.task.claim.stays_near_f or search.task.base:
         _quantise_as_it_is(search)
     else:
         _prune_and_train(search)
@@ -40,7 +37,7 @@ _CLOSE_LEVELS = (63, 255, 1023, 4095)
 
 def _quantise_as_it_is(search: Search) -> None:
     """Prunes and quantises the weights of f without training; a part of the sample picks the finalists."""
-    is_close = isinstance(search.setting.statement, OnDomain)
+    is_close = search.task.claim.stays_near_f
     densities, counts = ((1.0,), _CLOSE_LEVELS) if is_close else (_DENSITIES, _LEVELS)
     search.consider(
         [partial(_quantised, search, density, levels) for density in densities for levels in counts]
@@ -48,10 +45,9 @@ def _quantise_as_it_is(search: Search) -> None:
 
 
 def _quantised(search: Search, density: float, levels: int) -> Message:
-    codes = {
-        name: tensor_code(name, search, density=density, levels=levels) for name in search.subject.tensors
-    }
-    return Message(search.setting.options, search.subject.chain, codes)
+    task = search.task
+    codes = {name: quantised_code(name, task, density=density, levels=levels) for name in task.f.tensors}
+    return Message(task.options, task.f.chain, codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +73,15 @@ def _prune_and_train(search: Search) -> None:
     the levels are chosen; then the number is halved or doubled while that helps, and refined by a factor of
     the square root of two.
     """
-    sample = search.setting.counted.on(search.device)
-    keep = max(8, round(sample.n**0.6))
-    for budget in _BUDGETS[search.effort]:
-        keep = _spend(search, sample, budget, keep)
-
-
-def _spend(search: Search, sample: DeviceData, budget: PruneBudget, keep: int) -> int:
-    """Spends a budget around a number of weights; returns the best number found."""
-    size = sum(tensor.numel() for tensor in search.subject.tensors.values() if tensor.dim() > 1)
+    n = search.sample.n
+    size = sum(tensor.numel() for tensor in search.task.f.tensors.values() if tensor.dim() > 1)
 
     def bound_of(plan: PrunePlan, report: Progress) -> float:
-        return search.propose(_pruned_message(search, sample, plan, report))
+        return search.propose(_pruned_message(search, plan, report))
 
-    return best_plan(search, bound_of, budget, size=size, keep=keep, n=sample.n).keep
+    keep = max(8, round(n**0.6))
+    for budget in _BUDGETS[search.effort]:
+        keep = best_plan(search, bound_of, budget, size=size, keep=keep, n=n).keep
 
 
 def best_plan(
@@ -148,21 +139,19 @@ def best_plan(
     return centre
 
 
-def _pruned_message(search: Search, sample: DeviceData, plan: PrunePlan, progress: Progress) -> Message:
-    subject, options, near = search.subject, search.setting.options, strides(search.setting)
-    if subject.chain is None:
-        module = search.setting.module
-        assert module is not None  # a subject is a chain or the state of a module
-        names = [name for name, tensor in subject.tensors.items() if tensor.dim() > 1]
-        pruned = prune(with_weights(module, module.state_dict()), names, sample, plan, progress)
+def _pruned_message(search: Search, plan: PrunePlan, progress: Progress) -> Message:
+    task, original = search.task, search.task.f
+    if original.chain is None:
+        names = [name for name, tensor in original.tensors.items() if tensor.dim() > 1]
+        pruned = prune(original.build(), names, search.sample, plan, progress)
         codes: dict[str, AbstractTensorCode] = {
             name: best_tensor_code(pruned[name].integers.numpy(), step=pruned[name].step)
             if name in pruned
-            else Raw(tensor.cpu().float().numpy())
-            for name, tensor in subject.tensors.items()
+            else Raw(value)
+            for name, value in original.arrays.items()
         }
-        return Message(options, None, codes)
-    narrow, tensors = narrowed(subject.chain, subject.tensors, max(16, 2 * math.isqrt(plan.keep)))
+        return Message(task.options, None, codes)
+    narrow, tensors = narrowed(original.chain, original.tensors, max(16, 2 * math.isqrt(plan.keep)))
     chain = without_biases(narrow)
     # without biases a ReLU chain classifies alike at every scale of its layers, unless branches are added
     is_scale_free = all(operation.is_scale_free for operation in chain.operations)
@@ -170,11 +159,12 @@ def _pruned_message(search: Search, sample: DeviceData, plan: PrunePlan, progres
         name: rescaled(tensors[name]) if is_scale_free else tensors[name].clone()
         for name in chain.tensor_shapes()
     }
-    found = prune(chain.build(weights), list(weights), sample, plan, progress)
+    found = prune(chain.build(weights), list(weights), search.sample, plan, progress)
     steps = {name: 0 if is_scale_free else each.step for name, each in found.items()}
     chain, integers = without_dead_units(chain, {name: each.integers for name, each in found.items()})
+    near = image_strides(task)
     return Message(
-        options,
+        task.options,
         chain,
         {
             name: best_tensor_code(value.numpy(), step=steps[name], strides=near)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from codebound.bounds.occam import occam_binomial
-from codebound.certificate.build import Assessed, OnDomain, Setting, assess, guess
+from codebound.certificate.assessment import Assessed, assess, guess
 from codebound.errors import CertificateError, ModelError
 from codebound.progress import Progress, silent
 from codebound.search.methods import known_methods
@@ -20,22 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import torch
-    from torch import Tensor
 
-    from codebound.chains.chain import Chain
+    from codebound.certificate.task import Task
     from codebound.chains.message import Message
+    from codebound.data.dataset import DeviceData
     from codebound.engine.job import Engine
 
 Effort = Literal["quick", "standard", "max"]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _FINALISTS = 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Subject:
-    """The network f to certify: a chain with its tensors, or the state of a factory's module."""
-
-    chain: Chain | None
-    tensors: dict[str, Tensor]
 
 
 @dataclass(slots=True, eq=False)
@@ -43,8 +36,7 @@ class Search:
     """Keeps the best of the messages that were proposed.
 
     Attributes:
-        setting: What is fixed before a message is chosen.
-        subject: The network.
+        task: What is fixed before a message is chosen.
         effort: How much time to spend.
         seed: Of random choices that no decoder needs.
         device: Where networks are trained.
@@ -53,14 +45,13 @@ class Search:
         best: The best message so far.
         method: The method that proposed it.
         tried: Messages that were assessed.
-        skipped: Methods that do not suit this network or statement, with the reason.
+        skipped: Methods that do not suit this network or claim, with the reason.
         is_interrupted: Whether the search was interrupted.
         running: The method that is running.
         is_asked: Whether the running method was asked for by name, so that its time is no surprise.
     """
 
-    setting: Setting
-    subject: Subject
+    task: Task
     effort: Effort
     seed: int = 0
     device: str | torch.device = "cpu"
@@ -74,10 +65,18 @@ class Search:
     is_asked: bool = field(default=False, init=False)
     running: str = field(default="", init=False)
     _held: tuple[float, Message] | None = field(default=None, init=False)
+    _sample: DeviceData | None = field(default=None, init=False)
+
+    @property
+    def sample(self) -> DeviceData:
+        """The examples that errors are counted on, where networks are trained; they go there once."""
+        if self._sample is None:
+            self._sample = self.task.counted.on(self.device)
+        return self._sample
 
     def propose(self, message: Message) -> float:
         """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
-        found = assess(message, self.setting, engine=self.engine, progress=self.progress)
+        found = assess(message, self.task, engine=self.engine, progress=self.progress)
         self.tried += 1
         if self.best is None or _rank(found) < _rank(self.best):
             self.best, self.method = found, self.running
@@ -104,10 +103,10 @@ class Search:
             message = make()
             if message is None:
                 continue
-            if isinstance(self.setting.statement, OnDomain):
+            if self.task.claim.stays_near_f:
                 self.propose(message)
             else:
-                guesses.append((guess(message, self.setting), done, message))
+                guesses.append((guess(message, self.task), done, message))
                 guesses = sorted(guesses)[:_FINALISTS]  # a message can be as large as the network
         for done, (estimate, _, message) in enumerate(guesses, start=len(makers)):
             self.progress(done, len(makers) + _FINALISTS, self.note)
@@ -121,7 +120,7 @@ class Search:
         if self.best is None:
             return math.inf
         facts = self.best.facts
-        risk = min(_rank(self.best)[0], 1.0 - 1.0 / self.setting.sample.classes)
+        risk = min(_rank(self.best)[0], 1.0 - 1.0 / self.task.sample.classes)
         return (-facts.n * math.log1p(-risk) + math.log(facts.delta)) / math.log(2.0)
 
     @property
@@ -146,7 +145,7 @@ def _score(found: Assessed) -> float:
 
 
 class UnsuitedError(CertificateError):
-    """A method can do nothing for this network or this statement; the message says why."""
+    """A method can do nothing for this network or this claim; the message says why."""
 
 
 def run(search: Search, name: str) -> Assessed:

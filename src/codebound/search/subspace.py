@@ -14,7 +14,7 @@ from codebound.chains.units import without_biases
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.errors import ModelError
-from codebound.search.polished import POLISHED, Estimate, best_polished, by_bound, estimate, require_time
+from codebound.search.estimates import POLISHED, Estimate, best_polished, by_bound, estimate_on, require_time
 from codebound.search.search import Search, UnsuitedError
 from codebound.train.polishing import polish
 from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
@@ -49,10 +49,10 @@ _NEAR = 0.2  # about the share of the examples that judge one evaluation
 def propose_subspace(search: Search) -> None:
     """A network of its own for images; the architecture of f for other inputs and where there is a base."""
     require_time(search, "subspace")
-    shape = search.setting.sample.input_shape
-    has_own = search.setting.base is None and search.subject.chain is not None
+    shape = search.task.sample.input_shape
+    has_own = search.task.base is None and search.task.f.chain is not None
     if has_own and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
-        chains = image_chains(shape, search.setting.sample.classes, kinds=_GREY_SHIFTS[search.effort])
+        chains = image_chains(shape, search.task.sample.classes, kinds=_GREY_SHIFTS[search.effort])
         _find(search, [(chain, Learner.of_chain(chain)) for chain in chains])
     else:
         _find(search, [_network_of_f(search)])
@@ -61,7 +61,7 @@ def propose_subspace(search: Search) -> None:
 def propose_subspace_of_f(search: Search) -> None:
     """The architecture of f, without its biases where the message describes it."""
     require_time(search, "subspace-f")
-    if search.setting.base is not None:
+    if search.task.base is not None:
         raise UnsuitedError("subspace-f does the same as subspace where there is a base.")
     _find(search, [_network_of_f(search)])
 
@@ -94,12 +94,9 @@ class _Trainer:
 
     def __init__(self, search: Search, chain: Chain | None, learner: Learner, *, rivals: int) -> None:
         self.search, self.chain, self.learner = search, chain, learner
-        setting = search.setting
-        sample = setting.counted.on(search.device)
+        task, sample = search.task, search.sample
         self.features = Features.of(learner, sample, search.progress)
-        self.base = setting.base and {
-            name: torch.from_numpy(value) for name, value in setting.base[1].items()
-        }
+        self.base = task.base and {name: torch.from_numpy(value) for name, value in task.base[1].items()}
         self.runs: dict[SubspacePlan, _Run] = {}
         passes = _passes(search, chain, sample.n)  # over the sample, forwards
         batch_size = min(500, max(32, sample.n // 28))
@@ -107,7 +104,7 @@ class _Trainer:
         most = round(_SEARCH * passes / 3.0)  # a step takes about three evaluations
         self.most_runs = max(1, min(_RUNS[search.effort], most // _LEAST_EPOCHS))
         self.evaluations = min(_EVALUATIONS[search.effort], round((1.0 - _FIRST - _SEARCH) * passes / _NEAR))
-        is_colour = len(setting.sample.input_shape) == 3 and setting.sample.input_shape[0] > 1
+        is_colour = len(task.sample.input_shape) == 3 and task.sample.input_shape[0] > 1
         first = SubspacePlan(
             dimension=max(16, round((6.0 if is_colour else 2.5) * math.sqrt(sample.n))),
             step=_STEP if self.base is None else _STEP_FROM_BASE,
@@ -172,8 +169,10 @@ class _Trainer:
             plan.helper_seed,
         )
         factory = None if self.chain else dict(self.learner.shapes)
-        message = Message(self.search.setting.options, self.chain, code, factory)
-        return _Run(plan, integers, estimate(message, self.learner, self.features, self.search))
+        message = Message(self.search.task.options, self.chain, code, factory)
+        found = estimate_on(self.features, self.learner, message, self.search.task)
+        self.search.hold(message, found.bound)
+        return _Run(plan, integers, found)
 
 
 def _neighbours(plan: SubspacePlan) -> Iterator[SubspacePlan]:
@@ -192,17 +191,17 @@ def _neighbours(plan: SubspacePlan) -> Iterator[SubspacePlan]:
 
 def _network_of_f(search: Search) -> tuple[Chain | None, Learner]:
     """The architecture of f; without its biases, which start at zero, unless a base has them."""
-    setting, subject = search.setting, search.subject
-    if subject.chain is not None:
-        chain = subject.chain if setting.base is not None else without_biases(subject.chain)
+    original, has_base = search.task.f, search.task.base is not None
+    if original.chain is not None:
+        chain = original.chain if has_base else without_biases(original.chain)
         return chain, Learner.of_chain(chain)
-    assert setting.module is not None  # a subject is a chain or the state of a module
+    assert original.module is not None  # it is a chain or a module
     try:
-        learner = Learner.of_module(setting.module)
+        learner = Learner.of_module(original.module)
     except ModelError as reason:
         raise UnsuitedError(str(reason)) from reason
-    flat = [name for name, value in subject.tensors.items() if value.dim() < 2 and "bias" not in name]
-    if flat and setting.base is None:
+    flat = [name for name, value in original.tensors.items() if value.dim() < 2 and "bias" not in name]
+    if flat and not has_base:
         raise UnsuitedError(
             f"vectors of a subspace start at zero, which would switch off {', '.join(flat)}. "
             "Use normalisations without weights (affine=False), or give a base."
@@ -214,7 +213,7 @@ def _passes(search: Search, chain: Chain | None, n: int) -> float:
     """Evaluations of the whole sample that the effort allows on this device."""
     device = "cuda" if torch.device(search.device).type == "cuda" else "cpu"
     if chain is None:
-        products = sum(value.numel() for value in search.subject.tensors.values())
+        products = sum(value.numel() for value in search.task.f.tensors.values())
     else:
         products = chain.trained_products()
     return max(20.0, _PRODUCTS[device, search.effort] / (n * products))

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codebound.certificate.build import OnDomain
 from codebound.chains.message import MAX_ELEMENTS, Message
 from codebound.chains.reading import chain_of
 from codebound.coding.arithmetic import Writer
 from codebound.coding.modes import encode_tensors
 from codebound.coding.tensors import AbstractTensorCode, Raw
 from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.search.codes import tensor_code
+from codebound.search.quantised import quantised_code
 from codebound.search.search import Search, UnsuitedError
 from codebound_papers.arora18.conv import conv_project, convolutions
 from codebound_papers.compress.compressors import (
@@ -109,10 +108,10 @@ class LocalFilters(AbstractNetworkCompressor):
     @classmethod
     def propose(cls, search: Search) -> None:
         """Convolutions by A-Alg4, the other layers pruned and quantised."""
-        chain = search.subject.chain
+        chain = search.task.f.chain
         if chain is None or not convolutions(chain):
             raise UnsuitedError("conv needs a chain with convolutions outside residual blocks.")
-        if search.setting.base is not None or isinstance(search.setting.statement, OnDomain):
+        if search.task.base is not None or search.task.claim.stays_near_f:
             raise UnsuitedError("conv changes the architecture, so there is no difference to a base or to f.")
         search.consider(
             [
@@ -124,7 +123,7 @@ class LocalFilters(AbstractNetworkCompressor):
 
 
 def _message(search: Search, chain: Chain, numbers: int, *, density: float, levels: int) -> Message | None:
-    tensors = search.subject.tensors
+    tensors = search.task.f.tensors
     codes: dict[str, AbstractTensorCode] = {}
     for position in convolutions(chain):
         try:
@@ -137,10 +136,10 @@ def _message(search: Search, chain: Chain, numbers: int, *, density: float, leve
         return None
     for name in tensors:
         if name not in codes:
-            codes[name] = tensor_code(name, search, density=density, levels=levels)
+            codes[name] = quantised_code(name, search.task, density=density, levels=levels)
     if search.best is not None and encode_tensors(list(codes.values())).length > search.most_bits:
         return None
-    return Message(search.setting.options, chain, {name: codes[name] for name in chain.tensor_shapes()})
+    return Message(search.task.options, chain, {name: codes[name] for name in chain.tensor_shapes()})
 
 
 def _fits(chain: Chain, codes: Mapping[str, AbstractTensorCode]) -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from codebound.certificate.build import OnDomain
 from codebound.chains.message import Message
 from codebound.coding.modes import encode_tensors
 from codebound.coding.tensors import Raw
@@ -22,7 +21,7 @@ from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
-from codebound.search.codes import VECTOR_LEVELS, tensor_code
+from codebound.search.quantised import VECTOR_LEVELS, quantised_code
 from codebound.search.search import Search, UnsuitedError
 from codebound_papers.compress.catalogue import COMPRESSORS
 
@@ -261,15 +260,15 @@ class AbstractCompressor(AbstractNetworkCompressor):
     @classmethod
     def propose(cls, search: Search) -> None:
         """f stays as it is, and a part of the sample chooses the options."""
-        grid = cls.near() if isinstance(search.setting.statement, OnDomain) else cls.grid()
+        grid = cls.near() if search.task.claim.stays_near_f else cls.grid()
         if not grid:
             raise UnsuitedError(
                 f"{search.running} moves the network too far for a statement about f on a whole domain."
             )
         network = network_of(search)
-        if search.setting.base is not None:
+        if search.task.base is not None:
             initial = _built(
-                search, {key: torch.from_numpy(array) for key, array in search.setting.base[1].items()}
+                search, {key: torch.from_numpy(array) for key, array in search.task.base[1].items()}
             )
             grid = tuple(FromInitial(algorithm, initial) for algorithm in grid)
         seed = 0 if cls.is_seed_coded else search.seed
@@ -304,16 +303,12 @@ def propose_compressed(search: Search) -> None:
 
 def network_of(search: Search) -> Network:
     """The network f, wrapped; its weights have the names of the message."""
-    return _built(search, search.subject.tensors)
+    return _built(search, search.task.f.tensors)
 
 
 def _built(search: Search, tensors: Mapping[str, Tensor]) -> Network:
-    chain, module = search.subject.chain, search.setting.module
-    if chain is not None:
-        return wrap(chain.build({name: tensor.clone() for name, tensor in tensors.items()}))
-    assert module is not None  # a subject is a chain or the state of a module
-    example = torch.zeros(2, *search.setting.sample.input_shape)
-    return wrap(with_weights(module, {**module.state_dict(), **tensors}), example=example)
+    example = torch.zeros(2, *search.task.sample.input_shape)
+    return wrap(search.task.f.build(tensors), example=example)
 
 
 def _message(search: Search, network: Network, algorithm: AbstractCompressor, seed: int) -> Message | None:
@@ -324,7 +319,7 @@ def _message(search: Search, network: Network, algorithm: AbstractCompressor, se
         try:
             code = algorithm.compress(view, seed=seed + position).code
         except UnsupportedLayerError:
-            code = tensor_code(name, search, levels=_FALLBACK_LEVELS)
+            code = quantised_code(name, search.task, levels=_FALLBACK_LEVELS)
         codes[name] = code
         if search.best is not None:
             bits += encode_tensors([code]).length
@@ -336,11 +331,11 @@ def _message(search: Search, network: Network, algorithm: AbstractCompressor, se
 def message_with(search: Search, codes: Mapping[str, AbstractTensorCode]) -> Message:
     """A message in the architecture of f; what has no code yet is rounded finely."""
     return Message(
-        search.setting.options,
-        search.subject.chain,
+        search.task.options,
+        search.task.f.chain,
         {
-            name: codes[name] if name in codes else tensor_code(name, search, levels=VECTOR_LEVELS)
-            for name in search.subject.tensors
+            name: codes[name] if name in codes else quantised_code(name, search.task, levels=VECTOR_LEVELS)
+            for name in search.task.f.tensors
         },
     )
 

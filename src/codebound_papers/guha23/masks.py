@@ -16,7 +16,6 @@ import torch
 from torch.func import functional_call
 from torch.nn import functional
 
-from codebound.certificate.build import OnDomain
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import nearest_step
 from codebound.coding.tensors import Dense
@@ -82,15 +81,14 @@ class AbstractMaskTraining(AbstractNetworkCompressor):
     @classmethod
     def propose(cls, search: Search) -> None:
         """Trains a network of its own for every option that can pay: training takes time."""
-        name, setting = search.running, search.setting
+        name, task = search.running, search.task
         if search.effort == "quick":
             raise UnsuitedError(f"{name} trains, and the effort is quick. Choose --effort standard.")
-        if setting.base is not None or isinstance(setting.statement, OnDomain):
+        if task.base is not None or task.claim.stays_near_f:
             raise UnsuitedError(f"{name} trains a network of its own, which is near no base and not near f.")
-        sample = setting.counted.on(search.device)
         seed = 0 if cls.is_seed_coded else search.seed
-        job = Job(network=network_of(search), sample=sample, seed=seed, progress=search.progress)
-        epochs = max(1, math.ceil(_STEPS[search.effort] * _BATCH / sample.n))
+        job = Job(network=network_of(search), sample=search.sample, seed=seed, progress=search.progress)
+        epochs = max(1, math.ceil(_STEPS[search.effort] * _BATCH / search.sample.n))
         for algorithm in cls.trials(epochs):
             bits = sum(algorithm.shortest(view.weight.numel()) for view in job.network.layers)
             if search.best is None or bits < min(search.most_bits, search.best.facts.code_bits):

@@ -162,7 +162,7 @@ class TestSubspace:
         assert "was neither trained nor selected on the examples after the split." in declared
         skipped = certify(base.network, SAMPLE, prior_tenths=5).skipped
         assert "trains for minutes" in skipped["subspace"]
-        with pytest.raises(UnsuitedError, match="--prior-fraction has trained it already"):
+        with pytest.raises(UnsuitedError, match="is trained already"):
             certify(base.network, SAMPLE, method="features", prior_tenths=5)
 
     def test_around_the_module_of_a_factory(self):

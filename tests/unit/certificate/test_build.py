@@ -11,20 +11,14 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.certificate import build as building
-from codebound.certificate.build import (
-    AboutG,
-    AfterSplit,
-    ByDisagreement,
-    OnDomain,
-    Original,
-    Setting,
-    assess,
-    issue,
-    prior_and_rest,
-)
-from codebound.certificate.decoding import decode, graph_sha256, verify
-from codebound.certificate.file import Certificate, Factory
+from codebound.certificate import assessment
+from codebound.certificate.assessment import assess
+from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain, prior_and_rest
+from codebound.certificate.decoding import decode, verify
+from codebound.certificate.file import Certificate
+from codebound.certificate.issuing import issue
+from codebound.certificate.original import Original
+from codebound.certificate.task import Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts
@@ -57,7 +51,7 @@ def near(size: float = 0.01) -> Original:
     tensors = {name: code.weights() for name, code in CODES.items()}
     tensors["0.weight"] = tensors["0.weight"].copy()
     tensors["0.weight"][0, 0] += np.float32(size)
-    return Original(CHAIN, tensors)
+    return Original(CHAIN, {name: torch.from_numpy(value) for name, value in tensors.items()})
 
 
 class Odd(nn.Module):
@@ -100,11 +94,11 @@ STILL = Subspace(Zero((2,)), entries_log2=2, step=-20, zero_head=True, seed=1)
 ODD_BASE = {name: code.weights() for name, code in ODD.items()}
 
 
-def settings() -> dict[str, tuple[Setting, Message]]:
+def tasks() -> dict[str, tuple[Task, Message]]:
     """Every statement, and both kinds of helper, with a message for each."""
     odd = Odd().eval()
-    plain, based = Setting(sample=SAMPLE, delta=0.05), ("pretrained", BASE)
-    factory = Factory("odd:Odd", graph_sha256(odd))
+    plain, based = Task(sample=SAMPLE, delta=0.05), ("pretrained", BASE)
+    factory = Original.of_factory(odd, "odd:Odd")
     return {
         "C-2": (plain, Message(Options(), CHAIN, CODES)),
         "C-2 with a base": (
@@ -112,7 +106,7 @@ def settings() -> dict[str, tuple[Setting, Message]]:
             Message(Options(has_base=True), CHAIN, DIFFERENCES),
         ),
         "C-2 with a factory": (
-            replace(plain, architecture=factory, module=odd),
+            replace(plain, original=factory),
             Message(Options(), None, ODD),
         ),
         "C-2 with views and features": (plain, Message(Options(), FIXED, FIXED_CODES)),
@@ -121,44 +115,46 @@ def settings() -> dict[str, tuple[Setting, Message]]:
             Message(Options(has_base=True), CHAIN, STILL),
         ),
         "C-2 in a subspace of a factory": (
-            replace(plain, architecture=factory, module=odd, base=("odd", ODD_BASE)),
+            replace(plain, original=factory, base=("odd", ODD_BASE)),
             Message(Options(has_base=True), None, STILL, {name: code.shape for name, code in ODD.items()}),
         ),
         "C-10": (
-            replace(plain, statement=AfterSplit(3), base=based),
+            replace(plain, claim=AfterSplit(3), base=based),
             Message(Options(tenths=3, has_base=True), CHAIN, DIFFERENCES),
         ),
-        "C-12a": (replace(plain, statement=OnDomain(near(), 0.0, 16.0)), Message(Options(), CHAIN, CODES)),
+        "C-12a": (
+            replace(plain, claim=OnDomain(0.0, 16.0), original=near()),
+            Message(Options(), CHAIN, CODES),
+        ),
         "C-12b": (
-            replace(plain, statement=ByDisagreement(near(2.5), FRESH)),
+            replace(plain, claim=ByDisagreement(FRESH), original=near(2.5)),
             Message(Options(), CHAIN, CODES),
         ),
     }
 
 
-CASES = {name: (setting, assess(message, setting)) for name, (setting, message) in settings().items()}
-ISSUED = {name: issue(assessed, setting) for name, (setting, assessed) in CASES.items()}
+CASES = {name: (task, assess(message, task)) for name, (task, message) in tasks().items()}
+ISSUED = {name: issue(assessed, task) for name, (task, assessed) in CASES.items()}
 
 
-def verdict_of(data: bytes | Certificate, setting: Setting, **changes):
-    """The verifier's verdict with the helpers of a setting; ``changes`` replaces some of them."""
-    statement = setting.statement
+def verdict_of(data: bytes | Certificate, task: Task, **changes):
+    """The verifier's verdict with the helpers of a task; ``changes`` replaces some of them."""
     given = {
-        "module": setting.module,
-        "base": None if setting.base is None else setting.base[1],
-        "unlabelled": statement.unlabelled if isinstance(statement, ByDisagreement) else None,
-        "original": statement.original.tensors if isinstance(statement, OnDomain | ByDisagreement) else None,
+        "module": task.module,
+        "base": task.base_tensors,
+        "unlabelled": task.claim.unlabelled,
+        "original": task.f.arrays if task.claim.is_about_f else None,
         **changes,
     }
-    sample = given.pop("sample", setting.sample)
+    sample = given.pop("sample", task.sample)
     return verify(data, sample, **given)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_statement_is_accepted(name):
-    setting, assessed = CASES[name]
+    task, assessed = CASES[name]
     certificate = ISSUED[name]
-    verdict = verdict_of(certificate, setting)
+    verdict = verdict_of(certificate, task)
     assert verdict.reasons == ()
     assert verdict.bound == certificate.claim.bound == assessed.bound.value < 0.4
     assert not certificate.claim.vacuous
@@ -166,7 +162,7 @@ def test_every_statement_is_accepted(name):
     assert certificate.claim.subject == ("f" if name.startswith("C-12") else "g")
     assert certificate.claim.bound <= certificate.claim.kl <= certificate.claim.hoeffding
     assert sum(bits for _, bits in certificate.ledger) == certificate.facts.code_bits == assessed.bits.length
-    assert certificate.facts.sample_sha256 == setting.sample.sha256
+    assert certificate.facts.sample_sha256 == task.sample.sha256
     assert Certificate.from_bytes(certificate.to_bytes()) == certificate
 
 
@@ -235,8 +231,8 @@ def with_honest_forms(fields: dict) -> None:
 
 def test_the_file_rewritten_with_its_own_facts_is_still_accepted():
     """The lies below are refused for what they say, not for how they are written."""
-    for name, (setting, _) in CASES.items():
-        assert verdict_of(rewritten(name, with_honest_forms), setting).reasons == ()
+    for name, (task, _) in CASES.items():
+        assert verdict_of(rewritten(name, with_honest_forms), task).reasons == ()
 
 
 def add(path: str, amount: float):
@@ -326,8 +322,8 @@ OTHERS = {
     "another base after a split": ("C-10", {"base": moved(BASE)}, "Base: its tensors have SHA-256"),
     "another architecture": ("C-2 with a factory", {"module": nn.Linear(4, 3)}, "Factory"),
     "no architecture": ("C-2 with a factory", {"module": None}, "--model"),
-    "another f on a domain": ("C-12a", {"original": moved(near().tensors)}, "Subject"),
-    "another f": ("C-12b", {"original": moved(near(2.5).tensors)}, "Subject"),
+    "another f on a domain": ("C-12a", {"original": moved(near().arrays)}, "Subject"),
+    "another f": ("C-12b", {"original": moved(near(2.5).arrays)}, "Subject"),
     "no f": ("C-12b", {"original": None}, "--subject-weights"),
     "other unlabelled inputs": (
         "C-12b",
@@ -346,17 +342,17 @@ def test_what_is_given_beside_the_file_has_to_be_what_it_names(name):
 
 
 def test_a_certificate_that_the_verifier_refuses_is_never_issued(monkeypatch):
-    setting, assessed = CASES["C-2"]
+    task, assessed = CASES["C-2"]
     lucky = replace(assessed, facts=replace(assessed.facts, errors=assessed.facts.errors - 1))
     with pytest.raises(CertificateError, match=r"not issued:\n .*printed"):
-        issue(lucky, setting)
+        issue(lucky, task)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_network_that_is_handed_over_is_the_decoded_one(name):
-    setting, assessed = CASES[name]
-    base = None if setting.base is None else setting.base[1]
-    network = decode(ISSUED[name], module=setting.module, base=base)
+    task, assessed = CASES[name]
+    base = None if task.base is None else task.base[1]
+    network = decode(ISSUED[name], module=task.module, base=base)
     expected = assessed.message.weights(base)
     assert not network.training
     for key, tensor in network.state_dict().items():
@@ -375,8 +371,8 @@ def test_decoding_needs_the_named_helpers():
 
 def test_the_caller_keeps_his_tensors():
     before = {name: value.copy() for name, value in BASE.items()}
-    setting, message = settings()["C-2 with a base"]
-    issue(assess(message, setting), setting)
+    task, message = tasks()["C-2 with a base"]
+    issue(assess(message, task), task)
     assert all((BASE[name] == before[name]).all() for name in before)
 
 
@@ -391,21 +387,21 @@ def test_declarations_say_what_cannot_be_checked():
 
 def test_a_message_is_judged_by_its_bits_and_not_by_what_was_meant(monkeypatch):
     """Teeth: if the decoder gave another network, the errors would be those of that network."""
-    setting, message = settings()["C-2"]
+    task, message = tasks()["C-2"]
 
-    def garbled(bits: Bits, setting: Setting):
+    def garbled(bits: Bits, **known):
         return CHAIN.build({"0.weight": torch.zeros(3, 4), "0.bias": torch.zeros(3)})
 
-    monkeypatch.setattr(building, "decoded_network", garbled)
-    assert assess(message, setting).facts.errors == 400
+    monkeypatch.setattr(assessment, "decode_bits", garbled)
+    assert assess(message, task).facts.errors == 400
 
 
-def test_a_setting_has_a_default_statement():
-    assert Setting(sample=SAMPLE, delta=0.05).statement == AboutG()
+def test_a_task_has_a_default_claim():
+    assert Task(sample=SAMPLE, delta=0.05).claim == AboutG()
 
 
 @pytest.mark.parametrize("operation", [NormalisedConv(1, 1), Dictionary(3, 1), Shifts(1)])
 def test_no_certificate_is_about_an_original_with_fixed_operations(operation):
     chain = Chain((1, 2, 2), (operation, Linear(3, False)))
     with pytest.raises(CertificateError, match="about a network f"):
-        Original(chain, {})
+        Task(sample=SAMPLE, delta=0.05, claim=ByDisagreement(FRESH), original=Original(chain, {}))

@@ -6,8 +6,12 @@ import weakref
 import cbound_writer as reference
 import numpy as np
 import pytest
+import torch
 
-from codebound.certificate.build import ByDisagreement, Original, Setting, issue
+from codebound.certificate.claims import ByDisagreement
+from codebound.certificate.issuing import issue
+from codebound.certificate.original import Original
+from codebound.certificate.task import Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import Linear
@@ -16,7 +20,7 @@ from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
 from codebound.errors import CertificateError, ModelError
 from codebound.search.methods import Method
-from codebound.search.search import Search, Subject, UnsuitedError, run
+from codebound.search.search import Search, UnsuitedError, run
 
 CHAIN = Chain((1, 2, 2), (Linear(3, False),))
 GOOD, POOR = reference.WEIGHT, -reference.WEIGHT
@@ -33,8 +37,7 @@ def message(weight: np.ndarray) -> Message:
 
 
 def search(**changes) -> Search:
-    setting = Setting(sample=clusters(), delta=0.05, **changes)
-    return Search(setting, Subject(CHAIN, {}), "quick")
+    return Search(Task(sample=clusters(), delta=0.05, **changes), "quick")
 
 
 def only(monkeypatch, **functions) -> dict[str, Method]:
@@ -153,8 +156,8 @@ def test_the_choice_never_looks_at_the_unlabelled_inputs(agreeing):
     """
     near = GOOD.copy()
     near[0, 1] -= 1
-    original = Original(CHAIN, {"0.weight": agreeing.astype(np.float32)})
-    found = search(statement=ByDisagreement(original, clusters(300, "unlabelled")))
+    original = Original(CHAIN, {"0.weight": torch.from_numpy(agreeing.astype(np.float32))})
+    found = search(claim=ByDisagreement(clusters(300, "unlabelled")), original=original)
     for weight in (POOR, near, GOOD):
         found.propose(message(weight))
     alone = search()
@@ -227,5 +230,5 @@ def test_counting_and_verifying_tell_how_far_they_are():
     found.progress = lambda *seen: told.append(seen)
     found.propose(message(GOOD))
     assert told[-1] == (400, 400)
-    issue(found.best, found.setting, progress=found.progress)
+    issue(found.best, found.task, progress=found.progress)
     assert told[-1] == (400, 400, "the verifier counts")

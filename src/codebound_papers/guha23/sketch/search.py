@@ -6,10 +6,9 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codebound.certificate.build import OnDomain
 from codebound.chains.message import Message
 from codebound.coding.tensors import AbstractGridCode
-from codebound.search.codes import tensor_code
+from codebound.search.quantised import quantised_code
 from codebound.search.search import Search, UnsuitedError
 from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch
 
@@ -22,7 +21,7 @@ _MOST_ELEMENTS = 1 << 22  # sketched in one message: half of what its decoder ma
 
 def propose_sketched(search: Search) -> None:
     """Sketched layers where they can be recovered, plain codes for the others."""
-    if isinstance(search.setting.statement, OnDomain):
+    if search.task.claim.stays_near_f:
         raise UnsuitedError("sketch prunes, which moves the network too far for a statement about f.")
     search.consider([partial(_message, search, density, levels) for density, levels in _OPTIONS])
     if search.best is None:
@@ -36,8 +35,8 @@ def _message(search: Search, density: float, levels: int) -> Message | None:
     """The message at a density; None if it has no sketch in it."""
     codes: dict[str, AbstractTensorCode] = {}
     left, found = _MOST_ELEMENTS, False
-    for name in search.subject.tensors:
-        plain = codes[name] = tensor_code(name, search, density=density, levels=levels)
+    for name in search.task.f.tensors:
+        plain = codes[name] = quantised_code(name, search.task, density=density, levels=levels)
         if len(plain.shape) < 2 or not isinstance(plain, AbstractGridCode) or plain.levels.size > left:
             continue
         # In competition a sketch that is longer is not worth solving; alone, sketches are what was asked for.
@@ -46,4 +45,4 @@ def _message(search: Search, density: float, levels: int) -> Message | None:
         if attempt.code is not None:
             codes[name], found = attempt.code, True
             left -= plain.levels.size
-    return Message(search.setting.options, search.subject.chain, codes) if found else None
+    return Message(search.task.options, search.task.f.chain, codes) if found else None

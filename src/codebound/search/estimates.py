@@ -1,4 +1,4 @@
-"""What the methods share that train straight to few bits, by themselves or from a base."""
+"""What is trained straight to few bits: judged on features that were computed once, and polished."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 
 from codebound.bounds.occam import occam_binomial
-from codebound.certificate.build import AfterSplit, OnDomain
 from codebound.facts import OccamFacts
 from codebound.numerics import kl_inverse_upper
 from codebound.search.search import Search, UnsuitedError
@@ -17,6 +16,7 @@ from codebound.search.search import Search, UnsuitedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from codebound.certificate.task import Task
     from codebound.chains.message import Message
     from codebound.train.subspace import Features, Learner
 
@@ -30,13 +30,13 @@ def require_time(search: Search, name: str) -> None:
 
     With a base that was given, such a training is what fine-tunes it.
     """
-    setting = search.setting
+    task = search.task
     if search.effort == "quick":
         raise UnsuitedError(f"{name} trains, and the effort is quick. Choose --effort standard.")
-    if isinstance(setting.statement, OnDomain):
+    if task.claim.stays_near_f:
         raise UnsuitedError(f"{name} trains a network that does not stay near f.")
     is_expected = search.is_asked or search.effort == "max"
-    if not is_expected and (setting.base is None or isinstance(setting.statement, AfterSplit)):
+    if not is_expected and (task.base is None or task.claim.trains_base):
         raise UnsuitedError(f"{name} trains for minutes. Choose --method {name} or --effort max.")
 
 
@@ -58,20 +58,18 @@ class Estimate:
         return errors_per_bit(self.facts)
 
 
-def estimate(message: Message, learner: Learner, features: Features, search: Search) -> Estimate:
-    """Counts errors on the features, without evaluating the fixed part again; the search holds the best."""
+def estimate_on(features: Features, learner: Learner, message: Message, task: Task) -> Estimate:
+    """Counts errors on the features, without evaluating the fixed part again."""
     bits, _ = message.encode()
-    device, weights = features.labels.device, message.weights(search.setting.base_tensors)
+    device, weights = features.labels.device, message.weights(task.base_tensors)
     tensors = {name: torch.from_numpy(value).to(device) for name, value in weights.items()}
     facts = OccamFacts(
         errors=features.errors(learner, tensors),
         n=len(features.labels),
         code_bits=bits.length,
-        delta=search.setting.delta,
+        delta=task.delta,
     )
-    found = Estimate(message, facts)
-    search.hold(message, found.bound)
-    return found
+    return Estimate(message, facts)
 
 
 class Candidate(Protocol):

@@ -1,4 +1,4 @@
-"""What the methods share: the weights to code, and the codes of tensors that a method leaves alone."""
+"""Tensors of f pruned and quantised as they are: what a method starts from, or leaves alone."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from codebound.coding.tensors import Raw, Zero
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from codebound.certificate.build import Setting
+    from codebound.certificate.task import Task
     from codebound.coding.tensors import AbstractTensorCode
-    from codebound.search.search import Search
 
 VECTOR_LEVELS = 31
 
 
-def tensor_code(name: str, search: Search, *, density: float = 1.0, levels: int) -> AbstractTensorCode:
+def quantised_code(name: str, task: Task, *, density: float = 1.0, levels: int) -> AbstractTensorCode:
     """A tensor of f, or its difference to the base, at a density and a number of levels.
 
     Vectors stay dense and finer, because they are few; those of a factory stay as they are, because some of
     them are variances.
     """
-    value = search.subject.tensors[name].detach().cpu().float().numpy()
-    if search.setting.base is not None:
-        value = (value - search.setting.base[1][name]).astype(np.float32)
+    value = task.f.arrays[name]
+    if task.base is not None:
+        value = (value - task.base[1][name]).astype(np.float32)
     if value.ndim < 2:
-        if search.subject.chain is None:
+        if task.f.chain is None:
             return Raw(value)
         density, levels = 1.0, max(levels, VECTOR_LEVELS)
     kept = _largest(value, density)
     if not kept.any():
         return Zero(value.shape)
     step = step_for_levels(kept, levels)
-    return best_tensor_code(quantize(kept, step), step=step, strides=strides(search.setting))
+    return best_tensor_code(quantize(kept, step), step=step, strides=image_strides(task))
 
 
 def _largest(value: NDArray[np.float32], density: float) -> NDArray[np.float32]:
@@ -51,7 +50,7 @@ def _largest(value: NDArray[np.float32], density: float) -> NDArray[np.float32]:
     return np.where(np.abs(value) >= threshold, value, np.float32(0.0))
 
 
-def strides(setting: Setting) -> tuple[int, ...]:
+def image_strides(task: Task) -> tuple[int, ...]:
     """Distances at which inputs are alike: the width of an image."""
-    shape = setting.sample.input_shape
+    shape = task.sample.input_shape
     return (shape[-1],) if len(shape) == 3 else ()

@@ -1,0 +1,254 @@
+"""What a certificate can claim.
+
+A claim knows which examples count, what its messages carry, how the bound follows, and what it states beside
+the common facts. To add one: a class here, its bound in ``codebound.bounds``, and the same in the verifier.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from codebound.bounds.held_out import holdout, occam_split
+from codebound.bounds.occam import occam_binomial
+from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
+from codebound.certificate.domain import covering_theta
+from codebound.certificate.evaluate import count_disagreements
+from codebound.chains.message import Options
+from codebound.coding.stream import Stream
+from codebound.errors import CertificateError, DataError, UsageError
+from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, SplitFacts
+from codebound.refs import implements
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from codebound.bounds.risk import RiskBound
+    from codebound.certificate.task import Task
+    from codebound.chains.message import Message
+    from codebound.data.dataset import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was found out about a message.
+
+    Attributes:
+        facts: What the Occam bound is told; its delta is that bound's share.
+        message: The message, with all its options.
+        network: The network that its bits decode to.
+    """
+
+    facts: OccamFacts
+    message: Message
+    network: nn.Module
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What follows from it.
+
+    Attributes:
+        bound: On the risk.
+        disagreement: Certified limit on how often f and g disagree, where the bound rests on one.
+        counted: What was counted beside the errors, by its name in the certificate.
+    """
+
+    bound: RiskBound
+    disagreement: float = 0.0
+    counted: dict[str, Any] = field(default_factory=dict)
+
+
+class AbstractClaim(ABC):
+    """A guarantee that a message can give.
+
+    Attributes:
+        delta_share: Share of the failure probability that the errors on the sample may use.
+        is_about_f: Whether it is the risk of the original network.
+        stays_near_f: Whether g must stay near f, so that nothing can be trained anew.
+        trains_base: Whether a base is trained on a part of the sample.
+        unlabelled: Fresh inputs that it counts on.
+    """
+
+    delta_share: ClassVar[float] = 1.0
+    is_about_f: ClassVar[bool] = False
+    stays_near_f: ClassVar[bool] = False
+    trains_base: ClassVar[bool] = False
+    unlabelled: Dataset | None = None
+
+    def check(self, task: Task) -> None:  # noqa: B027 - most claims suit every task
+        """Refuses a sample and a network for which there is no such claim."""
+
+    def split(self, sample: Dataset) -> tuple[Dataset | None, Dataset]:
+        """The part that a base is trained on, if any, and the part that errors are counted on."""
+        return None, sample
+
+    def options(self, *, has_base: bool) -> Options:
+        """The options that all its messages have."""
+        return Options(has_base=has_base)
+
+    def fitted(self, message: Message, task: Task) -> Message:
+        """The message with the options that depend on what it says."""
+        return message
+
+    @abstractmethod
+    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:
+        """The bound that follows."""
+
+    def described(self, task: Task) -> dict[str, Any]:
+        """What it states beside what was counted, by its name in the certificate."""
+        return {}
+
+
+@dataclass(frozen=True)
+class AboutG(AbstractClaim):
+    """C-2: the risk of g, from its errors on the whole sample."""
+
+    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:  # noqa: D102
+        return Conclusion(occam_binomial(evidence.facts))
+
+
+@dataclass(frozen=True)
+class AfterSplit(AbstractClaim):
+    """C-10: the risk of g, from its errors on the part that the base never saw.
+
+    Attributes:
+        tenths: How much of the sample the base is trained on.
+    """
+
+    trains_base: ClassVar[bool] = True
+    tenths: int
+
+    def split(self, sample: Dataset) -> tuple[Dataset | None, Dataset]:  # noqa: D102
+        return prior_and_rest(sample, self.tenths)
+
+    def options(self, *, has_base: bool) -> Options:  # noqa: D102
+        return Options(tenths=self.tenths, has_base=has_base)
+
+    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:  # noqa: D102
+        facts = SplitFacts(certify=evidence.facts, n_prior=task.sample.n - evidence.facts.n)
+        return Conclusion(occam_split(facts), counted={"n_prior": facts.n_prior})
+
+
+class AbstractClaimAboutF(AbstractClaim):
+    """The risk of f itself, which has to be a chain that the verifier can run."""
+
+    is_about_f: ClassVar[bool] = True
+
+    def check(self, task: Task) -> None:
+        """Refuses factories and operations that learn nothing."""
+        if task.original is None or task.original.chain is None:
+            raise CertificateError("a certificate for f needs a network that is a chain of known layers.")
+        for position, operation in enumerate(task.original.chain.operations):
+            if not operation.describes_f:
+                raise CertificateError(
+                    f"no certificate is about a network f with such an operation: {position} ({operation}). "
+                    "Certify the compressed network g instead."
+                )
+
+
+@dataclass(frozen=True)
+class OnDomain(AbstractClaimAboutF):
+    """C-12a: the risk of f, where all stored input values lie in a declared range.
+
+    Attributes:
+        low: Smallest stored value that any input can have.
+        high: Largest stored value that any input can have.
+    """
+
+    stays_near_f: ClassVar[bool] = True
+    low: float
+    high: float
+
+    def check(self, task: Task) -> None:  # noqa: D102
+        super().check(task)
+        least, most = float(task.sample.x.min()), float(task.sample.x.max())
+        if not self.low < self.high or not self.low <= least <= most <= self.high:
+            raise UsageError(
+                "an input range needs low < high and contains every stored value; the sample has values from "
+                f"{least:g} to {most:g}. Got {self.low:g} and {self.high:g}."
+            )
+
+    def fitted(self, message: Message, task: Task) -> Message:  # noqa: D102
+        index = covering_theta(
+            message, task.f.arrays, task.sample, self.low, self.high, base=task.base_tensors
+        )
+        return replace(message, options=replace(message.options, theta_index=index))
+
+    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:  # noqa: D102
+        facts, index = evidence.facts, evidence.message.options.theta_index
+        assert index is not None  # the message is fitted
+        without_theta = replace(facts, code_bits=facts.code_bits - grid_theta(index).code_bits)
+        return Conclusion(occam_domain(DomainFacts(at_theta=without_theta, theta_index=index)))
+
+    def described(self, task: Task) -> dict[str, Any]:  # noqa: D102
+        return {
+            "input_low": float(self.low),
+            "input_high": float(self.high),
+            "subject_sha256": task.f.sha256,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ByDisagreement(AbstractClaimAboutF):
+    """C-12b: the risk of f, through fresh unlabelled inputs.
+
+    Attributes:
+        unlabelled: The inputs, used for no choice whatsoever.
+    """
+
+    delta_share: ClassVar[float] = 0.5
+    unlabelled: Dataset = field()  # no default, though the class above has a value
+
+    def check(self, task: Task) -> None:  # noqa: D102
+        require_shape("unlabelled", self.unlabelled, task.sample)
+        super().check(task)
+
+    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:  # noqa: D102
+        fresh, risk = self.unlabelled, evidence.facts
+        apart = count_disagreements(task.f.build(), evidence.network, fresh.on("cpu"))
+        facts = DisagreementFacts(
+            risk=risk, disagreement=HoldoutFacts(errors=apart, n=fresh.n, delta=risk.delta)
+        )
+        return Conclusion(
+            occam_disagreement(facts),
+            disagreement=holdout(facts.disagreement).value,
+            counted={
+                "disagreements": apart,
+                "n_unlabelled": fresh.n,
+                "delta_risk": risk.delta,
+                "delta_disagreement": risk.delta,
+            },
+        )
+
+    def described(self, task: Task) -> dict[str, Any]:  # noqa: D102
+        assert task.f.chain is not None  # checked
+        return {
+            "unlabelled_sha256": self.unlabelled.sha256,
+            "subject_sha256": task.f.sha256,
+            "subject_chain": task.f.chain.described(),
+        }
+
+
+def require_shape(name: str, other: Dataset, sample: Dataset) -> None:
+    """Refuses inputs that no network for the sample takes."""
+    if other.input_shape != sample.input_shape:
+        raise DataError(
+            f"the {name} inputs have the shape {other.input_shape}; those of the sample have "
+            f"{sample.input_shape}."
+        )
+
+
+@implements("I-06", kind="algorithm")
+def prior_and_rest(sample: Dataset, tenths: int) -> tuple[Dataset, Dataset]:
+    """The two parts of C-10, by a permutation that never looks at the data."""
+    if not 1 <= tenths <= 9:
+        raise UsageError(f"the prior takes 1 to 9 tenths of the sample. Got {tenths}.")
+    order = np.argsort(Stream(0, "split").words(sample.n), kind="stable")
+    first = tenths * sample.n // 10
+    if not 0 < first < sample.n:
+        raise UsageError(f"{sample.n} examples cannot be split into tenths.")
+    return sample.select(order[:first], role="prior"), sample.select(order[first:], role="certify")
