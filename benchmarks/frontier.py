@@ -21,7 +21,7 @@ from codebound.chains.message import Message, Options
 from codebound.chains.reading import chain_of
 from codebound.chains.units import rescaled, without_biases
 from codebound.coding.choose import best_tensor_code
-from codebound.train.pruning import PrunePlan, prune
+from codebound.train.pruning import PruneSettings, prune
 
 ROOT = Path(__file__).parents[1]
 KEPT = (15, 25, 40, 60, 90, 130, 190, 280, 400)
@@ -39,7 +39,7 @@ def measure() -> list[dict[str, float]]:
     task = Task(sample=sample, delta=0.05)
     rows = []
     for keep in KEPT:
-        plan = PrunePlan(keep=keep, levels=2, epochs=120, batch_size=50)
+        plan = PruneSettings(keep=keep, levels=2, epochs=120, batch_size=50)
         found = prune(start, list(tensors), sample.on("cpu"), plan)
         codes = {
             name: best_tensor_code(each.integers.numpy(), step=0, strides=(8,))

@@ -29,7 +29,7 @@ from typing import Any
 from codebound import __version__
 from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Engine, Job, value_of
-from codebound.engine.local import LocalEngine
+from codebound.engine.processes import LocalEngine
 from codebound.store import Journal
 
 SHAPE, CLASSES = (1, 28, 28), 10

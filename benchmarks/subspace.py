@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from codebound.chains.chain import Chain
 from codebound.chains.operations import Linear, MaxPool, NormalisedConv
-from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
+from codebound.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
 
 CHAIN = Chain(
     (17, 14, 14), (NormalisedConv(32, 3), MaxPool(2), NormalisedConv(64, 3), MaxPool(2), Linear(10, False))
@@ -69,7 +69,7 @@ def main() -> None:
     print(f"{'integers':>10} {'subspace':>12} {'ordinary':>12} {'ratio':>7}   seconds per epoch, minima of 3")
     plain = min(timed(lambda: ordinary(features, epochs), device) for _ in range(3)) / epochs
     for dimension in (600, 3000):
-        plan = SubspacePlan(dimension=dimension, epochs=epochs, batch_size=BATCH)
+        plan = SubspaceSettings(dimension=dimension, epochs=epochs, batch_size=BATCH)
         train = partial(train_in_subspace, learner, features, plan)
         ours = min(timed(train, device) for _ in range(3)) / epochs
         print(f"{dimension:>10,} {ours:>12.3f} {plain:>12.3f} {ours / plain:>7.2f}")

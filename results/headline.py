@@ -36,7 +36,7 @@ from codebound.data.load import load_dataset
 from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.search.estimates import errors_per_bit
 from codebound.train.polishing import polish
-from codebound.train.subspace import Expansion, Features, Learner, SubspacePlan, train_in_subspace
+from codebound.train.subspace import Expansion, Features, Learner, SubspaceSettings, train_in_subspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class Recipe:
 
     data: str
     operations: tuple[AbstractOperation, ...]
-    plan: SubspacePlan
+    plan: SubspaceSettings
     searches: int = 4
 
     def chain(self, input_shape: tuple[int, ...], classes: int) -> Chain:
@@ -74,19 +74,21 @@ RECIPES = {
     "mnist-subspace": Recipe(
         "mnist",
         (Shifts(4), Dictionary(3, 2), *GREY),
-        SubspacePlan(
+        SubspaceSettings(
             dimension=500, step=0, helper_seed=2, rate=5.0, gain=3.0, hardness=0.5, price=0.8, epochs=160
         ),
     ),
     "fashion-subspace": Recipe(
         "fashion-mnist",
         (Shifts(1), Dictionary(1, 2), *GREY),
-        SubspacePlan(dimension=600, rate=12.0, gain=3.0, hardness=0.8, sharpening=4.0, price=2.0, epochs=320),
+        SubspaceSettings(
+            dimension=600, rate=12.0, gain=3.0, hardness=0.8, sharpening=4.0, price=2.0, epochs=320
+        ),
     ),
     "cifar10-subspace": Recipe(
         "cifar10",
         (Shifts(1), Dictionary(3, 2), *COLOUR),
-        SubspacePlan(dimension=1500, rate=3.0, gain=1.0, hardness=0.7, sharpening=6.0, epochs=300),
+        SubspaceSettings(dimension=1500, rate=3.0, gain=1.0, hardness=0.7, sharpening=6.0, epochs=300),
     ),
 }
 
@@ -137,7 +139,7 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
     price = errors_per_bit(kept(integers, "trained"))
     for _ in range(recipe.searches):
         before = integers
-        integers = polish(learner, features, plan, before, price=price, evaluations=CANDIDATES)
+        integers = polish(learner, features, replace(plan, price=price), before, evaluations=CANDIDATES)
         if np.array_equal(before, integers):
             break
         kept(integers, "polished")
@@ -154,7 +156,7 @@ def certify(name: str, runs: list[dict[str, Any]]) -> None:
     recipe, best = RECIPES[name], min(runs, key=lambda each: float(each["estimated_bound"]))
     sample = load_dataset(recipe.data)
     chain = recipe.chain(sample.input_shape, sample.classes)
-    plan = SubspacePlan(**best["plan"])
+    plan = SubspaceSettings(**best["plan"])
     task = Task(sample=sample, delta=DELTA)
     start = time.perf_counter()
     found = assess(_message(chain, plan, np.array(best["integers"], np.int32)), task)
@@ -194,7 +196,7 @@ def certify(name: str, runs: list[dict[str, Any]]) -> None:
     sys.stdout.write(json.dumps(record, indent=2) + "\n")
 
 
-def _message(chain: Chain, plan: SubspacePlan, integers: NDArray[np.int32]) -> Message:
+def _message(chain: Chain, plan: SubspaceSettings, integers: NDArray[np.int32]) -> Message:
     code = Subspace(
         best_tensor_code(integers, step=0),
         plan.entries_log2,
@@ -217,7 +219,7 @@ def main() -> None:
         certify(options.name, [json.loads(path.read_text()) for path in options.runs])
         return
     changes = dict(each.split("=", 1) for each in options.plan)
-    types = SubspacePlan.__annotations__
+    types = SubspaceSettings.__annotations__
     train(
         options.name,
         options.runs[0],

@@ -24,7 +24,7 @@ from codebound.facts import OccamFacts
 from codebound.search.search import Search
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
-from codebound.train.pruning import PrunePlan, prune
+from codebound.train.pruning import PruneSettings, prune
 
 N, FEATURES, DELTA, RISK = 100, 16, 0.05, 0.5
 
@@ -86,7 +86,7 @@ def found_by_training(sample: Dataset, seed: int, epochs: int) -> Message:
     chain, tensors = chain_of(memorised(sample, seed), (FEATURES,))
     bare = without_biases(chain)
     weights = {name: tensors[name] for name in bare.tensor_shapes()}
-    plan = PrunePlan(keep=8, levels=1, epochs=epochs, batch_size=N, seed=seed)
+    plan = PruneSettings(keep=8, levels=1, epochs=epochs, batch_size=N, seed=seed)
     integers = {
         name: each.integers
         for name, each in prune(bare.build(weights), list(weights), sample.on("cpu"), plan).items()

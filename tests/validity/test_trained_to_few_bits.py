@@ -16,7 +16,7 @@ from codebound.data.arrays import from_arrays
 from codebound.nets.loading import load_model
 from codebound.search import features, subspace
 from codebound.search.pruned import PruneBudget
-from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
+from codebound.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
 
 CHAIN = Chain((8,), (Linear(16, False), Linear(4, False)))
 RISK = 0.75  # of every classifier, when four labels are drawn at random
@@ -29,7 +29,7 @@ def bound_on_random_labels(seed: int, *, paid: bool) -> float:
         rng.normal(size=(120, 8)).astype(np.float32), rng.integers(0, 4, 120), name="random labels"
     )
     learner = Learner.of_chain(CHAIN)
-    plan = SubspacePlan(dimension=60, epochs=150, batch_size=30, rate=0.0, learning_rate=0.2)
+    plan = SubspaceSettings(dimension=60, epochs=150, batch_size=30, rate=0.0, learning_rate=0.2)
     integers = train_in_subspace(learner, Features.of(learner, sample.on("cpu")), plan)
     code = Subspace(best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, 0)
     task = Task(sample=sample, delta=0.05)

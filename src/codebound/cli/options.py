@@ -39,7 +39,7 @@ def given_engine(
     kind: str | None, workers: int | None, address: str | None
 ) -> AbstractContextManager[Engine | None]:
     """The engine that was asked for, if any."""
-    from codebound.engine.choose import open_engine
+    from codebound.engine.processes import open_engine
 
     if kind is None:
         if workers is not None or address is not None:

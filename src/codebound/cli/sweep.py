@@ -46,7 +46,7 @@ def sweep(
     Example: codebound sweep plan.toml --workers 4
     """
     from codebound.cli.verbs import verbs
-    from codebound.engine.choose import open_engine
+    from codebound.engine.processes import open_engine
     from codebound.sweep.execution import execute, states
     from codebound.sweep.plan import read_plan
 

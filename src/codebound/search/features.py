@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from codebound.coding.tensors import AbstractTensorCode
     from codebound.progress import Progress
-    from codebound.train.pruning import PrunePlan
+    from codebound.train.pruning import PruneSettings
 
 _TABLES = (3, 1)
 _GRID = 5  # features are pooled to about this many windows along a side
@@ -134,7 +134,7 @@ class _Trainer:
         seen = chain.input_shapes()[-1]
         # the pixel below, the next map
         self.near = (seen[-1], math.prod(seen[1:])) if len(seen) == 3 else ()
-        self.heads: dict[PrunePlan, _Head] = {}
+        self.heads: dict[PruneSettings, _Head] = {}
 
     def first(self) -> _Head:
         """The head of one plan, to compare features by."""
@@ -157,7 +157,7 @@ class _Trainer:
         layer = Chain(shape[1:], (Linear(shape[0], False),)).build(start)
         inputs = DeviceData(self.features.shifts[0].float(), self.features.labels, Scaling())
 
-        def bound_of(plan: PrunePlan, report: Progress) -> float:
+        def bound_of(plan: PruneSettings, report: Progress) -> float:
             if plan not in self.heads:
                 (pruned,) = prune(layer, list(start), inputs, plan, report).values()
                 self.heads[plan] = self.head(pruned.integers.numpy())

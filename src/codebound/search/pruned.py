@@ -12,7 +12,7 @@ from codebound.chains.units import narrowed, rescaled, without_biases, without_d
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.tensors import Raw
 from codebound.search.quantised import image_strides, quantised_code
-from codebound.train.pruning import PrunePlan, prune
+from codebound.train.pruning import PruneSettings, prune
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ def _prune_and_train(search: Search) -> None:
     n = search.sample.n
     size = sum(tensor.numel() for tensor in search.task.f.tensors.values() if tensor.dim() > 1)
 
-    def bound_of(plan: PrunePlan, report: Progress) -> float:
+    def bound_of(plan: PruneSettings, report: Progress) -> float:
         return search.propose(_pruned_message(search, plan, report))
 
     keep = max(8, round(n**0.6))
@@ -86,13 +86,13 @@ def _prune_and_train(search: Search) -> None:
 
 def best_plan(
     search: Search,
-    bound_of: Callable[[PrunePlan, Progress], float],
+    bound_of: Callable[[PruneSettings, Progress], float],
     budget: PruneBudget,
     *,
     size: int,
     keep: int,
     n: int,
-) -> PrunePlan:
+) -> PruneSettings:
     """The plan with the smallest bound that a budget finds around a number of weights.
 
     Args:
@@ -105,20 +105,20 @@ def best_plan(
     """
     batch_size = min(256, max(32, n // 28))
     epochs = max(1, math.ceil(budget.steps * batch_size / n))
-    bounds: dict[PrunePlan, float] = {}
+    bounds: dict[PruneSettings, float] = {}
 
     def report(done: int, total: int | None, note: str = "") -> None:
         each = total or 1
         search.progress(len(bounds) * each + done, budget.runs * each, search.note or note)
 
-    def bound(plan: PrunePlan) -> float:
+    def bound(plan: PruneSettings) -> float:
         if plan not in bounds and len(bounds) < budget.runs and 1 <= plan.keep <= size:
             bounds[plan] = bound_of(plan, report)
         return bounds.get(plan, math.inf)
 
     centre = min(
         (
-            PrunePlan(
+            PruneSettings(
                 keep=min(size, keep),
                 levels=levels,
                 learning_rate=rate,
@@ -139,7 +139,7 @@ def best_plan(
     return centre
 
 
-def _pruned_message(search: Search, plan: PrunePlan, progress: Progress) -> Message:
+def _pruned_message(search: Search, plan: PruneSettings, progress: Progress) -> Message:
     task, original = search.task, search.task.f
     if original.chain is None:
         names = [name for name, tensor in original.tensors.items() if tensor.dim() > 1]

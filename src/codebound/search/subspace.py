@@ -17,7 +17,7 @@ from codebound.errors import ModelError
 from codebound.search.estimates import POLISHED, Estimate, best_polished, by_bound, estimate_on, require_time
 from codebound.search.search import Search, UnsuitedError
 from codebound.train.polishing import polish
-from codebound.train.subspace import Features, Learner, SubspacePlan, train_in_subspace
+from codebound.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ def _find(search: Search, networks: Sequence[tuple[Chain | None, Learner]]) -> N
 class _Run(NamedTuple):
     """Integers that were trained by a plan, and what they are worth."""
 
-    plan: SubspacePlan
+    plan: SubspaceSettings
     integers: NDArray[np.int32]
     estimate: Estimate
 
@@ -97,7 +97,7 @@ class _Trainer:
         task, sample = search.task, search.sample
         self.features = Features.of(learner, sample, search.progress)
         self.base = task.base and {name: torch.from_numpy(value) for name, value in task.base[1].items()}
-        self.runs: dict[SubspacePlan, _Run] = {}
+        self.runs: dict[SubspaceSettings, _Run] = {}
         passes = _passes(search, chain, sample.n)  # over the sample, forwards
         batch_size = min(500, max(32, sample.n // 28))
         epochs = math.ceil(_STEPS[search.effort] * batch_size / sample.n)
@@ -105,7 +105,7 @@ class _Trainer:
         self.most_runs = max(1, min(_RUNS[search.effort], most // _LEAST_EPOCHS))
         self.evaluations = min(_EVALUATIONS[search.effort], round((1.0 - _FIRST - _SEARCH) * passes / _NEAR))
         is_colour = len(task.sample.input_shape) == 3 and task.sample.input_shape[0] > 1
-        first = SubspacePlan(
+        first = SubspaceSettings(
             dimension=max(16, round((6.0 if is_colour else 2.5) * math.sqrt(sample.n))),
             step=_STEP if self.base is None else _STEP_FROM_BASE,
             gain=1.5 if is_colour else 3.0,
@@ -125,7 +125,7 @@ class _Trainer:
     def best(self) -> _Run:
         """The best run that a search among neighbours of the plan finds, polished."""
 
-        def bound_of(plan: SubspacePlan) -> float:
+        def bound_of(plan: SubspaceSettings) -> float:
             if plan not in self.runs and len(self.runs) < self.most_runs:
                 self.runs[plan] = self.run(plan)
             return self.runs[plan].bound if plan in self.runs else math.inf
@@ -137,7 +137,7 @@ class _Trainer:
         half = self.evaluations // 2
         return best_polished(self.runs.values(), self.polished, few=half // POLISHED, many=half)
 
-    def run(self, plan: SubspacePlan) -> _Run:
+    def run(self, plan: SubspaceSettings) -> _Run:
         before = len(self.runs)
 
         def report(done: int, total: int | None, note: str = "") -> None:
@@ -151,16 +151,15 @@ class _Trainer:
         integers = polish(
             self.learner,
             self.features,
-            run.plan,
+            replace(run.plan, price=run.estimate.price),
             run.integers,
-            price=run.estimate.price,
             evaluations=evaluations,
             base=self.base,
             progress=self.search.progress,
         )
         return min(run, self.judged(run.plan, integers), key=by_bound)
 
-    def judged(self, plan: SubspacePlan, integers: NDArray[np.int32]) -> _Run:
+    def judged(self, plan: SubspaceSettings, integers: NDArray[np.int32]) -> _Run:
         code = Subspace(
             best_tensor_code(integers, step=0),
             plan.entries_log2,
@@ -175,7 +174,7 @@ class _Trainer:
         return _Run(plan, integers, found)
 
 
-def _neighbours(plan: SubspacePlan) -> Iterator[SubspacePlan]:
+def _neighbours(plan: SubspaceSettings) -> Iterator[SubspaceSettings]:
     """Plans that differ in one choice, the most rewarding first; what a decoder needs of them is coded."""
     yield replace(plan, hardness=1.0 - plan.hardness, sharpening=5.0 - plan.sharpening)
     for factor in (0.7, 1.4):

@@ -24,14 +24,14 @@ from codebound.tensors import state_sha256, state_tensors
 from codebound.train import runs
 from codebound.train.result import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
 from codebound.train.sampling import Epoch, shuffle_labels
-from codebound.train.steps import make_optimizer, make_step, set_rate
+from codebound.train.updates import make_optimizer, make_update, set_rate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codebound.data.dataset import Dataset, DeviceData
     from codebound.train.config import TrainConfig
-    from codebound.train.replay import Step
+    from codebound.train.updates import Update
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 _STEPS_BETWEEN_COUNTS = 32
@@ -97,7 +97,7 @@ def fit(
     optimizer = make_optimizer(subject, config, place)
     history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
     resumed_from = len(history)
-    step = make_step(subject, samples.train, optimizer, config, dtype=samples.dtype)
+    step = make_update(subject, samples.train, optimizer, config, dtype=samples.dtype)
     stopped = False
 
     def stop() -> None:
@@ -236,7 +236,7 @@ def _train_epoch(
     model: nn.Module,
     samples: _Samples,
     optimizer: torch.optim.Optimizer,
-    step: Step,
+    step: Update,
     config: TrainConfig,
     *,
     history: Sequence[EpochRow],

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from codebound.train.subspace import Features, Learner, SubspacePlan
+    from codebound.train.subspace import Features, Learner, SubspaceSettings
 
 _CHUNK = 20_000  # examples at a time
 _PROBES = 8  # moves that show how far one changes a margin
@@ -37,15 +37,14 @@ _LEAST_NEAR = 100  # examples that judge a move, however clear all decisions are
 def polish(
     learner: Learner,
     features: Features,
-    plan: SubspacePlan,
+    settings: SubspaceSettings,
     integers: NDArray[np.int32],
     *,
-    price: float,
     evaluations: int,
     base: Mapping[str, Tensor] | None = None,
     progress: Progress = silent,
 ) -> NDArray[np.int32]:
-    """Integers near the given ones with fewer errors + ``price`` x bits; those given, if none are found.
+    """Integers near the given ones with fewer errors + price x bits; those given, if none are found.
 
     Candidates are ranked by the gradient of a smooth count, and judged by the examples whose decision one
     move can change; every round ends with a count of all.
@@ -53,14 +52,13 @@ def polish(
     Args:
         learner: The network.
         features: Its fixed part for the sample.
-        plan: The subspace of the integers.
+        settings: The subspace of the integers, and the price of a bit.
         integers: Where to start.
-        price: Errors that one bit is worth.
         evaluations: Most candidates that are tried.
         base: Tensors to start from in place of the random ones.
         progress: Told the candidates tried.
     """
-    search = _Search(learner, features, plan, base, price)
+    search = _Search(learner, features, settings, base)
     if np.abs(integers).max() > MAX_BELL_LEVEL:
         return integers
     here = search.counted(torch.from_numpy(integers).to(features.labels.device, torch.float32))
@@ -107,15 +105,14 @@ class _Search:
         self,
         learner: Learner,
         features: Features,
-        plan: SubspacePlan,
+        settings: SubspaceSettings,
         base: Mapping[str, Tensor] | None,
-        price: float,
     ) -> None:
-        self.learner, self.features, self.price = learner, features, price
+        self.learner, self.features, self.price = learner, features, settings.price
         device = features.labels.device
-        self.expansion = Expansion(learner.shapes, learner.head, plan, base=base, device=device)
+        self.expansion = Expansion(learner.shapes, learner.head, settings, base=base, device=device)
         self.everything = torch.arange(len(features.labels), device=device)
-        self.random = np.random.default_rng(plan.seed)
+        self.random = np.random.default_rng(settings.seed)
 
     def margins(self, values: Tensor, examples: Tensor) -> Tensor:
         """Logit of the label less the largest other."""

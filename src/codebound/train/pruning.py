@@ -15,9 +15,10 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
 
-from codebound.errors import ModelError, UsageError
+from codebound.errors import UsageError
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
+from codebound.train.passes import Passes, half_cosine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ _STEPS_PER_OCTAVE = 8  # steps of the format are powers of 2**(1/8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrunePlan:
+class PruneSettings:
     """How far to prune, how coarsely to quantise, how long to train.
 
     Attributes:
@@ -58,6 +59,9 @@ class PrunePlan:
             raise UsageError(f"the learning rate is positive. Got {self.learning_rate}.")
 
 
+PrunePlan = PruneSettings  # its public name in cb.compress
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PrunedTensor:
     """A tensor as integers times ``2**(step/8)``."""
@@ -70,10 +74,10 @@ def prune(
     module: nn.Module,
     names: Sequence[str],
     sample: DeviceData,
-    plan: PrunePlan,
+    settings: PruneSettings,
     progress: Progress = silent,
 ) -> dict[str, PrunedTensor]:
-    """Trains some tensors of a network into ``plan.keep`` small integers; the other tensors stay as they are.
+    """Trains some tensors of a network into ``settings.keep`` small integers; the others stay as they are.
 
     Weights are removed in order of saliency ``w^2 E[g^2]``, the loss increase in a diagonal quadratic
     model, on a cubic schedule; from the middle on, the forward pass uses the integers and the gradient goes
@@ -83,7 +87,7 @@ def prune(
         module: The network, in evaluation mode; it is not changed.
         names: Parameters to prune and quantise.
         sample: Examples to train on, on the device to train on.
-        plan: How far, how coarse, how long.
+        settings: How far, how coarse, how long.
         progress: Told the steps done.
     """
     device = sample.x.device
@@ -92,39 +96,39 @@ def prune(
     masks = {name: torch.ones_like(weight) for name, weight in weights.items()}
     energy = {name: torch.zeros_like(weight) for name, weight in weights.items()}
     gain = torch.zeros((), device=device, requires_grad=True)
-    optimizer = torch.optim.Adam([*weights.values(), gain], lr=plan.learning_rate, foreach=True)
-    order = torch_stream(plan.seed, "prune")
+    optimizer = torch.optim.Adam([*weights.values(), gain], lr=settings.learning_rate, foreach=True)
     size = sum(weight.numel() for weight in weights.values())
-    total = plan.epochs * math.ceil(sample.n / plan.batch_size)
-    step = 0
-    for _ in range(plan.epochs):
-        shuffled = torch.randperm(sample.n, generator=order).to(device)
-        for indices in torch.split(shuffled, plan.batch_size):
-            part = step / total
-            optimizer.param_groups[0]["lr"] = plan.learning_rate * 0.5 * (1.0 + math.cos(math.pi * part))
-            if step % _STEPS_BETWEEN_MASKS == 0 and part > _DENSE_UNTIL:
-                left = max(0.0, 1.0 - (part - _DENSE_UNTIL) / (_PRUNED_AT - _DENSE_UNTIL)) ** 3
-                _shrink_masks(masks, weights, energy, keep=plan.keep + round((size - plan.keep) * left))
-            levels = plan.levels if part >= _QUANTISED_FROM else 0
-            used = {name: _straight_through(weight, masks[name], levels) for name, weight in weights.items()}
-            x, y = sample.batch(indices)
-            logits = functional_call(module, {**state, **used}, (x,))
-            # a classifier does not depend on the scale of its outputs: train on normalised ones
-            scale = 4.0 * gain.exp() / (logits.detach().square().mean().sqrt() + 1e-12)
-            loss = functional.cross_entropy(logits * scale, y)
-            optimizer.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss)
-            for name, weight in weights.items():
-                if weight.grad is not None:
-                    energy[name].mul_(0.98).addcmul_(weight.grad, weight.grad, value=0.02)
-            optimizer.step()
-            step += 1
-        last = float(loss.detach())
-        if not math.isfinite(last):
-            raise ModelError(f"the loss became {last} while pruning. Try a smaller learning rate.")
-        progress(step, total, f"loss {last:.3f}")
-    _shrink_masks(masks, weights, energy, keep=plan.keep)  # a short training may not have come that far
-    return {name: _pruned(weight.detach(), masks[name], plan.levels) for name, weight in weights.items()}
+    passes = Passes(
+        n=sample.n,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        order=torch_stream(settings.seed, "prune"),
+    )
+
+    def step(done: int, indices: Tensor) -> Tensor:
+        part = done / passes.steps
+        optimizer.param_groups[0]["lr"] = settings.learning_rate * half_cosine(part)
+        if done % _STEPS_BETWEEN_MASKS == 0 and part > _DENSE_UNTIL:
+            left = max(0.0, 1.0 - (part - _DENSE_UNTIL) / (_PRUNED_AT - _DENSE_UNTIL)) ** 3
+            _shrink_masks(masks, weights, energy, keep=settings.keep + round((size - settings.keep) * left))
+        levels = settings.levels if part >= _QUANTISED_FROM else 0
+        used = {name: _straight_through(weight, masks[name], levels) for name, weight in weights.items()}
+        x, y = sample.batch(indices)
+        logits = functional_call(module, {**state, **used}, (x,))
+        # a classifier does not depend on the scale of its outputs: train on normalised ones
+        scale = 4.0 * gain.exp() / (logits.detach().square().mean().sqrt() + 1e-12)
+        loss = functional.cross_entropy(logits * scale, y)
+        optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        for name, weight in weights.items():
+            if weight.grad is not None:
+                energy[name].mul_(0.98).addcmul_(weight.grad, weight.grad, value=0.02)
+        optimizer.step()
+        return loss
+
+    passes.run(step, device=device, activity="while pruning", progress=progress)
+    _shrink_masks(masks, weights, energy, keep=settings.keep)  # a short training may not have come that far
+    return {name: _pruned(weight.detach(), masks[name], settings.levels) for name, weight in weights.items()}
 
 
 @torch.no_grad()

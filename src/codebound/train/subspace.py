@@ -23,7 +23,8 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets.rebuild import eval_twin
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
-from codebound.train.replay import record
+from codebound.train.passes import Passes, half_cosine
+from codebound.train.updates import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +44,7 @@ _CHUNK = 2048  # examples whose fixed features are computed at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubspacePlan:
+class SubspaceSettings:
     """How large a subspace, how coarse its integers, how long to train.
 
     Attributes:
@@ -196,8 +197,8 @@ class Expansion:
 
     Args:
         shapes: Names and shapes of the tensors, in message order.
-        head: Names of the tensors that start at zero when the plan says so.
-        plan: Dimension, step, entries and seed.
+        head: Names of the tensors that start at zero when the settings say so.
+        settings: Dimension, step, entries and seed.
         base: Tensors to start from in place of the random ones.
         device: Where the tensors live.
     """
@@ -206,7 +207,7 @@ class Expansion:
         self,
         shapes: Mapping[str, Shape],
         head: frozenset[str],
-        plan: SubspacePlan,
+        settings: SubspaceSettings,
         *,
         base: Mapping[str, Tensor] | None = None,
         device: torch.device | str = "cpu",
@@ -214,16 +215,16 @@ class Expansion:
         self._shapes = dict(shapes)
         self._sizes = [math.prod(shape) for shape in shapes.values()]
         count = sum(self._sizes)
-        indices, signs = hashes(plan.helper_seed, plan.dimension, 1 << plan.entries_log2, count)
+        indices, signs = hashes(settings.helper_seed, settings.dimension, 1 << settings.entries_log2, count)
         scales = np.repeat([2.0 ** -scale_exponent(shape) for shape in shapes.values()], self._sizes)
-        moves = signs.T * (scales * step_size(plan.step))
+        moves = signs.T * (scales * step_size(settings.step))
         self._indices = torch.from_numpy(np.ascontiguousarray(indices.T)).long().to(device)
         self._moves = torch.from_numpy(moves.astype(np.float32)).to(device)
         if base is None:
             free = [
-                len(shape) > 1 and not (plan.zero_head and name in head) for name, shape in shapes.items()
+                len(shape) > 1 and not (settings.zero_head and name in head) for name, shape in shapes.items()
             ]
-            first = starts(plan.helper_seed, count) * (0.25 * scales * np.repeat(free, self._sizes))
+            first = starts(settings.helper_seed, count) * (0.25 * scales * np.repeat(free, self._sizes))
             self._start = torch.from_numpy(first.astype(np.float32)).to(device)
         else:
             self._start = torch.cat([base[name].detach().flatten() for name in shapes]).float().to(device)
@@ -240,7 +241,7 @@ class Expansion:
 def train_in_subspace(
     learner: Learner,
     features: Features,
-    plan: SubspacePlan,
+    settings: SubspaceSettings,
     *,
     base: Mapping[str, Tensor] | None = None,
     progress: Progress = silent,
@@ -254,18 +255,14 @@ def train_in_subspace(
     Args:
         learner: The network.
         features: Its fixed part for the examples to train on, on the device to train on.
-        plan: The subspace and the training.
+        settings: The subspace and the training.
         base: Tensors to start from in place of the random ones.
         progress: Told the steps done.
     """
-    training = _Training(learner, features, plan, base)
-    total = plan.epochs * training.steps_per_epoch
-    for epoch in range(plan.epochs):
-        training.epoch(first=epoch * training.steps_per_epoch, total=total)
-        loss = float(training.loss)
-        if not math.isfinite(loss):
-            raise ModelError(f"the loss became {loss} in the subspace. Try a smaller learning rate.")
-        progress((epoch + 1) * training.steps_per_epoch, total, f"loss {loss:.3f}")
+    training = _Training(learner, features, settings, base)
+    training.passes.run(
+        training.advance, device=features.labels.device, activity="in the subspace", progress=progress
+    )
     return training.integers()
 
 
@@ -273,19 +270,26 @@ class _Training:
     """State of one training: everything a step reads stays in place, so that a step can be replayed."""
 
     def __init__(
-        self, learner: Learner, features: Features, plan: SubspacePlan, base: Mapping[str, Tensor] | None
+        self,
+        learner: Learner,
+        features: Features,
+        settings: SubspaceSettings,
+        base: Mapping[str, Tensor] | None,
     ) -> None:
-        self.plan, self.learner, self.shifts, self.labels = plan, learner, features.shifts, features.labels
-        self.n, device = len(self.labels), self.labels.device
-        self.batch_size = min(plan.batch_size, self.n)
-        self.steps_per_epoch = self.n // self.batch_size
-        self.expansion = Expansion(learner.shapes, learner.head, plan, base=base, device=device)
-        self.order = torch_stream(plan.seed, "subspace batches")
-        self.noise = torch_stream(plan.seed, "subspace noise", device=device)
-        begin = 0.1 * torch.randn(plan.dimension, generator=torch_stream(plan.seed, "subspace begin"))
+        self.settings, self.learner = settings, learner
+        self.shifts, self.labels = features.shifts, features.labels
+        n, device = len(self.labels), self.labels.device
+        self.batch_size = min(settings.batch_size, n)
+        self.expansion = Expansion(learner.shapes, learner.head, settings, base=base, device=device)
+        order = torch_stream(settings.seed, "subspace batches")
+        self.passes = Passes(
+            n=n, epochs=settings.epochs, batch_size=self.batch_size, order=order, drops_rest=True
+        )
+        self.noise = torch_stream(settings.seed, "subspace noise", device=device)
+        begin = 0.1 * torch.randn(settings.dimension, generator=torch_stream(settings.seed, "subspace begin"))
         self.values = begin.to(device).requires_grad_()
         self.spread = torch.zeros((), device=device, requires_grad=True)
-        self.learning_rate = torch.tensor(plan.learning_rate, device=device)
+        self.learning_rate = torch.tensor(settings.learning_rate, device=device)
         self.weight = torch.zeros((), device=device)  # of the code length
         self.gain, self.hardness = torch.zeros((), device=device), torch.zeros((), device=device)
         self.batch = torch.zeros(self.batch_size, dtype=torch.long, device=device)
@@ -296,21 +300,20 @@ class _Training:
         )
         self.recorded: dict[bool, Callable[[], None]] = {}
 
-    def epoch(self, *, first: int, total: int) -> None:
-        plan = self.plan
-        shuffled = torch.randperm(self.n, generator=self.order).to(self.labels.device)
-        for position in range(self.steps_per_epoch):
-            part = (first + position) / total
-            warm = min(1.0, (first + position + 1) / _WARM_UP_STEPS)
-            self.learning_rate.fill_(plan.learning_rate * warm * 0.5 * (1.0 + math.cos(math.pi * part)))
-            hardened = min(1.0, max(0.0, (part - _HARD_FROM) / (_HARD_AT - _HARD_FROM)))
-            hardness = plan.hardness * hardened
-            self.hardness.fill_(max(_SOFT, hardness))
-            self.gain.fill_(plan.gain * (1.0 + (plan.sharpening - 1.0) * hardened))
-            a_bit = (1.0 - hardness) * plan.rate * math.log(2.0) + hardness * plan.price
-            self.weight.fill_(a_bit * min(1.0, part / _RATE_FROM) / self.n)
-            self.batch.copy_(shuffled[position * self.batch_size : (position + 1) * self.batch_size])
-            self.step(is_rounded=part >= plan.noise_share)
+    def advance(self, done: int, indices: Tensor) -> Tensor:
+        """The step after ``done`` others."""
+        settings, part = self.settings, done / self.passes.steps
+        warm = min(1.0, (done + 1) / _WARM_UP_STEPS)
+        self.learning_rate.fill_(settings.learning_rate * warm * half_cosine(part))
+        hardened = min(1.0, max(0.0, (part - _HARD_FROM) / (_HARD_AT - _HARD_FROM)))
+        hardness = settings.hardness * hardened
+        self.hardness.fill_(max(_SOFT, hardness))
+        self.gain.fill_(settings.gain * (1.0 + (settings.sharpening - 1.0) * hardened))
+        a_bit = (1.0 - hardness) * settings.rate * math.log(2.0) + hardness * settings.price
+        self.weight.fill_(a_bit * min(1.0, part / _RATE_FROM) / self.passes.n)
+        self.batch.copy_(indices)
+        self.step(is_rounded=part >= settings.noise_share)
+        return self.loss
 
     def step(self, *, is_rounded: bool) -> None:
         if not self.on_gpu:

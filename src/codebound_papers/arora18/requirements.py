@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.nets.augment import augmented_matrix
 from codebound.nets.layers import LinearView
 from codebound.progress import Progress, silent
 from codebound_papers.arora18.projection_plan import compression_threshold
 from codebound_papers.compress.terms import Margin, Terms, folded, has_biases, planned_stability
+from codebound_papers.measure.augmented import augmented_matrix
 from codebound_papers.measure.norms import stable_rank
 
 if TYPE_CHECKING:

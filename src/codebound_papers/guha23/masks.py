@@ -20,12 +20,13 @@ from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import nearest_step
 from codebound.coding.tensors import Dense
 from codebound.coding.with_streams import Ticket
-from codebound.errors import ModelError, UnsupportedLayerError, UsageError
+from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.numerics import log2_choose
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound.search.search import Search, UnsuitedError
+from codebound.train.passes import Passes
 from codebound_papers.compress.compressors import (
     AbstractNetworkCompressor,
     CompressedLayer,
@@ -352,20 +353,16 @@ def descend(
     device = sample.x.device
     state = {name: tensor.detach().to(device) for name, tensor in module.state_dict().items()}
     optimizer = torch.optim.Adam(list(parameters), lr=learning_rate, foreach=True)
-    total = epochs * math.ceil(sample.n / batch_size)
-    step = 0
-    for _ in range(epochs):
-        shuffled = torch.randperm(sample.n, generator=order).to(device)
-        for indices in torch.split(shuffled, batch_size):
-            rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * step / total))
-            optimizer.param_groups[0]["lr"] = rate
-            x, y = sample.batch(indices)
-            loss = functional.cross_entropy(functional_call(module, {**state, **weights()}, (x,)), y)
-            optimizer.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss, inputs=list(parameters))
-            optimizer.step()
-            step += 1
-        last = float(loss.detach())
-        if not math.isfinite(last):
-            raise ModelError(f"the loss became {last} in training. Try a smaller learning rate.")
-        progress(step, total, f"loss {last:.3f}")
+    passes = Passes(n=sample.n, epochs=epochs, batch_size=batch_size, order=order)
+
+    def step(done: int, indices: Tensor) -> Tensor:
+        rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * done / passes.steps))
+        optimizer.param_groups[0]["lr"] = rate
+        x, y = sample.batch(indices)
+        loss = functional.cross_entropy(functional_call(module, {**state, **weights()}, (x,)), y)
+        optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss, inputs=list(parameters))
+        optimizer.step()
+        return loss
+
+    passes.run(step, device=device, activity="in training", progress=progress)

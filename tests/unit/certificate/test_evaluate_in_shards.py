@@ -8,7 +8,7 @@ from torch import nn
 from codebound.certificate.evaluate import TOLERANCE, count_errors
 from codebound.data.dataset import Dataset
 from codebound.engine.job import Finished, call
-from codebound.engine.local import LocalEngine
+from codebound.engine.processes import LocalEngine
 from codebound.errors import CodeboundError
 
 N, FEATURES, CLASSES = 250, 6, 4

@@ -35,7 +35,7 @@ from codebound.chains.units import narrowed, without_biases, without_dead_units
 from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.walk import wrap
-from codebound.train.pruning import PrunePlan, prune
+from codebound.train.pruning import PruneSettings, prune
 
 ROOT = Path(__file__).parents[3]
 FILE = files("codebound.chains") / "dictionaries.json"
@@ -366,7 +366,7 @@ def test_pruning_and_counting_work_on_a_built_network():
     sample = from_arrays(x, y, name="halves").on("cpu")
     chain = Chain((1, 8, 8), (Shifts(2), Dictionary(1, 2), NormalisedConv(4, 3), Linear(2, False)))
     weights = {name: tensor.float() / 8 for name, tensor in random_tensors(chain).items()}
-    plan = PrunePlan(keep=100, epochs=30, batch_size=16, learning_rate=0.03)
+    plan = PruneSettings(keep=100, epochs=30, batch_size=16, learning_rate=0.03)
     found = prune(chain.build(weights), list(weights), sample, plan)
     decoded = chain.build(
         {name: each.integers.float() * 2 ** (each.step / 8) for name, each in found.items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from codebound.engine.local import LocalEngine
+from codebound.engine.processes import LocalEngine
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.store import locked, versions
 from codebound.sweep.execution import execute, states
@@ -58,7 +58,7 @@ PLAN = {
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from codebound.engine.local import LocalEngine
+from codebound.engine.processes import LocalEngine
 from codebound.sweep.plan import Verb
 from codebound.sweep.execution import execute
 from codebound.sweep.plan import plan_jobs

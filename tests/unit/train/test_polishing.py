@@ -1,6 +1,7 @@
 """Local search on trained integers beside brute force: it never loses, and where it ends no move helps."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ from codebound.coding.subspace import Subspace
 from codebound.data.dataset import DeviceData, Scaling
 from codebound.train import polishing as module
 from codebound.train.polishing import polish
-from codebound.train.subspace import Features, Learner, SubspacePlan
+from codebound.train.subspace import Features, Learner, SubspaceSettings
 
 CHAIN = Chain((4,), (Linear(6, False), Linear(3, False)))
 LEARNER = Learner.of_chain(CHAIN)
-PLAN = SubspacePlan(dimension=6, step=0)
+PLAN = SubspaceSettings(dimension=6, step=0)
 
 
 def sample(n: int, seed: int) -> Features:
@@ -59,7 +60,7 @@ def accept_everything(integers: np.ndarray, seed: int) -> np.ndarray:
 @settings(max_examples=25, deadline=None)
 def test_it_never_makes_errors_and_bits_worse(seed, price, evaluations):
     features, start = sample(80, seed), start_at(seed)
-    found = polish(LEARNER, features, PLAN, start, price=price, evaluations=evaluations)
+    found = polish(LEARNER, features, replace(PLAN, price=price), start, evaluations=evaluations)
     assert found.dtype == np.int32
     assert cost(found, features, price) <= cost(start, features, price) + 1e-9
 
@@ -68,7 +69,7 @@ def test_a_search_that_accepts_everything_would_be_noticed():
     worse = 0
     for seed in range(10):
         features = sample(80, seed)
-        start = polish(LEARNER, features, PLAN, start_at(seed), price=0.3, evaluations=30)
+        start = polish(LEARNER, features, replace(PLAN, price=0.3), start_at(seed), evaluations=30)
         worse += cost(accept_everything(start, seed), features, 0.3) > cost(start, features, 0.3) + 1e-9
     assert worse >= 5
 
@@ -78,7 +79,7 @@ def test_where_it_ends_no_single_move_and_no_pair_helps(seed, monkeypatch):
     monkeypatch.setattr(module, "_SINGLES", 2.0)  # all moves, judged by all examples
     monkeypatch.setattr(module._Search, "near", lambda search, point: search.everything)
     features, price = sample(60, seed), 0.3
-    found = polish(LEARNER, features, PLAN, start_at(seed), price=price, evaluations=10_000)
+    found = polish(LEARNER, features, replace(PLAN, price=price), start_at(seed), evaluations=10_000)
     end = cost(found, features, price)
     moves = [sign * unit for unit in np.eye(PLAN.dimension, dtype=np.int32) for sign in (1, -1)]
     singles = [cost(found + move, features, price) for move in moves]
@@ -93,8 +94,8 @@ def test_every_move_is_judged_as_brute_force_judges_it(monkeypatch):
     monkeypatch.setattr(module, "_SINGLES", 2.0)
     monkeypatch.setattr(module._Search, "near", lambda search, point: search.everything)
     features, price, dimension = sample(60, 1), 0.3, PLAN.dimension
-    end = polish(LEARNER, features, PLAN, start_at(1), price=price, evaluations=10_000)
-    search = module._Search(LEARNER, features, PLAN, None, price)
+    end = polish(LEARNER, features, replace(PLAN, price=price), start_at(1), evaluations=10_000)
+    search = module._Search(LEARNER, features, replace(PLAN, price=price), None)
     climb = module._Climb(search, search.counted(torch.from_numpy(end).float()), lambda tried: None)
     moves = np.concatenate([np.eye(dimension, dtype=np.int32), -np.eye(dimension, dtype=np.int32)])
     for number, move in enumerate(moves):
@@ -105,26 +106,29 @@ def test_every_move_is_judged_as_brute_force_judges_it(monkeypatch):
 
 def test_the_same_arguments_find_the_same_and_no_evaluations_nothing():
     features, start = sample(80, 3), start_at(3)
-    first, again = (polish(LEARNER, features, PLAN, start, price=0.3, evaluations=50) for _ in range(2))
+    first, again = (
+        polish(LEARNER, features, replace(PLAN, price=0.3), start, evaluations=50) for _ in range(2)
+    )
     assert (first == again).all()
-    assert (polish(LEARNER, features, PLAN, start, price=0.3, evaluations=0) == start).all()
+    assert (polish(LEARNER, features, replace(PLAN, price=0.3), start, evaluations=0) == start).all()
 
 
 def test_integers_without_a_short_code_are_left_alone():
     start = start_at(0)
     start[1] = MAX_BELL_LEVEL + 1
-    assert (polish(LEARNER, sample(40, 0), PLAN, start, price=0.3, evaluations=50) == start).all()
+    assert (polish(LEARNER, sample(40, 0), replace(PLAN, price=0.3), start, evaluations=50) == start).all()
 
 
 def test_bits_are_saved_where_no_decision_is_near(monkeypatch):
     """All margins are larger than a move can change; the nearest examples judge all the same."""
     features = sample(80, 2)
-    start = polish(LEARNER, features, PLAN, start_at(2), price=0.3, evaluations=400)
-    right = module._Search(LEARNER, features, PLAN, None, 0.3).counted(torch.from_numpy(start).float())
+    start = polish(LEARNER, features, replace(PLAN, price=0.3), start_at(2), evaluations=400)
+    search = module._Search(LEARNER, features, replace(PLAN, price=0.3), None)
+    right = search.counted(torch.from_numpy(start).float())
     clear = right.margins > 0.5 * right.margins.max()
     easy = Features(tuple(view[clear] for view in features.shifts), features.labels[clear])
     monkeypatch.setattr(module, "_LEAST_NEAR", 3)
-    found = polish(LEARNER, easy, PLAN, start * 20, price=0.3, evaluations=400)
+    found = polish(LEARNER, easy, replace(PLAN, price=0.3), start * 20, evaluations=400)
     assert cost(found, easy, 0.3) < cost(start * 20, easy, 0.3)
 
 
@@ -133,9 +137,8 @@ def test_it_tells_of_every_candidate():
     polish(
         LEARNER,
         sample(80, 3),
-        PLAN,
+        replace(PLAN, price=0.3),
         start_at(3),
-        price=0.3,
         evaluations=50,
         progress=lambda *seen: told.append(seen),
     )

@@ -9,7 +9,7 @@ from torch import nn
 
 from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UsageError
-from codebound.train.pruning import PrunePlan, prune
+from codebound.train.pruning import PruneSettings, prune
 
 
 def toy(n: int = 300, seed: int = 0):
@@ -34,7 +34,9 @@ WEIGHTS = ["0.weight", "2.weight"]
 
 
 def pruned(keep: int = 20, levels: int = 2, epochs: int = 20, seed: int = 0):
-    plan = PrunePlan(keep=keep, levels=levels, epochs=epochs, batch_size=50, learning_rate=0.01, seed=seed)
+    plan = PruneSettings(
+        keep=keep, levels=levels, epochs=epochs, batch_size=50, learning_rate=0.01, seed=seed
+    )
     return prune(network(), WEIGHTS, SAMPLE, plan)
 
 
@@ -90,7 +92,7 @@ def test_the_network_the_sample_and_the_global_generators_are_left_alone():
     before, inputs = copy.deepcopy(model.state_dict()), SAMPLE.x.clone()
     states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     steps = []
-    plan = PrunePlan(keep=5, epochs=2, batch_size=50)
+    plan = PruneSettings(keep=5, epochs=2, batch_size=50)
     prune(model, WEIGHTS, SAMPLE, plan, lambda done, total, note="": steps.append((done, total)))
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -102,7 +104,7 @@ def test_the_network_the_sample_and_the_global_generators_are_left_alone():
 
 def test_even_a_single_step_prunes():
     """However short the training: the message pays for what is left."""
-    plan = PrunePlan(keep=7, epochs=1, batch_size=300)
+    plan = PruneSettings(keep=7, epochs=1, batch_size=300)
     found = prune(network(), WEIGHTS, SAMPLE, plan)
     assert sum(int(each.integers.count_nonzero()) for each in found.values()) == 7
 
@@ -112,9 +114,9 @@ def test_even_a_single_step_prunes():
 )
 def test_a_plan_outside_its_range_is_refused(wrong):
     with pytest.raises(UsageError):
-        PrunePlan(**{"keep": 1, **wrong})
+        PruneSettings(**{"keep": 1, **wrong})
 
 
 def test_a_training_that_diverges_is_an_error_in_words():
     with pytest.raises(ModelError, match="loss became"):
-        prune(network(), WEIGHTS, SAMPLE, PrunePlan(keep=5, epochs=2, learning_rate=1e30))
+        prune(network(), WEIGHTS, SAMPLE, PruneSettings(keep=5, epochs=2, learning_rate=1e30))

@@ -17,7 +17,7 @@ from codebound.train.subspace import (
     Expansion,
     Features,
     Learner,
-    SubspacePlan,
+    SubspaceSettings,
     _code_bits,
     _Training,
     train_in_subspace,
@@ -37,7 +37,7 @@ def separable(n: int, seed: int = 0) -> DeviceData:
 @pytest.mark.parametrize("chain", [IMAGES, PLAIN], ids=["images", "plain"])
 @pytest.mark.parametrize("zero_head", [True, False])
 def test_the_trainer_sees_the_weights_that_the_decoder_returns(chain, zero_head):
-    plan = SubspacePlan(dimension=17, step=-5, entries_log2=1, zero_head=zero_head, helper_seed=3)
+    plan = SubspaceSettings(dimension=17, step=-5, entries_log2=1, zero_head=zero_head, helper_seed=3)
     integers = np.random.default_rng(0).integers(-4, 5, 17)
     learner = Learner.of_chain(chain)
     seen = Expansion(learner.shapes, learner.head, plan).tensors(torch.from_numpy(integers).float())
@@ -48,7 +48,7 @@ def test_the_trainer_sees_the_weights_that_the_decoder_returns(chain, zero_head)
 
 
 def test_a_base_takes_the_place_of_the_random_start():
-    plan = SubspacePlan(dimension=5)
+    plan = SubspaceSettings(dimension=5)
     base = {name: torch.full(shape, 0.5) for name, shape in PLAIN.tensor_shapes().items()}
     learner = Learner.of_chain(PLAIN)
     found = Expansion(learner.shapes, learner.head, plan, base=base).tensors(torch.zeros(5))
@@ -70,7 +70,7 @@ def test_training_finds_integers_that_classify():
     sample = separable(600)
     learner = Learner.of_chain(PLAIN)
     features = Features.of(learner, sample)
-    plan = SubspacePlan(dimension=30, epochs=40, batch_size=50, rate=1.0)
+    plan = SubspaceSettings(dimension=30, epochs=40, batch_size=50, rate=1.0)
     integers = train_in_subspace(learner, features, plan)
     tensors = Expansion(learner.shapes, learner.head, plan).tensors(torch.from_numpy(integers).float())
     assert integers.dtype == np.int32
@@ -82,10 +82,10 @@ def test_training_finds_integers_that_classify():
 def test_the_same_plan_gives_the_same_integers_and_another_seed_does_not():
     learner = Learner.of_chain(PLAIN)
     features = Features.of(learner, separable(200))
-    plan = SubspacePlan(dimension=12, epochs=3, batch_size=20)
+    plan = SubspaceSettings(dimension=12, epochs=3, batch_size=20)
     first, again = (train_in_subspace(learner, features, plan) for _ in range(2))
     assert np.array_equal(first, again)
-    other = SubspacePlan(dimension=12, epochs=30, batch_size=20, seed=1)
+    other = SubspaceSettings(dimension=12, epochs=30, batch_size=20, seed=1)
     assert not np.array_equal(first, train_in_subspace(learner, features, other))
 
 
@@ -95,7 +95,7 @@ def test_a_larger_rate_gives_shorter_integers():
     sizes = [
         np.abs(
             train_in_subspace(
-                learner, features, SubspacePlan(dimension=40, epochs=40, batch_size=30, rate=rate)
+                learner, features, SubspaceSettings(dimension=40, epochs=40, batch_size=30, rate=rate)
             )
         ).sum()
         for rate in (0.0, 60.0)
@@ -107,7 +107,7 @@ def one_step(hardness: float, gain: float) -> tuple[float, torch.Tensor]:
     """The loss of a step on the whole sample, and the logits it was made of."""
     learner, sample = Learner.of_chain(PLAIN), separable(50)
     features = Features.of(learner, sample)
-    training = _Training(learner, features, SubspacePlan(dimension=12, batch_size=50), None)
+    training = _Training(learner, features, SubspaceSettings(dimension=12, batch_size=50), None)
     training.batch.copy_(torch.arange(50))
     training.hardness.fill_(hardness)
     training.gain.fill_(gain)
@@ -132,13 +132,13 @@ def test_the_loss_goes_from_cross_entropy_to_a_smooth_count_of_errors():
 
 def test_hardness_gain_and_price_follow_the_schedule():
     learner = Learner.of_chain(PLAIN)
-    plan = SubspacePlan(
+    plan = SubspaceSettings(
         dimension=12, epochs=10, batch_size=50, rate=4.0, gain=3.0, hardness=1.0, sharpening=4.0, price=0.7
     )
     training = _Training(learner, Features.of(learner, separable(50)), plan, None)
     seen = []
-    for epoch in range(10):  # of one step each
-        training.epoch(first=epoch, total=10)
+    for done in range(10):
+        training.advance(done, torch.arange(50))
         seen.append([float(each) for each in (training.hardness, training.gain, training.weight)])
     assert seen[0] == pytest.approx([1e-6, 3.0, 0.0])  # bits weigh nothing yet
     assert seen[2] == pytest.approx([1e-6, 3.0, 4.0 * math.log(2.0) / 50], rel=1e-5)
@@ -179,7 +179,7 @@ def test_any_other_network_is_a_learner():
 )
 def test_impossible_plans_are_refused(wrong):
     with pytest.raises(UsageError):
-        SubspacePlan(**wrong)
+        SubspaceSettings(**wrong)
 
 
 def test_features_that_half_precision_cannot_hold_stay_as_they_are(monkeypatch):

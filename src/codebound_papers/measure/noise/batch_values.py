@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.nets.augment import augmented_matrix
 from codebound.nets.layers import LinearView
 from codebound.rng import numpy_stream, stream_seed
+from codebound_papers.measure.augmented import augmented_matrix
 from codebound_papers.measure.noise.cushions import (
     activation_contraction,
     interlayer_cushion,

@@ -10,7 +10,7 @@ from torch import nn
 from codebound.data.dataset import Dataset
 from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Failure, Finished, call
-from codebound.engine.local import LocalEngine
+from codebound.engine.processes import LocalEngine
 from codebound.errors import CodeboundError, UsageError
 from codebound_papers.compare.facts import MeasurePlan
 from codebound_papers.compare.outputs import outputs

@@ -7,7 +7,7 @@ from torch import nn
 
 from codebound.data.dataset import Dataset
 from codebound.engine.job import Finished, call
-from codebound.engine.local import LocalEngine
+from codebound.engine.processes import LocalEngine
 from codebound.errors import UsageError
 from codebound.scores import margin_report
 from codebound_papers.measure.noise.meter import StabilityPlan, stability

@@ -11,10 +11,10 @@ from torch.nn import functional
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import ModelError, UsageError
-from codebound.nets.augment import augmented_matrix
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
+from codebound_papers.measure.augmented import augmented_matrix
 from codebound_papers.measure.noise.cushions import (
     activation_contraction,
     interlayer_cushion,

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.nets.augment import augmented_matrix
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
+from codebound_papers.measure.augmented import augmented_matrix
 
 
 def network(*, bias):

@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine."""
+"""Jobs in processes of this machine, and the choice between them and a cluster."""
 
 from __future__ import annotations
 
@@ -20,9 +20,38 @@ from codebound.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
+    from codebound.engine.job import Engine
+
 # a fresh interpreter: a fork would copy torch's threads in an unknown state
 _PROCESSES = multiprocessing.get_context("spawn")
 _PATIENCE = 5.0  # seconds for an idle worker to end by itself, so that its libraries clean up
+
+
+def open_engine(kind: str, *, workers: int | None = None, address: str | None = None) -> Engine:
+    """An engine; use it in a ``with`` block.
+
+    Args:
+        kind: ``local`` or ``ray``.
+        workers: Jobs at the same time, or cores of a Ray that is started here.
+        address: Of a Ray cluster.
+
+    Example:
+        >>> open_engine("local", workers=2).slots
+        2
+    """
+    if kind not in ("local", "ray"):
+        raise UsageError(f"an engine is local or ray. Got {kind!r}.")
+    if address is not None and kind != "ray":
+        raise UsageError("--address is that of a Ray cluster: give --engine ray too.")
+    if address is not None and workers is not None:
+        raise UsageError("a Ray cluster has the workers it has: give --workers or --address, not both.")
+    if workers is not None and workers < 1:
+        raise UsageError(f"at least one worker is needed. Got {workers}.")
+    if kind == "local":
+        return LocalEngine(workers)
+    from codebound.engine.cluster import RayEngine
+
+    return RayEngine(address, workers=workers)
 
 
 class LocalEngine:

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from codebound.data.dataset import Dataset
-from codebound.train import harness, replay, steps
+from codebound.train import harness, updates
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
-from codebound.train.replay import Replayed, Seen, is_recordable
 from codebound.train.sampling import Picks
 from codebound.train.schedules import Constant, Cosine
+from codebound.train.updates import Replayed, Seen, is_recordable
 
 
 def images(n=50):
@@ -49,11 +49,13 @@ def recorded(monkeypatch):
     made = []
 
     def make(model, data, optimizer, config, *, dtype):
-        made.append(Replayed(steps.make_step(model, data, optimizer, config, dtype=dtype), model, optimizer))
+        made.append(
+            Replayed(updates.make_update(model, data, optimizer, config, dtype=dtype), model, optimizer)
+        )
         return made[-1]
 
-    monkeypatch.setattr(replay, "record", play)
-    monkeypatch.setattr(harness, "make_step", make)
+    monkeypatch.setattr(updates, "record", play)
+    monkeypatch.setattr(harness, "make_update", make)
     return made
 
 
@@ -82,7 +84,7 @@ def test_replayed_steps_give_the_weights_of_plain_ones(config, monkeypatch, requ
 @pytest.mark.parametrize("config", CONFIGS[:4:3], ids=str)
 def test_that_has_teeth_a_warm_up_that_is_not_undone_shows(config, recorded, monkeypatch):
     undone = fit(network(), images(), config)
-    monkeypatch.setattr(replay, "_unchanged", lambda *given: nullcontext())
+    monkeypatch.setattr(updates, "_unchanged", lambda *given: nullcontext())
     assert fit(network(), images(), config).weights_sha256 != undone.weights_sha256
 
 
@@ -104,7 +106,7 @@ def test_what_cannot_be_recorded_runs_as_it_is(recorded, monkeypatch):
         work()
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setattr(replay, "record", fails)
+    monkeypatch.setattr(updates, "record", fails)
     found = fit(network(), images(), CONFIGS[0])
     assert [step.is_recorded for step in recorded] == [False]
     monkeypatch.undo()
@@ -112,7 +114,7 @@ def test_what_cannot_be_recorded_runs_as_it_is(recorded, monkeypatch):
 
 
 def test_results_of_a_step_outlive_the_next_one(monkeypatch):
-    monkeypatch.setattr(replay, "record", play)
+    monkeypatch.setattr(updates, "record", play)
     model = nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     step = Replayed(lambda picks: Seen(picks.indices.sum(), picks.indices * 2.0), model, optimizer)
@@ -136,10 +138,10 @@ def test_networks_of_others_and_hooks_are_not_recorded():
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_a_learning_rate_in_memory_is_changed_in_place(optimizer):
     config = TrainConfig(optimizer=optimizer, schedule=Constant())
-    made = steps.make_optimizer(nn.Linear(2, 2), config, torch.device("cpu"))
-    steps.set_rate(made, 0.5)
+    made = updates.make_optimizer(nn.Linear(2, 2), config, torch.device("cpu"))
+    updates.set_rate(made, 0.5)
     assert made.param_groups[0]["lr"] == 0.5
     made.param_groups[0]["lr"] = place = torch.tensor(0.25)
-    steps.set_rate(made, 0.125)
+    updates.set_rate(made, 0.125)
     assert made.param_groups[0]["lr"] is place
     assert float(place) == 0.125

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from codebound.engine.choose import open_engine
 from codebound.engine.job import Job, value_of
-from codebound.engine.local import LocalEngine
+from codebound.engine.processes import LocalEngine, open_engine
 from codebound.errors import CodeboundError, UsageError
 
 TOYS = """
@@ -111,7 +110,7 @@ def test_what_cannot_be_sent_is_a_failure_and_the_engine_goes_on(toys):
 def test_a_script_without_a_guard_ends_with_a_failure_for_each_job(toys):
     (toys / "script.py").write_text(
         "from codebound.engine.job import Job\n"
-        "from codebound.engine.local import LocalEngine\n"
+        "from codebound.engine.processes import LocalEngine\n"
         "jobs = [Job(function='engine_toys:square', arguments={'x': 'x' * 10**6}) for _ in range(2)]\n"
         "print([each.failure is not None for each in LocalEngine(1).as_finished(jobs)])\n"
     )
@@ -170,7 +169,7 @@ def test_workers_end_with_their_parent_even_when_it_is_killed(toys):
     mark = toys / "mark"
     script = (
         "from codebound.engine.job import Job\n"
-        "from codebound.engine.local import LocalEngine\n"
+        "from codebound.engine.processes import LocalEngine\n"
         "if __name__ == '__main__':\n"
         f"    job = Job(function='engine_toys:sleep', arguments={{'seconds': 60, 'mark': {str(mark)!r}}})\n"
         "    list(LocalEngine(1).as_finished([job]))\n"
