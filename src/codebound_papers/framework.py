@@ -14,6 +14,7 @@ from codebound_papers.value import (
     BIG_O,
     Hypothesis,
     PublishedValue,
+    expression,
     log_sum,
     risk_of,
     safe_exp,
@@ -37,16 +38,22 @@ def big_o_risk(facts: NetworkFacts, *, log_nats: float) -> float:
     return risk_of(facts.margin_loss, 0.5 * (log_nats - math.log(facts.examples)))
 
 
-@implements("G-Thm3.1", "A-Thm2.1", kind="published-form")
+@expression(
+    "G-Thm3.1",
+    "A-Thm2.1",
+    name="Compression framework",
+    facts="all",
+    needs={"parameters": "code_bits", "deviation": "deviation"},
+)
 def parameter_framework(
-    facts: NetworkFacts, *, parameters: int, levels: int, deviation: float | None = None
+    facts: NetworkFacts, *, parameters: int, levels: int = 2, deviation: float | None = None
 ) -> PublishedValue:
     """Risk of g with q parameters of r levels: ``margin loss of f + sqrt(q ln r / n)``.
 
     Args:
         facts: The network f and its sample.
         parameters: q, of g.
-        levels: r, values that each can take.
+        levels: r, values that each can take; 2 for the bits of a message.
         deviation: Largest difference between a score of f and of g over the sample; None if not measured.
 
     Example:
@@ -65,11 +72,7 @@ def parameter_framework(
         )
     nats = parameters * math.log(levels)
     return PublishedValue(
-        ref="G-Thm3.1",
-        name="Compression framework",
         log_value=big_o_risk(facts, log_nats=math.log(nats)),
-        unit="risk",
-        subject="g",
         sentence="Margin loss of f plus the root of the parameters of g, times the logarithm of their "
         "levels, over n; C-4 is the true form, with its constant and the failure probability.",
         margin_loss=facts.margin_loss,
@@ -80,9 +83,14 @@ def parameter_framework(
     )
 
 
-@implements("A-CorA.1", kind="published-form")
+@expression(
+    "A-CorA.1",
+    name="Compression framework with outliers",
+    facts="all",
+    needs={"parameters": "code_bits", "outliers": "outliers"},
+)
 def parameter_framework_with_outliers(
-    facts: NetworkFacts, *, parameters: int, levels: int, outliers: float, deviation: float | None = None
+    facts: NetworkFacts, *, parameters: int, levels: int = 2, outliers: float, deviation: float | None = None
 ) -> PublishedValue:
     """The same where g is close to f on all but a share of the sample, which is added to the risk.
 
@@ -98,14 +106,17 @@ def parameter_framework_with_outliers(
     everywhere = parameter_framework(facts, parameters=parameters, levels=levels, deviation=deviation)
     return replace(
         everywhere,
-        ref="A-CorA.1",
-        name="Compression framework with outliers",
         log_value=log_sum([everywhere.log_value, safe_log(outliers)]),
         sentence=f"{everywhere.sentence} The share {outliers:.4g} of outliers is added.",
     )
 
 
-@implements("G-ThmD.1", kind="published-form")
+@expression(
+    "G-ThmD.1",
+    name="Guha D.1: counting",
+    facts="all",
+    needs={"log_count": "code_nats", "deviation": "deviation"},
+)
 def counting_framework(
     facts: NetworkFacts, *, log_count: float, deviation: float | None = None
 ) -> PublishedValue:
@@ -120,11 +131,7 @@ def counting_framework(
         raise UsageError(f"`log_count` is the logarithm of a count of at least 1. Got {log_count}.")
     nats = (log_count - math.log(facts.delta)) / 2.0
     return PublishedValue(
-        ref="G-ThmD.1",
-        name="Guha D.1: counting",
         log_value=big_o_risk(facts, log_nats=math.log(nats)),
-        unit="risk",
-        subject="g",
         sentence="Margin loss of f plus Hoeffding's term for the number of networks that g is one of; "
         "C-4 is the same term on the errors of g, and true.",
         margin_loss=facts.margin_loss,

@@ -1,12 +1,14 @@
-"""What a published expression evaluates to: a number with everything that keeps it from being a guarantee."""
+"""Published expressions: how one is registered, and its value, with all that keeps it from a guarantee."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
 from codebound.errors import UsageError
 from codebound.facts import Subject
+from codebound.refs import Kind, implements
 from codebound_papers.facts import NetworkFacts
 
 Unit = Literal["risk", "capacity", "numbers", "deviation", "probability"]
@@ -46,6 +48,8 @@ class Hypothesis:
 class PublishedValue:
     """A paper's expression on one network. No guarantee: see ``errata`` and ``hypotheses`` for why.
 
+    ``ref``, ``name``, ``unit`` and ``subject`` come from the decorator ``expression``.
+
     Attributes:
         ref: ID of the statement in docs/references.md.
         name: Short name for tables and figures.
@@ -63,11 +67,11 @@ class PublishedValue:
 
     guarantee: ClassVar[Literal["none"]] = "none"
 
-    ref: str
-    name: str
+    ref: str = ""
+    name: str = ""
     log_value: float
-    unit: Unit
-    subject: Subject
+    unit: Unit = "risk"
+    subject: Subject = "g"
     sentence: str
     margin_loss: float | None = None
     failure_published: float | None = None
@@ -110,6 +114,98 @@ class PublishedValue:
         return replace(
             self, log_value=0.5 * (self.log_value - math.log(examples)), unit="risk", sentence=sentence
         )
+
+
+FactsKind = Literal["all", "chain", "stability", "least margin", "distance", "without outliers"]
+"""Which facts an expression is told: all of them; those of a chain of layers; with its noise stability; at
+the smallest margin; relative to the distance from the initial weights; on the best examples alone."""
+P = ParamSpec("P")
+V = TypeVar("V", PublishedValue, tuple[PublishedValue, ...])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """A published statement about a network: its row, and what it is told.
+
+    Attributes:
+        ref: ID of docs/references.md.
+        name: Short name, also of the row that says why it has no value.
+        unit: What its value measures.
+        subject: Whose risk it is about.
+        facts: The facts that it is a function of.
+        needs: Its other arguments, and the evidence that each one is.
+        form: Appended to the names of its values, where several forms of a bound share them.
+        function: Its value, or several.
+    """
+
+    ref: str
+    name: str
+    unit: Unit
+    subject: Subject
+    facts: FactsKind
+    needs: Mapping[str, str] = field(default_factory=dict)
+    form: str = ""
+    function: Callable[..., Any]
+
+    @property
+    def module(self) -> str:
+        """Where it is implemented."""
+        return self.function.__module__
+
+
+EXPRESSIONS: list[Expression] = []
+
+
+def expression(
+    *refs: str,
+    name: str,
+    unit: Unit = "risk",
+    subject: Subject = "g",
+    facts: FactsKind = "chain",
+    needs: Mapping[str, str] | None = None,
+    form: str = "",
+    kind: Kind | None = "published-form",
+) -> Callable[[Callable[P, V]], Callable[P, V]]:
+    """Registers a function of ``NetworkFacts`` as a published expression, and labels its value.
+
+    A function that returns several values labels them itself.
+
+    Args:
+        refs: IDs of docs/references.md; the value has the first.
+        name: See ``Expression``, as for the next five.
+        unit: Which decides whether it is a bound or a lemma.
+        subject: f or g.
+        facts: What it is a function of.
+        needs: Its other arguments.
+        form: Appended to names in a table.
+        kind: As for ``implements``; None where the ID belongs to what measured the facts.
+    """
+
+    def register(function: Callable[P, V]) -> Callable[P, V]:
+        @wraps(function)
+        def labelled(*args: P.args, **kwargs: P.kwargs) -> V:
+            value = function(*args, **kwargs)
+            if isinstance(value, PublishedValue):
+                return replace(value, ref=refs[0], name=name, unit=unit, subject=subject)
+            return value
+
+        if kind is not None:
+            implements(*refs, kind=kind)(labelled)
+        EXPRESSIONS.append(
+            Expression(
+                ref=refs[0],
+                name=name,
+                unit=unit,
+                subject=subject,
+                facts=facts,
+                needs=needs or {},
+                form=form,
+                function=labelled,
+            )
+        )
+        return labelled
+
+    return register
 
 
 def safe_exp(log_value: float) -> float:

@@ -7,7 +7,7 @@ import pytest
 
 from codebound_papers.baselines.figure import arora_figure
 from codebound_papers.baselines.released import guha_code
-from codebound_papers.baselines.risks import literature
+from codebound_papers.baselines.risks import literature, parameter_counting
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23.pruning import gaussian_pruning, rounded_deviation
 from codebound_papers.guha23.sketching import sketching_risk
@@ -82,7 +82,7 @@ def exact(facts: NetworkFacts) -> list[mpmath.mpf]:
 @pytest.mark.parametrize("scale", [1e30, 1e-30, 1.0])
 def test_baselines(scale):
     facts = deep_network(scale=scale)
-    values = (*literature(facts), *arora_figure(facts), *guha_code(facts))
+    values = (*literature(facts), parameter_counting(facts), *arora_figure(facts), *guha_code(facts))
     with mpmath.workdps(60):
         for value, expected in zip(values, exact(facts), strict=True):
             assert value.log_value == pytest.approx(float(mpmath.log(expected)), rel=1e-12, abs=1e-12)

@@ -6,7 +6,7 @@ those of the best part of the sample (A-Imp-ii) are used by putting them into th
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codebound.errors import UsageError
 from codebound.refs import implements
@@ -20,12 +20,14 @@ from codebound_papers.value import (
     Constant,
     Hypothesis,
     PublishedValue,
+    expression,
     log_sum,
     safe_exp,
     safe_log,
-    separates,
 )
 
+OUTLIERS = 0.05
+"""Share of the examples that the rows with outliers leave out of the measures of noise stability."""
 _ERRATA = ("A-E4", "A-E6", "A-E7", "A-E8", "A-E14", "A-E15", "A-E23", "A-E26")
 _CONV_ERRATA = (*_ERRATA, "A-E17", "A-E18")
 
@@ -71,27 +73,7 @@ def table_rows(facts: NetworkFacts) -> tuple[LayerComplexity, ...]:
     )
 
 
-@implements("A-Fig2M:ours", kind="published-form")
-def noise_stability_bar(facts: NetworkFacts) -> PublishedValue:
-    """The bar "ours" of figure 2: ``max||f||^2 / gamma^2`` times the sum of the rows of table 1.
-
-    Depth, logarithms and constants are left out, as in the other bars (``baselines.arora_figure``).
-    """
-    rows = log_sum([row.log_value for row in table_rows(facts)])
-    return PublishedValue(
-        ref="A-Fig2M:ours",
-        name="noise stability (Arora18)",
-        log_value=over_squared_margin(2.0 * safe_log(facts.largest_output) + rows, facts),
-        unit="capacity",
-        subject="g",
-        sentence="Squared largest output over the squared margin, times contraction, spread and patch size "
-        "over the cushions, summed over layers.",
-        hypotheses=(separates(facts),),
-        errata=("A-E22",),
-    )
-
-
-@implements("A-Lem10:count", kind="published-form")
+@expression("A-Lem10:count", name="Arora lemma 10: numbers", unit="numbers", facts="stability")
 def margin_numbers(facts: NetworkFacts) -> PublishedValue:
     """Numbers that stand for f: ``144 c^2 d^2 log(mdh/delta) max||f||^2/gamma^2 sum_i 1/(mu_i mu_{i->})^2``.
 
@@ -103,11 +85,7 @@ def margin_numbers(facts: NetworkFacts) -> PublishedValue:
         depth=facts.depth, width=facts.width, examples=facts.examples, delta=facts.delta
     )
     return PublishedValue(
-        ref="A-Lem10:count",
-        name="Arora lemma 10: numbers",
         log_value=over_squared_margin(math.log(2.0 * factor) + _log_stability(facts), facts),
-        unit="numbers",
-        subject="g",
         sentence=f"Numbers that lemma 10 asks for, with its constant 144; f has {facts.parameters:,}.",
         failure_published=facts.delta / 2.0,
         hypotheses=(*conditions(facts, planned), _is_shorter(planned)),
@@ -115,7 +93,13 @@ def margin_numbers(facts: NetworkFacts) -> PublishedValue:
     )
 
 
-@implements("A-X4.1:total", kind="numerics")
+@expression(
+    "A-X4.1:total",
+    name="Arora lemma 10: proven numbers",
+    unit="numbers",
+    facts="stability",
+    kind="numerics",
+)
 def proven_numbers(facts: NetworkFacts, *, smoothness_delta: float | None = None) -> PublishedValue:
     """Numbers with which the proof of lemma 10 goes through: the counts of ``plan_projection``, added up.
 
@@ -127,11 +111,7 @@ def proven_numbers(facts: NetworkFacts, *, smoothness_delta: float | None = None
     planned = plan(facts)
     counts = [] if planned is None else [layer.count or 0 for layer in planned.layers]
     return PublishedValue(
-        ref="A-X4.1:total",
-        name="Arora lemma 10: proven numbers",
         log_value=math.log(sum(counts)) if counts else math.inf,
-        unit="numbers",
-        subject="g",
         sentence="Numbers with which the proof of lemma 10, its constants repaired, keeps every "
         f"classification of margin gamma on the sample; f has {facts.parameters:,}.",
         failure_corrected=facts.delta / 2.0 + _share(smoothness_delta, facts),
@@ -140,7 +120,7 @@ def proven_numbers(facts: NetworkFacts, *, smoothness_delta: float | None = None
     )
 
 
-@implements("A-Thm4.1", kind="published-form")
+@expression("A-Thm4.1", name="Arora 4.1: noise stability", facts="stability")
 def fully_connected_risk(
     facts: NetworkFacts, *, outliers: float = 0.0, smoothness_delta: float | None = None
 ) -> PublishedValue:
@@ -173,11 +153,7 @@ def fully_connected_risk(
     _require_fully_connected(facts)
     planned = plan(facts)
     return PublishedValue(
-        ref="A-Thm4.1",
-        name="Arora 4.1: noise stability",
         log_value=_log_risk(facts, outliers),
-        unit="risk",
-        subject="g",
         sentence="Margin loss of f plus the root of contraction, depth, largest output and cushions over the "
         "margin and n; about a compressed g that need not exist.",
         margin_loss=facts.margin_loss,
@@ -189,7 +165,25 @@ def fully_connected_risk(
     )
 
 
-@implements("A-Lem13", "A-Lem14:count", kind="published-form")
+@expression("A-Imp-i", name="Arora: noise stability, from the initial weights", facts="distance", kind=None)
+def noise_stability_from_initial(facts: NetworkFacts) -> PublishedValue:
+    """Theorem 5.1 or, without a convolution, 4.1, with cushions relative to the distance from the start."""
+    has_convolution = any(layer.patch is not None for layer in facts.layers)
+    return (convolutional_risk if has_convolution else fully_connected_risk)(facts)
+
+
+@expression(
+    "A-Imp-ii",
+    name=f"Arora 4.1: noise stability, {OUTLIERS:.0%} outliers",
+    facts="without outliers",
+    kind=None,
+)
+def fully_connected_risk_with_outliers(facts: NetworkFacts) -> PublishedValue:
+    """Theorem 4.1, measured on all but a share of the sample, which is added."""
+    return fully_connected_risk(facts, outliers=OUTLIERS)
+
+
+@expression("A-Lem14:count", "A-Lem13", name="Arora lemma 14: numbers", unit="numbers", facts="stability")
 def convolutional_numbers(facts: NetworkFacts, *, constant: float = 1.0) -> PublishedValue:
     """Numbers by lemma 14: those of algorithm 4 for convolutions, of lemma 3 for fully connected layers.
 
@@ -202,11 +196,7 @@ def convolutional_numbers(facts: NetworkFacts, *, constant: float = 1.0) -> Publ
     planned = plan(facts, constant=constant)
     published = [] if planned is None else [safe_log(layer.published) for layer in planned.layers]
     return PublishedValue(
-        ref="A-Lem14:count",
-        name="Arora lemma 14: numbers",
         log_value=log_sum(published) if published else math.inf,
-        unit="numbers",
-        subject="g",
         sentence=f"Numbers that lemma 14 asks for, with its open constant as {constant:g}; f has "
         f"{facts.parameters:,}.",
         failure_published=facts.delta,
@@ -216,26 +206,21 @@ def convolutional_numbers(facts: NetworkFacts, *, constant: float = 1.0) -> Publ
     )
 
 
-@implements("A-Thm5.1", "A-CorC.1", kind="published-form")
-def convolutional_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> PublishedValue:
+@expression("A-Thm5.1", name="Arora 5.1: noise stability", facts="stability")
+def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     """Theorem 4.1 with a factor ``beta^2 ceil(kappa/s)^2`` in the sum, about g.
 
     Needs.      Lemma 12, which is false (A-E17): nothing of this is proven.
 
     Args:
         facts: The network and its sample; a fully connected layer has patch size and spread 1.
-        outliers: zeta of corollary C.1, the share of the sample that the measurements leave out; it is added.
 
     Raises:
         UsageError: A measurement is missing; names the layer.
     """
     planned = plan(facts)
     return PublishedValue(
-        ref="A-CorC.1" if outliers > 0.0 else "A-Thm5.1",
-        name="Arora 5.1: noise stability",
-        log_value=_log_risk(facts, outliers),
-        unit="risk",
-        subject="g",
+        log_value=_log_risk(facts),
         sentence="Margin loss of f plus the root of contraction, spread, depth, patch size, largest output "
         "and cushions over the margin and n; its proof rests on a lemma that is false.",
         margin_loss=facts.margin_loss,
@@ -246,13 +231,23 @@ def convolutional_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> Publish
     )
 
 
+@expression(
+    "A-CorC.1",
+    name=f"Arora 5.1: noise stability, {OUTLIERS:.0%} outliers",
+    facts="without outliers",
+)
+def convolutional_risk_with_outliers(facts: NetworkFacts, *, outliers: float = OUTLIERS) -> PublishedValue:
+    """The same, measured on all but a share of the sample, zeta, which is added."""
+    return replace(convolutional_risk(facts), log_value=_log_risk(facts, outliers))
+
+
 def _log_stability(facts: NetworkFacts) -> float:
     """Log of ``c^2 beta^2 max||f||^2 sum_i ceil(kappa/s)^2 / (mu_i mu_{i->})^2``, c and beta the largest."""
     factors = (max(contractions(facts)), max(spreads(facts)), facts.largest_output)
     return 2.0 * sum(safe_log(factor) for factor in factors) + log_sum([log_demand(x) for x in facts.layers])
 
 
-def _log_risk(facts: NetworkFacts, outliers: float) -> float:
+def _log_risk(facts: NetworkFacts, outliers: float = 0.0) -> float:
     if not 0.0 <= outliers <= 1.0:
         raise UsageError(f"`outliers` is a share of the sample between 0 and 1. Got {outliers}.")
     log_numerator = 2.0 * math.log(facts.depth) + _log_stability(facts)

@@ -6,7 +6,6 @@ outputs move. The recipe for the rank is in ``compress.lowrank``.
 
 import math
 
-from codebound.refs import implements
 from codebound_papers.baselines.risks import over_squared_margin, spectral_capacity
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
@@ -14,6 +13,7 @@ from codebound_papers.value import (
     BIG_O,
     Hypothesis,
     PublishedValue,
+    expression,
     has_no_biases,
     is_fully_connected,
     safe_exp,
@@ -22,7 +22,7 @@ from codebound_papers.value import (
 )
 
 
-@implements("A-Thm2.2", kind="published-form")
+@expression("A-Thm2.2", name="Arora 2.2: spectral norms", subject="f")
 def spectral_margin_risk(facts: NetworkFacts) -> PublishedValue:
     """``margin loss + sqrt(h d^2 max||x||^2 prod||A||_2^2 sum_i srank_i / (gamma^2 n))``.
 
@@ -41,28 +41,24 @@ def spectral_margin_risk(facts: NetworkFacts) -> PublishedValue:
     """
     return _risk(
         facts,
-        ref="A-Thm2.2",
-        name="Arora 2.2: spectral norms",
         log_input=2.0 * safe_log(facts.input_norm),
         sentence="Margin loss plus the root of width, stable ranks and squared depth, input norm and "
         "spectral norms over the squared margin and n.",
     )
 
 
-@implements("A-Thm2.2:printed", kind="published-form")
+@expression("A-Thm2.2:printed", name="Arora 2.2 as printed", subject="f")
 def printed_spectral_margin_risk(facts: NetworkFacts) -> PublishedValue:
     """The same with ``max||x||`` in place of its square: the value depends on the unit of the inputs."""
     return _risk(
         facts,
-        ref="A-Thm2.2:printed",
-        name="Arora 2.2 as printed",
         log_input=safe_log(facts.input_norm),
         sentence="Theorem 2.2 of Arora et al. with the input norm not squared: its value changes with the "
         "unit in which inputs are measured.",
     )
 
 
-def _risk(facts: NetworkFacts, *, ref: str, name: str, log_input: float, sentence: str) -> PublishedValue:
+def _risk(facts: NetworkFacts, *, log_input: float, sentence: str) -> PublishedValue:
     log_numerator = (
         math.log(facts.width)
         + 2.0 * math.log(facts.depth)
@@ -70,11 +66,7 @@ def _risk(facts: NetworkFacts, *, ref: str, name: str, log_input: float, sentenc
         + spectral_capacity(facts, [layer.frobenius for layer in facts.layers])
     )
     return PublishedValue(
-        ref=ref,
-        name=name,
         log_value=big_o_risk(facts, log_nats=over_squared_margin(log_numerator, facts)),
-        unit="risk",
-        subject="f",
         sentence=sentence,
         margin_loss=facts.margin_loss,
         hypotheses=(

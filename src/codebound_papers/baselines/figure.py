@@ -5,18 +5,40 @@ Depth, logarithms, constants and the input norm are left out, as printed; ``like
 
 import math
 
-from codebound.refs import implements
+from codebound_papers.arora18.noise_stability import table_rows
 from codebound_papers.baselines.risks import over_squared_margin, spectral_capacity
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.value import PublishedValue, safe_log, separates
+from codebound_papers.value import PublishedValue, expression, log_sum, safe_log, separates
 
 _REF = "I-17:arora-figure"
 
 
-@implements(_REF, kind="published-form")
+@expression(_REF, name="Bars of Arora's figure 2", unit="capacity", subject="f", form=", Arora's figure")
 def arora_figure(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
     """The bars of older bounds in the order of the figure, and the parameter count beside them."""
     return l1_inf(facts), frobenius(facts), spectral_l12(facts), spectral_frobenius(facts), parameters(facts)
+
+
+@expression(
+    "A-Fig2M:ours",
+    name="noise stability (Arora18)",
+    unit="capacity",
+    facts="stability",
+    form=", Arora's figure",
+)
+def noise_stability_bar(facts: NetworkFacts) -> PublishedValue:
+    """The bar "ours" of figure 2: ``max||f||^2 / gamma^2`` times the sum of the rows of table 1.
+
+    Depth, logarithms and constants are left out, as in the other bars.
+    """
+    rows = log_sum([row.log_value for row in table_rows(facts)])
+    return PublishedValue(
+        log_value=over_squared_margin(2.0 * safe_log(facts.largest_output) + rows, facts),
+        sentence="Squared largest output over the squared margin, times contraction, spread and patch size "
+        "over the cushions, summed over layers.",
+        hypotheses=(separates(facts),),
+        errata=("A-E22",),
+    )
 
 
 def l1_inf(facts: NetworkFacts) -> PublishedValue:

@@ -9,12 +9,19 @@ import math
 from codebound.refs import implements
 from codebound_papers.baselines.risks import over_squared_margin, spectral_capacity
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.value import PublishedValue, safe_log, separates
+from codebound_papers.value import PublishedValue, expression, safe_log, separates
 
 _REF = "I-17:guha-code"
 
 
-@implements(_REF, kind="published-form")
+@expression(
+    _REF,
+    name="Baselines of Guha's code",
+    unit="capacity",
+    subject="f",
+    facts="least margin",
+    form=", Guha's code",
+)
 def guha_code(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
     """The older bounds in the order of the tables; ``log_value`` is what the tables print."""
     return neyshabur15(facts), neyshabur17(facts), bartlett17(facts)

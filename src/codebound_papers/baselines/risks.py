@@ -6,7 +6,6 @@ Constants and logarithms that the theorems leave open are 1, or left out, and ar
 import math
 from collections.abc import Sequence
 
-from codebound.refs import implements
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
 from codebound_papers.value import (
@@ -14,6 +13,7 @@ from codebound_papers.value import (
     Constant,
     Hypothesis,
     PublishedValue,
+    expression,
     has_no_biases,
     is_fully_connected,
     log_sum,
@@ -24,16 +24,10 @@ from codebound_papers.value import (
 _LOGARITHMS = Constant("~", 1.0, "logarithms of n, width and 1/delta that the theorem multiplies with")
 
 
-@implements("I-17", kind="published-form")
+@expression("I-17", name="Bounds of the literature", subject="f")
 def literature(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
-    """The older bounds as risks: l1, Frobenius, spectral with l2,1, spectral with Frobenius, parameters."""
-    return (
-        bm02(facts),
-        neyshabur15(facts),
-        bartlett17(facts),
-        neyshabur17(facts),
-        parameter_counting(facts),
-    )
+    """The older bounds as risks: l1, Frobenius, spectral with l2,1, spectral with Frobenius."""
+    return bm02(facts), neyshabur15(facts), bartlett17(facts), neyshabur17(facts)
 
 
 def bm02(facts: NetworkFacts) -> PublishedValue:
@@ -99,14 +93,11 @@ def neyshabur17(facts: NetworkFacts) -> PublishedValue:
     )
 
 
+@expression("I-17", name="Parameter counting", subject="f", facts="all", kind=None)
 def parameter_counting(facts: NetworkFacts) -> PublishedValue:
     """``sqrt(parameters ln 2 / n)``: what counting gives at one bit for every parameter."""
     return PublishedValue(
-        ref="I-17",
-        name="Parameter counting",
         log_value=big_o_risk(facts, log_nats=math.log(facts.parameters * math.log(2.0))),
-        unit="risk",
-        subject="f",
         sentence="Margin loss plus the root of the parameters, at one bit each, over n.",
         margin_loss=facts.margin_loss,
         failure_published=facts.delta,

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codebound.errors import CodeboundError, UsageError
+from codebound_papers import framework
+from codebound_papers.arora18 import noise_stability, spectral_margin
+from codebound_papers.arora18.noise_stability import OUTLIERS
+from codebound_papers.baselines import figure, released, risks
+from codebound_papers.guha23 import kappa, lottery, pruning, sketching
+from codebound_papers.guha23.kappa import released_needed_margin
 from codebound_papers.guha23.pruning_for_margin import prune_for_margin
+from codebound_papers.shin21 import heavy_tails
 from codebound_papers.shin21.heavy_tails import replacement_thresholds
+from codebound_papers.value import EXPRESSIONS, PublishedValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Collection
 
     from codebound.facts import Subject
     from codebound_papers.compare.facts import Measured
     from codebound_papers.compare.proximity import Closeness
+    from codebound_papers.facts import NetworkFacts
     from codebound_papers.guha23.pruning import PruningFacts
-    from codebound_papers.value import PublishedValue
+    from codebound_papers.value import Expression, FactsKind, Unit
+
+_MODULES = (
+    risks,
+    figure,
+    released,
+    framework,
+    spectral_margin,
+    noise_stability,
+    pruning,
+    kappa,
+    sketching,
+    lottery,
+    heavy_tails,
+)
+"""Where the expressions are, in the order of the table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,44 +51,84 @@ class Evidence:
 
     Attributes:
         measured: The network and its sample.
-        code_bits: Length of the message of a compressed network g; None where there is none.
-        closeness: How close that g is to f.
+        message: Length of the message of a compressed network g, and how close it is to f; None without g.
         seed: Of the drawn prunings.
     """
 
     measured: Measured
-    code_bits: int | None = None
-    closeness: Closeness | None = None
+    message: tuple[int, Closeness] | None = None
     seed: int = 0
 
     @cached_property
     def pruning(self) -> PruningFacts:
         """Pruning as published, as strong as gamma allows."""
         return prune_for_margin(
-            self.measured.network, self.measured.chain, keep_diagonal=True, seed=self.seed
+            self.measured.network, self.facts("chain"), keep_diagonal=True, seed=self.seed
         )
 
     @cached_property
     def released_pruning(self) -> PruningFacts:
         """Pruning as in the released code, as strong as the smallest margin allows."""
         return prune_for_margin(
-            self.measured.network, self.measured.least_margin, keep_diagonal=False, seed=self.seed
+            self.measured.network, self.facts("least margin"), keep_diagonal=False, seed=self.seed
         )
 
     @property
-    def message(self) -> tuple[int, Closeness]:
-        """Length of the message of g and its closeness to f."""
-        if self.code_bits is None or self.closeness is None:
+    def needed_loss(self) -> float:
+        """Share of the sample with a margin of at most the one that the released code asks for."""
+        needed = released_needed_margin(self.facts("least margin"), pruning=self.released_pruning)
+        return self.measured.margins.loss(needed.value)
+
+    @property
+    def code_bits(self) -> int:
+        """Length of the message of g."""
+        return self._message[0]
+
+    @property
+    def code_nats(self) -> float:
+        """The same in nats: the logarithm of the number of such messages."""
+        return self.code_bits * math.log(2.0)
+
+    @property
+    def deviation(self) -> float | None:
+        """Largest difference of a score of f and of g."""
+        return self._message[1].largest
+
+    @property
+    def outliers(self) -> float:
+        """Share of the sample where g is not within the margin of f."""
+        return self._message[1].share_beyond(max(0.0, self.measured.facts.margin))
+
+    @property
+    def _message(self) -> tuple[int, Closeness]:
+        if self.message is None:
             raise UsageError(
                 "it is about a compressed network g: give a certificate, or let one be made (without "
                 "--no-certify)."
             )
-        return self.code_bits, self.closeness
+        return self.message
+
+    def facts(self, kind: FactsKind) -> NetworkFacts:
+        """The facts of that kind, or a refusal that says why they do not apply."""
+        measured = self.measured
+        match kind:
+            case "all":
+                return measured.facts
+            case "chain":
+                return measured.chain
+            case "stability":
+                return measured.stable
+            case "least margin":
+                return measured.least_margin
+            case "distance":
+                return measured.from_initial
+            case "without outliers":
+                return measured.without_outliers(OUTLIERS)
 
     @cached_property
     def thresholds(self) -> tuple[float, ...]:
         """Below which size S-Thm2 lets the weights of a layer be replaced; 0 where it lets none."""
-        found = replacement_thresholds(self.measured.stable)
+        found = replacement_thresholds(self.facts("stability"))
         return tuple(each.published for each in found) or (0.0,) * self.measured.facts.depth
 
     @cached_property
@@ -71,25 +136,6 @@ class Evidence:
         """Weights of each layer above its threshold."""
         pairs = zip(self.measured.network.layers, self.thresholds, strict=True)
         return tuple(int((view.weight.detach().abs() > threshold).sum()) for view, threshold in pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A published statement.
-
-    Attributes:
-        ref: ID of docs/references.md.
-        name: For the row that says why it has no value.
-        subject: Whose risk it is about.
-        evaluate: Its values, or a refusal.
-        form: Appended to the names of its values, where several forms of a bound share them.
-    """
-
-    ref: str
-    name: str
-    subject: Subject
-    evaluate: Callable[[Evidence], tuple[PublishedValue, ...]]
-    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +148,22 @@ class Refused:
     reason: str
 
 
-def evaluate(expressions: tuple[Expression, ...], evidence: Evidence) -> list[PublishedValue | Refused]:
-    """All values, and the refusals among them."""
-    return [value for each in expressions for value in _values(each, evidence)]
+def evaluate(evidence: Evidence, units: Collection[Unit]) -> list[PublishedValue | Refused]:
+    """The values of all expressions of these units, and the refusals among them."""
+    chosen = (each for each in published_expressions() if each.unit in units)
+    return [value for each in chosen for value in _values(each, evidence)]
+
+
+def published_expressions() -> list[Expression]:
+    """All published expressions, in the order of the table."""
+    return [each for module in _MODULES for each in EXPRESSIONS if each.module == module.__name__]
 
 
 def _values(expression: Expression, evidence: Evidence) -> list[PublishedValue | Refused]:
     try:
-        values = expression.evaluate(evidence)
+        inputs = {name: getattr(evidence, source) for name, source in expression.needs.items()}
+        found = expression.function(evidence.facts(expression.facts), **inputs)
     except CodeboundError as refusal:
         return [Refused(expression.ref, expression.name, expression.subject, str(refusal))]
+    values = [found] if isinstance(found, PublishedValue) else found
     return [replace(value, name=f"{value.name}{expression.form}") for value in values]

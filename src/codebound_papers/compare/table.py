@@ -31,7 +31,6 @@ from codebound_papers.compare.rows import (
     refused_row,
     risk_row,
 )
-from codebound_papers.expressions import BOUNDS, LEMMAS
 from codebound_papers.value import PublishedValue
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ def compare(
         close = closeness_of(each, module, sample, device=plan.device, engine=engine, progress=progress)
         rows.append(each.margin_row(close))
         if each is min(plain, key=lambda one: one.certificate.claim.bound):
-            evidence = Evidence(measured, each.certificate.facts.code_bits, close, plan.seed)
+            evidence = Evidence(measured, (each.certificate.facts.code_bits, close), plan.seed)
     declared = [f"{each.name}. {each.declared}" for each in compressed if each.declared]
     notes = [*measured.notes, SENTENCE, *declared]
     if not like_for_like and not measured.obstacle:
@@ -208,7 +207,7 @@ def compare(
         fresh, note = _fresh_rows(module, compressed, sample, test_set, plan, engine)
         rows += fresh
         notes += note
-    found = evaluate(BOUNDS, evidence)
+    found = evaluate(evidence, ("risk", "capacity"))
     facts = measured.facts
     rows += [
         refused_row(each)
@@ -219,7 +218,7 @@ def compare(
     return Comparison(
         rows=tuple(sorted(rows, key=_rank)),
         details=tuple(details(each) for each in found if isinstance(each, PublishedValue)),
-        lemmas=tuple(details(each) for each in evaluate(LEMMAS, evidence)),
+        lemmas=tuple(details(each) for each in evaluate(evidence, ("numbers", "deviation", "probability"))),
         complexities=_complexities(measured),
         measured=measured,
         like_for_like=like_for_like,

@@ -27,7 +27,14 @@ from codebound_papers.guha23.pruning import (
     rounded_changes,
 )
 from codebound_papers.measure.spectral import matrix_spectral_norm
-from codebound_papers.value import Constant, Hypothesis, PublishedValue, has_no_biases, is_fully_connected
+from codebound_papers.value import (
+    Constant,
+    Hypothesis,
+    PublishedValue,
+    expression,
+    has_no_biases,
+    is_fully_connected,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,9 +122,9 @@ def layer_kappa(layer: str, *, inputs: int, outputs: int, spread: SpreadInputs) 
     )
 
 
-@implements("G-LemC.2", kind="published-form")
+@expression("G-LemC.2", name="Guha C.2: measured changes", unit="deviation", needs={"pruning": "pruning"})
 def spread_perturbation(
-    facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs
+    facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
     """Change of the outputs for measured changes of the layers: the e-form times the product of kappas.
 
@@ -128,24 +135,20 @@ def spread_perturbation(
     return _deviation(
         facts,
         spread,
-        ref="G-LemC.2",
-        name="Guha C.2: measured changes",
         changes=changes,
         conditions=(has_small_changes(facts, changes), has_no_biases(facts), is_fully_connected(facts)),
     )
 
 
-@implements("G-LemC.3", kind="published-form")
+@expression("G-LemC.3", name="Guha C.3: pruned", unit="deviation", needs={"pruning": "pruning"})
 def spread_pruned_deviation(
-    facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs
+    facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
     """``pruned_deviation`` times the product of kappas."""
     changes = pruned_changes(facts, pruning)
     return _deviation(
         facts,
         spread,
-        ref="G-LemC.3",
-        name="Guha C.3: pruned",
         changes=changes,
         conditions=deviation_conditions(facts, pruning, changes),
         failure=1.0 / pruning.slack,
@@ -154,17 +157,15 @@ def spread_pruned_deviation(
     )
 
 
-@implements("G-LemC.4", kind="published-form")
+@expression("G-LemC.4", name="Guha C.4: pruned and rounded", unit="deviation", needs={"pruning": "pruning"})
 def spread_rounded_deviation(
-    facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs
+    facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
     """``rounded_deviation`` times the product of kappas."""
     changes = rounded_changes(facts, pruning)
     return _deviation(
         facts,
         spread,
-        ref="G-LemC.4",
-        name="Guha C.4: pruned and rounded",
         changes=changes,
         conditions=deviation_conditions(facts, pruning, changes),
         failure=1.0 / pruning.slack,
@@ -173,7 +174,13 @@ def spread_rounded_deviation(
     )
 
 
-@implements("G-LemC.2:released", kind="published-form")
+@expression(
+    "G-LemC.2:released",
+    name="Guha's code: needed margin",
+    unit="deviation",
+    facts="least margin",
+    needs={"pruning": "released_pruning"},
+)
 def released_needed_margin(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The margin that the released code asks for: measured changes, the input norm, kappas of at most 1.
 
@@ -184,11 +191,7 @@ def released_needed_margin(facts: NetworkFacts, *, pruning: PruningFacts) -> Pub
     kappas = _kappas(facts, SpreadInputs(n=facts.examples))
     log_kappas = math.fsum(math.log(kappa.released) for kappa in kappas)
     return PublishedValue(
-        ref="G-LemC.2:released",
-        name="Guha's code: needed margin",
         log_value=log_e_form(facts, changes, radius=facts.input_norm) + log_kappas,
-        unit="deviation",
-        subject="g",
         sentence="How far one drawn pruning may move an output, by the released code; too small where a "
         "factor kappa is below 1.",
         failure_published=RELEASED_FAILURE * facts.depth,
@@ -235,23 +238,18 @@ def _kappas(facts: NetworkFacts, spread: SpreadInputs) -> list[Kappa]:
 
 def _deviation(
     facts: NetworkFacts,
-    spread: SpreadInputs,
+    spread: SpreadInputs | None,
     *,
-    ref: str,
-    name: str,
     changes: list[float],
     conditions: tuple[Hypothesis, ...],
     failure: float = 0.0,
     constants: tuple[Constant, ...] = (),
     errata: tuple[str, ...] = (),
 ) -> PublishedValue:
+    spread = spread or SpreadInputs(n=facts.examples)
     log_kappas = math.fsum(math.log(kappa.proved) for kappa in _kappas(facts, spread))
     return PublishedValue(
-        ref=ref,
-        name=name,
         log_value=log_e_form(facts, changes, radius=facts.input_size) + log_kappas,
-        unit="deviation",
-        subject="g",
         sentence="How far an output moves, if inputs had no direction in common; unsound, a diagnosis only.",
         failure_published=facts.depth * (failure + spread.failure),
         hypotheses=(_SPREAD, has_short_inputs(facts), *conditions),

@@ -14,11 +14,14 @@ from codebound_papers.value import (
     Constant,
     Hypothesis,
     PublishedValue,
+    expression,
     has_no_biases,
     is_fully_connected,
     safe_log,
     separates,
 )
+
+_WIDENING = 16  # of the random network over the target; the paper says "poly"
 
 
 @implements("G-Thm6.1", kind="published-form")
@@ -50,23 +53,20 @@ def least_sketch_side(*, random_width: int) -> float:
     return math.sqrt(random_width) * math.log(random_width)
 
 
-@implements("G-Thm6.1:network", kind="published-form")
-def ticket_weights(facts: NetworkFacts, *, random_width: int) -> PublishedValue:
+@expression("G-Thm6.1:network", name="Guha 6.1: weights of a ticket", unit="numbers")
+def ticket_weights(facts: NetworkFacts, *, random_width: int | None = None) -> PublishedValue:
     """Weights of a ticket that stands for this network, as printed.
 
     Args:
         facts: The target M.
-        random_width: D_G, width of the random network; the theorem says it is polynomial, and no more.
+        random_width: D_G, width of the random network; the theorem says it is polynomial, and no more. By
+            default 16 times that of the target.
     """
-    _check_random_width(facts, random_width)
+    random_width = _random_width(facts, random_width)
     numbers = published_active_weights(inputs=facts.input_size, random_width=random_width, depth=facts.depth)
     corrected = active_weights(inputs=facts.input_size, width=facts.width, depth=facts.depth)
     return PublishedValue(
-        ref="G-Thm6.1:network",
-        name="Guha 6.1: weights of a ticket",
         log_value=math.log(numbers),
-        unit="numbers",
-        subject="g",
         sentence=f"Weights of a ticket as printed; with the width of the target there are {corrected:,}.",
         failure_published=facts.delta,
         hypotheses=_target_conditions(facts),
@@ -75,12 +75,12 @@ def ticket_weights(facts: NetworkFacts, *, random_width: int) -> PublishedValue:
     )
 
 
-@implements("G-Thm6.2", kind="published-form")
+@expression("G-Thm6.2", name="Guha 6.2: ticket")
 def ticket_risk(
     facts: NetworkFacts,
     *,
-    random_width: int,
-    step: float,
+    random_width: int | None = None,
+    step: float = 1.0 / 256.0,
     distance: float | None = None,
     exponent: float = 2.0,
 ) -> PublishedValue:
@@ -90,23 +90,19 @@ def ticket_risk(
 
     Args:
         facts: The target M and its sample.
-        random_width: D_G, width of the random network.
+        random_width: D_G, width of the random network; by default 16 times that of the target.
         step: rho; a step of 1 or more has no levels and counts as zero (G-E10).
         distance: eps + eps_rho, between outputs of the target and the rounded ticket; None if not known.
         exponent: c of theorem 5.1; its source has at least 2.
     """
-    _check_random_width(facts, random_width)
+    random_width = _random_width(facts, random_width)
     if not 0.0 < step < math.inf:
         raise UsageError(f"`step` is a distance above 0. Got {step}.")
     weights = active_weights(inputs=facts.input_size, width=facts.width, depth=facts.depth)
     nats = weights * math.log(random_width) ** 2 * max(0.0, -math.log(step))
     unrecovered = facts.depth * random_width**-exponent
     return PublishedValue(
-        ref="G-Thm6.2",
-        name="Guha 6.2: ticket",
         log_value=big_o_risk(facts, log_nats=safe_log(nats)),
-        unit="risk",
-        subject="g",
         sentence="Margin loss of the target plus the root of the numbers in the sketches of a ticket, times "
         "the logarithm of their levels, over n.",
         margin_loss=facts.margin_loss,
@@ -165,8 +161,10 @@ def _width(random_width: int) -> Constant:
     return Constant("D_G", float(random_width), "width of the random network")
 
 
-def _check_random_width(facts: NetworkFacts, random_width: int) -> None:
+def _random_width(facts: NetworkFacts, given: int | None) -> int:
+    random_width = _WIDENING * facts.width if given is None else given
     if random_width < facts.width:
         raise UsageError(
             f"`random_width` is at least the width of the target, {facts.width}. Got {random_width}."
         )
+    return random_width

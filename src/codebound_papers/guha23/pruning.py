@@ -17,6 +17,7 @@ from codebound_papers.value import (
     Constant,
     Hypothesis,
     PublishedValue,
+    expression,
     has_no_biases,
     is_fully_connected,
     log_sum,
@@ -135,16 +136,12 @@ def gaussian_pruning(
     return PruningFacts(layers=layers, slack=slack, sparsity_slack=sparsity_slack, constant=constant)
 
 
-@implements("G-Lem4.3", "G-LemB.3", kind="published-form")
+@expression("G-Lem4.3", "G-LemB.3", name="Guha 4.3: pruned", unit="deviation", needs={"pruning": "pruning"})
 def pruned_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """Change of the outputs by pruning, as printed: ``e d_1^0 prod ||A|| sum eps_l Gamma_l / ||A_l||``."""
     changes = pruned_changes(facts, pruning)
     return PublishedValue(
-        ref="G-Lem4.3",
-        name="Guha 4.3: pruned",
         log_value=log_e_form(facts, changes, radius=facts.input_size),
-        unit="deviation",
-        subject="g",
         sentence="How far pruning moves an output, with the input dimension where the proof has its norm.",
         failure_published=facts.depth / pruning.slack,
         failure_corrected=facts.depth / pruning.slack,
@@ -154,16 +151,18 @@ def pruned_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
     )
 
 
-@implements("G-Lem4.3:corrected", kind="numerics")
+@expression(
+    "G-Lem4.3:corrected",
+    name="Guha 4.3: pruned, corrected",
+    unit="deviation",
+    needs={"pruning": "pruning"},
+    kind="numerics",
+)
 def pruned_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The same with what is proved: the norm of the input in place of its dimension."""
     changes = pruned_changes(facts, pruning)
     return PublishedValue(
-        ref="G-Lem4.3:corrected",
-        name="Guha 4.3: pruned, corrected",
         log_value=log_e_form(facts, changes, radius=facts.input_norm),
-        unit="deviation",
-        subject="g",
         sentence="How far pruning moves an output of the sample, if weights are Gaussian and C is right.",
         failure_published=facts.depth / pruning.slack,
         failure_corrected=facts.depth / pruning.slack,
@@ -173,16 +172,14 @@ def pruned_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) ->
     )
 
 
-@implements("G-Lem4.4:network", kind="published-form")
+@expression(
+    "G-Lem4.4:network", name="Guha 4.4: pruned and rounded", unit="deviation", needs={"pruning": "pruning"}
+)
 def rounded_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """Change by pruning and rounding, as printed: ``eps_l Gamma_l + rho_l J_l`` in place of the first."""
     changes = rounded_changes(facts, pruning)
     return PublishedValue(
-        ref="G-Lem4.4:network",
-        name="Guha 4.4: pruned and rounded",
         log_value=log_e_form(facts, changes, radius=facts.input_size),
-        unit="deviation",
-        subject="g",
         sentence="How far pruning and rounding move an output, with the input dimension for its norm and "
         "all rounding errors in one direction.",
         failure_published=facts.depth / pruning.slack,
@@ -193,7 +190,13 @@ def rounded_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> Publishe
     )
 
 
-@implements("G-Lem4.4:network-corrected", kind="numerics")
+@expression(
+    "G-Lem4.4:network-corrected",
+    name="Guha 4.4: pruned and rounded, corrected",
+    unit="deviation",
+    needs={"pruning": "pruning"},
+    kind="numerics",
+)
 def rounded_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The same with what is proved: the norm of the input, and ``rho_l sqrt(J_l) / 2`` for rounding."""
     changes = [
@@ -201,11 +204,7 @@ def rounded_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -
         for change, layer in zip(pruned_changes(facts, pruning), pruning.layers, strict=True)
     ]
     return PublishedValue(
-        ref="G-Lem4.4:network-corrected",
-        name="Guha 4.4: pruned and rounded, corrected",
         log_value=log_e_form(facts, changes, radius=facts.input_norm),
-        unit="deviation",
-        subject="g",
         sentence="How far pruning and rounding move an output of the sample, if weights are Gaussian and C "
         "is right.",
         failure_published=facts.depth / pruning.slack,

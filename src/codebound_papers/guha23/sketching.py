@@ -31,6 +31,7 @@ from codebound_papers.value import (
     Constant,
     Hypothesis,
     PublishedValue,
+    expression,
     risk_of,
     safe_exp,
     safe_log,
@@ -50,7 +51,7 @@ def published_count_nats(entries: int, *, nonzeros: int, size: float) -> float:
     return log2_choose(entries, nonzeros) * math.log(2.0) + nonzeros * math.log(1.0 / size)
 
 
-@implements("G-LemD.1", kind="published-form")
+@expression("G-LemD.1", name="Guha D.1: naive count", needs={"pruning": "pruning"})
 def naive_risk(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """``margin loss + sqrt(sum_l [ln C(N_l, J_l) + J_l ln(1/rho_l)] / n)``: positions and values.
 
@@ -61,11 +62,7 @@ def naive_risk(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
         for layer, pruned in pruning.beside(facts)
     )
     return PublishedValue(
-        ref="G-LemD.1",
-        name="Guha D.1: naive count",
         log_value=big_o_risk(facts, log_nats=safe_log(nats)),
-        unit="risk",
-        subject="g",
         sentence="Margin loss of f plus the root of the nats that name the non-zero weights and their "
         "values, over n.",
         margin_loss=facts.margin_loss,
@@ -77,7 +74,9 @@ def naive_risk(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     )
 
 
-@implements("G-Lem5.1:network", kind="published-form")
+@expression(
+    "G-Lem5.1:network", name="Guha 5.1: sparsity fails", unit="probability", needs={"pruning": "pruning"}
+)
 def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """By lemma 5.1, probability of a line with over ``3 lambda_l chi max(d1, d2)`` non-zeros in some layer.
 
@@ -92,11 +91,7 @@ def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
             limit, limit, d1=layer.rows, d2=layer.columns, chi=pruned.kept_share
         )
     return PublishedValue(
-        ref="G-Lem5.1:network",
-        name="Guha 5.1: sparsity fails",
         log_value=math.log(published),
-        unit="probability",
-        subject="g",
         sentence="Probability, by Markov and balls in bins, that some row or column keeps too many weights.",
         failure_published=published,
         failure_corrected=exact,
@@ -109,7 +104,7 @@ def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
     )
 
 
-@implements("G-Thm5.2", kind="published-form")
+@expression("G-Thm5.2", name="Guha 5.2: sketching", needs={"pruning": "pruning"})
 def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: float = 2.0) -> PublishedValue:
     """``margin loss + sqrt(sum_l 3 lambda_l chi d1 d2 ln^2(p_l) ln(1/rho_l) / n)``, the main theorem.
 
@@ -127,11 +122,7 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
     changes = facts.depth / pruning.slack
     sparsity = math.fsum(_sparsity_failure(layer, pruning) for layer, _ in pairs)
     return PublishedValue(
-        ref="G-Thm5.2",
-        name="Guha 5.2: sketching",
         log_value=big_o_risk(facts, log_nats=safe_log(nats)),
-        unit="risk",
-        subject="g",
         sentence="Margin loss of f plus the root of the numbers in all sketches, times the logarithm of "
         "their levels, over n.",
         margin_loss=facts.margin_loss,
@@ -152,7 +143,7 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
     )
 
 
-@implements("G-Thm5.2:proof", kind="published-form")
+@expression("G-Thm5.2:proof", name="Guha 5.2: sketching, by its proof", needs={"pruning": "pruning"})
 def sketching_risk_by_proof(
     facts: NetworkFacts, *, pruning: PruningFacts, exponent: float = 2.0
 ) -> PublishedValue:
@@ -162,13 +153,16 @@ def sketching_risk_by_proof(
     )
     return replace(
         sketching_risk(facts, pruning=pruning, exponent=exponent),
-        ref="G-Thm5.2:proof",
-        name="Guha 5.2: sketching, by its proof",
         log_value=big_o_risk(facts, log_nats=safe_log(nats)),
     )
 
 
-@implements("G-Thm5.2:released", kind="published-form")
+@expression(
+    "G-Thm5.2:released",
+    name="Guha's code: sketching",
+    facts="least margin",
+    needs={"pruning": "released_pruning", "needed_loss": "needed_loss"},
+)
 def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_loss: float) -> PublishedValue:
     """What the released code calls its bound: ``margin loss + sqrt(sum_l d1 d2 chi ln^2(p_l) / n)``.
 
@@ -188,11 +182,7 @@ def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_los
     )
     is_pruned = any(layer.strength > 0.0 for layer in pruning.layers)
     return PublishedValue(
-        ref="G-Thm5.2:released",
-        name="Guha's code: sketching",
         log_value=risk_of(needed_loss, 0.5 * (safe_log(numbers) - math.log(facts.examples))),
-        unit="risk",
-        subject="g",
         sentence="Margin loss of f plus the root of expected non-zeros times squared logarithms of the "
         "widths, over n; no sketch is built, and a number has no levels.",
         margin_loss=needed_loss,

@@ -19,6 +19,7 @@ from codebound_papers.value import (
     BIG_O,
     Hypothesis,
     PublishedValue,
+    expression,
     is_fully_connected,
     log_sum,
     safe_log,
@@ -77,7 +78,13 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
     )
 
 
-@implements("S-Prop1.1:network", kind="published-form")
+@expression(
+    "S-Prop1.1:network",
+    name="Shin 1.1: failure",
+    unit="probability",
+    facts="stability",
+    needs={"thresholds": "thresholds"},
+)
 def published_replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
 ) -> PublishedValue:
@@ -94,12 +101,18 @@ def published_replacement_failure(
         variance,
         tail=published_product_tail,
         norms=[1.0] * facts.depth,
-        ref="S-Prop1.1",
         law=_has_random_weights(),
     )
 
 
-@implements("S-Prop1.1x:network", kind="numerics")
+@expression(
+    "S-Prop1.1x:network",
+    name="Shin 1.1x: failure",
+    unit="probability",
+    facts="stability",
+    needs={"thresholds": "thresholds"},
+    kind="numerics",
+)
 def replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
 ) -> PublishedValue:
@@ -116,7 +129,6 @@ def replacement_failure(
         variance,
         tail=product_tail,
         norms=[layer.frobenius for layer in facts.layers],
-        ref="S-Prop1.1x",
         law=Hypothesis(
             "replaced weights are independent, of mean zero, and independent of the directions they act on",
             None,
@@ -125,7 +137,7 @@ def replacement_failure(
     )
 
 
-@implements("S-Thm2", kind="published-form")
+@expression("S-Thm2", name="Shin 2: heavy tails", facts="stability", needs={"kept": "kept"})
 def heavy_tail_risk(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedValue:
     """``margin loss + sqrt(sum_i k_i / n)``, about g: k_i weights of a layer are kept, the others are noise.
 
@@ -139,15 +151,13 @@ def heavy_tail_risk(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedVal
     return _risk(
         facts,
         kept,
-        ref="S-Thm2",
-        name="Shin 2: heavy tails",
         log_nats=safe_log(_total(facts, kept)),
         sentence="Margin loss of f plus the root of the weights above the thresholds over n; where these "
         "weights are is not counted, and the others are noise.",
     )
 
 
-@implements("S-Thm2:dudley", kind="published-form")
+@expression("S-Thm2:dudley", name="Shin 2 with logarithms", facts="stability", needs={"kept": "kept"})
 def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedValue:
     """The same with the logarithms that the proof hides: ``margin loss + dudley_integral / sqrt(n)``.
 
@@ -167,8 +177,6 @@ def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int])
     return _risk(
         facts,
         kept,
-        ref="S-Thm2:dudley",
-        name="Shin 2 with logarithms",
         log_nats=2.0 * safe_log(dudley_integral(_total(facts, kept), log_kappa=log_kappa)),
         sentence="Margin loss of f plus the entropy integral of the weights above the thresholds over the "
         "root of n.",
@@ -214,15 +222,9 @@ def _scaled_erfc(x: float) -> float:
     return total / (x * math.sqrt(math.pi))
 
 
-def _risk(
-    facts: NetworkFacts, kept: Sequence[int], *, ref: str, name: str, log_nats: float, sentence: str
-) -> PublishedValue:
+def _risk(facts: NetworkFacts, kept: Sequence[int], *, log_nats: float, sentence: str) -> PublishedValue:
     return PublishedValue(
-        ref=ref,
-        name=name,
         log_value=big_o_risk(facts, log_nats=log_nats),
-        unit="risk",
-        subject="g",
         sentence=sentence,
         margin_loss=facts.margin_loss,
         failure_published=facts.delta,
@@ -248,7 +250,6 @@ def _failure(
     *,
     tail: Callable[..., float],
     norms: Sequence[float],
-    ref: str,
     law: Hypothesis,
 ) -> PublishedValue:
     _check_layers(facts, thresholds, "threshold")
@@ -263,11 +264,7 @@ def _failure(
         ]
     directions = math.log(facts.depth * facts.width * facts.examples)
     return PublishedValue(
-        ref=f"{ref}:network",
-        name=f"Shin {ref.removeprefix('S-Prop')}: failure",
         log_value=directions + log_sum(logs),
-        unit="probability",
-        subject="g",
         sentence="Probability that replacing the weights below the thresholds moves some output of a layer "
         "too far for the margin, added up over layers, examples and coordinates.",
         hypotheses=(separates(facts), is_fully_connected(facts), fits_the_outputs(facts), law),

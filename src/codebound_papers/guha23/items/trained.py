@@ -261,7 +261,7 @@ class Networks:
             "released": dict(
                 zip(BARS, (finite(bar.log_value) for bar in (*guha_code(facts), found.bound)), strict=True)
             ),
-            "literature": {risk.name: finite(risk.log_value) for risk in literature(facts)[:-1]},
+            "literature": {risk.name: finite(risk.log_value) for risk in literature(facts)},
             "parameter_counting": counting.log_value,
             "hold_out": math.log(self._held_out_bound(subject.network.predictor)),
         }

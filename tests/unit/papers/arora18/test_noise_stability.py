@@ -11,14 +11,15 @@ from codebound.errors import UsageError
 from codebound_papers.arora18.noise_stability import (
     convolutional_numbers,
     convolutional_risk,
+    convolutional_risk_with_outliers,
     fully_connected_risk,
     margin_numbers,
-    noise_stability_bar,
     proven_numbers,
     table_rows,
 )
 from codebound_papers.arora18.projection_plan import LayerStability, PlanSetting, published_total
 from codebound_papers.arora18.spectral_margin import printed_spectral_margin_risk, spectral_margin_risk
+from codebound_papers.baselines.figure import noise_stability_bar
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.value import PublishedValue
 
@@ -101,7 +102,7 @@ def test_theorem_5_1_by_hand():
     assert found.ref == "A-Thm5.1"
     assert "A-E17" in found.errata
     assert named(found, "independent") is False
-    with_outliers = convolutional_risk(convolutional(), outliers=0.1)
+    with_outliers = convolutional_risk_with_outliers(convolutional(), outliers=0.1)
     assert with_outliers.ref == "A-CorC.1"
     assert with_outliers.value == pytest.approx(expected + 0.1)
 

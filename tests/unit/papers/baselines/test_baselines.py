@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codebound_papers.baselines import figure, released, risks
 from codebound_papers.baselines.figure import arora_figure
 from codebound_papers.baselines.released import guha_code
-from codebound_papers.baselines.risks import literature
+from codebound_papers.baselines.risks import literature, parameter_counting
 from codebound_papers.facts import LayerFacts, NetworkFacts
 
 
@@ -50,7 +50,7 @@ def matrices(seed: int = 0) -> list[np.ndarray]:
 
 
 def all_forms(facts: NetworkFacts):
-    return (*literature(facts), *arora_figure(facts), *guha_code(facts))
+    return (*literature(facts), parameter_counting(facts), *arora_figure(facts), *guha_code(facts))
 
 
 def test_literature_from_dense_matrices():
@@ -66,7 +66,8 @@ def test_literature_from_dense_matrices():
     neyshabur = 3**2 * 20 * math.log(60) * product * stable * scale
     count = (600 + 240 + 60) * math.log(2.0) / 1000
     expected = [0.02 + math.sqrt(each) for each in (l1, fro, bartlett, neyshabur, count)]
-    assert [each.value for each in literature(network(ws))] == pytest.approx(expected, rel=1e-12)
+    values = (*literature(network(ws)), parameter_counting(network(ws)))
+    assert [each.value for each in values] == pytest.approx(expected, rel=1e-12)
 
 
 def test_figure_from_dense_matrices():
@@ -138,8 +139,7 @@ def test_without_a_margin_the_value_is_infinite_and_says_why(margin):
 
 def test_a_layer_of_zeros_leaves_the_margin_loss():
     facts = network([np.zeros((4, 6)), np.ones((3, 4))])
-    *norms, _ = literature(facts)
-    assert [value.value for value in norms] == pytest.approx([0.02] * 4)
+    assert [value.value for value in literature(facts)] == pytest.approx([0.02] * 4)
 
 
 def test_conditions_are_read_off_the_network():
