@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import replace
 from difflib import get_close_matches
@@ -17,7 +16,7 @@ from codebound.data.images import read_image_folder
 from codebound.data.layouts import Found, find, md5_of, places, read, remedy
 from codebound.data.splits import ROLES
 from codebound.errors import CodeboundError, DataError, UsageError
-from codebound.user_code import current_directory_importable
+from codebound.user_code import import_named
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -159,10 +158,8 @@ def _is_told_apart(found: Found) -> bool:
 
 
 def _call_factory(spec: str, role: str, classes: int | None) -> Dataset:
-    module, _, attribute = spec.partition(":")
     try:
-        with current_directory_importable():
-            made = getattr(importlib.import_module(module), attribute)()
+        made = import_named(spec)()
     except CodeboundError:
         raise
     except (Exception, SystemExit) as error:  # whatever the user's code raises, the message names it

@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codebound.engine.job import Failure, Finished, Job, call, not_sent
+from codebound.engine.job import Engine, Failure, Finished, Job, call, not_sent
 from codebound.errors import CodeboundError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _SILENCE_SECONDS = 5.0  # without an end of a job, after which the nodes are loo
 _QUEUED = 2  # jobs submitted per core: the next one is there when a core is free
 
 
-class RayEngine:
+class RayEngine(Engine):
     """Runs jobs on a Ray cluster, or on a Ray of its own on this machine.
 
     A job whose node is lost runs again on another one; one that raises does not. Every node needs the same
@@ -94,12 +94,6 @@ class RayEngine:
         """Disconnects, and stops a Ray that was started here."""
         if self._is_ours:
             self._ray.shutdown()
-
-    def __enter__(self) -> RayEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _submitted(self, job: Job) -> Any:
         remote = self._remote.options(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import traceback
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codebound.errors import CodeboundError, UsageError
-from codebound.user_code import current_directory_importable
+from codebound.user_code import import_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -80,13 +80,18 @@ def not_sent(error: Exception) -> Failure:
     )
 
 
-class Engine(Protocol):
+Own = TypeVar("Own", bound="Engine")
+
+
+class Engine(ABC):
     """Runs jobs in other processes, here or elsewhere; a context manager that stops them in the end."""
 
     @property
+    @abstractmethod
     def slots(self) -> int:
         """Jobs of one core that can run at the same time."""
 
+    @abstractmethod
     def as_finished(self, jobs: Iterable[Job]) -> Generator[Finished, None, None]:
         """Runs jobs and yields each when it has ended, in that order; closing it stops the others.
 
@@ -94,33 +99,22 @@ class Engine(Protocol):
             jobs: What to run. A deque is emptied from the left, and jobs may be added to it meanwhile.
         """
 
+    @abstractmethod
     def close(self) -> None:
         """Stops everything that runs."""
 
-    def __enter__(self) -> Engine: ...
+    def __enter__(self: Own) -> Own:
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
-
-
-def resolve(function: str) -> Callable[..., Any]:
-    """The function of that name; modules in the current directory are found too.
-
-    Example:
-        >>> resolve("math:sqrt")(9.0)
-        3.0
-    """
-    module, _, name = function.partition(":")
-    with current_directory_importable():
-        found = getattr(importlib.import_module(module), name)
-    assert callable(found)
-    return found  # type: ignore[no-any-return]
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def call(job: Job) -> tuple[Any, Failure | None]:
     """Runs a job in this process; whatever it raises becomes its failure."""
     _use_threads(job.cpus)
     try:
-        return resolve(job.function)(**job.arguments), None
+        return import_named(job.function)(**job.arguments), None
     except (Exception, SystemExit) as error:
         return None, Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 

@@ -14,13 +14,11 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codebound.engine.job import Failure, Finished, Job, call, not_sent
+from codebound.engine.job import Engine, Failure, Finished, Job, call, not_sent
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
-
-    from codebound.engine.job import Engine
 
 # a fresh interpreter: a fork would copy torch's threads in an unknown state
 _PROCESSES = multiprocessing.get_context("spawn")
@@ -54,7 +52,7 @@ def open_engine(kind: str, *, workers: int | None = None, address: str | None = 
     return RayEngine(address, workers=workers)
 
 
-class LocalEngine:
+class LocalEngine(Engine):
     """Runs jobs in worker processes of this machine, which live until the engine is closed.
 
     A worker that dies takes its job with it: the job is a failure, and a new worker takes its place.
@@ -118,12 +116,6 @@ class LocalEngine:
             worker.connection.close()
         while self._idle:
             self._idle.pop().stop(patience=_PATIENCE)
-
-    def __enter__(self) -> LocalEngine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _given(self, message: bytes) -> _Worker:
         """A worker that has the job; one that died while it was idle is left out."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from codebound.engine.job import resolve
 from codebound.errors import CodeboundError, FormatError
 from codebound.files import make_folder, read_json, write_json, write_text
 from codebound.store import locked, named_sha256, source_sha256, versions
+from codebound.user_code import import_named
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -110,7 +110,7 @@ def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder
         if place.output.exists() and not is_resumable:
             shutil.rmtree(place.output)
         start = time.perf_counter(), time.process_time()
-        result = resolve(function)(
+        result = import_named(function)(
             verb=job["verb"],
             arguments={name: _located(value, Path(folder)) for name, value in job["arguments"].items()},
             out=place.output,
