@@ -57,8 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         for item in find_items(given.items):
             try:
-                computed = compute(item.id, given.out, replace(settings, progress=_Lines(item.id)))
-                if missing := computed.cells.left:
+                _, cells = compute(item.id, given.out, replace(settings, progress=_Lines(item.id)))
+                if missing := cells.left:
                     left.append(item.id)
                     sys.stdout.write(f"{item.id}: the deadline has passed before {'; '.join(missing)}.\n")
                 else:

@@ -21,21 +21,6 @@ _EPOCHS = {"A": 299, "G": 300}  # of the published trainings, by paper
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
-    """An item whose parts are finished.
-
-    Attributes:
-        item: The item.
-        reproduction: What it found.
-        cells: Its parts.
-    """
-
-    item: Item
-    reproduction: Reproduction
-    cells: Journal
-
-
-@dataclass(frozen=True, slots=True)
 class Finished:
     """An item that was run and written.
 
@@ -82,8 +67,8 @@ def models_folder(given: Path | None = None) -> Path | None:
     return folder
 
 
-def compute(id: str, folder: Path, settings: Settings) -> Computed:
-    """Finishes the parts of an item, those that an interrupted run in the same folder has left.
+def compute(id: str, folder: Path, settings: Settings) -> tuple[Reproduction, Journal]:
+    """What an item finds, and its parts, begun by an interrupted run in the same folder or finished now.
 
     It needs PyTorch, numpy and safetensors only; `reproduce` in the same folder then writes results and
     figures, on any machine.
@@ -115,7 +100,7 @@ def compute(id: str, folder: Path, settings: Settings) -> Computed:
         deadline=settings.deadline,
     )
     here = replace(settings, device=place, models=models_folder(settings.models), cells=cells)
-    return Computed(entry, entry.run(here), cells)
+    return entry.run(here), cells
 
 
 def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
@@ -124,8 +109,8 @@ def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
     After the deadline an item whose parts are rows concludes with those that are finished, and its record
     has the names of the others.
     """
-    computed = compute(id, folder, settings)
-    entry, found, machines = computed.item, computed.reproduction, computed.cells.machines()
+    entry, (found, cells) = find_item(id), compute(id, folder, settings)
+    machines = cells.machines()
     size, seed, epochs = settings.size, settings.seed, settings.epochs
     options = f"{id} --{size} --seed {seed}" + ("" if epochs is None else f" --epochs {epochs}")
     if any(machine["device"].startswith("cuda") for machine in machines):
@@ -140,10 +125,10 @@ def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
         "size": size,
         "seed": seed,
         "epochs": epochs,
-        "seconds": computed.cells.total("seconds"),
-        "cpu_seconds": computed.cells.total("cpu_seconds"),
+        "seconds": cells.total("seconds"),
+        "cpu_seconds": cells.total("cpu_seconds"),
         "machines": machines,
-        "not_run": list(computed.cells.left),
+        "not_run": list(cells.left),
         "sentences": list(found.sentences),
         "deviations": [*short, *found.deviations],
         "figures": [f"{stem}.svg" for stem in found.figures],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from codebound.data.dataset import Scaling
 from codebound.train.config import TrainConfig, preset
@@ -45,29 +45,30 @@ _BIASES = (
 )
 
 
+class _Subject(NamedTuple):
+    """A network of the zoo, and how it is trained."""
+
+    spec: str
+    config: TrainConfig
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
     """One size of the study.
 
     Attributes:
-        vgg19: Network in the place of VGG-19.
-        vgg19_training: How it is trained.
-        alexnet: Network in the place of AlexNet.
-        alexnet_training: How it is trained.
-        corrupted: The same network for random labels: without dropout.
-        corrupted_training: How it is trained: without weight decay, else random labels are not learned.
+        vgg19: In the place of VGG-19.
+        true: In the place of AlexNet, for true labels.
+        corrupted: The same for random labels: without dropout and weight decay, else they are not learned.
         images: Images to train on, and to count test errors on; all when None.
         keep_every: Epochs between two points of the figure over training.
         measuring: Of networks at the end of their training.
         measuring_epochs: Of networks on the way.
     """
 
-    vgg19: str
-    vgg19_training: TrainConfig
-    alexnet: str
-    alexnet_training: TrainConfig
-    corrupted: str
-    corrupted_training: TrainConfig
+    vgg19: _Subject
+    true: _Subject
+    corrupted: _Subject
     images: int | None
     keep_every: int
     measuring: Measuring
@@ -79,39 +80,38 @@ class _Plan:
         return replace(self.measuring, interlayer="none", draws=0)
 
 
-_QUICK = replace(_PUBLISHED, batch_size=64)
+_TINY = _Subject("lenet5", replace(_PUBLISHED, epochs=4, batch_size=20))
+_QUICK = _Subject(
+    "alexnet:width=16,dropout=0",
+    replace(_PUBLISHED, batch_size=64, epochs=40, schedule=Step(every=10, multiply=0.5)),
+)
+_FULL = replace(_PUBLISHED, precision="bfloat16")
 _PLANS: dict[Size, _Plan] = {
     "tiny": _Plan(
-        vgg19="lenet5",
-        vgg19_training=replace(_PUBLISHED, epochs=4, batch_size=20),
-        alexnet="lenet5",
-        alexnet_training=replace(_PUBLISHED, epochs=4, batch_size=20),
-        corrupted="lenet5",
-        corrupted_training=replace(_PUBLISHED, epochs=4, batch_size=20),
+        vgg19=_TINY,
+        true=_TINY,
+        corrupted=_TINY,
         images=60,
         keep_every=2,
         measuring=Measuring(examples=12, draws=2),
         measuring_epochs=Measuring(examples=6, interlayer="output"),
     ),
     "quick": _Plan(
-        vgg19="vgg19:width=8,batch_norm=true,dropout=0.1",
-        vgg19_training=replace(_QUICK, epochs=60, schedule=Step(every=12, multiply=0.5)),
-        alexnet="alexnet:width=16,dropout=0",
-        alexnet_training=replace(_QUICK, epochs=40, schedule=Step(every=10, multiply=0.5)),
-        corrupted="alexnet:width=16,dropout=0",
-        corrupted_training=replace(_QUICK, epochs=40, schedule=Step(every=10, multiply=0.5)),
+        vgg19=_Subject(
+            "vgg19:width=8,batch_norm=true,dropout=0.1",
+            replace(_QUICK.config, epochs=60, schedule=Step(every=12, multiply=0.5)),
+        ),
+        true=_QUICK,
+        corrupted=_QUICK,
         images=2000,
         keep_every=6,
         measuring=Measuring(examples=100, draws=3),
         measuring_epochs=Measuring(examples=50, interlayer="output"),
     ),
     "full": _Plan(
-        vgg19="vgg19",
-        vgg19_training=replace(_PUBLISHED, augment="flip-crop", precision="bfloat16"),
-        alexnet="alexnet",
-        alexnet_training=replace(_PUBLISHED, precision="bfloat16"),
-        corrupted="alexnet:dropout=0",
-        corrupted_training=replace(_PUBLISHED, precision="bfloat16", learning_rate=0.01, weight_decay=0.0),
+        vgg19=_Subject("vgg19", replace(_FULL, augment="flip-crop")),
+        true=_Subject("alexnet", _FULL),
+        corrupted=_Subject("alexnet:dropout=0", replace(_FULL, learning_rate=0.01, weight_decay=0.0)),
         images=None,
         keep_every=20,
         measuring=Measuring(examples=2000, probes=32, draws=5),
@@ -123,10 +123,10 @@ _PLANS: dict[Size, _Plan] = {
 def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet"]) -> tuple[str, ...]:
     """Where networks and measurements differ from the paper's, or the paper is silent."""
     plan, random_labels = _PLANS[size], ""
-    spec, config, measuring = {
-        "vgg19": (plan.vgg19, plan.vgg19_training, plan.measuring),
-        "vgg19 over epochs": (plan.vgg19, plan.vgg19_training, plan.measuring_epochs),
-        "alexnet": (plan.alexnet, plan.alexnet_training, plan.measuring_alexnet),
+    (spec, config), measuring = {
+        "vgg19": (plan.vgg19, plan.measuring),
+        "vgg19 over epochs": (plan.vgg19, plan.measuring_epochs),
+        "alexnet": (plan.true, plan.measuring_alexnet),
     }[of]
     if size == "full":
         images = "shifted and mirrored images" if config.augment != "none" else "the images as they are"
@@ -136,8 +136,8 @@ def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet
         )
         if of == "alexnet":
             random_labels = (
-                f"Random labels: {plan.corrupted}, without weight decay, at learning rate "
-                f"{plan.corrupted_training.learning_rate}. With dropout 1/2, weight decay and "
+                f"Random labels: {plan.corrupted.spec}, without weight decay, at learning rate "
+                f"{plan.corrupted.config.learning_rate}. With dropout 1/2, weight decay and "
                 f"{config.learning_rate} it does not learn them: 10.5 % training accuracy after 136 epochs. "
                 "So the two networks differ in more than their labels."
             )
@@ -204,19 +204,17 @@ class Study:
     @cached_property
     def vgg19(self) -> Trained:
         """VGG-19 with true labels, and its weights on the way."""
-        plan, seed = self.plan, self.settings.seed
-        config = replace(plan.vgg19_training, seed=seed)
-        return trained(plan.vgg19, self.samples, config, self.settings, keep_every=plan.keep_every)
+        return self._trained(self.plan.vgg19, keep_every=self.plan.keep_every)
 
     def alexnet(self, labels: Labels) -> Trained:
         """AlexNet, with true labels or with random ones."""
-        plan, seed = self.plan, self.settings.seed
         if labels == "true":
-            return trained(
-                plan.alexnet, self.samples, replace(plan.alexnet_training, seed=seed), self.settings
-            )
-        config = replace(plan.corrupted_training, seed=seed, label_shuffle=1.0)
-        return trained(plan.corrupted, self.samples, config, self.settings)
+            return self._trained(self.plan.true)
+        return self._trained(self.plan.corrupted, label_shuffle=1.0)
+
+    def _trained(self, subject: _Subject, *, label_shuffle: float = 0.0, keep_every: int = 0) -> Trained:
+        config = replace(subject.config, seed=self.settings.seed, label_shuffle=label_shuffle)
+        return trained(subject.spec, self.samples, config, self.settings, keep_every=keep_every)
 
     def measured_vgg19(self) -> Row:
         """Histograms of every layer of VGG-19 after its training, facts, and errors."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound_papers.report.figures import Figure, Plot, Series
+from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
-from codebound_papers.shin21.items.networks import FILES, counted, last_layer, obstacle, own, published
+from codebound_papers.shin21.items.networks import (
+    FILES,
+    counted,
+    last_layer,
+    measured,
+    obstacle,
+    own,
+    published,
+)
 from codebound_papers.shin21.mixture import RegressionMixture, fit_regressions, released_regressions
 
 if TYPE_CHECKING:
@@ -52,23 +59,17 @@ def shin_figure3(settings: Settings) -> Reproduction:
     the released script plots as stable rank is divided by the squared spectral norm twice (S-E25); here are
     both, each with the released algorithm from several starts and with expectation-maximisation from many.
     """
-    subjects = {f"last layer {each.name}": each for each in (*_NETWORKS, *FILES, *own(settings.size))}
-    reasons = {
-        name: "" if name in settings.cells else obstacle(each, settings) for name, each in subjects.items()
-    }
-    run = {name: each for name, each in subjects.items() if not reasons[name]}
-    layers = settings.cells.get_all({name: partial(last_layer, each, settings) for name, each in run.items()})
-    found = [
-        {"network": each.name, "source": each.source, **layer}
-        for each, layer in zip(run.values(), layers, strict=True)
-    ]
+    subjects = (*_NETWORKS, *FILES, *own(settings.size))
+    layers, missing = measured("last layer", subjects, settings, last_layer)
+    found = [{"network": each.name, "source": each.source, **layer} for each, layer in layers]
     fits = [fit for rank in _RANKS for fit in _fits(found, rank, settings.seed)]
     return Reproduction(
         tables={
             "Last layers": found,
             "Mixtures of two lines": fits,
             "Not run": [
-                {"networks": count, "reason": why} for why, count in Counter(reasons.values()).items() if why
+                {"networks": count, "reason": why}
+                for why, count in Counter(why for _, why in missing).items()
             ],
         },
         sentences=tuple(_sentences(found, fits)),
@@ -137,12 +138,13 @@ def _plot(rows: Sequence[Row], fits: Sequence[Row], rank: str) -> Plot:
         for line in (1, 2)
     ]
     points = [
-        Series(label, [row["alpha_positive"] for row in part], [row[rank] for row in part], "points")
-        for label, part in _by_source(rows).items()
+        series
+        for source in dict.fromkeys(row["source"] for row in rows)
+        for series in curves(
+            [row for row in rows if row["source"] == source],
+            "alpha_positive",
+            {rank: f"from {source}"},
+            "points",
+        )
     ]
     return Plot(_RANKS[rank], "exponent alpha of the density", rank.replace("_", " "), (*points, *lines))
-
-
-def _by_source(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    sources = dict.fromkeys(row["source"] for row in rows)
-    return {f"from {source}": [row for row in rows if row["source"] == source] for source in sources}

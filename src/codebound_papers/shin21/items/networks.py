@@ -22,7 +22,7 @@ from codebound_papers.reproduce.training import Trained, trained
 from codebound_papers.shin21.tails import fit_power_law
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from codebound.data.dataset import Dataset
     from codebound.nets.walk import Network
@@ -102,6 +102,33 @@ def obstacle(subject: Subject, settings: Settings) -> str:
         return "no folder of pretrained networks was given (--models or CODEBOUND_MODELS)"
     path = settings.models / subject.file
     return "" if path.is_file() else f"{subject.file} is not in {settings.models}"
+
+
+def measured(
+    what: str,
+    subjects: Iterable[Subject],
+    settings: Settings,
+    measure: Callable[[Subject, Settings], Row],
+    why_not: Callable[[Subject, Settings], str] = obstacle,
+) -> tuple[list[tuple[Subject, Row]], list[tuple[Subject, str]]]:
+    """Measures every network that can be had, as a part of its own; the others come with the reason.
+
+    Args:
+        what: What is measured, in the names of the parts.
+        subjects: The networks.
+        settings: How the item is run.
+        measure: Measures one of them.
+        why_not: Why one cannot be measured here; empty where it can.
+    """
+    parts, missing = {}, []
+    for subject in subjects:
+        name = f"{what} {subject.name}"
+        if name not in settings.cells and (why := why_not(subject, settings)):
+            missing.append((subject, why))
+        else:
+            parts[name] = subject
+    rows = settings.cells.get_all({name: partial(measure, each, settings) for name, each in parts.items()})
+    return list(zip(parts.values(), rows, strict=True)), missing
 
 
 def counted(reasons: Iterable[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from codebound_papers.shin21.items.networks import (
     images_for,
     last_layer,
     load,
+    measured,
     obstacle,
     own,
     published,
@@ -68,22 +69,13 @@ def shin_table1(settings: Settings) -> Reproduction:
     per cent. Here the fit comes with a test of it, and also for magnitudes; the draws also with the mask of
     the text, which compares signed weights and so redraws every negative one.
     """
-    subjects: dict[str, Subject] = {}
-    missing: list[Row] = []
-    for subject in (*published(_PUBLISHED), *FILES, *own(settings.size)):
-        name = f"replacement {subject.name}"
-        why = "" if name in settings.cells else _obstacle(subject, settings)
-        if why:
-            missing.append({"network": subject.name, **_theirs(subject), "why": why})
-        else:
-            subjects[name] = subject
-    rows = settings.cells.get_all(
-        {name: partial(_measure, subject, settings) for name, subject in subjects.items()}
-    )
+    subjects = (*published(_PUBLISHED), *FILES, *own(settings.size))
+    found, left = measured("replacement", subjects, settings, _measure, _obstacle)
     run = [
         {"network": subject.name, "weights": subject.source, **row, **_theirs(subject)}
-        for subject, row in zip(subjects.values(), rows, strict=True)
+        for subject, row in found
     ]
+    missing = [{"network": subject.name, **_theirs(subject), "why": why} for subject, why in left]
     null = settings.cells.get("null", partial(_null, settings.seed))
     return Reproduction(
         tables={
