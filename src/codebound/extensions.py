@@ -25,12 +25,12 @@ class Verb:
 
     Attributes:
         function: Where it is, as ``"package.module:attribute"``.
-        after: The verb that it follows in the list of all.
+        after: The verb that it follows in the list of all; of another package only.
         has_config: Whether its options can come from a file.
     """
 
     function: str
-    after: str
+    after: str = ""
     has_config: bool = True
 
 

@@ -5,12 +5,12 @@ from codebound.search.methods import Method
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 VERBS = {
-    "measure": Verb("codebound_papers.cli.measure:measure", after="train"),
-    "compress": Verb("codebound_papers.cli.compress:compress", after="measure"),
-    "sketch": Verb("codebound_papers.cli.sketch:sketch", after="compress"),
-    "plan": Verb("codebound_papers.cli.plan:plan", after="sketch"),
-    "compare": Verb("codebound_papers.cli.compare:compare", after="verify"),
-    "reproduce": Verb("codebound_papers.cli.reproduce:reproduce", after="bound", has_config=False),
+    "measure": Verb("codebound_papers.cli.measure:command", after="train"),
+    "compress": Verb("codebound_papers.cli.compress:command", after="measure"),
+    "sketch": Verb("codebound_papers.cli.sketch:command", after="compress"),
+    "plan": Verb("codebound_papers.cli.plan:command", after="sketch"),
+    "compare": Verb("codebound_papers.cli.compare:command", after="verify"),
+    "reproduce": Verb("codebound_papers.cli.reproduce:command", after="bound", has_config=False),
 }
 
 _SKETCH = (
@@ -24,12 +24,12 @@ METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trai
 
 SWEEP_VERBS = {
     "compress": SweepVerb(
-        "codebound_papers.cli.compress:compress",
+        "codebound_papers.cli.compress:command",
         "compressed.safetensors",
         ("coded_bits", "accuracy_before", "accuracy_after"),
     ),
     "compare": SweepVerb(
-        "codebound_papers.cli.compare:compare",
+        "codebound_papers.cli.compare:command",
         "",
         (
             "rows.Test error of f.value",
@@ -38,7 +38,7 @@ SWEEP_VERBS = {
         ),
     ),
     "measure": SweepVerb(
-        "codebound_papers.cli.measure:measure", "", ("margins.errors", "margins.min", "margins.max")
+        "codebound_papers.cli.measure:command", "", ("margins.errors", "margins.min", "margins.max")
     ),
 }
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from codebound.cli.console import Format, note, print_csv, print_json, print_table
+from codebound.cli.console import Format, emit, note
+from codebound.cli.options import Delta, Output, option
 from codebound.errors import UsageError
+from codebound.report.tables import Table
 
 _MEANING = {
     "holdout": ("C-11", "Clopper-Pearson limit: the examples were used for no choice"),
@@ -17,20 +17,20 @@ _MEANING = {
 }
 
 
-def bound(
-    errors: Annotated[int, typer.Option(help="Errors of the network on the sample; ties count as errors.")],
-    n: Annotated[int, typer.Option("--n", help="Sample size.")],
+def command(
+    errors: Annotated[int, option("Errors of the network on the sample; ties count as errors.")],
+    n: Annotated[int, option("Sample size.", None, "--n")],
     bits: Annotated[
-        float | None, typer.Option(help="Length of the whole message in bits; required unless --holdout.")
+        float | None, option("Length of the whole message in bits; required unless --holdout.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Failure probability over the draw of the sample.")] = 0.05,
+    delta: Delta = 0.05,
     classes: Annotated[
-        int | None, typer.Option(help="Number of classes; a bound of 1 - 1/classes or more is vacuous.")
+        int | None, option("Number of classes; a bound of 1 - 1/classes or more is vacuous.")
     ] = None,
     is_holdout: Annotated[
-        bool, typer.Option("--holdout", help="The examples are fresh: no code, no bits (C-11).")
+        bool, option("The examples are fresh: no code, no bits (C-11).", None, "--holdout")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
+    output: Output = Format.table,
 ) -> None:
     """Bound the error on new data from errors, sample size and message length.
 
@@ -52,19 +52,15 @@ def bound(
         forms = {"holdout": holdout(fresh), **forms}
     best = next(iter(forms.values()))
     values = {name: form.value for name, form in forms.items()}
-    if output is Format.json:
-        print_json({**values, "vacuous": best.vacuous})
-    elif output is Format.csv:
-        print_csv([{**values, "vacuous": best.vacuous}])
-    else:
-        rows = [
-            {
-                "form": name,
-                "reference": _MEANING[name][0],
-                "bound": percent(value, 4),
-                "what it is": _MEANING[name][1],
-            }
-            for name, value in values.items()
-        ]
-        print_table(rows)
+    rows = [
+        {
+            "form": name,
+            "reference": _MEANING[name][0],
+            "bound": percent(value, 4),
+            "what it is": _MEANING[name][1],
+        }
+        for name, value in values.items()
+    ]
+    emit({**values, "vacuous": best.vacuous}, output, [Table("", rows)])
+    if output is Format.table:
         note(best.sentence.replace("the decoded network g", "the network") if is_holdout else best.sentence)

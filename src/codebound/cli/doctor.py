@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from codebound.cli.console import Format, note, print_rows
+from codebound.cli.console import Format, emit_rows, note
+from codebound.cli.options import Output, option
 from codebound.errors import UsageError
 
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
@@ -16,23 +15,23 @@ _EXTRAS = {
 }
 
 
-def doctor(
+def command(
     model: Annotated[
-        str | None, typer.Option(help="Zoo name or package.module:factory; lists every tensor of it.")
+        str | None, option("Zoo name or package.module:factory; lists every tensor of it.")
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help="Safetensors file or checkpoint for --model.")] = None,
+    weights: Annotated[Path | None, option("Safetensors file or checkpoint for --model.")] = None,
     input_shape: Annotated[
         str | None,
-        typer.Option(
-            help="Shape of one input for --model, such as 1x28x28. Default: the zoo model's own; 3x32x32 for "
+        option(
+            "Shape of one input for --model, such as 1x28x28. Default: the zoo model's own; 3x32x32 for "
             "a factory that asks for it."
         ),
     ] = None,
-    classes: Annotated[int, typer.Option(help="Number of classes for --model.")] = 10,
+    classes: Annotated[int, option("Number of classes for --model.")] = 10,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail (exit 1) when --model has a tensor we cannot handle.")
+        bool, option("Fail (exit 1) when --model has a tensor we cannot handle.", None, "--strict")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
+    output: Output = Format.table,
 ) -> None:
     """Report versions, device, data found and extras; with --model, check a network tensor by tensor."""
     if model is not None:
@@ -40,7 +39,7 @@ def doctor(
         return
     if weights is not None or input_shape is not None or strict:
         raise UsageError("--weights, --input-shape and --strict check a network: give --model too.")
-    print_rows([*_versions(), *_devices(), *_data(), *_extras()], output)
+    emit_rows([*_versions(), *_devices(), *_data(), *_extras()], output)
 
 
 def _versions() -> list[dict[str, str]]:
@@ -110,7 +109,7 @@ def _check_model(
         shape = ZOO[name].input_shape if name in ZOO else (3, 32, 32)
     loaded = load_model(model, input_shape=shape, classes=classes, weights=weights)
     coverage = wrap(loaded, example=torch.zeros((2, *shape)), strict=strict).coverage
-    print_rows(coverage.rows(), output)
+    emit_rows(coverage.rows(), output)
     if output is Format.table:
         note(coverage.sentence)
 

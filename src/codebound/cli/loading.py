@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from codebound.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from torch import nn
 
@@ -48,6 +49,11 @@ def given_base(base: Path | None, says: str | None, network: nn.Module, sample: 
             raise UsageError("--base-says describes a --base, and none was given.")
         return None
     return load_base(base, network, sample=sample, says=says or "")
+
+
+def optional_folder(out: Path | None) -> AbstractContextManager[Path | None]:
+    """A new folder, if one was asked for."""
+    return nullcontext() if out is None else new_folder(out)
 
 
 @contextmanager

@@ -1,20 +1,77 @@
-"""The command line: one file per verb; heavy libraries are imported inside the verb that needs them."""
+"""The command line: one file per verb, loaded when it is asked for."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from codebound import __version__
-from codebound.cli import bound, certify, data, decode, demo, doctor, sweep, train, verify
 from codebound.cli.config import with_config
-from codebound.errors import CodeboundError
-from codebound.extensions import extensions, loaded
+from codebound.errors import CodeboundError, UsageError
+from codebound.extensions import Verb, extensions, loaded
+
+_OWN = {
+    "demo": Verb("codebound.cli.demo:command", has_config=False),
+    "data": Verb("codebound.cli.data:app"),
+    "train": Verb("codebound.cli.train:command"),
+    "certify": Verb("codebound.cli.certify:command"),
+    "verify": Verb("codebound.cli.verify:app"),
+    "decode": Verb("codebound.cli.decode:command", has_config=False),
+    "show": Verb("codebound.cli.show:command", has_config=False),
+    "bound": Verb("codebound.cli.bound:command", has_config=False),
+    "sweep": Verb("codebound.cli.sweep:command", has_config=False),
+    "doctor": Verb("codebound.cli.doctor:command", has_config=False),
+}
+
+
+class _Commands(Mapping[str, Any]):
+    """Our own verbs and those of extensions, each after the one that it names."""
+
+    def __init__(self) -> None:
+        self._verbs: dict[str, Verb] = {**_OWN, **extensions()["VERBS"]}
+        self._order = list(_OWN)
+        for name, verb in extensions()["VERBS"].items():
+            self._order.insert(self._order.index(verb.after) + 1, name)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._verbs:
+            if advice := extensions().advice:
+                raise UsageError(f"there is no verb {name!r}.{advice}")
+            raise KeyError(name)  # then typer says which name is near
+        verb = self._verbs[name]
+        try:
+            found = loaded(verb.function)
+        except ImportError as error:
+            raise UsageError(f"the verb {name!r} is not available: {error}.") from error
+        if not isinstance(found, typer.Typer):
+            function, found = found, typer.Typer(add_completion=False)
+            found.command()(with_config(function) if verb.has_config else function)
+        command = typer.main.get_command(found)
+        command.name = name
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+
+class _Group(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Commands()  # type: ignore[assignment]  # nobody adds one here
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
 
 app = typer.Typer(
+    cls=_Group,
     name="codebound",
     help="Compress a trained classifier into a short message; its length bounds the error on new data.",
     no_args_is_help=True,
@@ -38,39 +95,6 @@ def _root(
 ) -> None:
     """Options before the verb."""
 
-
-_PASSED_ON: dict[str, Any] = {
-    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
-    "add_help_option": False,
-}
-_VERBS: dict[str, Callable[[str], object]] = {
-    "demo": lambda name: app.command(name)(demo.demo),
-    "data": lambda name: app.add_typer(data.app, name=name),
-    "train": lambda name: app.command(name)(with_config(train.train)),
-    "certify": lambda name: app.command(name)(with_config(certify.certify)),
-    "verify": lambda name: app.command(name, **_PASSED_ON)(verify.verify),
-    "decode": lambda name: app.command(name)(decode.decode),
-    "show": lambda name: app.command(name)(decode.show),
-    "bound": lambda name: app.command(name)(bound.bound),
-    "sweep": lambda name: app.command(name)(sweep.sweep),
-    "doctor": lambda name: app.command(name)(doctor.doctor),
-}
-
-
-def _add_verbs() -> None:
-    """Our own verbs and those of extensions, each after the one that it names."""
-    order, added = list(_VERBS), extensions()["VERBS"]
-    for name, verb in added.items():
-        order.insert(order.index(verb.after) + 1, name)
-    for name in order:
-        if name in _VERBS:
-            _VERBS[name](name)
-        else:
-            function = loaded(added[name].function)
-            app.command(name)(with_config(function) if added[name].has_config else function)
-
-
-_add_verbs()
 
 _INTERRUPTED = 130
 

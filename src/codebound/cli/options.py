@@ -1,44 +1,123 @@
-"""Options that several commands share."""
+"""The options that several verbs share, each declared once."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codebound.cli.console import Format
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from codebound.engine.job import Engine
 
-BASE_HELP = (
-    "Weights of the same architecture that were neither trained nor selected on the sample; the last layer "
-    "may be missing or of another size. Only the difference to them is coded."
-)
-BASE_SAYS_HELP = "Where the base comes from, in words: part of the certificate."
+# panels of the help pages
+RUN = "Run and results"
+PARALLEL = "In parallel"
+BASE = "Certificates of a fine-tuned network"
 
-PARALLEL = "Large samples"
-"""Panel of the help page."""
 
-Workers = Annotated[
-    int | None, typer.Option(help="Processes (default: one for each core).", rich_help_panel=PARALLEL)
+def option(help: str, panel: str | None = None, *names: str) -> Any:
+    """An option of a verb.
+
+    Args:
+        help: What it says, in a sentence.
+        panel: Where it stands on the help page (default: among those without a panel).
+        names: What it is called (default: the name of the parameter, with hyphens).
+    """
+    return typer.Option(*names, help=help, rich_help_panel=panel)
+
+
+Model = Annotated[str, option("Zoo name such as mlp:depth=5,width=784, or package.module:factory.")]
+Data = Annotated[str, option("The sample: name, .npz file, image folder, or package.module:factory.")]
+Weights = Annotated[
+    Path | None, option("Trained weights: safetensors, or a checkpoint (default: untrained).")
 ]
-Address = Annotated[
+DataFolder = Annotated[Path | None, option("Folder that holds the named dataset.")]
+Test = Annotated[
     str | None,
-    typer.Option(
-        help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here).",
-        rich_help_panel=PARALLEL,
+    option("Test sample, never used for any choice, written like --data; a known name gives its test split."),
+]
+Holdout = Annotated[
+    float | None,
+    option(
+        "Keep this fraction of --data away from the sample and use it like --test; same for every --seed."
     ),
 ]
+Delta = Annotated[float, option("Failure probability over the draw of the sample.")]
+Base = Annotated[
+    Path | None,
+    option(
+        "Weights of the same architecture that were neither trained nor selected on the sample; the last "
+        "layer may be missing or of another size. Only the difference to them is coded.",
+        BASE,
+    ),
+]
+BaseSays = Annotated[
+    str | None, option("Where the base comes from, in words: part of the certificate.", BASE)
+]
+CertificateFile = Annotated[Path, typer.Argument(help="The certificate (.cbound).")]
+
+Seed = Annotated[int, option("Seed of everything random.", RUN)]
+Device = Annotated[str, option("auto, cpu, cuda or cuda:1.", RUN)]
+NewFolder = Annotated[
+    Path | None, option("Folder for the results; must be new (default: the next free one in runs/).", RUN)
+]
+SomeFolder = Annotated[
+    Path | None, option("Folder for the results; must be new (default: none is written).", RUN)
+]
+Output = Annotated[Format, option("How to print the result.", RUN, "--format")]
+Quiet = Annotated[bool, option("Nothing but the result.", RUN, "--quiet", "-q")]
+
+EngineKind = Annotated[
+    str | None,
+    option(
+        "Evaluate examples in parallel, on the CPU: local (processes of this machine) or ray. The result is "
+        "the same.",
+        PARALLEL,
+    ),
+]
+Workers = Annotated[int | None, option("Processes (default: one for each core).", PARALLEL)]
+Address = Annotated[
+    str | None, option("Of a Ray cluster, such as auto or host:6379 (default: start Ray here).", PARALLEL)
+]
+
+# where results go, how they are printed and what runs at the same time: the result is the same
+_OF_THE_RUN = frozenset(
+    {"out", "output", "quiet", "engine", "workers", "address", "data_folder", "list_methods"}
+)
+
+
+def record_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that decide a result, as JSON values.
+
+    Args:
+        values: What a command was called with: its ``locals()`` before anything else.
+
+    Example:
+        >>> record_options({"model": "mlp", "weights": Path("a/b"), "quiet": True})
+        {'model': 'mlp', 'weights': 'a/b'}
+    """
+    return {name: _plain(value) for name, value in values.items() if name not in _OF_THE_RUN}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def given_engine(
     kind: str | None, workers: int | None, address: str | None
 ) -> AbstractContextManager[Engine | None]:
     """The engine that was asked for, if any."""
+    from contextlib import nullcontext
+
     from codebound.engine.processes import open_engine
 
     if kind is None:

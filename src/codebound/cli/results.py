@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codebound.cli.console import Format, note, print_csv, print_json, print_table
+from codebound.cli.console import Format, emit, note
+from codebound.report.tables import Table
 
 if TYPE_CHECKING:
     from codebound.results import Saved
@@ -15,12 +16,6 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     from codebound.bounds.risk import percent
 
     result = saved.result
-    if output is Format.json:
-        print_json(result)
-        return
-    if output is Format.csv:
-        print_csv([result])
-        return
     rows = [
         {
             "what": "certified error",
@@ -58,8 +53,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
                 f"({result['test_copies_in_sample']} of them copies), for comparison",
             },
         )
-    print_table(rows)
-    if not quiet:
+    emit(result, output, [Table("", rows)], rows=[result])
+    if output is Format.table and not quiet:
         if result["interrupted"]:
             note("The search was interrupted; this is the best message found until then.")
         for method, reason in result["methods_skipped"].items():

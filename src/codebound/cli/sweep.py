@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codebound.cli.console import Format, note, print_csv, print_json, print_rows, print_table, progress_bar
+from codebound.cli.console import Format, cell, emit, emit_rows, note, progress_bar
+from codebound.cli.options import PARALLEL, RUN, Address, Output, Quiet, Workers, option
+from codebound.report.tables import Table
 
 if TYPE_CHECKING:
     from codebound.sweep.merging import Merged
     from codebound.sweep.plan import PlannedJob
 
 
-def sweep(
+def command(
     plan: Annotated[Path, typer.Argument(help="A plan in TOML: [defaults], [grid] and [[jobs]].")],
     engine: Annotated[
-        str, typer.Option(help="local: processes of this machine; ray: a Ray cluster.")
+        str, option("local: processes of this machine; ray: a Ray cluster.", PARALLEL)
     ] = "local",
-    workers: Annotated[
-        int | None, typer.Option(help="Jobs at the same time (default: one for each core).")
-    ] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(help="Of a Ray cluster, such as auto or host:6379 (default: start Ray here)."),
-    ] = None,
+    workers: Workers = None,
+    address: Address = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the results; a sweep continues in it (default: runs/sweep-PLAN)."),
+        option("Folder for the results; a sweep continues in it (default: runs/sweep-PLAN).", RUN),
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run jobs again that failed before.")
+        bool, option("Run jobs again that failed before.", None, "--retry-failed")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--list", help="Show the jobs and what is done; run nothing.")
+        bool, option("Show the jobs and what is done; run nothing.", None, "--dry-run", "--list")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+    output: Output = Format.table,
+    quiet: Quiet = False,
 ) -> None:
     """Run train, compress, certify, measure and compare over a grid; what is done is never run again.
 
@@ -54,7 +51,7 @@ def sweep(
     folder = Path("runs") / f"sweep-{plan.stem}" if out is None else out
     known = states(jobs, folder)
     if dry_run:
-        print_rows(_job_rows(jobs, known), output)
+        emit_rows(_job_rows(jobs, known), output)
         return
     if not quiet:
         count = Counter(known.values())
@@ -71,7 +68,7 @@ def sweep(
     except KeyboardInterrupt:
         note(f"What is finished is kept in {folder}: the same command continues.")
         raise
-    _show(jobs, merged, output)
+    emit(merged.record(), output, _tables(jobs, merged), rows=merged.rows)
     for each in merged.failed:
         note(f"Failed: job {each.job.label}: {each.error}")
         if each.traceback is not None:
@@ -101,21 +98,14 @@ def _job_rows(jobs: Sequence[PlannedJob], known: Mapping[str, str]) -> list[dict
     ]
 
 
-def _show(jobs: Sequence[PlannedJob], merged: Merged, output: Format) -> None:
-    if output is Format.json:
-        print_json(merged.record())
-        return
-    if output is Format.csv:
-        names = dict.fromkeys(name for row in merged.rows for name in row)
-        print_csv([{name: row.get(name, "") for name in names} for row in merged.rows])
-        return
+def _tables(jobs: Sequence[PlannedJob], merged: Merged) -> Iterator[Table]:
     for title in dict.fromkeys(job.name for job in jobs):
         mine = [job for job in jobs if job.name == title]
         rows = [row for row in merged.rows if row["name"] == title]
         if rows:
             found = [_result_name(name, rows) for name in mine[0].verb.columns]
             columns = ["job", *_varied(mine, jobs), *found]
-            print_table([{name: _cell(row.get(name)) for name in columns} for row in rows], title=title)
+            yield Table(title, [{name: cell(row.get(name)) for name in columns} for row in rows])
 
 
 def _varied(mine: Sequence[PlannedJob], jobs: Sequence[PlannedJob]) -> list[str]:
@@ -135,10 +125,3 @@ def _varied(mine: Sequence[PlannedJob], jobs: Sequence[PlannedJob]) -> list[str]
 def _result_name(name: str, rows: Sequence[Mapping[str, object]]) -> str:
     """The column of a result, which is another one where an argument has the same name."""
     return f"result.{name}" if any(f"result.{name}" in row for row in rows) else name
-
-
-def _cell(value: object) -> object:
-    """Four digits are enough for a table; the files have them all."""
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else value

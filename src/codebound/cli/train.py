@@ -11,14 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
-from codebound.cli.loading import load_samples
-from codebound.cli.options import BASE_HELP, BASE_SAYS_HELP
-from codebound.cli.train_to_few_bits import train_to_few_bits
+from codebound.cli.console import Format, emit, note, progress_bar
+from codebound.cli.loading import given_base, load_samples, new_folder
+from codebound.cli.options import (
+    RUN,
+    Base,
+    BaseSays,
+    Data,
+    DataFolder,
+    Device,
+    Holdout,
+    Output,
+    Quiet,
+    Test,
+    option,
+    record_options,
+)
 from codebound.errors import UsageError
+from codebound.report.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from codebound.data.dataset import Dataset
     from codebound.train.config import TrainConfig
@@ -26,12 +39,28 @@ if TYPE_CHECKING:
 
 _START = "Where to start"
 _SETTINGS = "Settings"
-_RUN = "The run"
 _BITS = "Straight to few bits"
+# options that change a setting of the training, with its name there
+_FIELDS = {
+    "optimizer": "optimizer",
+    "lr": "learning_rate",
+    "momentum": "momentum",
+    "nesterov": "nesterov",
+    "weight_decay": "weight_decay",
+    "schedule": "schedule",
+    "epochs": "epochs",
+    "batch_size": "batch_size",
+    "shuffle_labels": "label_shuffle",
+    "augment": "augment",
+    "seed": "seed",
+    "checkpoint_every": "checkpoint_every",
+    "keep_epochs": "keep_every",
+    "eval_every": "eval_every",
+}
 
 
-def train(
-    data: Annotated[str, typer.Option(help="Name, .npz file, image folder, or package.module:factory.")],
+def command(
+    data: Data,
     arch: Annotated[
         str | None,
         typer.Argument(
@@ -40,164 +69,85 @@ def train(
             show_default=False,
         ),
     ] = None,
-    data_folder: Annotated[Path | None, typer.Option(help="Folder that holds the named dataset.")] = None,
-    test: Annotated[
-        str | None, typer.Option(help="Test sample, written like --data; a known name gives its test split.")
-    ] = None,
-    holdout: Annotated[
-        float | None,
-        typer.Option(help="Keep this fraction of --data for testing; the same for every --seed."),
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Weights to start from (default: random).", rich_help_panel=_START)
-    ] = None,
+    data_folder: DataFolder = None,
+    test: Test = None,
+    holdout: Holdout = None,
+    weights: Annotated[Path | None, option("Weights to start from (default: random).", _START)] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="A paper's settings: arora18, guha23, guha23-cifar10, guha23-released; flags go on top.",
-            rich_help_panel=_START,
+        option(
+            "A paper's settings: arora18, guha23, guha23-cifar10, guha23-released; flags go on top.", _START
         ),
     ] = None,
-    optimizer: Annotated[
-        str | None, typer.Option(help="adam or sgd (default: adam).", rich_help_panel=_SETTINGS)
-    ] = None,
-    lr: Annotated[
-        float | None, typer.Option(help="Learning rate (default: 0.001).", rich_help_panel=_SETTINGS)
-    ] = None,
+    optimizer: Annotated[str | None, option("adam or sgd (default: adam).", _SETTINGS)] = None,
+    lr: Annotated[float | None, option("Learning rate (default: 0.001).", _SETTINGS)] = None,
     momentum: Annotated[
-        float | None,
-        typer.Option(help="Momentum of SGD, beta1 of Adam (default: 0.9).", rich_help_panel=_SETTINGS),
+        float | None, option("Momentum of SGD, beta1 of Adam (default: 0.9).", _SETTINGS)
     ] = None,
     nesterov: Annotated[
         bool | None,
-        typer.Option(
-            "--nesterov/--no-nesterov", help="Nesterov's form of SGD's momentum.", rich_help_panel=_SETTINGS
-        ),
+        option("Nesterov's form of SGD's momentum.", _SETTINGS, "--nesterov/--no-nesterov"),
     ] = None,
-    weight_decay: Annotated[
-        float | None, typer.Option(help="L2 penalty (default: 0).", rich_help_panel=_SETTINGS)
-    ] = None,
+    weight_decay: Annotated[float | None, option("L2 penalty (default: 0).", _SETTINGS)] = None,
     schedule: Annotated[
         str | None,
-        typer.Option(
-            help="constant, step:every=30,multiply=0.5 or cosine:warmup=5 (default: constant).",
-            rich_help_panel=_SETTINGS,
-        ),
+        option("constant, step:every=30,multiply=0.5 or cosine:warmup=5 (default: constant).", _SETTINGS),
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the sample (default: 20).", rich_help_panel=_SETTINGS)
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Examples a step (default: 128).", rich_help_panel=_SETTINGS)
-    ] = None,
+    epochs: Annotated[int | None, option("Passes over the sample (default: 20).", _SETTINGS)] = None,
+    batch_size: Annotated[int | None, option("Examples a step (default: 128).", _SETTINGS)] = None,
     shuffle_labels: Annotated[
-        float | None,
-        typer.Option(help="Fraction of the training labels to redraw at random.", rich_help_panel=_SETTINGS),
+        float | None, option("Fraction of the training labels to redraw at random.", _SETTINGS)
     ] = None,
     augment: Annotated[
-        str | None,
-        typer.Option(help="none, crop or flip-crop of images (default: none).", rich_help_panel=_SETTINGS),
+        str | None, option("none, crop or flip-crop of images (default: none).", _SETTINGS)
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="Seed of weights, batches, dropout and labels (default: 0).", rich_help_panel=_SETTINGS
-        ),
-    ] = None,
+    seed: Annotated[int | None, option("Seed of everything random (default: 0).", _SETTINGS)] = None,
     for_certificate: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Train straight to few bits, and certify: the weights are those of the certified network.",
+            _BITS,
             "--for-certificate",
-            help="Train straight to few bits, and certify: the weights are those of the certified network.",
-            rich_help_panel=_BITS,
         ),
     ] = False,
-    effort: Annotated[
-        str | None,
-        typer.Option(help="standard (minutes) or max (default: standard).", rich_help_panel=_BITS),
-    ] = None,
+    effort: Annotated[str | None, option("standard (minutes) or max (default: standard).", _BITS)] = None,
     delta: Annotated[
-        float | None,
-        typer.Option(help="Failure probability of the certificate (default: 0.05).", rich_help_panel=_BITS),
+        float | None, option("Failure probability of the certificate (default: 0.05).", _BITS)
     ] = None,
-    base: Annotated[Path | None, typer.Option(help=BASE_HELP, rich_help_panel=_BITS)] = None,
-    base_says: Annotated[str | None, typer.Option(help=BASE_SAYS_HELP, rich_help_panel=_BITS)] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=_RUN)] = "auto",
+    base: Base = None,
+    base_says: BaseSays = None,
+    device: Device = "auto",
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Run folder; the same command goes on where it was killed (default: runs/ARCH-DATA-HASH). "
+        option(
+            "Run folder; the same command goes on where it was killed (default: runs/ARCH-DATA-HASH). "
             "With --for-certificate it must be new (default: runs/train-NUMBER).",
-            rich_help_panel=_RUN,
+            RUN,
         ),
     ] = None,
-    checkpoint_every: Annotated[
-        int | None, typer.Option(help="Epochs between checkpoints (default: 1).", rich_help_panel=_RUN)
-    ] = None,
+    checkpoint_every: Annotated[int | None, option("Epochs between checkpoints (default: 1).", RUN)] = None,
     keep_epochs: Annotated[
         int | None,
-        typer.Option(
-            help="Keep the weights of every so many epochs, for compare --over (default: only the last).",
-            rich_help_panel=_RUN,
-        ),
+        option("Keep the weights of every so many epochs, for compare --over (default: only the last).", RUN),
     ] = None,
     eval_every: Annotated[
-        int | None,
-        typer.Option(
-            help="Epochs between full error counts (default: only at the end).", rich_help_panel=_RUN
-        ),
+        int | None, option("Epochs between full error counts (default: only at the end).", RUN)
     ] = None,
-    output: Annotated[
-        Format, typer.Option("--format", help="How to print the result.", rich_help_panel=_RUN)
-    ] = Format.table,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing but the result.", rich_help_panel=_RUN)
-    ] = False,
+    output: Output = Format.table,
+    quiet: Quiet = False,
 ) -> None:
     """Train a classifier and count its errors.
 
     Example: codebound train mlp --data digits --holdout 0.2
     """
+    given = record_options(locals())
     if for_certificate:
-        chosen = {
-            "weights": weights,
-            "preset": preset,
-            "optimizer": optimizer,
-            "lr": lr,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "weight-decay": weight_decay,
-            "schedule": schedule,
-            "epochs": epochs,
-            "batch-size": batch_size,
-            "shuffle-labels": shuffle_labels,
-            "augment": augment,
-            "checkpoint-every": checkpoint_every,
-            "keep-epochs": keep_epochs,
-            "eval-every": eval_every,
-        }
-        _refuse(chosen, "--for-certificate chooses that; --effort says how long it may take")
-        train_to_few_bits(
-            arch,
-            data,
-            samples=load_samples(data, data_folder, test=test, holdout=holdout),
-            is_part=holdout is not None,
-            data_folder=data_folder,
-            base=base,
-            base_says=base_says,
-            effort=effort or "standard",
-            delta=0.05 if delta is None else delta,
-            seed=seed or 0,
-            device=device,
-            out=out,
-            output=output,
-            quiet=quiet,
-        )
+        chosen = {"weights", "preset", *_FIELDS} - {"seed"}
+        _refuse(given, chosen, "--for-certificate chooses that; --effort says how long it may take")
+        samples = load_samples(data, data_folder, test=test, holdout=holdout)
+        _train_to_few_bits(given, samples, data_folder, out=out, output=output, quiet=quiet)
         return
-    _refuse(
-        {"effort": effort, "delta": delta, "base": base, "base-says": base_says},
-        "it belongs to --for-certificate",
-    )
+    _refuse(given, {"effort", "delta", "base", "base_says"}, "it belongs to --for-certificate")
     if arch is None:
         raise UsageError("give an architecture, such as mlp; only --for-certificate chooses one by itself.")
     from codebound.device import resolve_device
@@ -208,25 +158,10 @@ def train(
     from codebound.train.harness import fit, run_record
     from codebound.train.schedules import parse_schedule
 
-    given = {
-        "optimizer": optimizer,
-        "learning_rate": lr,
-        "momentum": momentum,
-        "nesterov": nesterov,
-        "weight_decay": weight_decay,
-        "schedule": None if schedule is None else parse_schedule(schedule),
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "label_shuffle": shuffle_labels,
-        "augment": augment,
-        "seed": seed,
-        "checkpoint_every": checkpoint_every,
-        "keep_every": keep_epochs,
-        "eval_every": eval_every,
-    }
-    settings = TrainConfig() if preset is None else named_preset(preset)
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    config = replace(settings, **changes)
+    changes = {field: given[name] for name, field in _FIELDS.items() if given[name] is not None}
+    if schedule is not None:
+        changes["schedule"] = parse_schedule(schedule)
+    config = replace(TrainConfig() if preset is None else named_preset(preset), **changes)
     place = resolve_device(device)
     train_set, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
     model = load_model(
@@ -251,11 +186,11 @@ def train(
         "sentence": _sentence(arch, result, test_name="held-out" if test is None else "test"),
     }
     runs.update_result(out, record)
-    _show(record, result, output)
+    emit(record, output, [_errors(record), f"{record['sentence']}\nWeights: {record['weights']}"])
 
 
-def _refuse(options: Mapping[str, object], why: str) -> None:
-    found = [f"--{name}" for name, value in options.items() if value is not None]
+def _refuse(given: Mapping[str, object], names: Iterable[str], why: str) -> None:
+    found = [f"--{name.replace('_', '-')}" for name in given if name in names and given[name] is not None]
     if found:
         raise UsageError(f"{', '.join(found)} cannot be given here: {why}.")
 
@@ -287,25 +222,119 @@ def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
     return f"After {_epochs(result.epochs)}, {arch} is wrong on {train_part}{test_part}."
 
 
-def _show(record: dict[str, object], result: TrainResult, output: Format) -> None:
-    if output is Format.json:
-        print_json(record)
-        return
-    if output is Format.csv:
-        print_csv([{key: value for key, value in record.items() if not isinstance(value, dict)}])
-        return
+def _errors(record: Mapping[str, Any]) -> Table:
     rows = [
         {
-            "sample": "train",
-            "examples": result.n,
-            "errors": result.train_errors,
-            "error": f"{result.train_error:.2%}",
+            "sample": name,
+            "examples": record[size],
+            "errors": record[f"{name}_errors"],
+            "error": f"{record[f'{name}_error']:.2%}",
         }
+        for name, size in (("train", "n"), ("test", "test_n"))
+        if record[size] is not None
     ]
-    if result.test_n is not None and result.test_errors is not None:
-        error = f"{result.test_error:.2%}"
-        rows.append(
-            {"sample": "test", "examples": result.test_n, "errors": result.test_errors, "error": error}
-        )
-    print_table(rows)
-    typer.echo(f"{record['sentence']}\nWeights: {record['weights']}")
+    return Table("", rows)
+
+
+def _train_to_few_bits(
+    given: Mapping[str, Any],
+    samples: tuple[Dataset, Dataset | None],
+    data_folder: Path | None,
+    *,
+    out: Path | None,
+    output: Format,
+    quiet: bool,
+) -> None:
+    """Trains, certifies, and writes what ``train`` writes, with the certificate beside it.
+
+    With an architecture its weights are a few integers in a random subspace, around the base if there is one.
+    Without, the network is a small one for the shape of the inputs.
+    """
+    from codebound.bounds.risk import percent
+    from codebound.certification import certify
+    from codebound.device import resolve_device
+    from codebound.files import write_json
+    from codebound.nets.loading import factory_of, load_model
+    from codebound.train import runs
+
+    sample, test_set = samples
+    arch, data, base = given["arch"], given["data"], given["base"]
+    if base is not None and arch is None:
+        raise UsageError("--base needs the architecture of the base: give it as the argument ARCH.")
+    place = resolve_device(given["device"])
+    model = arch or _stand_in(sample)
+    network = load_model(model, input_shape=sample.input_shape, classes=sample.classes)
+    pretrained = given_base(base, given["base_says"], network, sample)
+    method = _method(sample, device=place.type, has_architecture=arch is not None, has_base=base is not None)
+    settings = {
+        **{name: given[name] for name in ("for_certificate", "data", "test", "holdout", "base", "base_says")},
+        "model": arch or f"the network of the method {method}",
+        "method": method,
+        "effort": given["effort"] or "standard",
+        "delta": 0.05 if given["delta"] is None else given["delta"],
+        "seed": given["seed"] or 0,
+        "device": str(place),
+    }
+    with new_folder(out, "train") as folder:
+        if not quiet:
+            note(f"Training to few bits by {method} on {sample.n} examples of {data}, {place}.")
+        with progress_bar("training", quiet=quiet) as progress:
+            found = certify(
+                network,
+                sample,
+                test_set=test_set,
+                base=pretrained,
+                factory=factory_of(model),
+                progress=progress,
+                **{name: settings[name] for name in ("method", "effort", "delta", "seed", "device")},
+            )
+    saved = replace(found, original_errors=None).save_to(
+        folder,
+        settings=settings,
+        data="" if given["holdout"] is not None else data,
+        data_folder=data_folder,
+        weights=runs.WEIGHTS,
+    )
+    test_n = None if test_set is None else test_set.n
+    record = {
+        "model": arch,
+        "data": data,
+        **saved.result,
+        "train_error": found.certificate.facts.errors / sample.n,
+        "test_errors": found.test_errors,
+        "test_n": test_n,
+        "test_error": None if test_n is None else (found.test_errors or 0) / test_n,
+        "seed": settings["seed"],
+        "device": str(place),
+        "weights": str(folder / runs.WEIGHTS),
+        "out": str(folder),
+        "sentence": saved.sentence,
+    }
+    write_json(folder / runs.RESULT, record)
+    bound, bits = percent(record["bound"]), record["code_bits"]
+    shown: list[Table | str] = [
+        _errors(record),
+        saved.sentence,
+        f"Certified error: {bound}, {bits} bits by {record['method']}.",
+    ]
+    if "base_declared" in record:
+        shown.append(f"DECLARED, not checked: {record['base_declared']}")
+    emit(record, output, [*shown, f"Weights: {record['weights']}", f"Check it: {record['verify']}"])
+
+
+def _stand_in(sample: Dataset) -> str:
+    """A network of the zoo that has the shapes of the data; for images the method trains another one."""
+    return "linear" if len(sample.input_shape) == 3 else "mlp"
+
+
+def _method(sample: Dataset, *, device: str, has_architecture: bool, has_base: bool) -> str:
+    """The method that makes the most of a network of this kind on this device."""
+    from codebound.chains.few_bits import DICTIONARY_SIDE
+
+    if has_base:
+        return "subspace"
+    if has_architecture:
+        return "subspace-f"
+    shape = sample.input_shape
+    has_filters = len(shape) == 3 and min(shape[1:]) >= DICTIONARY_SIDE
+    return "features" if has_filters and device == "cpu" else "subspace"

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 _OWN = {
-    "train": SweepVerb("codebound.cli.train:train", "model.safetensors", ("train_error", "test_error")),
+    "train": SweepVerb("codebound.cli.train:command", "model.safetensors", ("train_error", "test_error")),
     "certify": SweepVerb(
-        "codebound.cli.certify:certify",
+        "codebound.cli.certify:command",
         "g.safetensors",
         ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
     ),

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import typer
 
+app = typer.Typer(add_completion=False)
 
-def verify(context: typer.Context) -> None:
+
+@app.command(
+    add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def command(context: typer.Context) -> None:
     """Decide whether a certificate is true; the same as the program codebound-verify.
 
     Example: codebound verify runs/certify-1/certificate.cbound --data digits

@@ -21,6 +21,9 @@ from codebound.user_code import current_directory_importable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 MAX_BYTES = 8 << 30  # of a weights file and of the tensors in it, checked before they are read
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 _COUNTER = "num_batches_tracked"  # of batch norm: plays no part in evaluation, so a file may leave it out
@@ -81,9 +84,19 @@ def load_model(
     return model
 
 
+def factory_of(model: str) -> str:
+    """The factory that the name of a model asks for; empty where the zoo has the network."""
+    return "" if model.partition(":")[0] in ZOO else model
+
+
 def load_weights(path: Path | str) -> dict[str, Tensor]:
     """The named tensors of a weights file; :func:`read_checkpoint` also says what was unwrapped."""
     return dict(read_checkpoint(path).tensors)
+
+
+def load_arrays(path: Path | str) -> dict[str, NDArray[np.float32]]:
+    """The tensors of a weights file as a decoder takes them."""
+    return {name: tensor.float().numpy() for name, tensor in load_weights(path).items()}
 
 
 def read_checkpoint(path: Path | str) -> Checkpoint:

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import nullcontext
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
-from codebound.cli.decode import read_arrays
-from codebound.cli.loading import load_samples, new_folder
-from codebound.cli.options import PARALLEL, Address, Workers, given_engine
+from codebound.cli.console import Format, emit, note, progress_bar
+from codebound.cli.loading import load_samples, optional_folder
+from codebound.cli.options import (
+    RUN,
+    Address,
+    Data,
+    DataFolder,
+    Delta,
+    Device,
+    EngineKind,
+    Holdout,
+    Model,
+    Output,
+    Quiet,
+    Seed,
+    Test,
+    Weights,
+    Workers,
+    given_engine,
+    option,
+    record_options,
+)
 from codebound.errors import UsageError
-from codebound_papers.cli.compare_epochs import compare_epochs, csv_text, load_weights
+from codebound.files import write_json, write_text
+from codebound.report.tables import Table, csv_text
+from codebound_papers.cli.options import ChunkSize, Initial
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,56 +45,31 @@ if TYPE_CHECKING:
     from codebound_papers.compare.table import Comparison
 
 _WHAT = "What is compared"
-_RUN = "The run"
+_OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")
 
 
-def compare(
-    model: Annotated[
-        str, typer.Option(help="Zoo name such as mlp:depth=5,width=784, or package.module:factory.")
-    ],
-    data: Annotated[
-        str, typer.Option(help="The sample: name, .npz file, image folder, or package.module:factory.")
-    ],
-    weights: Annotated[
-        Path | None, typer.Option(help="Trained weights: safetensors, or a checkpoint (default: untrained).")
-    ] = None,
-    data_folder: Annotated[Path | None, typer.Option(help="Folder that holds the named dataset.")] = None,
-    test: Annotated[
-        str | None,
-        typer.Option(help="Test sample, never used for any choice: adds hold-out bounds and test errors."),
-    ] = None,
-    holdout: Annotated[
-        float | None,
-        typer.Option(help="Keep this fraction of --data away from the sample and use it like --test."),
-    ] = None,
+def command(
+    model: Model,
+    data: Data,
+    weights: Weights = None,
+    data_folder: DataFolder = None,
+    test: Test = None,
+    holdout: Holdout = None,
     certificate: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="A .cbound file for this sample; may be repeated. Each is verified first.",
-            rich_help_panel=_WHAT,
-        ),
+        option("A .cbound file for this sample; may be repeated. Each is verified first.", _WHAT),
     ] = None,
     base: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="Safetensors file of the base that a --certificate names; may be repeated.",
-            rich_help_panel=_WHAT,
-        ),
+        option("Safetensors file of the base that a --certificate names; may be repeated.", _WHAT),
     ] = None,
     unlabelled: Annotated[
         str | None,
-        typer.Option(
-            help="Inputs that a --certificate about f was made with (C-12b), written like --data.",
-            rich_help_panel=_WHAT,
-        ),
+        option("Inputs that a --certificate about f was made with (C-12b), written like --data.", _WHAT),
     ] = None,
     certify: Annotated[
         bool,
-        typer.Option(
-            "--certify/--no-certify",
-            help="Make a quick certificate where no --certificate is given.",
-            rich_help_panel=_WHAT,
-        ),
+        option("Make a quick certificate where no --certificate is given.", _WHAT, "--certify/--no-certify"),
     ] = True,
     over: Annotated[
         tuple[str, Path] | None,
@@ -88,77 +81,58 @@ def compare(
     ] = None,
     like_for_like: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Divide the bars of figures by n and take the root, as in the other bounds.",
+            _WHAT,
             "--like-for-like",
-            help="Divide the bars of figures by n and take the root, as in the other bounds.",
-            rich_help_panel=_WHAT,
         ),
     ] = False,
     margin_share: Annotated[
         float,
-        typer.Option(
-            help="Share of the sample whose margin may be at most gamma; 0 takes the smallest margin.",
-            rich_help_panel=_WHAT,
-        ),
+        option("Share of the sample whose margin may be at most gamma; 0 takes the smallest margin.", _WHAT),
     ] = 0.05,
     examples: Annotated[
         int,
-        typer.Option(
-            help="Examples for cushions and Jacobians, drawn at random, and at most 50 for smoothness; "
+        option(
+            "Examples for cushions and Jacobians, drawn at random, and at most 50 for smoothness; "
             "margins are those of all.",
-            rich_help_panel=_WHAT,
+            _WHAT,
         ),
     ] = 1000,
-    initial: Annotated[
-        Path | None,
-        typer.Option(
-            help="Weights before training: adds the bound relative to the distance from them.",
-            rich_help_panel=_WHAT,
-        ),
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Failure probability.", rich_help_panel=_WHAT)] = 0.05,
-    chunk_size: Annotated[
-        int, typer.Option(help="Examples at a time; bounds the memory.", rich_help_panel=_RUN)
-    ] = 256,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=_RUN)] = "auto",
-    seed: Annotated[
-        int, typer.Option(help="Seed of examples, noise, pruning and the search.", rich_help_panel=_RUN)
-    ] = 0,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="Evaluate examples in parallel, on the CPU: local (processes of this machine) or ray. Parts "
-            "are whole chunks, so the result is the same.",
-            rich_help_panel=PARALLEL,
-        ),
-    ] = None,
+    initial: Initial = None,
+    delta: Delta = 0.05,
+    chunk_size: ChunkSize = 256,
+    device: Device = "auto",
+    seed: Seed = 0,
+    engine: EngineKind = None,
     workers: Workers = None,
     address: Address = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="New folder for compare.json, compare.csv, compare.svg and a page. With --over it may exist "
+        option(
+            "New folder for compare.json, compare.csv, compare.svg and a page. With --over it may exist "
             "(default: RUN/compare).",
-            rich_help_panel=_RUN,
+            RUN,
         ),
     ] = None,
-    output: Annotated[
-        Format, typer.Option("--format", help="How to print the result.", rich_help_panel=_RUN)
-    ] = Format.table,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing but the result.", rich_help_panel=_RUN)
-    ] = False,
+    output: Output = Format.table,
+    quiet: Quiet = False,
 ) -> None:
     """Compare all bounds on a network: certified ones, hold-out bounds, and every published one.
 
     Example: codebound compare --model mlp --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
-    from codebound.data.load import load_dataset
+    settings = record_options(locals())
     from codebound.device import resolve_device
     from codebound_papers.compare.facts import MeasurePlan
 
-    measuring = given_engine(engine, workers, address)
+    if over is not None and any(settings[name] for name in _OF_ONE_NETWORK):
+        raise UsageError(
+            "--over takes its weights from the run and no certificate: leave out --weights, --initial, "
+            "--certificate, --base and --unlabelled."
+        )
     place = resolve_device("cpu" if engine is not None and device == "auto" else device)
+    settings["device"] = str(place)
     plan = MeasurePlan(
         margin_share=margin_share,
         examples=examples,
@@ -167,97 +141,60 @@ def compare(
         device=str(place),
         seed=seed,
     )
-    sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
-    settings = {
-        "model": model,
-        "weights": None if weights is None else str(weights),
-        "initial": None if initial is None else str(initial),
-        "data": data,
-        "test": test,
-        "holdout": holdout,
-        "certificates": [str(path) for path in certificate or ()],
-        "bases": [str(path) for path in base or ()],
-        "unlabelled": unlabelled,
-        "certify": certify,
-        "like_for_like": like_for_like,
-        "margin_share": margin_share,
-        "examples": examples,
-        "delta": delta,
-        "chunk_size": chunk_size,
-        "device": plan.device,
-        "seed": seed,
-    }
-    if over is not None:
-        if weights or initial or certificate or base or unlabelled:
-            raise UsageError(
-                "--over takes its weights from the run and no certificate: leave out --weights, --initial, "
-                "--certificate, --base and --unlabelled."
+    with given_engine(engine, workers, address) as measurers:
+        samples = load_samples(data, data_folder, test=test, holdout=holdout)
+        if over is None:
+            _compare_at_once(
+                settings, plan, samples, data_folder, measurers, out=out, output=output, quiet=quiet
             )
-        run = partial(compare_epochs, over)
-    else:
-        fresh = (
-            None if unlabelled is None else load_dataset(unlabelled, role="unlabelled", folder=data_folder)
-        )
-        run = partial(_at_once, unlabelled=fresh)
-    with measuring as measurers:
-        run(
-            settings=settings,
-            plan=plan,
-            samples=(sample, test_set),
-            engine=measurers,
-            out=out,
-            output=output,
-            quiet=quiet,
-        )
+        else:
+            _compare_epochs(over, settings, plan, samples, measurers, out=out, output=output, quiet=quiet)
 
 
-def _at_once(
+def _compare_at_once(
     settings: dict[str, Any],
     plan: MeasurePlan,
-    *,
     samples: tuple[Dataset, Dataset | None],
-    unlabelled: Dataset | None,
+    data_folder: Path | None,
     engine: Engine | None,
+    *,
     out: Path | None,
     output: Format,
     quiet: bool,
 ) -> None:
     """Compares the bounds on one network."""
-    from codebound.nets.zoo import ZOO
-    from codebound_papers.compare.table import compare as run
+    from codebound.data.load import load_dataset
+    from codebound.nets.loading import factory_of, load_arrays
+    from codebound_papers.compare.table import compare
 
     sample, test_set = samples
-    model = settings["model"]
-    network = load_weights(model, sample, settings["weights"])
-    before = None if settings["initial"] is None else load_weights(model, sample, settings["initial"])
+    model, fresh = settings["model"], settings["unlabelled"]
+    network = _load(model, sample, settings["weights"])
     if not quiet:
         note(
             f"Comparing bounds on {model}, {settings['data']}: {sample.n:,} examples, "
             f"{min(plan.examples, sample.n):,} of them for noise stability; {plan.device}."
         )
-    with (
-        nullcontext() if out is None else new_folder(out) as folder,
-        progress_bar("compare", quiet=quiet) as progress,
-    ):
-        found = run(
+    with optional_folder(out) as folder, progress_bar("compare", quiet=quiet) as progress:
+        found = compare(
             network,
             sample,
             test_set,
-            certificates=[Path(path) for path in settings["certificates"]],
-            bases=[read_arrays(Path(path)) for path in settings["bases"]],
-            unlabelled=unlabelled,
+            certificates=[Path(path) for path in settings["certificate"] or ()],
+            bases=[load_arrays(path) for path in settings["base"] or ()],
+            unlabelled=None if fresh is None else load_dataset(fresh, role="unlabelled", folder=data_folder),
             effort="quick" if settings["certify"] else None,
             plan=plan,
-            initial=before,
+            initial=None if settings["initial"] is None else _load(model, sample, settings["initial"]),
             like_for_like=settings["like_for_like"],
-            factory="" if model.partition(":")[0] in ZOO else model,
+            factory=factory_of(model),
             engine=engine,
             progress=progress,
         )
     record = comparison_record(found, samples, settings)
     if folder is not None:
         save_comparison(folder, record)
-    _show(record, output)
+    emit(record, output, _shown(record), rows=record["rows"])
     if folder is not None and not quiet:
         note(f"Page with the picture: {folder / 'compare.html'}")
 
@@ -283,7 +220,6 @@ def _described(sample: Dataset) -> dict[str, Any]:
 
 def save_comparison(folder: Path, record: dict[str, Any]) -> None:
     """Writes the record, its rows, the picture and the page."""
-    from codebound.files import write_atomically
     from codebound_papers.report.comparison import compare_figure, compare_page
     from codebound_papers.report.figures import standalone
 
@@ -294,13 +230,13 @@ def save_comparison(folder: Path, record: dict[str, Any]) -> None:
         subtitle=f"{sample['n']:,} examples, {sample['classes']} classes; made by codebound "
         f"{settings['codebound']}",
     )
+    write_json(folder / "compare.json", record)
     for name, text in (
-        ("compare.json", json.dumps(record, indent=1, allow_nan=False) + "\n"),
         ("compare.csv", csv_text(record["rows"])),
         ("compare.svg", standalone(compare_figure(record))),
         ("compare.html", page),
     ):
-        write_atomically(folder / name, text.encode())
+        write_text(folder / name, text)
 
 
 def end_of_demo(
@@ -311,26 +247,114 @@ def end_of_demo(
     progress: Progress,
 ) -> str:
     """Compares a network with the certificate in a folder, and says where the page is."""
-    from codebound_papers.compare.table import compare as run
+    from codebound_papers.compare.table import compare
 
     certificates = [folder / "certificate.cbound"]
-    found = run(model, *samples, certificates=certificates, effort=None, progress=progress)
+    found = compare(model, *samples, certificates=certificates, effort=None, progress=progress)
     save_comparison(folder, comparison_record(found, samples, settings))
     return f"Every published bound beside it: {folder / 'compare.html'}"
 
 
-def _show(record: dict[str, Any], output: Format) -> None:
+def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
     from codebound_papers.report.comparison import compare_table, refused_table
 
-    if output is Format.json:
-        print_json(record)
-        return
-    if output is Format.csv:
-        print_csv(record["rows"])
-        return
-    print_table(compare_table(record).rows)
-    refused = refused_table(record)
-    if refused is not None:
-        print_table(refused.rows, title=refused.title)
-    for text in record["notes"]:
-        typer.echo(text)
+    yield compare_table(record)
+    if (refused := refused_table(record)) is not None:
+        yield refused
+    yield from record["notes"]
+
+
+def _compare_epochs(
+    over: tuple[str, Path],
+    settings: dict[str, Any],
+    plan: MeasurePlan,
+    samples: tuple[Dataset, Dataset | None],
+    engine: Engine | None,
+    *,
+    out: Path | None,
+    output: Format,
+    quiet: bool,
+) -> None:
+    """Evaluates the published bounds on every kept epoch of a training run."""
+    from codebound import __version__
+    from codebound.files import make_folder
+    from codebound.store import Journal
+    from codebound_papers.compare.epochs import epoch_point, open_training_run
+    from codebound_papers.report.comparison import epochs_figure
+
+    what, run_folder = over
+    if what != "epochs":
+        raise UsageError(f"bounds are compared --over epochs RUN. Got {what!r}.")
+    sample, test_set = samples
+    run = open_training_run(run_folder, sample)
+    folder = run_folder / "compare" if out is None else out
+    make_folder(folder)
+    kept = {
+        name: value for name, value in settings.items() if name not in (*_OF_ONE_NETWORK, "certify", "over")
+    }
+    identity = {**kept, "run": dict(run.settings), "codebound": __version__}
+    if not quiet:
+        note(
+            f"Comparing bounds on {settings['model']} after {len(run.weights)} epochs of {run_folder}; what "
+            f"is finished is kept in {folder}, and the same command goes on."
+        )
+    points = []
+    with progress_bar("epochs", quiet=quiet) as progress:
+        cells = Journal(folder / "epochs.json", run=identity)
+        for done, (epoch, path) in enumerate(run.weights.items()):
+            progress(done, len(run.weights), f"epoch {epoch}")
+            points.append(
+                cells.get(
+                    str(epoch),
+                    lambda epoch=epoch, path=path: epoch_point(  # type: ignore[misc]
+                        _load(settings["model"], sample, path),
+                        run.sample,
+                        test_set,
+                        epoch=epoch,
+                        plan=plan,
+                        like_for_like=settings["like_for_like"],
+                        engine=engine,
+                    ).record(),
+                )
+            )
+    rows = [_flat(point) for point in points]
+    write_text(folder / "epochs.svg", epochs_figure(points))
+    write_text(folder / "epochs.csv", csv_text(rows))
+    emit(
+        {"epochs": points, "settings": identity},
+        output,
+        [
+            Table("", [_brief(point) for point in points]),
+            "None of the published bounds is a guarantee; a certificate is about one network.",
+        ],
+        rows=rows,
+    )
+    if not quiet:
+        note(f"Picture: {folder / 'epochs.svg'}")
+
+
+def _flat(point: Mapping[str, Any]) -> dict[str, object]:
+    """A point as one line: bounds as decimal logarithms, each in a column of its own."""
+    plain = {name: value for name, value in point.items() if name != "log10"}
+    return plain | {f"log10 {name}": value for name, value in point["log10"].items()}
+
+
+def _brief(point: Mapping[str, Any]) -> dict[str, object]:
+    """A point for a terminal: errors, margins, and the smallest of the bounds."""
+    finite = {name: value for name, value in point["log10"].items() if value is not None}
+    least = min(finite, key=lambda name: finite[name], default=None)
+    return {
+        "epoch": point["epoch"],
+        "training error": f"{point['train_error']:.2%}",
+        "test error": "-" if point["test_error"] is None else f"{point['test_error']:.2%}",
+        "gamma": f"{point['gamma']:.4g}",
+        "smallest margin": f"{point['least_margin']:.4g}",
+        "smallest published bound": "infinite" if least is None else f"{10.0 ** finite[least]:.4g} ({least})",
+    }
+
+
+def _load(model: str, sample: Dataset, weights: str | Path | None) -> nn.Module:
+    from codebound.nets.loading import load_model
+
+    path = None if weights is None else Path(weights)
+    return load_model(model, input_shape=sample.input_shape, classes=sample.classes, weights=path)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
+from codebound.cli.console import Format, cell, emit, note, print_table, progress_bar
 from codebound.cli.loading import load_samples, new_folder
+from codebound.cli.options import (
+    DataFolder,
+    Holdout,
+    Model,
+    NewFolder,
+    Output,
+    Quiet,
+    Weights,
+    option,
+    record_options,
+)
 from codebound.errors import UsageError
-from codebound.files import finite
+from codebound.files import finite, write_json
+from codebound.report.tables import Table
+from codebound_papers.cli.options import Classes, InputShape, NaturalSeed
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 if TYPE_CHECKING:
@@ -33,63 +47,52 @@ def _show_methods(value: bool) -> None:
     if value:
         from codebound_papers.compress.methods import default_options, option_text
 
-        print_table(
-            [
-                {
-                    "method": name,
-                    "what it does": entry.sentence,
-                    "options (--set)": " ".join(
-                        f"{key}={option_text(default)}" for key, default in default_options(name).items()
-                    ),
-                }
-                for name, entry in COMPRESSORS.items()
-            ]
-        )
+        rows = [
+            {
+                "method": name,
+                "what it does": entry.sentence,
+                "options (--set)": " ".join(
+                    f"{key}={option_text(default)}" for key, default in default_options(name).items()
+                ),
+            }
+            for name, entry in COMPRESSORS.items()
+        ]
+        print_table(Table("", rows))
         raise typer.Exit
 
 
-def compress(
-    model: Annotated[
-        str, typer.Option(help="Zoo name such as mlp:depth=5,width=784, or package.module:factory.")
-    ],
-    method: Annotated[str, typer.Option(help=_METHODS)],
-    weights: Annotated[
-        Path | None, typer.Option(help="Trained weights: safetensors, or a checkpoint (default: untrained).")
-    ] = None,
+def command(
+    model: Model,
+    method: Annotated[str, option(_METHODS)],
+    weights: Weights = None,
     options: Annotated[
         list[str] | None,
-        typer.Option("--set", help="An option of the method, such as --set density=0.2; may be repeated."),
+        option("An option of the method, such as --set density=0.2; may be repeated.", None, "--set"),
     ] = None,
     layers: Annotated[
-        str | None, typer.Option(help="Names of layers to compress, joined by commas (default: all).")
+        str | None, option("Names of layers to compress, joined by commas (default: all).")
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            help="Sample: name, .npz file, image folder, or package.module:factory. Measures accuracy and "
+        option(
+            "Sample: name, .npz file, image folder, or package.module:factory. Measures accuracy and "
             "deviation; lottery and imp train on it."
         ),
     ] = None,
-    data_folder: Annotated[Path | None, typer.Option(help="Folder that holds the named dataset.")] = None,
+    data_folder: DataFolder = None,
     test: Annotated[
-        str | None, typer.Option(help="Sample to measure on instead of --data; a known name gives its tests.")
+        str | None, option("Sample to measure on instead of --data; a known name gives its tests.")
     ] = None,
-    holdout: Annotated[
-        float | None, typer.Option(help="Keep this fraction of --data away and use it like --test.")
-    ] = None,
+    holdout: Holdout = None,
     examples: Annotated[
         int | None, typer.Option(min=1, help="Measure on the first examples only (default: all).")
     ] = None,
-    input_shape: Annotated[
-        str | None, typer.Option(help="Without --data: such as 3x32x32 (default: that of the zoo).")
-    ] = None,
-    classes: Annotated[int | None, typer.Option(min=2, help="Without --data (default: 10).")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; must be new (default: runs/compress-NUMBER).")
-    ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+    input_shape: InputShape = None,
+    classes: Classes = None,
+    seed: NaturalSeed = 0,
+    out: NewFolder = None,
+    output: Output = Format.table,
+    quiet: Quiet = False,
     list_methods: Annotated[
         bool,
         typer.Option(
@@ -103,6 +106,7 @@ def compress(
 
     Example: codebound compress --model mlp --weights runs/w/model.safetensors --method naive --data digits
     """
+    settings = record_options(locals())
     from codebound.data.load import load_dataset
     from codebound.nets.loading import load_model
     from codebound_papers.compress.compressors import Job
@@ -136,23 +140,15 @@ def compress(
             ),
         )
         summary = summarise(compressed, None if measured is None else measured.on("cpu"), progress=progress)
-    settings = {
-        "model": model,
-        "weights": None if weights is None else str(weights),
-        "method": method,
-        "options": {name: option_text(value) for name, value in chosen.items()},
-        "layers": layers,
-        "data": data,
-        "test": test,
-        "holdout": holdout,
-        "examples": examples,
-        "input_shape": list(shape),
-        "classes": outputs,
-        "seed": seed,
-    }
-    record = {"method": method, "options": settings["options"], **_record(summary), "out": str(folder)}
-    _save(folder, compressed, summary, settings=settings, record=record)
-    _print(summary, record, output, quiet=quiet)
+    texts = {name: option_text(value) for name, value in chosen.items()}
+    record = {"method": method, "options": texts, **_record(summary), "out": str(folder)}
+    _save(folder, compressed, summary)
+    settings |= {"options": texts, "input_shape": list(shape), "classes": outputs}
+    for name, content in (("config", settings), ("result", record)):
+        write_json(folder / f"{name}.json", content)
+    emit(record, output, _tables(summary), rows=_csv_rows(record))
+    if output is Format.table and not quiet:
+        _explain(summary, record)
 
 
 def model_sizes(
@@ -189,8 +185,6 @@ def wrapped(module: Any, shape: tuple[int, ...]) -> Network:
 
 def _record(summary: CompressionSummary) -> dict[str, Any]:
     """The summary as it is printed; what is not finite is null."""
-    from dataclasses import asdict
-
     from codebound_papers.compress.summary import SPARSE_FORMAT
 
     return {
@@ -206,15 +200,8 @@ def _record(summary: CompressionSummary) -> dict[str, Any]:
     }
 
 
-def _save(
-    folder: Path,
-    compressed: CompressedNetwork | LocalNetwork,
-    summary: CompressionSummary,
-    *,
-    settings: dict[str, Any],
-    record: dict[str, Any],
-) -> None:
-    """Writes the decoded weights, the message with what its reader has to know, settings and result."""
+def _save(folder: Path, compressed: CompressedNetwork | LocalNetwork, summary: CompressionSummary) -> None:
+    """Writes the decoded weights, and the message with what its reader has to know."""
     from codebound.files import write_atomically
     from codebound.tensors import save_weights
 
@@ -232,43 +219,23 @@ def _save(
     }
     if compressed.chain is not None:
         about["architecture"] = compressed.chain.described()
-    for name, content in (("message", about), ("config", settings), ("result", record)):
-        write_atomically(folder / f"{name}.json", (json.dumps(content, indent=2) + "\n").encode())
+    write_json(folder / "message.json", about)
 
 
-def _print(summary: CompressionSummary, record: dict[str, Any], output: Format, *, quiet: bool) -> None:
-    """Prints the result; what it means goes to stderr."""
-    if output is Format.json:
-        print_json(record)
-        return
-    if output is Format.csv:
-        print_csv(_csv_rows(record))
-        return
-    print_table(_table_rows(summary))
-    rows = [{"what": "all tensors", "value": _ratio(summary)}]
+def _tables(summary: CompressionSummary) -> Iterator[Table]:
+    yield Table("", _table_rows(summary))
+    rows = {"all tensors": _ratio(summary)}
     if summary.accuracy_before is not None and summary.accuracy_after is not None:
-        rows.append(
-            {
-                "what": "accuracy",
-                "value": f"{summary.accuracy_before:.2%} before, {summary.accuracy_after:.2%} after",
-            }
-        )
-    if summary.deviation is not None:
-        moved = summary.deviation
-        rows.append(
-            {
-                "what": "deviation of the outputs",
-                "value": f"{moved.largest:.4g} at most, {moved.mean:.4g} on average",
-            }
-        )
-        for what, bound in (
-            ("bounded by the recursion", moved.recursion),
-            ("and by the e-form", moved.e_form),
-        ):
-            rows.append({"what": what, "value": "-" if bound is None else f"{bound:.4g}"})
-    print_table(rows)
-    if quiet:
-        return
+        rows["accuracy"] = f"{summary.accuracy_before:.2%} before, {summary.accuracy_after:.2%} after"
+    if (moved := summary.deviation) is not None:
+        rows["deviation of the outputs"] = f"{moved.largest:.4g} at most, {moved.mean:.4g} on average"
+        rows["bounded by the recursion"] = str(cell(moved.recursion))
+        rows["and by the e-form"] = str(cell(moved.e_form))
+    yield Table("", [{"what": what, "value": value} for what, value in rows.items()])
+
+
+def _explain(summary: CompressionSummary, record: dict[str, Any]) -> None:
+    """What the result means, on stderr."""
     if summary.deviation is not None and summary.deviation.reason:
         note(f"A bound is missing: {summary.deviation.reason}")
     for sentence in dict.fromkeys(layer.predicted_by for layer in summary.layers if layer.predicted_by):
@@ -300,10 +267,6 @@ def _ratio(summary: CompressionSummary) -> str:
 
 def _table_rows(summary: CompressionSummary) -> list[dict[str, object]]:
     """The compressed layers, and the carried tensors by reason."""
-
-    def number(value: float | None) -> str:
-        return "-" if value is None else f"{value:.4g}"
-
     rows: list[dict[str, object]] = [
         {
             "layer": layer.name or "(the network)",
@@ -312,8 +275,8 @@ def _table_rows(summary: CompressionSummary) -> list[dict[str, object]]:
             "dense bytes": layer.dense_bytes,
             "sparse bytes": layer.sparse_bytes,
             "coded bits": layer.coded_bits,
-            "spectral error": number(layer.spectral_error_measured),
-            "predicted": number(layer.spectral_error_predicted),
+            "spectral error": cell(layer.spectral_error_measured),
+            "predicted": cell(layer.spectral_error_predicted),
         }
         for layer in summary.layers
     ]

@@ -2,133 +2,103 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import nullcontext
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from codebound.cli.console import Format, note, print_csv, print_json, print_table, progress_bar
-from codebound.cli.loading import new_folder
-from codebound.cli.options import PARALLEL, Address, Workers, given_engine
+from codebound.cli.console import Format, emit, note, progress_bar
+from codebound.cli.loading import optional_folder
+from codebound.cli.options import (
+    Address,
+    Data,
+    DataFolder,
+    Device,
+    EngineKind,
+    Model,
+    Output,
+    Quiet,
+    Seed,
+    SomeFolder,
+    Weights,
+    Workers,
+    given_engine,
+    option,
+    record_options,
+)
 from codebound.errors import UsageError
-from codebound.files import write_text
+from codebound.files import write_json, write_text
+from codebound.report.tables import Table
+from codebound_papers.cli.options import STABILITY, Biases, ChunkSize, Examples, Initial
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
 
     from codebound.data.dataset import Dataset
     from codebound_papers.measure.noise.smoothness import Smoothness
     from codebound_papers.measure.summary import Workload
 
-_STABILITY = "Noise stability"
-_RUN = "The run"
 _NOISE, _DRAWS = 0.1, 5  # size of Gaussian noise relative to the activation, and draws of any noise
 _NUMBERS = 1024  # per layer, of the projected noise: the default of the compressor
 _PROBES = 64
 
 
-def measure(
-    model: Annotated[
-        str, typer.Option(help="Zoo name such as mlp:depth=5,width=784, or package.module:factory.")
-    ],
-    data: Annotated[
-        str, typer.Option(help="The sample: name, .npz file, image folder, or package.module:factory.")
-    ],
-    weights: Annotated[
-        Path | None, typer.Option(help="Trained weights: safetensors, or a checkpoint (default: untrained).")
-    ] = None,
-    data_folder: Annotated[Path | None, typer.Option(help="Folder that holds the named dataset.")] = None,
-    examples: Annotated[
-        int | None,
-        typer.Option(
-            help="Examples to measure on, drawn at random (default: 1000, fewer for large networks)."
-        ),
-    ] = None,
+def command(
+    model: Model,
+    data: Data,
+    weights: Weights = None,
+    data_folder: DataFolder = None,
+    examples: Examples = None,
     families: Annotated[
-        str, typer.Option(help="What to measure, separated by commas.")
+        str, option("What to measure, separated by commas.")
     ] = "spectra,tails,stability,margins",
     tails_of: Annotated[
-        str, typer.Option(help="Fit tails to: eigenvalues, or absolute or positive weights (slow).")
+        str, option("Fit tails to: eigenvalues, or absolute or positive weights (slow).")
     ] = "eigenvalues",
     interlayer: Annotated[
         str,
-        typer.Option(
-            help="Jacobians: none, output (each layer to the output) or all (each to all later ones).",
-            rich_help_panel=_STABILITY,
+        option(
+            "Jacobians: none, output (each layer to the output) or all (each to all later ones).", STABILITY
         ),
     ] = "output",
     jacobian: Annotated[
         str,
-        typer.Option(
-            help="Norms of Jacobians: exact, probes (64 random ones), or auto: probes for large networks.",
-            rich_help_panel=_STABILITY,
+        option(
+            "Norms of Jacobians: exact, probes (64 random ones), or auto: probes for large networks.",
+            STABILITY,
         ),
     ] = "auto",
     smoothness: Annotated[
         str,
-        typer.Option(
-            help="Noise for smoothness: gaussian, project (that of random projection; slow) or none.",
-            rich_help_panel=_STABILITY,
+        option(
+            "Noise for smoothness: gaussian, project (that of random projection; slow) or none.", STABILITY
         ),
     ] = "gaussian",
-    biases: Annotated[
-        str,
-        typer.Option(
-            help="augmented: part of the weights, as the theory needs; separate: left out, as published.",
-            rich_help_panel=_STABILITY,
-        ),
-    ] = "augmented",
-    outliers: Annotated[
-        float,
-        typer.Option(help="Fraction of the examples that may be left out.", rich_help_panel=_STABILITY),
-    ] = 0.0,
-    initial: Annotated[
-        Path | None,
-        typer.Option(
-            help="Weights before training: adds cushions relative to the distance from them.",
-            rich_help_panel=_STABILITY,
-        ),
-    ] = None,
-    chunk_size: Annotated[
-        int, typer.Option(help="Examples at a time; bounds the memory.", rich_help_panel=_RUN)
-    ] = 64,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.", rich_help_panel=_RUN)] = "auto",
-    seed: Annotated[
-        int, typer.Option(help="Seed of examples, noise, probes and resamples.", rich_help_panel=_RUN)
-    ] = 0,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="Measure margins and noise stability in parallel, on the CPU: local (processes of this "
-            "machine) or ray. Parts are whole chunks, so the result is the same.",
-            rich_help_panel=PARALLEL,
-        ),
-    ] = None,
+    biases: Biases = "augmented",
+    outliers: Annotated[float, option("Fraction of the examples that may be left out.", STABILITY)] = 0.0,
+    initial: Initial = None,
+    chunk_size: ChunkSize = 64,
+    device: Device = "auto",
+    seed: Seed = 0,
+    engine: EngineKind = None,
     workers: Workers = None,
     address: Address = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="New folder for measure.json and a page with figures.", rich_help_panel=_RUN),
-    ] = None,
-    output: Annotated[
-        Format, typer.Option("--format", help="How to print the result.", rich_help_panel=_RUN)
-    ] = Format.table,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing but the result.", rich_help_panel=_RUN)
-    ] = False,
+    out: SomeFolder = None,
+    output: Output = Format.table,
+    quiet: Quiet = False,
 ) -> None:
     """Measure a network layer by layer: norms, spectra, tails, noise stability, margins.
 
     Example: codebound measure --model mlp --weights runs/w/model.safetensors --data digits
     """
+    settings = record_options(locals())
     from codebound import __version__
     from codebound.data.load import load_dataset
     from codebound.device import resolve_device
     from codebound.nets.loading import load_model
     from codebound_papers.measure.noise.meter import StabilityPlan
     from codebound_papers.measure.summary import SummaryPlan, summarise, workload
+    from codebound_papers.report.measures import flat_rows
 
     measuring = given_engine(engine, workers, address)
     place = resolve_device("cpu" if engine is not None and device == "auto" else device)
@@ -155,28 +125,18 @@ def measure(
         ),
         seed=seed,
     )
-    settings = {
-        "model": model,
-        "weights": None if weights is None else str(weights),
-        "initial": None if initial is None else str(initial),
-        "data": data,
+    settings |= {
         "families": list(plan.families),
-        "tails_of": tails_of,
-        "interlayer": interlayer,
         "jacobian": "exact" if probes is None else f"{probes} probes, exact where that is less work",
         "smoothness": _noise_in_words(smoothness),
-        "biases": biases,
-        "outliers": outliers,
-        "chunk_size": chunk_size,
         "device": str(place),
-        "seed": seed,
         "codebound": __version__,
     }
     if not quiet:
         note(_start(settings, sample, whole))
     with (
         measuring as measurers,
-        nullcontext() if out is None else new_folder(out) as folder,
+        optional_folder(out) as folder,
         progress_bar("measure", quiet=quiet) as progress,
     ):
         found = summarise(
@@ -203,7 +163,10 @@ def measure(
     }
     if folder is not None:
         _save(folder, record | {"curves": found.curves})
-    _show(record, output, quiet=quiet)
+    rows = flat_rows(record)
+    emit(record, output, _shown(record), rows=rows)
+    if output is Format.csv and record["margins"] is not None and "name" in rows[0] and not quiet:
+        note("One line per layer; the margins of the whole network are in --format table and json.")
     if folder is not None and not quiet:
         note(f"Page with figures: {folder / 'measure.html'}")
 
@@ -276,7 +239,7 @@ def _save(folder: Path, record: dict[str, Any]) -> None:
     from codebound_papers.report.measurement import measure_page
 
     settings, sample = record["settings"], record["sample"]
-    write_text(folder / "measure.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
+    write_json(folder / "measure.json", record)
     page = measure_page(
         record,
         title=f"Measures of {settings['model']} on {settings['data']}",
@@ -286,22 +249,8 @@ def _save(folder: Path, record: dict[str, Any]) -> None:
     write_text(folder / "measure.html", page)
 
 
-def _show(record: dict[str, Any], output: Format, *, quiet: bool) -> None:
-    from codebound_papers.report.measures import flat_rows, measure_tables
+def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
+    from codebound_papers.report.measures import measure_tables
 
-    if output is Format.json:
-        print_json(record)
-        return
-    if output is Format.csv:
-        rows = flat_rows(record)
-        print_csv(rows)
-        if record["margins"] is not None and "name" in rows[0] and not quiet:
-            note("One line per layer; the margins of the whole network are in --format table and json.")
-        return
-    for table in measure_tables(record):
-        print_table(table.rows, title=table.title)
-        for column, sentence in table.legend.items():
-            typer.echo(f"  {column}: {sentence}")
-        typer.echo("")
-    for text in record["notes"]:
-        typer.echo(text)
+    yield from measure_tables(record)
+    yield from record["notes"]

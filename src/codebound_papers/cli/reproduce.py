@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codebound.cli.console import Format, note, print_csv, print_json, print_rows, print_table, progress_bar
+from codebound.cli.console import Format, cell, emit, emit_rows, note, progress_bar
+from codebound.cli.options import RUN, Device, Output, Quiet, Seed, option
+from codebound.report.tables import Table
 
 if TYPE_CHECKING:
     from codebound_papers.reproduce.items import Reproduction
 
 
-def reproduce(
+def command(
     what: Annotated[str, typer.Argument(metavar="list|ITEM", help="list, or an item such as S-Fig2.")],
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="The paper's settings, or a run that takes minutes.")
+        bool, option("The paper's settings, or a run that takes minutes.", None, "--full/--quick")
     ] = False,
-    epochs: Annotated[
-        int | None, typer.Option(help="Train for at most so many epochs; printed as a deviation.")
-    ] = None,
+    epochs: Annotated[int | None, option("Train for at most so many epochs; printed as a deviation.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the results; an interrupted run continues in it "
-            "(default: runs/reproduce/ITEM-quick-SEED, with -epochsN)."
+        option(
+            "Folder for the results; an interrupted run continues in it "
+            "(default: runs/reproduce/ITEM-quick-SEED, with -epochsN).",
+            RUN,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    seed: Seed = 0,
+    device: Device = "auto",
     models: Annotated[
         Path | None,
         typer.Option(help="Folder with pretrained networks as safetensors.", envvar="CODEBOUND_MODELS"),
@@ -41,8 +43,8 @@ def reproduce(
             show_default="none",
         ),
     ] = float("inf"),
-    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+    output: Output = Format.table,
+    quiet: Quiet = False,
 ) -> None:
     """Make a table or figure of a paper again: our numbers beside the published ones, and why they differ.
 
@@ -78,7 +80,9 @@ def reproduce(
     except KeyboardInterrupt:
         note(f"What is finished is kept in {folder}: the same command continues.")
         raise
-    _show(found.reproduction, found.record, output)
+    tables = found.reproduction.tables
+    rows = [{"table": title, **row} for title, lines in tables.items() for row in lines]
+    emit(found.record, output, _shown(found.reproduction, found.record), rows=rows)
     if not quiet:
         note("Written: " + ", ".join(str(path) for path in found.files) + ".")
 
@@ -100,37 +104,16 @@ def _list(output: Format, models: Path | None) -> None:
         }
         for item in known_items().values()
     ]
-    print_rows(rows, output)
+    emit_rows(rows, output)
 
 
-def _show(found: Reproduction, record: dict[str, Any], output: Format) -> None:
-    if output is Format.json:
-        print_json(record)
-        return
-    if output is Format.csv:
-        columns = dict.fromkeys(key for rows in found.tables.values() for row in rows for key in row)
-        print_csv(
-            [
-                {"table": title, **{column: row.get(column, "") for column in columns}}
-                for title, rows in found.tables.items()
-                for row in rows
-            ]
-        )
-        return
+def _shown(found: Reproduction, record: dict[str, Any]) -> Iterator[Table | str]:
     for title, rows in found.tables.items():
-        print_table([{key: _cell(value) for key, value in row.items()} for row in rows], title=title)
-    for sentence in found.sentences:
-        typer.echo(sentence)
+        yield Table(title, [{key: cell(value) for key, value in row.items()} for row in rows])
+    yield from found.sentences
     if record["not_run"]:
-        typer.echo(f"\nNot run, for want of time: {'; '.join(record['not_run'])}.")
+        yield f"\nNot run, for want of time: {'; '.join(record['not_run'])}."
     if record["deviations"]:
-        typer.echo("\nDeviations from the published settings:")
+        yield "\nDeviations from the published settings:"
     for deviation in record["deviations"]:
-        typer.echo(f"  {deviation}")
-
-
-def _cell(value: object) -> object:
-    """Four digits are enough for a table; the files have them all."""
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else value
+        yield f"  {deviation}"

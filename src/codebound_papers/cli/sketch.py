@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import time
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codebound.cli.console import Format, print_csv, print_json, print_table, progress_bar
-from codebound.cli.loading import new_folder
+from codebound.cli.console import Format, emit, progress_bar
+from codebound.cli.loading import optional_folder
+from codebound.cli.options import Model, Output, Quiet, SomeFolder, Weights, option, record_options
 from codebound.errors import UsageError
+from codebound.files import write_json
+from codebound.report.tables import Table
 from codebound_papers.cli.compress import model_sizes, wrapped
+from codebound_papers.cli.options import Classes, InputShape, NaturalSeed
 
 if TYPE_CHECKING:
     from codebound.nets.layers import AbstractLayerView
@@ -25,40 +26,29 @@ if TYPE_CHECKING:
 _KEEP = 0.01
 
 
-def sketch(
-    model: Annotated[
-        str, typer.Option(help="Zoo name such as mlp:depth=5,width=784, or package.module:factory.")
-    ],
-    weights: Annotated[
-        Path | None, typer.Option(help="Trained weights: safetensors, or a checkpoint (default: untrained).")
-    ] = None,
-    layer: Annotated[
-        list[str] | None, typer.Option(help="A layer to sketch; may be repeated (default: all).")
-    ] = None,
+def command(
+    model: Model,
+    weights: Weights = None,
+    layer: Annotated[list[str] | None, option("A layer to sketch; may be repeated (default: all).")] = None,
     m: Annotated[
-        str,
-        typer.Option(help="Side of the sketch, or auto: the smallest that is known to work, then larger."),
+        str, option("Side of the sketch, or auto: the smallest that is known to work, then larger.")
     ] = "auto",
     keep: Annotated[
-        float | None, typer.Option(help=f"Share of the weights to keep, the largest (default: {_KEEP}).")
+        float | None, option(f"Share of the weights to keep, the largest (default: {_KEEP}).")
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="Prune at random instead, small weights first, by this strength d.")
+        float | None, option("Prune at random instead, small weights first, by this strength d.")
     ] = None,
-    levels: Annotated[int, typer.Option(help="Values a weight can take, odd.")] = 15,
+    levels: Annotated[int, option("Values a weight can take, odd.")] = 15,
     degree: Annotated[
         int | None, typer.Option(min=1, max=16, help="Ones in each column of A and B (default: at most 5).")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of A and B, and of random pruning.")] = 0,
-    input_shape: Annotated[
-        str | None, typer.Option(help="Such as 3x32x32 (default: that of the zoo).")
-    ] = None,
-    classes: Annotated[int | None, typer.Option(min=2, help="Number of classes (default: 10).")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for result.json and config.json; must be new.")
-    ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print the result.")] = Format.table,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but the result.")] = False,
+    seed: NaturalSeed = 0,
+    input_shape: InputShape = None,
+    classes: Classes = None,
+    out: SomeFolder = None,
+    output: Output = Format.table,
+    quiet: Quiet = False,
 ) -> None:
     """Sketch the pruned layers of a network, recover them exactly, and compare with plain codes.
 
@@ -66,6 +56,7 @@ def sketch(
 
     Example: codebound sketch --model mlp:depth=5,width=784 --weights runs/w/model.safetensors --keep 0.01
     """
+    settings = record_options(locals())
     from codebound.nets.loading import load_model
 
     side = _side(m)
@@ -73,7 +64,7 @@ def sketch(
     shape, outputs = model_sizes(model, None, input_shape, classes)
     network = wrapped(load_model(model, input_shape=shape, classes=outputs, weights=weights), shape)
     views = _chosen(network, layer)
-    with nullcontext() if out is None else new_folder(out, "sketch") as folder:
+    with optional_folder(out) as folder:
         with progress_bar("sketch", quiet=quiet) as progress:
             rows = [
                 _sketched(
@@ -83,22 +74,11 @@ def sketch(
             ]
         record = {"layers": [asdict(row) for row in rows], "status": _status(rows), "finding": _finding(rows)}
         if folder is not None:
-            _save(
-                folder,
-                record,
-                {
-                    "model": model,
-                    "weights": None if weights is None else str(weights),
-                    "layers": [view.name for view in views],
-                    "m": m,
-                    "pruning": repr(algorithm),
-                    "degree": degree,
-                    "seed": seed,
-                    "input_shape": list(shape),
-                    "classes": outputs,
-                },
-            )
-    _print(rows, record, output)
+            settings |= {"pruning": repr(algorithm), "input_shape": list(shape), "classes": outputs}
+            write_json(folder / "config.json", settings)
+            write_json(folder / "result.json", record)
+    shown = [Table("", [_table_row(row) for row in rows]), _finding(rows)]
+    emit(record, output, shown, rows=record["layers"])  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,23 +225,6 @@ def _finding(rows: list[SketchedLayer]) -> str:
         f"and their values takes {sparse:,} bits, all values {dense:,}. Sketching is {than_sparse} than "
         f"plain sparse coding, and {than_dense} than dense coding."
     )
-
-
-def _save(folder: Path, record: dict[str, Any], settings: dict[str, Any]) -> None:
-    from codebound.files import write_atomically
-
-    for name, content in (("config", settings), ("result", record)):
-        write_atomically(folder / f"{name}.json", (json.dumps(content, indent=2) + "\n").encode())
-
-
-def _print(rows: list[SketchedLayer], record: dict[str, Any], output: Format) -> None:
-    if output is Format.json:
-        print_json(record)
-    elif output is Format.csv:
-        print_csv(record["layers"])
-    else:
-        print_table([_table_row(row) for row in rows])
-        typer.echo(record["finding"])
 
 
 def _table_row(row: SketchedLayer) -> dict[str, object]:

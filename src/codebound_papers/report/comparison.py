@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.report.html import rendered
+from codebound.report.tables import Table
 from codebound_papers.report.figures import Mark, Plot, Series, marks_figure, plots_figure
-from codebound_papers.report.measures import NONE, Table, rounded_up
+from codebound_papers.report.measures import NONE, rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from codebound.report.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,21 +14,6 @@ if TYPE_CHECKING:
 
 NONE = "-"
 """A cell without a number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table for people.
-
-    Attributes:
-        title: What it is about.
-        rows: Cells by column, as text; every row has the same columns.
-        legend: What each column says, in a sentence.
-    """
-
-    title: str
-    rows: Sequence[Mapping[str, str]]
-    legend: Mapping[str, str] = field(default_factory=dict)
 
 
 _SPECTRA = {

@@ -101,7 +101,7 @@ def test_the_commands_have_it(command, monkeypatch):
 
 
 def test_the_function_of_a_command_stays_as_it_is():
-    from codebound_papers.cli.plan import plan
+    from codebound_papers.cli.plan import command
 
-    assert "config" not in inspect.signature(plan).parameters
-    assert "config" in inspect.signature(with_config(plan)).parameters
+    assert "config" not in inspect.signature(command).parameters
+    assert "config" in inspect.signature(with_config(command)).parameters
