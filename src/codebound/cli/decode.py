@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from codebound.cli import options as opt
 from codebound.cli.console import note
-from codebound.cli.options import CertificateFile, option
+from codebound.cli.options import option
 from codebound.errors import UsageError
 
 
 def command(
-    file: CertificateFile,
+    file: opt.CertificateFile,
     out: Annotated[Path, option("Where to write the network g (.safetensors).")],
     model: Annotated[
         str | None, option("package.module:factory, if the architecture is outside the file.")

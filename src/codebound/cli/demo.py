@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, note, progress_bar
-from codebound.cli.loading import load_samples, new_folder
-from codebound.cli.options import NewFolder, Output, Quiet, option
+from codebound.cli.loading import load_network, load_samples, new_folder
+from codebound.cli.options import option
 from codebound.cli.results import print_result
 from codebound.errors import UsageError
 from codebound.extensions import extensions, loaded
@@ -16,9 +17,9 @@ _MODELS = {"digits": "linear:bias=false", "mnist": "mlp:widths=64x32", "fashion-
 
 def command(
     data: Annotated[str, option("digits (embedded), mnist or fashion-mnist.")] = "digits",
-    out: NewFolder = None,
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    out: opt.NewFolder = None,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Train a small network, compress it, certify it, verify the certificate, compare all bounds, report."""
     if data not in _MODELS:
@@ -27,7 +28,6 @@ def command(
         )
     from codebound.certification import certify
     from codebound.data.download import fetch
-    from codebound.nets.loading import load_model
     from codebound.train.config import TrainConfig
     from codebound.train.harness import fit
 
@@ -38,7 +38,7 @@ def command(
             fetch(data, progress=progress)
         sample, test_set = load_samples(data, None, test=data, holdout=None)
     model = _MODELS[data]
-    network = load_model(model, input_shape=sample.input_shape, classes=sample.classes)
+    network = load_network(model, sample)
     if not quiet:
         held_out = test_set.n if test_set else 0
         note(f"Training {model} on {sample.n} examples of {data}; {held_out} are held out.")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, emit_rows, note
-from codebound.cli.options import Output, option
+from codebound.cli.loading import model_sizes
+from codebound.cli.options import option
 from codebound.errors import UsageError
 
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
@@ -31,7 +34,7 @@ def command(
     strict: Annotated[
         bool, option("Fail (exit 1) when --model has a tensor we cannot handle.", None, "--strict")
     ] = False,
-    output: Output = Format.table,
+    output: opt.Output = Format.table,
 ) -> None:
     """Report versions, device, data found and extras; with --model, check a network tensor by tensor."""
     if model is not None:
@@ -39,58 +42,34 @@ def command(
         return
     if weights is not None or input_shape is not None or strict:
         raise UsageError("--weights, --input-shape and --strict check a network: give --model too.")
-    emit_rows([*_versions(), *_devices(), *_data(), *_extras()], output)
+    emit_rows([{"what": what, "found": found, "note": text} for what, found, text in _found()], output)
 
 
-def _versions() -> list[dict[str, str]]:
+def _found() -> Iterator[tuple[str, str, str]]:
+    """What there is, by name, with a note."""
+    import os
     import platform
     from importlib.metadata import version
-
-    from codebound import __version__
-
-    found = {"codebound": __version__, "python": platform.python_version()}
-    found.update({name: version(name) for name in _CORE})
-    return [{"what": name, "found": value, "note": ""} for name, value in found.items()]
-
-
-def _devices() -> list[dict[str, str]]:
-    import os
+    from importlib.util import find_spec
 
     import torch
 
-    cpu = {"what": "cpu", "found": f"{os.cpu_count()} cores, {torch.get_num_threads()} threads", "note": ""}
-    if not torch.cuda.is_available():
-        return [
-            cpu,
-            {"what": "cuda", "found": "none", "note": "everything runs on the CPU; training is slower"},
-        ]
-    return [cpu, {"what": "cuda", "found": torch.cuda.get_device_name(0), "note": "use --device cuda"}]
-
-
-def _data() -> list[dict[str, str]]:
+    from codebound import __version__
     from codebound.data.layouts import known_datasets
 
-    return [
-        {
-            "what": f"data {entry.name}",
-            "found": entry.found or "not here",
-            "note": entry.remedy,
-        }
-        for entry in known_datasets()
-    ]
-
-
-def _extras() -> list[dict[str, str]]:
-    from importlib.util import find_spec
-
-    return [
-        {
-            "what": f"extra [{extra}]",
-            "found": "installed" if find_spec(name) else "not installed",
-            "note": f"adds {gain}",
-        }
-        for name, (extra, gain) in _EXTRAS.items()
-    ]
+    yield "codebound", __version__, ""
+    yield "python", platform.python_version(), ""
+    for name in _CORE:
+        yield name, version(name), ""
+    yield "cpu", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads", ""
+    if torch.cuda.is_available():
+        yield "cuda", torch.cuda.get_device_name(0), "use --device cuda"
+    else:
+        yield "cuda", "none", "everything runs on the CPU; training is slower"
+    for entry in known_datasets():
+        yield f"data {entry.name}", entry.found or "not here", entry.remedy
+    for name, (extra, gain) in _EXTRAS.items():
+        yield f"extra [{extra}]", "installed" if find_spec(name) else "not installed", f"adds {gain}"
 
 
 def _check_model(
@@ -98,24 +77,13 @@ def _check_model(
 ) -> None:
     import torch
 
-    from codebound.nets.loading import load_model
+    from codebound.nets.loading import factory_of, load_model
     from codebound.nets.walk import wrap
-    from codebound.nets.zoo import ZOO
 
-    if input_shape is not None:
-        shape = _parse_shape(input_shape)
-    else:
-        name = model.partition(":")[0]
-        shape = ZOO[name].input_shape if name in ZOO else (3, 32, 32)
+    given = input_shape or ("3x32x32" if factory_of(model) else None)
+    shape, classes = model_sizes(model, given, classes)
     loaded = load_model(model, input_shape=shape, classes=classes, weights=weights)
     coverage = wrap(loaded, example=torch.zeros((2, *shape)), strict=strict).coverage
     emit_rows(coverage.rows(), output)
     if output is Format.table:
         note(coverage.sentence)
-
-
-def _parse_shape(text: str) -> tuple[int, ...]:
-    sizes = text.lower().split("x")
-    if not all(size.isdecimal() and int(size) > 0 for size in sizes):
-        raise UsageError(f"--input-shape is positive sizes joined by x, such as 1x28x28. Got {text!r}.")
-    return tuple(int(size) for size in sizes)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from codebound.certificate.base import Pretrained
     from codebound.data.dataset import Dataset
 
+_CLASSES = 10
+
 
 def load_samples(
     data: str, folder: Path | None, *, test: str | None, holdout: float | None
@@ -38,6 +40,43 @@ def load_samples(
     if test is not None:
         return sample, load_dataset(test, role="test", folder=folder, classes=sample.classes)
     return sample, None
+
+
+def load_network(
+    model: str, sample: Dataset, weights: Path | str | None = None, *, seed: int = 0
+) -> nn.Module:
+    """The network that was asked for, with the inputs and the classes of the sample."""
+    from codebound.nets.loading import load_model
+
+    path = None if weights is None else Path(weights)
+    shape, classes = sample.input_shape, sample.classes
+    return load_model(model, input_shape=shape, classes=classes, weights=path, seed=seed)
+
+
+def model_sizes(
+    model: str, input_shape: str | None, classes: int | None, sample: Dataset | None = None
+) -> tuple[tuple[int, ...], int]:
+    """Input shape and classes: those of the data, or as given, or those of the zoo."""
+    from codebound.nets.zoo import ZOO
+
+    if sample is not None:
+        if input_shape is not None or classes is not None:
+            raise UsageError("the data have their own --input-shape and --classes; leave these out.")
+        return sample.input_shape, sample.classes
+    classes = _CLASSES if classes is None else classes
+    if input_shape is not None:
+        sizes = input_shape.lower().split("x")
+        if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+            raise UsageError(
+                f"--input-shape is positive sizes joined by x, such as 1x28x28. Got {input_shape!r}."
+            )
+        return tuple(map(int, sizes)), classes
+    name = model.partition(":")[0]
+    if name in ZOO:
+        return ZOO[name].input_shape, classes
+    if ":" in model:
+        raise UsageError(f"the input shape of {model} is unknown. Give --input-shape, or --data.")
+    raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
 
 
 def given_base(base: Path | None, says: str | None, network: nn.Module, sample: Dataset) -> Pretrained | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
-from codebound.cli.options import CertificateFile, Output
 from codebound.report.tables import Table
 
 
-def command(file: CertificateFile, output: Output = Format.table) -> None:
+def command(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
     """Print the claim, where the bits went, and what is declared; checks nothing (see verify)."""
     from dataclasses import asdict
 

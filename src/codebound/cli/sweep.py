@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, cell, emit, emit_rows, note, progress_bar
-from codebound.cli.options import PARALLEL, RUN, Address, Output, Quiet, Workers, option
+from codebound.cli.options import PARALLEL, RUN, option
 from codebound.report.tables import Table
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ def command(
     engine: Annotated[
         str, option("local: processes of this machine; ray: a Ray cluster.", PARALLEL)
     ] = "local",
-    workers: Workers = None,
-    address: Address = None,
+    workers: opt.Workers = None,
+    address: opt.Address = None,
     out: Annotated[
         Path | None,
         option("Folder for the results; a sweep continues in it (default: runs/sweep-PLAN).", RUN),
@@ -35,8 +36,8 @@ def command(
     dry_run: Annotated[
         bool, option("Show the jobs and what is done; run nothing.", None, "--dry-run", "--list")
     ] = False,
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Run train, compress, certify, measure and compare over a grid; what is done is never run again.
 

@@ -11,22 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note, progress_bar
-from codebound.cli.loading import given_base, load_samples, new_folder
-from codebound.cli.options import (
-    RUN,
-    Base,
-    BaseSays,
-    Data,
-    DataFolder,
-    Device,
-    Holdout,
-    Output,
-    Quiet,
-    Test,
-    option,
-    record_options,
-)
+from codebound.cli.loading import given_base, load_network, load_samples, new_folder
+from codebound.cli.options import RUN, option, record_options
 from codebound.errors import UsageError
 from codebound.report.tables import Table
 
@@ -60,7 +48,7 @@ _FIELDS = {
 
 
 def command(
-    data: Data,
+    data: opt.Data,
     arch: Annotated[
         str | None,
         typer.Argument(
@@ -69,9 +57,9 @@ def command(
             show_default=False,
         ),
     ] = None,
-    data_folder: DataFolder = None,
-    test: Test = None,
-    holdout: Holdout = None,
+    data_folder: opt.DataFolder = None,
+    test: opt.Test = None,
+    holdout: opt.Holdout = None,
     weights: Annotated[Path | None, option("Weights to start from (default: random).", _START)] = None,
     preset: Annotated[
         str | None,
@@ -114,9 +102,9 @@ def command(
     delta: Annotated[
         float | None, option("Failure probability of the certificate (default: 0.05).", _BITS)
     ] = None,
-    base: Base = None,
-    base_says: BaseSays = None,
-    device: Device = "auto",
+    base: opt.Base = None,
+    base_says: opt.BaseSays = None,
+    device: opt.Device = "auto",
     out: Annotated[
         Path | None,
         option(
@@ -133,8 +121,8 @@ def command(
     eval_every: Annotated[
         int | None, option("Epochs between full error counts (default: only at the end).", RUN)
     ] = None,
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Train a classifier and count its errors.
 
@@ -151,7 +139,6 @@ def command(
     if arch is None:
         raise UsageError("give an architecture, such as mlp; only --for-certificate chooses one by itself.")
     from codebound.device import resolve_device
-    from codebound.nets.loading import load_model
     from codebound.train import runs
     from codebound.train.config import TrainConfig
     from codebound.train.config import preset as named_preset
@@ -164,9 +151,7 @@ def command(
     config = replace(TrainConfig() if preset is None else named_preset(preset), **changes)
     place = resolve_device(device)
     train_set, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
-    model = load_model(
-        arch, input_shape=train_set.input_shape, classes=train_set.classes, weights=weights, seed=config.seed
-    )
+    model = load_network(arch, train_set, weights, seed=config.seed)
     if out is None:
         run = json.dumps(run_record(model, train_set, config, test_set=test_set), sort_keys=True)
         out = Path("runs") / f"{_slug(arch)}-{_slug(data)}-{hashlib.sha256(run.encode()).hexdigest()[:10]}"
@@ -254,7 +239,7 @@ def _train_to_few_bits(
     from codebound.certification import certify
     from codebound.device import resolve_device
     from codebound.files import write_json
-    from codebound.nets.loading import factory_of, load_model
+    from codebound.nets.loading import factory_of
     from codebound.train import runs
 
     sample, test_set = samples
@@ -263,7 +248,7 @@ def _train_to_few_bits(
         raise UsageError("--base needs the architecture of the base: give it as the argument ARCH.")
     place = resolve_device(given["device"])
     model = arch or _stand_in(sample)
-    network = load_model(model, input_shape=sample.input_shape, classes=sample.classes)
+    network = load_network(model, sample)
     pretrained = given_base(base, given["base_says"], network, sample)
     method = _method(sample, device=place.type, has_architecture=arch is not None, has_base=base is not None)
     settings = {

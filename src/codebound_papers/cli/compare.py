@@ -8,32 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note, progress_bar
-from codebound.cli.loading import load_samples, optional_folder
-from codebound.cli.options import (
-    RUN,
-    Address,
-    Data,
-    DataFolder,
-    Delta,
-    Device,
-    EngineKind,
-    Holdout,
-    Model,
-    Output,
-    Quiet,
-    Seed,
-    Test,
-    Weights,
-    Workers,
-    given_engine,
-    option,
-    record_options,
-)
+from codebound.cli.loading import load_network, load_samples, optional_folder
+from codebound.cli.options import RUN, given_engine, option, record_options
 from codebound.errors import UsageError
 from codebound.files import write_json, write_text
 from codebound.report.tables import Table, csv_text
-from codebound_papers.cli.options import ChunkSize, Initial
+from codebound_papers.cli import options as own
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,12 +31,12 @@ _OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")
 
 
 def command(
-    model: Model,
-    data: Data,
-    weights: Weights = None,
-    data_folder: DataFolder = None,
-    test: Test = None,
-    holdout: Holdout = None,
+    model: opt.Model,
+    data: opt.Data,
+    weights: opt.Weights = None,
+    data_folder: opt.DataFolder = None,
+    test: opt.Test = None,
+    holdout: opt.Holdout = None,
     certificate: Annotated[
         list[Path] | None,
         option("A .cbound file for this sample; may be repeated. Each is verified first.", _WHAT),
@@ -99,14 +81,14 @@ def command(
             _WHAT,
         ),
     ] = 1000,
-    initial: Initial = None,
-    delta: Delta = 0.05,
-    chunk_size: ChunkSize = 256,
-    device: Device = "auto",
-    seed: Seed = 0,
-    engine: EngineKind = None,
-    workers: Workers = None,
-    address: Address = None,
+    initial: own.Initial = None,
+    delta: opt.Delta = 0.05,
+    chunk_size: own.ChunkSize = 256,
+    device: opt.Device = "auto",
+    seed: opt.Seed = 0,
+    engine: opt.EngineKind = None,
+    workers: opt.Workers = None,
+    address: opt.Address = None,
     out: Annotated[
         Path | None,
         option(
@@ -115,8 +97,8 @@ def command(
             RUN,
         ),
     ] = None,
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Compare all bounds on a network: certified ones, hold-out bounds, and every published one.
 
@@ -169,7 +151,7 @@ def _compare_at_once(
 
     sample, test_set = samples
     model, fresh = settings["model"], settings["unlabelled"]
-    network = _load(model, sample, settings["weights"])
+    network = load_network(model, sample, settings["weights"])
     if not quiet:
         note(
             f"Comparing bounds on {model}, {settings['data']}: {sample.n:,} examples, "
@@ -185,7 +167,7 @@ def _compare_at_once(
             unlabelled=None if fresh is None else load_dataset(fresh, role="unlabelled", folder=data_folder),
             effort="quick" if settings["certify"] else None,
             plan=plan,
-            initial=None if settings["initial"] is None else _load(model, sample, settings["initial"]),
+            initial=None if settings["initial"] is None else load_network(model, sample, settings["initial"]),
             like_for_like=settings["like_for_like"],
             factory=factory_of(model),
             engine=engine,
@@ -307,7 +289,7 @@ def _compare_epochs(
                 cells.get(
                     str(epoch),
                     lambda epoch=epoch, path=path: epoch_point(  # type: ignore[misc]
-                        _load(settings["model"], sample, path),
+                        load_network(settings["model"], sample, path),
                         run.sample,
                         test_set,
                         epoch=epoch,
@@ -351,10 +333,3 @@ def _brief(point: Mapping[str, Any]) -> dict[str, object]:
         "smallest margin": f"{point['least_margin']:.4g}",
         "smallest published bound": "infinite" if least is None else f"{10.0 ** finite[least]:.4g} ({least})",
     }
-
-
-def _load(model: str, sample: Dataset, weights: str | Path | None) -> nn.Module:
-    from codebound.nets.loading import load_model
-
-    path = None if weights is None else Path(weights)
-    return load_model(model, input_shape=sample.input_shape, classes=sample.classes, weights=path)

@@ -10,33 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, cell, emit, note, print_table, progress_bar
-from codebound.cli.loading import load_samples, new_folder
-from codebound.cli.options import (
-    DataFolder,
-    Holdout,
-    Model,
-    NewFolder,
-    Output,
-    Quiet,
-    Weights,
-    option,
-    record_options,
-)
+from codebound.cli.loading import load_samples, model_sizes, new_folder
+from codebound.cli.options import option, record_options
 from codebound.errors import UsageError
 from codebound.files import finite, write_json
 from codebound.report.tables import Table
-from codebound_papers.cli.options import Classes, InputShape, NaturalSeed
+from codebound_papers.cli import options as own
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 if TYPE_CHECKING:
-    from codebound.data.dataset import Dataset
     from codebound.nets.walk import Network
     from codebound_papers.compress.compressors import CompressedNetwork, LocalNetwork
     from codebound_papers.compress.summary import CompressionSummary
 
 _METHODS = f"{', '.join(COMPRESSORS)}; see --list."
-_CLASSES = 10
 _READ = (
     "one message per tensor, each filled up with zeros to whole bytes: "
     "codebound.coding.modes.decode_tensors(Bits(its bytes, bits), [shape])"
@@ -62,9 +51,9 @@ def _show_methods(value: bool) -> None:
 
 
 def command(
-    model: Model,
+    model: opt.Model,
     method: Annotated[str, option(_METHODS)],
-    weights: Weights = None,
+    weights: opt.Weights = None,
     options: Annotated[
         list[str] | None,
         option("An option of the method, such as --set density=0.2; may be repeated.", None, "--set"),
@@ -79,20 +68,20 @@ def command(
             "deviation; lottery and imp train on it."
         ),
     ] = None,
-    data_folder: DataFolder = None,
+    data_folder: opt.DataFolder = None,
     test: Annotated[
         str | None, option("Sample to measure on instead of --data; a known name gives its tests.")
     ] = None,
-    holdout: Holdout = None,
+    holdout: opt.Holdout = None,
     examples: Annotated[
         int | None, typer.Option(min=1, help="Measure on the first examples only (default: all).")
     ] = None,
-    input_shape: InputShape = None,
-    classes: Classes = None,
-    seed: NaturalSeed = 0,
-    out: NewFolder = None,
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    input_shape: own.InputShape = None,
+    classes: own.Classes = None,
+    seed: own.NaturalSeed = 0,
+    out: opt.NewFolder = None,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
     list_methods: Annotated[
         bool,
         typer.Option(
@@ -122,7 +111,7 @@ def command(
         measured = fresh or sample
     elif test is not None:
         measured = load_dataset(test, role="test", folder=data_folder)
-    shape, outputs = model_sizes(model, measured, input_shape, classes)
+    shape, outputs = model_sizes(model, input_shape, classes, measured)
     network = wrapped(load_model(model, input_shape=shape, classes=outputs, weights=weights), shape)
     if measured is not None and examples is not None:
         measured = measured.select(range(min(examples, measured.n)), role=measured.role)
@@ -149,29 +138,6 @@ def command(
     emit(record, output, _tables(summary), rows=_csv_rows(record))
     if output is Format.table and not quiet:
         _explain(summary, record)
-
-
-def model_sizes(
-    model: str, measured: Dataset | None, input_shape: str | None, classes: int | None
-) -> tuple[tuple[int, ...], int]:
-    """Input shape and classes: those of the data, or as given, or those of the zoo."""
-    from codebound.nets.zoo import ZOO
-
-    if measured is not None:
-        if input_shape is not None or classes is not None:
-            raise UsageError("the data have their own --input-shape and --classes; leave these out.")
-        return measured.input_shape, measured.classes
-    name = model.partition(":")[0]
-    if input_shape is not None:
-        try:
-            return tuple(int(size) for size in input_shape.split("x")), classes or _CLASSES
-        except ValueError as cause:
-            raise UsageError(f"--input-shape is written as 3x32x32 or 784. Got {input_shape!r}.") from cause
-    if name in ZOO:
-        return ZOO[name].input_shape, classes or _CLASSES
-    if ":" in model:
-        raise UsageError(f"the input shape of {model} is unknown. Give --input-shape, or --data.")
-    raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
 
 
 def wrapped(module: Any, shape: tuple[int, ...]) -> Network:

@@ -5,29 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note, progress_bar
-from codebound.cli.loading import optional_folder
-from codebound.cli.options import (
-    Address,
-    Data,
-    DataFolder,
-    Device,
-    EngineKind,
-    Model,
-    Output,
-    Quiet,
-    Seed,
-    SomeFolder,
-    Weights,
-    Workers,
-    given_engine,
-    option,
-    record_options,
-)
+from codebound.cli.loading import load_network, optional_folder
+from codebound.cli.options import given_engine, option, record_options
 from codebound.errors import UsageError
 from codebound.files import write_json, write_text
 from codebound.report.tables import Table
-from codebound_papers.cli.options import STABILITY, Biases, ChunkSize, Examples, Initial
+from codebound_papers.cli import options as own
+from codebound_papers.cli.options import STABILITY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,11 +30,11 @@ _PROBES = 64
 
 
 def command(
-    model: Model,
-    data: Data,
-    weights: Weights = None,
-    data_folder: DataFolder = None,
-    examples: Examples = None,
+    model: opt.Model,
+    data: opt.Data,
+    weights: opt.Weights = None,
+    data_folder: opt.DataFolder = None,
+    examples: own.Examples = None,
     families: Annotated[
         str, option("What to measure, separated by commas.")
     ] = "spectra,tails,stability,margins",
@@ -74,18 +60,18 @@ def command(
             "Noise for smoothness: gaussian, project (that of random projection; slow) or none.", STABILITY
         ),
     ] = "gaussian",
-    biases: Biases = "augmented",
+    biases: own.Biases = "augmented",
     outliers: Annotated[float, option("Fraction of the examples that may be left out.", STABILITY)] = 0.0,
-    initial: Initial = None,
-    chunk_size: ChunkSize = 64,
-    device: Device = "auto",
-    seed: Seed = 0,
-    engine: EngineKind = None,
-    workers: Workers = None,
-    address: Address = None,
-    out: SomeFolder = None,
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    initial: own.Initial = None,
+    chunk_size: own.ChunkSize = 64,
+    device: opt.Device = "auto",
+    seed: opt.Seed = 0,
+    engine: opt.EngineKind = None,
+    workers: opt.Workers = None,
+    address: opt.Address = None,
+    out: opt.SomeFolder = None,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Measure a network layer by layer: norms, spectra, tails, noise stability, margins.
 
@@ -95,7 +81,6 @@ def command(
     from codebound import __version__
     from codebound.data.load import load_dataset
     from codebound.device import resolve_device
-    from codebound.nets.loading import load_model
     from codebound_papers.measure.noise.meter import StabilityPlan
     from codebound_papers.measure.summary import SummaryPlan, summarise, workload
     from codebound_papers.report.measures import flat_rows
@@ -104,11 +89,8 @@ def command(
     place = resolve_device("cpu" if engine is not None and device == "auto" else device)
     noise = _noise(smoothness, seed)
     whole = load_dataset(data, folder=data_folder)
-    shape, classes = whole.input_shape, whole.classes
-    network = load_model(model, input_shape=shape, classes=classes, weights=weights)
-    before = (
-        None if initial is None else load_model(model, input_shape=shape, classes=classes, weights=initial)
-    )
+    network = load_network(model, whole, weights)
+    before = None if initial is None else load_network(model, whole, initial)
     work = workload(network, first_example(whole, network))
     sample = drawn(whole, work.examples if examples is None else examples, seed)
     probes = _probes(jacobian, work, interlayer)
@@ -155,8 +137,8 @@ def command(
             "data": data,
             "n": whole.n,
             "measured": sample.n,
-            "classes": classes,
-            "input_shape": list(shape),
+            "classes": whole.classes,
+            "input_shape": list(whole.input_shape),
             "sha256": sample.sha256,
         },
         "settings": settings,

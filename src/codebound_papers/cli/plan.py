@@ -7,24 +7,14 @@ from dataclasses import asdict
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note, progress_bar
-from codebound.cli.loading import optional_folder
-from codebound.cli.options import (
-    Data,
-    DataFolder,
-    Device,
-    Model,
-    Output,
-    Quiet,
-    SomeFolder,
-    Weights,
-    option,
-    record_options,
-)
+from codebound.cli.loading import load_network, optional_folder
+from codebound.cli.options import option, record_options
 from codebound.files import finite, write_json
 from codebound.report.tables import Table
+from codebound_papers.cli import options as own
 from codebound_papers.cli.measure import drawn, first_example
-from codebound_papers.cli.options import Biases, Examples, NaturalSeed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,13 +42,13 @@ class Method(str, Enum):
 
 
 def command(
-    model: Model,
-    data: Data,
+    model: opt.Model,
+    data: opt.Data,
     method: Annotated[
         Method, option("project (Arora et al. 2018), mbp (Guha et al. 2023) or heavytail (Shin 2021).")
     ],
-    weights: Weights = None,
-    data_folder: DataFolder = None,
+    weights: opt.Weights = None,
+    data_folder: opt.DataFolder = None,
     delta: Annotated[float, option("How likely the random choices may fail.")] = 0.05,
     margin_share: Annotated[
         float,
@@ -67,13 +57,13 @@ def command(
     tolerance: Annotated[
         float, option("By how much the error on the examples may rise in the measured part.")
     ] = 0.01,
-    examples: Examples = None,
-    biases: Biases = "augmented",
-    device: Device = "auto",
-    seed: NaturalSeed = 0,
-    out: SomeFolder = None,
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    examples: own.Examples = None,
+    biases: own.Biases = "augmented",
+    device: opt.Device = "auto",
+    seed: own.NaturalSeed = 0,
+    out: opt.SomeFolder = None,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
 ) -> None:
     """What a compression theorem would ask of a network, and what measurement reaches instead.
 
@@ -83,7 +73,6 @@ def command(
     from codebound import __version__
     from codebound.data.load import load_dataset
     from codebound.device import resolve_device
-    from codebound.nets.loading import load_model
     from codebound.nets.walk import wrap
     from codebound_papers.arora18.requirements import project_requirements
     from codebound_papers.compress.minimum import measured_minimum
@@ -96,7 +85,7 @@ def command(
 
     place = resolve_device(device)
     whole = load_dataset(data, folder=data_folder)
-    loaded = load_model(model, input_shape=whole.input_shape, classes=whole.classes, weights=weights)
+    loaded = load_network(model, whole, weights)
     first = first_example(whole, loaded)
     work = workload(loaded, first)
     sample = drawn(whole, work.examples if examples is None else examples, seed)

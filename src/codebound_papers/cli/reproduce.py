@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, cell, emit, emit_rows, note, progress_bar
-from codebound.cli.options import RUN, Device, Output, Quiet, Seed, option
+from codebound.cli.options import RUN, option
 from codebound.report.tables import Table
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ def command(
             RUN,
         ),
     ] = None,
-    seed: Seed = 0,
-    device: Device = "auto",
+    seed: opt.Seed = 0,
+    device: opt.Device = "auto",
     models: Annotated[
         Path | None,
         typer.Option(help="Folder with pretrained networks as safetensors.", envvar="CODEBOUND_MODELS"),
@@ -43,8 +44,8 @@ def command(
             show_default="none",
         ),
     ] = float("inf"),
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Make a table or figure of a paper again: our numbers beside the published ones, and why they differ.
 

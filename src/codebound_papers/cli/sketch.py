@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, progress_bar
-from codebound.cli.loading import optional_folder
-from codebound.cli.options import Model, Output, Quiet, SomeFolder, Weights, option, record_options
+from codebound.cli.loading import model_sizes, optional_folder
+from codebound.cli.options import option, record_options
 from codebound.errors import UsageError
 from codebound.files import write_json
 from codebound.report.tables import Table
-from codebound_papers.cli.compress import model_sizes, wrapped
-from codebound_papers.cli.options import Classes, InputShape, NaturalSeed
+from codebound_papers.cli import options as own
+from codebound_papers.cli.compress import wrapped
 
 if TYPE_CHECKING:
     from codebound.nets.layers import AbstractLayerView
@@ -27,8 +28,8 @@ _KEEP = 0.01
 
 
 def command(
-    model: Model,
-    weights: Weights = None,
+    model: opt.Model,
+    weights: opt.Weights = None,
     layer: Annotated[list[str] | None, option("A layer to sketch; may be repeated (default: all).")] = None,
     m: Annotated[
         str, option("Side of the sketch, or auto: the smallest that is known to work, then larger.")
@@ -43,12 +44,12 @@ def command(
     degree: Annotated[
         int | None, typer.Option(min=1, max=16, help="Ones in each column of A and B (default: at most 5).")
     ] = None,
-    seed: NaturalSeed = 0,
-    input_shape: InputShape = None,
-    classes: Classes = None,
-    out: SomeFolder = None,
-    output: Output = Format.table,
-    quiet: Quiet = False,
+    seed: own.NaturalSeed = 0,
+    input_shape: own.InputShape = None,
+    classes: own.Classes = None,
+    out: opt.SomeFolder = None,
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Sketch the pruned layers of a network, recover them exactly, and compare with plain codes.
 
@@ -61,7 +62,7 @@ def command(
 
     side = _side(m)
     algorithm = _pruning(keep, strength, levels)
-    shape, outputs = model_sizes(model, None, input_shape, classes)
+    shape, outputs = model_sizes(model, input_shape, classes)
     network = wrapped(load_model(model, input_shape=shape, classes=outputs, weights=weights), shape)
     views = _chosen(network, layer)
     with optional_folder(out) as folder:
