@@ -190,7 +190,7 @@ def test_the_command_names_the_method_and_what_was_skipped(monkeypatch, capsys, 
     assert "Skipped lottery: lottery trains" in err
     code, out, err = run(*command, "--method", "lottery", "--out", "c")
     assert (code, out) == (1, "")
-    assert "Choose --effort standard" in err
+    assert "Choose the effort standard" in err
     code, out, _ = run("--list")
     assert code == 0
     assert all(name in out for name in METHODS)

@@ -101,5 +101,5 @@ def _refuse_trained_on(sample: Dataset, path: Path) -> None:
             raise CertificateError(
                 f"{path} was trained on this very sample, as {record} says, so it cannot be its base: the "
                 "bound would not hold. Give a network that was trained on other data, or use "
-                "--prior-fraction, which trains a base on a part of the sample."
+                "a prior fraction, which trains a base on a part of the sample."
             )

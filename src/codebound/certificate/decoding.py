@@ -47,7 +47,7 @@ def decode(
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     helper = certificate.helper
     if helper.architecture is not None and module is None:
-        raise CertificateError(f"the architecture is a helper: give --model {helper.architecture.name}.")
+        raise CertificateError(f"the architecture is a helper: give the module, {helper.architecture.name}.")
     if helper.architecture is not None and module is not None:
         found = graph_sha256(module)
         if found != helper.architecture.graph_sha256:
@@ -57,9 +57,9 @@ def decode(
             )
     if helper.base is None:
         if base is not None:
-            raise CertificateError("the certificate names no base: leave out --base.")
+            raise CertificateError("the certificate names no base: leave out the base.")
     elif base is None:
-        raise CertificateError(f"the message codes differences: give --base, {helper.base.name}.")
+        raise CertificateError(f"the message codes differences: give the base, {helper.base.name}.")
     elif float32_sha256(base) != helper.base.sha256:
         raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
     return decode_bits(

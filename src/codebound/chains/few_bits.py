@@ -64,7 +64,7 @@ def image_chains(
 
 
 def image_network(input_shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The same with random weights: ``--model codebound.chains.few_bits:image_network``.
+    """The same with random weights: the model ``codebound.chains.few_bits:image_network``.
 
     Example:
         >>> image_network((1, 28, 28), 10)(torch.rand(2, 1, 28, 28)).shape

@@ -145,7 +145,7 @@ class Message:
         shapes = self.shapes
         if self.options.has_base != (base is not None):
             raise FormatError(
-                "the message codes differences to a base: give it with --base."
+                "the message codes differences to a base: give it."
                 if self.options.has_base
                 else "the message codes a whole network and no differences: leave out the base."
             )
@@ -192,7 +192,7 @@ def decode(
         chain, shapes = None, factory
     else:
         raise FormatError(
-            "the architecture is a factory: give it as --model."
+            "the architecture is a factory: give its model."
             if kind == FACTORY
             else f"architecture {kind} is unknown."
         )

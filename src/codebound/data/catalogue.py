@@ -20,7 +20,7 @@ class Known:
     """What is fixed about a dataset before any of its bytes are seen.
 
     Attributes:
-        name: The name that ``--data`` takes.
+        name: The name that ``load_dataset`` takes.
         title: How papers call it.
         layout: How its files are arranged; ``embedded`` needs none.
         sizes: Examples by role.

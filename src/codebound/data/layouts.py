@@ -86,7 +86,7 @@ class Listing:
 
     @property
     def name(self) -> str:
-        """The name that ``--data`` takes."""
+        """The name that ``load_dataset`` takes."""
         return self.known.name
 
 

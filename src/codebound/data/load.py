@@ -78,7 +78,7 @@ def _load_known(known: Known, role: str, folder: Path | None, classes: int | Non
         )
     if role not in known.sizes:
         raise DataError(
-            f"{known.name} has no test split. Hold out a part of it: --holdout on the command line, or "
+            f"{known.name} has no test split. Hold out a part of it (holdout), such as with "
             "codebound.data.splits.split(dataset, {'train': 0.8, 'test': 0.2})."
         )
     if classes not in (None, known.classes):

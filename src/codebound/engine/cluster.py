@@ -57,7 +57,7 @@ class RayEngine(Engine):
             except (OSError, RuntimeError, ValueError) as error:
                 raise CodeboundError(
                     f"Ray cannot be used at {address or 'this machine'}: {error}\n"
-                    "  Start a cluster with `ray start --head` and give its address, or leave --address out."
+                    "  Start a cluster with `ray start --head` and give its address, or leave it out."
                 ) from error
         self._remote = self._ray.remote(call_in)
 
@@ -144,7 +144,7 @@ def _imported_ray() -> Any:
         import ray
     except ImportError as error:
         raise CodeboundError(
-            "--engine ray needs Ray, which is not installed: pip install 'codebound[ray]'. "
-            "Without it, --engine local runs the same jobs on this machine."
+            "the engine ray needs Ray, which is not installed: pip install 'codebound[ray]'. "
+            "Without it, the engine local runs the same jobs on this machine."
         ) from error
     return ray

@@ -40,9 +40,9 @@ def open_engine(kind: str, *, workers: int | None = None, address: str | None = 
     if kind not in ("local", "ray"):
         raise UsageError(f"an engine is local or ray. Got {kind!r}.")
     if address is not None and kind != "ray":
-        raise UsageError("--address is that of a Ray cluster: give --engine ray too.")
+        raise UsageError("an address is that of a Ray cluster: give the engine ray too.")
     if address is not None and workers is not None:
-        raise UsageError("a Ray cluster has the workers it has: give --workers or --address, not both.")
+        raise UsageError("a Ray cluster has the workers it has: give workers or an address, not both.")
     if workers is not None and workers < 1:
         raise UsageError(f"at least one worker is needed. Got {workers}.")
     if kind == "local":

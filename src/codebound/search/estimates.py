@@ -32,12 +32,12 @@ def require_time(search: Search, name: str) -> None:
     """
     task = search.task
     if search.effort == "quick":
-        raise UnsuitedError(f"{name} trains, and the effort is quick. Choose --effort standard.")
+        raise UnsuitedError(f"{name} trains, and the effort is quick. Choose the effort standard.")
     if task.claim.stays_near_f:
         raise UnsuitedError(f"{name} trains a network that does not stay near f.")
     is_expected = search.is_asked or search.effort == "max"
     if not is_expected and (task.base is None or task.claim.trains_base):
-        raise UnsuitedError(f"{name} trains for minutes. Choose --method {name} or --effort max.")
+        raise UnsuitedError(f"{name} trains for minutes. Choose the method {name} or the effort max.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

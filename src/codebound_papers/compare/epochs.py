@@ -80,12 +80,12 @@ def open_training_run(folder: Path, sample: Dataset) -> TrainingRun:
     if settings.get("data_sha256") != sample.sha256:
         raise DataError(
             f"{folder} was trained on another sample than {sample.name}: the SHA-256 in {runs.CONFIG} is "
-            f"{settings.get('data_sha256')}, that of the sample {sample.sha256}. Give the --data, and the "
-            "--holdout if any, of that training."
+            f"{settings.get('data_sha256')}, that of the sample {sample.sha256}. Give the data, and the "
+            "holdout if any, of that training."
         )
     if not weights:
         raise UsageError(
-            f"{folder} has kept no weights: the training is not finished, or runs without --keep-epochs."
+            f"{folder} has kept no weights: the training is not finished, or runs without keep_epochs."
         )
     shuffled = shuffle_labels(sample, float(str(settings["label_shuffle"])), seed=int(str(settings["seed"])))
     return TrainingRun(shuffled, weights, settings)

@@ -103,8 +103,7 @@ class Evidence:
     def _message(self) -> tuple[int, Closeness]:
         if self.message is None:
             raise UsageError(
-                "it is about a compressed network g: give a certificate, or let one be made (without "
-                "--no-certify)."
+                "it is about a compressed network g: give a certificate, or let one be made."
             )
         return self.message
 

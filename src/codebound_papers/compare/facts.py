@@ -56,10 +56,10 @@ class MeasurePlan:
     def __post_init__(self) -> None:
         if not 0.0 <= self.margin_share < 1.0:
             raise UsageError(
-                f"the share of low margins, --margin-share, lies in [0, 1). Got {self.margin_share}."
+                f"the share of low margins, margin_share, lies in [0, 1). Got {self.margin_share}."
             )
         if self.examples < 1:
-            raise UsageError(f"--examples is at least 1. Got {self.examples}.")
+            raise UsageError(f"examples is at least 1. Got {self.examples}.")
         if self.chunk_size < 1:
             raise UsageError(f"chunk_size is at least 1. Got {self.chunk_size}.")
         check_delta(self.delta)
@@ -129,7 +129,7 @@ class Measured:
         assert self.stability is not None
         cushions = {row.layer: row.distance_cushion for row in self.stability.layers}
         if any(cushions.get(layer.name) is None for layer in facts.layers):
-            raise ModelError("it needs the network before training: give its weights, --initial.")
+            raise ModelError("it needs the network before training: give its initial weights.")
         layers = tuple(replace(layer, cushion=cushions[layer.name]) for layer in facts.layers)
         return replace(facts, layers=layers)
 

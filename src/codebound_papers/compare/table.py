@@ -53,7 +53,7 @@ SENTENCE = (
 )
 BARS = (
     "Rows that end in Arora's figure or Guha's code are capacities, as plotted there; whether one is vacuous "
-    "is decided by sqrt(capacity / n), which --like-for-like shows."
+    "is decided by sqrt(capacity / n), which like_for_like shows."
 )
 
 
@@ -166,7 +166,7 @@ def compare(
     _check_test_set(sample, test_set)
     if (bases or unlabelled is not None) and not certificates:
         raise UsageError(
-            "--base and --unlabelled are what a certificate was made with: give --certificate too."
+            "bases and unlabelled are what a certificate was made with: give the certificate too."
         )
     compressed = [
         given(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)

@@ -84,7 +84,7 @@ class AbstractMaskTraining(AbstractNetworkCompressor):
         """Trains a network of its own for every option that can pay: training takes time."""
         name, task = search.running, search.task
         if search.effort == "quick":
-            raise UnsuitedError(f"{name} trains, and the effort is quick. Choose --effort standard.")
+            raise UnsuitedError(f"{name} trains, and the effort is quick. Choose the effort standard.")
         if task.base is not None or task.claim.stays_near_f:
             raise UnsuitedError(f"{name} trains a network of its own, which is near no base and not near f.")
         seed = 0 if cls.is_seed_coded else search.seed

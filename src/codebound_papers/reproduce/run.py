@@ -63,7 +63,7 @@ def models_folder(given: Path | None = None) -> Path | None:
     named = os.environ.get(MODELS)
     folder = given if given is not None else Path(named).expanduser() if named else None
     if folder is not None and not folder.is_dir():
-        raise UsageError(f"the folder of pretrained networks {folder} does not exist (--models or {MODELS}).")
+        raise UsageError(f"the folder of pretrained networks {folder} does not exist (models, or {MODELS}).")
     return folder
 
 
@@ -144,7 +144,7 @@ def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
 
 def _short(item: Item, epochs: int) -> str:
     theirs = f"; the paper's were for {_EPOCHS[item.family]}" if item.family in _EPOCHS else ""
-    return f"No network was trained for more than {epochs} epochs (--epochs){theirs}."
+    return f"No network was trained for more than {epochs} epochs{theirs}."
 
 
 def _machine(place: str) -> dict[str, Any]:

@@ -361,11 +361,11 @@ def test_the_network_that_is_handed_over_is_the_decoded_one(name):
 
 
 def test_decoding_needs_the_named_helpers():
-    with pytest.raises(CertificateError, match="--base"):
+    with pytest.raises(CertificateError, match="give the base"):
         decode(ISSUED["C-10"])
     with pytest.raises(CertificateError, match="not the one"):
         decode(ISSUED["C-10"], base=moved(BASE))
-    with pytest.raises(CertificateError, match="--model"):
+    with pytest.raises(CertificateError, match="give the module"):
         decode(ISSUED["C-2 with a factory"])
 
 

@@ -254,7 +254,7 @@ def test_the_architecture_of_a_factory_is_not_in_the_message():
     found = decode(bits, input_shape=(3,), classes=2, factory=shapes)
     assert found.chain is None
     assert found.weights()["b"].tolist() == [1.5, -2.0]
-    with pytest.raises(FormatError, match="--model"):
+    with pytest.raises(FormatError, match="give its model"):
         decode(bits, input_shape=(3,), classes=2)
 
 
@@ -286,7 +286,7 @@ def test_a_subspace_of_a_factory_needs_the_shapes_of_its_tensors():
         np.testing.assert_array_equal(found.weights()[name], values.astype(np.float32))
     with pytest.raises(UsageError, match="shapes"):
         Message(Options(), None, subspace).encode()
-    with pytest.raises(FormatError, match="--model"):
+    with pytest.raises(FormatError, match="give its model"):
         decode(bits, input_shape=(3,), classes=2)
 
 

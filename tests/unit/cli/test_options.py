@@ -1,11 +1,14 @@
 """Options that mean the same are the same everywhere, and results are recorded with them."""
 
+import ast
 import inspect
+import re
 from pathlib import Path
 from typing import get_type_hints
 
 import pytest
 
+import codebound
 from codebound.cli import options
 from codebound.cli.main import app
 from codebound.cli.options import record_options
@@ -49,3 +52,15 @@ def test_options_of_the_run_are_not_recorded_and_paths_are_texts():
 
     found = command(Path("a/b"), [Path("c")], "auto", Path("d"), True)
     assert found == {"weights": "a/b", "certificate": ["c"], "method": "auto"}
+
+
+def test_messages_of_the_library_name_no_options():
+    source = Path(codebound.__file__).parents[1]
+    of_commands = {"results.py", "routes.py", "gallery.py", "__main__.py", "run.py"}  # they print commands
+    for path in (*source.glob("codebound/**/*.py"), *source.glob("codebound_papers/**/*.py")):
+        if "cli" in path.parts or path.name in of_commands:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found = re.search(r"(?<!ray start )--[a-z]\w+", node.value)
+                assert found is None, f"{path}:{node.lineno}: {found.group()}"

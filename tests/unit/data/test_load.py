@@ -66,7 +66,7 @@ def test_digits_are_embedded():
 
 
 def test_digits_have_no_test_split():
-    with pytest.raises(DataError, match="--holdout"):
+    with pytest.raises(DataError, match="holdout"):
         load_dataset("digits", role="test")
 
 

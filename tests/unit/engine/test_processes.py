@@ -196,7 +196,7 @@ def test_a_value_that_must_be_there(toys):
     ("kind", "options", "message"),
     [
         ("slurm", {}, "local or ray"),
-        ("local", {"address": "auto"}, "--engine ray"),
+        ("local", {"address": "auto"}, "the engine ray"),
         ("local", {"workers": 0}, "at least one worker"),
         ("ray", {"address": "auto", "workers": 2}, "not both"),
     ],

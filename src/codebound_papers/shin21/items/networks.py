@@ -99,7 +99,7 @@ def obstacle(subject: Subject, settings: Settings) -> str:
         installed = importlib.util.find_spec(_MODEL_ZOO) is not None
         return "" if installed else f"{_MODEL_ZOO} is not installed"
     if settings.models is None:
-        return "no folder of pretrained networks was given (--models or CODEBOUND_MODELS)"
+        return "no folder of pretrained networks was given (models, or CODEBOUND_MODELS)"
     path = settings.models / subject.file
     return "" if path.is_file() else f"{subject.file} is not in {settings.models}"
 

@@ -95,5 +95,5 @@ def test_without_its_unlabelled_inputs_a_certificate_is_refused(unlabelled, reas
 
 @pytest.mark.parametrize("given", [{"bases": [other_base()]}, {"unlabelled": FRESH}])
 def test_what_belongs_to_a_certificate_needs_one(given):
-    with pytest.raises(UsageError, match="give --certificate too"):
+    with pytest.raises(UsageError, match="give the certificate too"):
         compare(network(0.12), SAMPLE, plan=PLAN, **given)
