@@ -102,9 +102,7 @@ class Evidence:
     @property
     def _message(self) -> tuple[int, Closeness]:
         if self.message is None:
-            raise UsageError(
-                "it is about a compressed network g: give a certificate, or let one be made."
-            )
+            raise UsageError("it is about a compressed network g: give a certificate, or let one be made.")
         return self.message
 
     def facts(self, kind: FactsKind) -> NetworkFacts:
