@@ -34,7 +34,7 @@ from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.data.load import load_dataset
 from codebound.facts import HoldoutFacts, OccamFacts
-from codebound.search.estimates import errors_per_bit
+from codebound.search.trainers import errors_per_bit
 from codebound.train.polishing import polish
 from codebound.train.subspace import Expansion, Features, Learner, SubspaceSettings, train_in_subspace
 

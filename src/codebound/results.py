@@ -12,8 +12,9 @@ import numpy as np
 
 from codebound.certificate.base import BASE_FILE
 from codebound.errors import UsageError
-from codebound.files import write_text
+from codebound.files import write_atomically, write_text
 from codebound.report.html import certificate_page
+from codebound_verify.data import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +93,7 @@ class Certification:
         data_folder: Path | None = None,
         weights: str = WEIGHTS,
     ) -> Saved:
-        """Writes certificate, decoded network, what the verifier needs, settings, result and report.
+        """Writes g, what the verifier needs, settings, result and report, and at last the certificate.
 
         Args:
             folder: New, or empty.
@@ -102,13 +103,23 @@ class Certification:
             data_folder: Where it finds a dataset of that name.
             weights: Name of the file for the network g.
         """
-        return _save(
-            self,
-            _empty(Path(folder)),
-            settings=dict(self.settings if settings is None else settings),
-            source=_Source(data, data_folder),
-            weights=weights,
-        )
+        from safetensors.torch import save_file
+
+        folder = _empty(Path(folder))
+        words = dict(self.settings if settings is None else settings)
+        path = folder / "certificate.cbound"
+        arguments = _verifier_arguments(self, folder, data, data_folder)
+        result = _result(self, str(path), shlex.join(["codebound-verify", str(path), *arguments]))
+        sentence = self.certificate.sentence
+        title = f"Certificate for {words['model']} on {words['data']}"
+        page = certificate_page(self.certificate, result, title=title, sentence=sentence)
+        state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
+        save_file(state, folder / weights)
+        write_text(folder / "config.json", json.dumps(words, indent=2) + "\n")
+        write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
+        write_text(folder / "report.html", page)
+        write_atomically(path, self.certificate.to_bytes())
+        return Saved(folder, result, sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +128,7 @@ class Saved:
 
     folder: Path
     result: dict[str, Any]
-    command: str
     sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where the verifier finds a sample by itself."""
-
-    data: str
-    folder: Path | None
-
-    @property
-    def is_known(self) -> bool:
-        """Image folders and factories are not: the verifier does not read them."""
-        from codebound_verify.data import NAMES
-
-        return self.data in NAMES or self.data.endswith(".npz")
 
 
 def _empty(folder: Path) -> Path:
@@ -147,61 +142,33 @@ def _empty(folder: Path) -> Path:
     return folder
 
 
-def _save(
-    found: Certification, folder: Path, *, settings: dict[str, Any], source: _Source, weights: str
-) -> Saved:
-    from safetensors.torch import save_file
-
-    certificate = found.certificate
-    path = certificate.save(folder / "certificate.cbound")
-    save_file({name: t.contiguous() for name, t in found.network.state_dict().items()}, folder / weights)
-    command = shlex.join(["codebound-verify", str(path), *_verifier_arguments(found, folder, source)])
-    result = _result(found, certificate=str(path), verify=command)
-    page = certificate_page(
-        certificate,
-        title=f"Certificate for {settings['model']} on {settings['data']}",
-        original_errors=found.original_errors,
-        holdout=None if found.holdout is None else found.holdout.value,
-        verdict="ACCEPT",
-        command=command,
-    )
-    for name, text in (
-        ("config.json", json.dumps(settings, indent=2) + "\n"),
-        ("result.json", json.dumps(result, indent=2) + "\n"),
-        ("report.html", page),
-    ):
-        write_text(folder / name, text)
-    return Saved(folder, result, command, certificate.sentence)
-
-
-def _verifier_arguments(found: Certification, folder: Path, source: _Source) -> list[str]:
+def _verifier_arguments(found: Certification, folder: Path, data: str, data_folder: Path | None) -> list[str]:
     """What the verifier has to be given; what it cannot find by itself is written into the folder."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save_file as save_arrays
 
-    def written(name: str, **arrays: NDArray[Any]) -> str:
-        np.savez_compressed(folder / name, **arrays)  # type: ignore[arg-type]
-        return str(folder / name)
-
-    sample = found.sample
-    data = source.data if source.is_known else written("sample.npz", x=sample.x, y=sample.y)
+    sample, fresh = found.sample, found.unlabelled
+    if data not in NAMES and not data.endswith(".npz"):
+        data = str(folder / "sample.npz")
+        np.savez_compressed(data, x=sample.x, y=sample.y)
     arguments = ["--data", data]
-    if source.folder is not None:
-        arguments += ["--data-folder", str(source.folder)]
+    if data_folder is not None:
+        arguments += ["--data-folder", str(data_folder)]
     if (architecture := found.certificate.helper.architecture) is not None:
         arguments += ["--model", architecture.name]
-    if found.unlabelled is not None:
-        arguments += ["--unlabelled", written("unlabelled.npz", x=found.unlabelled.x)]
+    if fresh is not None:
+        np.savez_compressed(folder / "unlabelled.npz", x=fresh.x)
+        arguments += ["--unlabelled", str(folder / "unlabelled.npz")]
     for option, tensors, name in (
         ("--base", found.base, BASE_FILE),
         ("--subject-weights", found.original, "f.safetensors"),
     ):
         if tensors is not None:
-            save_file(tensors, folder / name)
+            save_arrays(tensors, folder / name)
             arguments += [option, str(folder / name)]
     return arguments
 
 
-def _result(found: Certification, *, certificate: str, verify: str) -> dict[str, Any]:
+def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
     """The result as plain JSON."""
     claim, facts = found.certificate.claim, found.certificate.facts
     result = {
@@ -212,7 +179,7 @@ def _result(found: Certification, *, certificate: str, verify: str) -> dict[str,
         "delta": claim.delta,
         "vacuous": claim.vacuous,
         "verdict": "ACCEPT",
-        "certificate": certificate,
+        "certificate": path,
         "statement": claim.statement,
         "subject": claim.subject,
         "method": found.method,
@@ -224,7 +191,7 @@ def _result(found: Certification, *, certificate: str, verify: str) -> dict[str,
         "interrupted": found.is_interrupted,
         "seconds": round(found.seconds, 3),
         "data_sha256": facts.sample_sha256,
-        "verify": verify,
+        "verify": command,
     }
     if found.holdout is not None:
         result["holdout"] = found.holdout.value

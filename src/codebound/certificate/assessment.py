@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.bounds.occam import occam_kl
+from codebound.bounds.occam import occam_binomial, occam_kl
 from codebound.bounds.original import grid_theta
 from codebound.certificate.claims import Evidence
 from codebound.certificate.decoding import build_network, decode_bits
@@ -52,6 +52,22 @@ class Assessed:
         """The bound on the risk."""
         return self.conclusion.bound
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Smaller is better; among vacuous bounds the one nearer to saying something.
+
+        For C-12b it is the bound of g alone: a choice that looked at the unlabelled inputs would have to be
+        paid.
+        """
+        facts = self.facts
+        return occam_binomial(facts).value, (facts.errors + facts.code_bits) / facts.n
+
+    @property
+    def score(self) -> float:
+        """The rank on the scale of a guess."""
+        value, distance = self.rank
+        return value if value < 1.0 else 1.0 + distance
+
 
 def assess(
     message: Message, task: Task, *, engine: Engine | None = None, progress: Progress = silent
@@ -83,10 +99,10 @@ def assess(
 
 def guess(message: Message, task: Task) -> float:
     """What the bound would be if the first examples were typical: for choosing among messages, no bound."""
+    n, sample = task.counted.n, task.first_data
     bits, _ = message.encode()
-    n = task.counted.n
     network = build_network(message, module=task.module, base=task.base_tensors)
-    rate = estimated_error_rate(network, task.first_data)
+    rate = estimated_error_rate(network, sample)
     facts = OccamFacts(errors=int(rate * n), n=n, code_bits=bits.length, delta=task.delta)
     value = occam_kl(facts).value
     return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + bits.length / n

@@ -125,7 +125,7 @@ def estimated_error_rate(network: nn.Module, sample: DeviceData) -> float:
 
 
 def _chunk_size(sample: DeviceData) -> int:
-    return max(1, min(_LARGEST_CHUNK, _CHUNK_NUMBERS * sample.n // sample.x.numel()))
+    return max(1, min(_LARGEST_CHUNK, _CHUNK_NUMBERS // sample.x[0].numel()))
 
 
 def _is_error(logits: Tensor, labels: Tensor, theta: float) -> Tensor:

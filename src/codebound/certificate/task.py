@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from codebound.certificate.claims import AboutG
 from codebound.certificate.file import Base, Helper
 from codebound.tensors import float32_sha256
@@ -57,6 +59,14 @@ class Task:
     def base_tensors(self) -> Tensors | None:
         """The tensors of the base, if there is one."""
         return None if self.base is None else self.base[1]
+
+    @cached_property
+    def coded(self) -> Tensors:
+        """What a message codes: the tensors of f, or their differences to the base."""
+        if self.base is None:
+            return self.f.arrays
+        base = self.base[1]
+        return {name: (value - base[name]).astype(np.float32) for name, value in self.f.arrays.items()}
 
     @property
     def options(self) -> Options:

@@ -60,5 +60,5 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         for method, reason in result["methods_skipped"].items():
             note(f"Skipped {method}: {reason}")
         note(saved.sentence)
-        note(f"Check it: {saved.command}")
+        note(f"Check it: {result['verify']}")
         note(f"Report: {saved.folder / 'report.html'}")

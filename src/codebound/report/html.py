@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import percent
 
@@ -34,72 +34,64 @@ def rendered(template: str, values: Mapping[str, object], *, package: str = "cod
 
 
 def certificate_page(
-    certificate: Certificate,
-    *,
-    title: str,
-    original_errors: int | None,
-    holdout: float | None,
-    verdict: str,
-    command: str,
+    certificate: Certificate, result: Mapping[str, Any], *, title: str, sentence: str
 ) -> str:
     """The page.
 
     Args:
         certificate: What the page is about.
+        result: The result as it is written beside the page.
         title: Heading.
-        original_errors: Training errors of f, where they are known.
-        holdout: Hold-out bound of g, where there is one.
-        verdict: What the verifier answered.
-        command: The command that runs the verifier again.
+        sentence: The claim in words.
     """
-    largest = max((bits for _, bits in certificate.ledger), default=1) or 1
-    facts, made_by = certificate.facts, certificate.made_by
+    facts, made_by, ledger = certificate.facts, certificate.made_by, certificate.ledger
+    largest = max((bits for _, bits in ledger), default=1) or 1
     return rendered(
         "certificate.html.j2",
         {
             "title": title,
             "subtitle": f"{facts.n:,} examples, {facts.classes} classes; made by codebound "
             f"{made_by['codebound']} on {made_by['date']}",
-            "sentence": certificate.sentence,
-            "vacuous": certificate.claim.vacuous,
-            "numbers": _number_rows(certificate, original_errors=original_errors, holdout=holdout),
+            "sentence": sentence,
+            "vacuous": result["vacuous"],
+            "numbers": _number_rows(result),
             "code_bits": f"{facts.code_bits:,}",
-            "ledger": [
-                (part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in certificate.ledger
-            ],
-            "verdict": verdict,
-            "command": command,
+            "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
+            "verdict": result["verdict"],
+            "command": result["verify"],
             "declarations": certificate.declarations,
         },
     )
 
 
-def _number_rows(
-    certificate: Certificate, *, original_errors: int | None, holdout: float | None
-) -> list[tuple[str, str, str]]:
-    """The rows that every certificate has, with a sentence for each."""
-    claim, facts = certificate.claim, certificate.facts
+def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, value, and a sentence that says what the value means."""
+    n, code_bits, original_errors = result["n"], result["code_bits"], result["original_train_errors"]
     rows = [
-        ("certified error", percent(claim.bound), f"{claim.statement}, exact binomial tail: the guarantee"),
-        ("the same, kl form", percent(claim.kl), "a little looser, easier to compute"),
-        ("the same, Hoeffding form", percent(claim.hoeffding), "the form that papers print"),
+        (
+            "certified error",
+            percent(result["bound"]),
+            f"{result['statement']}, exact binomial tail: the guarantee",
+        ),
+        ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
+        ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
         (
             "training errors of g",
-            f"{facts.errors:,} of {facts.n:,}",
+            f"{result['train_errors']:,} of {n:,}",
             "counted on the decoded network; ambiguous predictions count as errors",
         ),
-        ("message", f"{facts.code_bits:,} bits", f"{facts.code_bits / facts.n:.3f} bits per example"),
-        ("delta", repr(claim.delta), "probability that the draw of the sample was misleading"),
+        ("message", f"{code_bits:,} bits", f"{code_bits / n:.3f} bits per example"),
+        ("delta", repr(result["delta"]), "probability that the draw of the sample was misleading"),
     ]
     if original_errors is not None:
         rows.insert(4, ("training errors of f", f"{original_errors:,}", "the network before compression"))
-    if certificate.base_declared:
-        rows.append(("base", "declared", f"{certificate.base_declared} No program can check that."))
-    if holdout is not None:
+    if "base_declared" in result:
+        rows.append(("base", "declared", f"{result['base_declared']} No program can check that."))
+    if "holdout" in result:
         rows.append(
             (
                 "hold-out bound of g",
-                percent(holdout),
+                percent(result["holdout"]),
                 "C-11: what a test set that was never used says, for comparison",
             )
         )

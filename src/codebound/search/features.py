@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -19,12 +19,12 @@ from codebound.coding.choose import best_tensor_code
 from codebound.coding.tensors import Zero
 from codebound.data.dataset import DeviceData, Scaling
 from codebound.rng import torch_stream
-from codebound.search.estimates import Estimate, best_polished, by_bound, estimate_on, require_time
 from codebound.search.pruned import SHORT, PruneBudget, best_plan
 from codebound.search.search import Search, UnsuitedError
+from codebound.search.trainers import AbstractTrainer, Candidate, best_polished, require_time
 from codebound.train.polishing_linear import polish_linear
-from codebound.train.pruning import prune
-from codebound.train.subspace import Features, Learner
+from codebound.train.pruning import PruneSettings, prune
+from codebound.train.subspace import Learner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,26 +35,22 @@ if TYPE_CHECKING:
 
     from codebound.coding.tensors import AbstractTensorCode
     from codebound.progress import Progress
-    from codebound.train.pruning import PruneSettings
 
 _TABLES = (3, 1)
 _GRID = 5  # features are pooled to about this many windows along a side
 _GREY_SHIFTS = {"standard": (3, None), "max": (3, 4, 2, None)}
 _FEW_COUNTS = 12  # of polishing a little
 _COUNTS = {"standard": 120, "max": 1000}  # and at length
-_ROUNDS = 2  # of polishing: each has the price of where the one before ended
+_ROUNDS = 2  # of polishing
 
 
 def propose_features(search: Search) -> None:
     """Picks the features by one head on each of them; the best head on those is polished and assessed."""
     require_time(search, "features")
     candidates = _of_filters(search) if search.task.base is None else _of_base(search)
-    trainers = [
-        _Trainer(search, chain, learner, Features.of(learner, search.sample, search.progress))
-        for chain, learner in candidates
-    ]
+    trainers = [_Trainer(search, chain, learner) for chain, learner in candidates]
     chosen = min(trainers, key=lambda each: each.first().bound)
-    search.propose(chosen.best().estimate.message)
+    search.propose(chosen.best().message)
 
 
 def _of_filters(search: Search) -> Iterator[tuple[Chain, Learner]]:
@@ -113,40 +109,28 @@ def _above(chain: Chain, tensors: Mapping[str, Tensor], device: str | torch.devi
     )
 
 
-class _Head(NamedTuple):
-    """The integers of the last layer and what they are worth."""
-
-    levels: NDArray[np.int32]
-    estimate: Estimate
-
-    @property
-    def bound(self) -> float:
-        return self.estimate.bound
-
-
-class _Trainer:
+class _Trainer(AbstractTrainer[PruneSettings]):
     """Trains last layers on one set of features; everything below is zero bits."""
 
-    def __init__(self, search: Search, chain: Chain, learner: Learner, features: Features) -> None:
-        self.search, self.chain, self.learner, self.features = search, chain, learner, features
+    def __init__(self, search: Search, chain: Chain, learner: Learner) -> None:
+        super().__init__(search, chain, learner)
         self.shapes = chain.tensor_shapes()
         (self.name,) = (name for name in learner.head if len(self.shapes[name]) > 1)
         seen = chain.input_shapes()[-1]
         # the pixel below, the next map
         self.near = (seen[-1], math.prod(seen[1:])) if len(seen) == 3 else ()
-        self.heads: dict[PruneSettings, _Head] = {}
 
-    def first(self) -> _Head:
+    def first(self) -> Candidate[PruneSettings]:
         """The head of one plan, to compare features by."""
         self.spend(replace(SHORT, runs=1))
-        (head,) = self.heads.values()
+        (head,) = self.found.values()
         return head
 
-    def best(self) -> _Head:
+    def best(self) -> Candidate[PruneSettings]:
         """The best head of all plans, polished."""
         self.spend(SHORT)
         return best_polished(
-            self.heads.values(), self.polished, few=_FEW_COUNTS, many=_COUNTS[self.search.effort]
+            self.found.values(), self.polished_twice, few=_FEW_COUNTS, many=_COUNTS[self.search.effort]
         )
 
     def spend(self, budget: PruneBudget) -> None:
@@ -158,33 +142,32 @@ class _Trainer:
         inputs = DeviceData(self.features.shifts[0].float(), self.features.labels, Scaling())
 
         def bound_of(plan: PruneSettings, report: Progress) -> float:
-            if plan not in self.heads:
+            if plan not in self.found:
                 (pruned,) = prune(layer, list(start), inputs, plan, report).values()
-                self.heads[plan] = self.head(pruned.integers.numpy())
-            return self.heads[plan].bound
+                self.found[plan] = self.judge(plan, pruned.integers.numpy())
+            return self.found[plan].bound
 
         keep = max(8, round(n**0.5))
         best_plan(self.search, bound_of, budget, size=math.prod(shape), keep=keep, n=n)
 
-    def polished(self, head: _Head, counts: int) -> _Head:
-        """The head after a local search."""
+    def polished_twice(self, head: Candidate[PruneSettings], counts: int) -> Candidate[PruneSettings]:
+        """The head after local searches; each has the price of where the one before ended."""
         for _ in range(_ROUNDS):
-            levels = polish_linear(
-                self.features.shifts[0],
-                self.features.labels,
-                head.levels,
-                price=head.estimate.price,
-                counts=counts // _ROUNDS,
-                strides=self.near,
-                progress=self.search.progress,
-            )
-            head = min(head, self.head(levels), key=by_bound)
+            head = self.polished(head, counts // _ROUNDS)
         return head
 
-    def head(self, levels: NDArray[np.int32]) -> _Head:
+    def polish(self, candidate: Candidate[PruneSettings], counts: int) -> NDArray[np.int32]:
+        return polish_linear(
+            self.features.shifts[0],
+            self.features.labels,
+            candidate.integers,
+            price=candidate.price,
+            counts=counts,
+            strides=self.near,
+            progress=self.search.progress,
+        )
+
+    def message(self, plan: PruneSettings, integers: NDArray[np.int32]) -> Message:
         codes: dict[str, AbstractTensorCode] = {name: Zero(size) for name, size in self.shapes.items()}
-        codes[self.name] = best_tensor_code(levels, step=0, strides=self.near)
-        message = Message(self.search.task.options, self.chain, codes)
-        found = estimate_on(self.features, self.learner, message, self.search.task)
-        self.search.hold(message, found.bound)
-        return _Head(levels, found)
+        codes[self.name] = best_tensor_code(integers, step=0, strides=self.near)
+        return Message(self.search.task.options, self.chain, codes)

@@ -25,9 +25,7 @@ def quantised_code(name: str, task: Task, *, density: float = 1.0, levels: int) 
     Vectors stay dense and finer, because they are few; those of a factory stay as they are, because some of
     them are variances.
     """
-    value = task.f.arrays[name]
-    if task.base is not None:
-        value = (value - task.base[1][name]).astype(np.float32)
+    value, strides = task.coded[name], image_strides(task)
     if value.ndim < 2:
         if task.f.chain is None:
             return Raw(value)
@@ -36,7 +34,7 @@ def quantised_code(name: str, task: Task, *, density: float = 1.0, levels: int) 
     if not kept.any():
         return Zero(value.shape)
     step = step_for_levels(kept, levels)
-    return best_tensor_code(quantize(kept, step), step=step, strides=image_strides(task))
+    return best_tensor_code(quantize(kept, step), step=step, strides=strides)
 
 
 def _largest(value: NDArray[np.float32], density: float) -> NDArray[np.float32]:

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
-from codebound.bounds.occam import occam_binomial
 from codebound.certificate.assessment import Assessed, assess, guess
 from codebound.errors import CertificateError, ModelError
 from codebound.progress import Progress, silent
@@ -78,9 +77,9 @@ class Search:
         """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
         found = assess(message, self.task, engine=self.engine, progress=self.progress)
         self.tried += 1
-        if self.best is None or _rank(found) < _rank(self.best):
+        if self.best is None or found.rank < self.best.rank:
             self.best, self.method = found, self.running
-        return _rank(found)[0]
+        return found.rank[0]
 
     def hold(self, message: Message, bound: float) -> None:
         """Keeps the message that is best by an estimate: it is assessed if the method is interrupted."""
@@ -96,7 +95,7 @@ class Search:
         Args:
             makers: One function per message; None for a message that cannot be the best.
         """
-        to_beat = math.inf if self.best is None else _score(self.best)
+        to_beat = math.inf if self.best is None else self.best.score
         guesses: list[tuple[float, int, Message]] = []
         for done, make in enumerate(makers):
             self.progress(done, len(makers) + _FINALISTS, self.note)
@@ -120,28 +119,13 @@ class Search:
         if self.best is None:
             return math.inf
         facts = self.best.facts
-        risk = min(_rank(self.best)[0], 1.0 - 1.0 / self.task.sample.classes)
+        risk = min(self.best.rank[0], 1.0 - 1.0 / self.task.sample.classes)
         return (-facts.n * math.log1p(-risk) + math.log(facts.delta)) / math.log(2.0)
 
     @property
     def note(self) -> str:
         """The best bound so far, for a progress bar."""
         return "" if self.best is None else f"best bound {100.0 * self.best.bound.value:.2f} %"
-
-
-def _rank(found: Assessed) -> tuple[float, float]:
-    """Smaller is better; among vacuous bounds the one nearer to saying something.
-
-    For C-12b it is the bound of g alone: a choice that looked at the unlabelled inputs would have to be paid.
-    """
-    facts = found.facts
-    return occam_binomial(facts).value, (facts.errors + facts.code_bits) / facts.n
-
-
-def _score(found: Assessed) -> float:
-    """The rank on the scale of a guess."""
-    value, distance = _rank(found)
-    return value if value < 1.0 else 1.0 + distance
 
 
 class UnsuitedError(CertificateError):

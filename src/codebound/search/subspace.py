@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,10 +14,10 @@ from codebound.chains.units import without_biases
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.errors import ModelError
-from codebound.search.estimates import POLISHED, Estimate, best_polished, by_bound, estimate_on, require_time
 from codebound.search.search import Search, UnsuitedError
+from codebound.search.trainers import POLISHED, AbstractTrainer, Candidate, best_polished, require_time
 from codebound.train.polishing import polish
-from codebound.train.subspace import Features, Learner, SubspaceSettings, train_in_subspace
+from codebound.train.subspace import Learner, SubspaceSettings, train_in_subspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,30 +74,16 @@ def _find(search: Search, networks: Sequence[tuple[Chain | None, Learner]]) -> N
         if chosen is None or trainer.first.bound < chosen.first.bound:
             chosen = trainer  # the features of the others take much memory: they go
     assert chosen is not None  # there are networks
-    search.propose(chosen.best().estimate.message)
+    search.propose(chosen.best().message)
 
 
-class _Run(NamedTuple):
-    """Integers that were trained by a plan, and what they are worth."""
-
-    plan: SubspaceSettings
-    integers: NDArray[np.int32]
-    estimate: Estimate
-
-    @property
-    def bound(self) -> float:
-        return self.estimate.bound
-
-
-class _Trainer:
+class _Trainer(AbstractTrainer[SubspaceSettings]):
     """Trains one network by many plans, within its share of the products that the effort allows."""
 
     def __init__(self, search: Search, chain: Chain | None, learner: Learner, *, rivals: int) -> None:
-        self.search, self.chain, self.learner = search, chain, learner
+        super().__init__(search, chain, learner)
         task, sample = search.task, search.sample
-        self.features = Features.of(learner, sample, search.progress)
         self.base = task.base and {name: torch.from_numpy(value) for name, value in task.base[1].items()}
-        self.runs: dict[SubspaceSettings, _Run] = {}
         passes = _passes(search, chain, sample.n)  # over the sample, forwards
         batch_size = min(500, max(32, sample.n // 28))
         epochs = math.ceil(_STEPS[search.effort] * batch_size / sample.n)
@@ -119,47 +105,46 @@ class _Trainer:
             epochs=max(1, min(most // self.most_runs, epochs)),
             hardness=1.0,
             sharpening=4.0,
-            price=_BIT * self.first.estimate.price,
+            price=_BIT * self.first.price,
         )
 
-    def best(self) -> _Run:
+    def best(self) -> Candidate[SubspaceSettings]:
         """The best run that a search among neighbours of the plan finds, polished."""
 
         def bound_of(plan: SubspaceSettings) -> float:
-            if plan not in self.runs and len(self.runs) < self.most_runs:
-                self.runs[plan] = self.run(plan)
-            return self.runs[plan].bound if plan in self.runs else math.inf
+            if plan not in self.found and len(self.found) < self.most_runs:
+                self.found[plan] = self.run(plan)
+            return self.found[plan].bound if plan in self.found else math.inf
 
         best, plan = None, self.plan
-        while plan != best and len(self.runs) < self.most_runs:
+        while plan != best and len(self.found) < self.most_runs:
             best = plan
             plan = min((plan, *_neighbours(plan)), key=bound_of)
         half = self.evaluations // 2
-        return best_polished(self.runs.values(), self.polished, few=half // POLISHED, many=half)
+        return best_polished(self.found.values(), self.polished, few=half // POLISHED, many=half)
 
-    def run(self, plan: SubspaceSettings) -> _Run:
-        before = len(self.runs)
+    def run(self, plan: SubspaceSettings) -> Candidate[SubspaceSettings]:
+        before = len(self.found)
 
         def report(done: int, total: int | None, note: str = "") -> None:
             each = total or 1
             self.search.progress(before * each + done, self.most_runs * each, self.search.note or note)
 
         integers = train_in_subspace(self.learner, self.features, plan, base=self.base, progress=report)
-        return self.judged(plan, integers)
+        return self.judge(plan, integers)
 
-    def polished(self, run: _Run, evaluations: int) -> _Run:
-        integers = polish(
+    def polish(self, candidate: Candidate[SubspaceSettings], counts: int) -> NDArray[np.int32]:
+        return polish(
             self.learner,
             self.features,
-            replace(run.plan, price=run.estimate.price),
-            run.integers,
-            evaluations=evaluations,
+            replace(candidate.plan, price=candidate.price),
+            candidate.integers,
+            evaluations=counts,
             base=self.base,
             progress=self.search.progress,
         )
-        return min(run, self.judged(run.plan, integers), key=by_bound)
 
-    def judged(self, plan: SubspaceSettings, integers: NDArray[np.int32]) -> _Run:
+    def message(self, plan: SubspaceSettings, integers: NDArray[np.int32]) -> Message:
         code = Subspace(
             best_tensor_code(integers, step=0),
             plan.entries_log2,
@@ -168,10 +153,7 @@ class _Trainer:
             plan.helper_seed,
         )
         factory = None if self.chain else dict(self.learner.shapes)
-        message = Message(self.search.task.options, self.chain, code, factory)
-        found = estimate_on(self.features, self.learner, message, self.search.task)
-        self.search.hold(message, found.bound)
-        return _Run(plan, integers, found)
+        return Message(self.search.task.options, self.chain, code, factory)
 
 
 def _neighbours(plan: SubspaceSettings) -> Iterator[SubspaceSettings]:

@@ -1,10 +1,11 @@
-"""What is trained straight to few bits: judged on features that were computed once, and polished."""
+"""What the methods share that train straight to few bits, by themselves or from a base."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 
@@ -12,17 +13,24 @@ from codebound.bounds.occam import occam_binomial
 from codebound.facts import OccamFacts
 from codebound.numerics import kl_inverse_upper
 from codebound.search.search import Search, UnsuitedError
+from codebound.train.subspace import Features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codebound.certificate.task import Task
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from codebound.chains.chain import Chain
     from codebound.chains.message import Message
-    from codebound.train.subspace import Features, Learner
+    from codebound.train.subspace import Learner
 
 POLISHED = 3
 """Candidates that are polished a little, before the best of them is polished at length."""
 _LEAST_LOG_ODDS = 0.1  # between error and bound: beyond it nothing is worth a search
+
+P = TypeVar("P")
+"""By which plan integers are trained."""
 
 
 def require_time(search: Search, name: str) -> None:
@@ -41,9 +49,11 @@ def require_time(search: Search, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
-    """A message and its facts as the features show them: for choosing, no certificate."""
+class Candidate(Generic[P]):
+    """Integers that were trained, and their facts as the features show them: for choosing, no certificate."""
 
+    plan: P
+    integers: NDArray[np.int32]
     message: Message
     facts: OccamFacts
 
@@ -58,32 +68,60 @@ class Estimate:
         return errors_per_bit(self.facts)
 
 
-def estimate_on(features: Features, learner: Learner, message: Message, task: Task) -> Estimate:
-    """Counts errors on the features, without evaluating the fixed part again."""
-    bits, _ = message.encode()
-    device, weights = features.labels.device, message.weights(task.base_tensors)
-    tensors = {name: torch.from_numpy(value).to(device) for name, value in weights.items()}
-    facts = OccamFacts(
-        errors=features.errors(learner, tensors),
-        n=len(features.labels),
-        code_bits=bits.length,
-        delta=task.delta,
-    )
-    return Estimate(message, facts)
+class AbstractTrainer(ABC, Generic[P]):
+    """Trains one network by many plans, on features that are computed once.
+
+    Attributes:
+        search: What it is for.
+        chain: The architecture; None where it is that of a factory.
+        learner: What is to be learned.
+        features: What the fixed part makes of the sample.
+        found: What was trained by each plan.
+    """
+
+    def __init__(self, search: Search, chain: Chain | None, learner: Learner) -> None:
+        self.search, self.chain, self.learner = search, chain, learner
+        self.features = Features.of(learner, search.sample, search.progress)
+        self.found: dict[P, Candidate[P]] = {}
+
+    @abstractmethod
+    def message(self, plan: P, integers: NDArray[np.int32]) -> Message:
+        """The message of integers that were trained by a plan."""
+
+    @abstractmethod
+    def polish(self, candidate: Candidate[P], counts: int) -> NDArray[np.int32]:
+        """Integers near those of a candidate that count fewer errors and bits together."""
+
+    def judge(self, plan: P, integers: NDArray[np.int32]) -> Candidate[P]:
+        """Counts errors on the features; the search holds the message, in case that it is interrupted."""
+        message, task = self.message(plan, integers), self.search.task
+        bits, _ = message.encode()
+        tensors = {
+            name: torch.from_numpy(value).to(self.features.labels.device)
+            for name, value in message.weights(task.base_tensors).items()
+        }
+        facts = OccamFacts(
+            errors=self.features.errors(self.learner, tensors),
+            n=len(self.features.labels),
+            code_bits=bits.length,
+            delta=task.delta,
+        )
+        candidate = Candidate(plan, integers, message, facts)
+        self.search.hold(message, candidate.bound)
+        return candidate
+
+    def polished(self, candidate: Candidate[P], counts: int) -> Candidate[P]:
+        """The candidate after a local search, or as it is."""
+        return min(candidate, self.judge(candidate.plan, self.polish(candidate, counts)), key=by_bound)
 
 
-class Candidate(Protocol):
-    """What was trained."""
-
-    @property
-    def bound(self) -> float:
-        """What it would be certified for."""
-
-
-C = TypeVar("C", bound=Candidate)
-
-
-def best_polished(candidates: Iterable[C], polish: Callable[[C, int], C], *, few: int, many: int) -> C:
+def best_polished(
+    candidates: Iterable[Candidate[P]],
+    polish: Callable[[Candidate[P], int], Candidate[P]],
+    *,
+    few: int,
+    many: int,
+) -> Candidate[P]:
     """The best candidate after local search.
 
     Args:
@@ -96,7 +134,7 @@ def best_polished(candidates: Iterable[C], polish: Callable[[C, int], C], *, few
     return polish(min((polish(each, few) for each in best), key=by_bound), many)
 
 
-def by_bound(candidate: Candidate) -> float:
+def by_bound(candidate: Candidate[P]) -> float:
     """The key that candidates are compared by."""
     return candidate.bound
 

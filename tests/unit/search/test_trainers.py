@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codebound.facts import OccamFacts
 from codebound.numerics import kl_inverse_upper
-from codebound.search.estimates import best_polished, errors_per_bit
+from codebound.search.trainers import best_polished, errors_per_bit
 
 
 def bound(errors: float, n: int, bits: float) -> float:
