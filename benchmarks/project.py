@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from codebound.coding.projection import combine, project_onto
+from codebound_papers.compress.random_matrices import combine, project_onto
 
 T = TypeVar("T")
 COUNT = 2000

@@ -44,7 +44,15 @@ SWEEP_VERBS = {
 
 DEMO = {"compare": "codebound_papers.cli.compare:end_of_demo"}
 
-TENSOR_CODES = {13: "codebound_papers.guha23.sketch.code:Sketched"}
+_CODES = "codebound_papers.compress.codes"
+TENSOR_CODES = {
+    8: f"{_CODES}:Projected",
+    9: f"{_CODES}:LowRank",
+    10: f"{_CODES}:Filled",
+    11: f"{_CODES}:Ticket",
+    12: f"{_CODES}:Mixed",
+    13: "codebound_papers.guha23.sketch.code:Sketched",
+}
 
 NAMES = {
     "measure": "codebound_papers.measure",

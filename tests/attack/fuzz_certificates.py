@@ -56,9 +56,9 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
     from codebound.coding.static import frequency_table
     from codebound.coding.subspace import Subspace
     from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
-    from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
     from codebound.data.arrays import from_arrays
     from codebound.data.dataset import Scaling
+    from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
     from codebound_papers.guha23.sketch.code import Sketched
     from codebound_papers.guha23.sketch.codec import solved
 

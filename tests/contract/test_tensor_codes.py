@@ -18,8 +18,8 @@ from codebound.coding.modes import decode_tensors, encode_tensors, read_tensor
 from codebound.coding.numbers import gamma
 from codebound.coding.static import frequency_table
 from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero, matrix_shape
-from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound.errors import CodeboundError, FormatError
+from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound_papers.guha23.sketch.code import Sketched
 
 STEPS = st.integers(-1000, 950)

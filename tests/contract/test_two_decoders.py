@@ -29,8 +29,8 @@ from codebound.coding.bell import Bell
 from codebound.coding.static import frequency_table
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
-from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound.errors import CodeboundError
+from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound_papers.guha23.sketch.code import Sketched
 from codebound_papers.guha23.sketch.codec import solved
 from codebound_verify import Refused

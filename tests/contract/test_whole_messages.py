@@ -12,8 +12,8 @@ from codebound.chains.operations import Linear
 from codebound.coding.bits import Bits
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Dense, Static, Zero
-from codebound.coding.with_streams import Filled, Projected, Ticket
 from codebound.errors import FormatError
+from codebound_papers.compress.codes import Filled, Projected, Ticket
 
 OPTIONS = [
     Options(),

@@ -19,7 +19,6 @@ from codebound.coding.tensors import (
     Zero,
     require_size,
 )
-from codebound.coding.with_streams import Filled, LowRank, Mixed, Projected, Ticket
 from codebound.errors import FormatError
 from codebound.extensions import extensions, loaded
 
@@ -38,11 +37,6 @@ MODES: dict[int, type[AbstractTensorCode]] = {
         Codebook,
         Raw,
         Static,
-        Projected,
-        LowRank,
-        Filled,
-        Ticket,
-        Mixed,
         Bell,
     )
 }

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codebound.coding.inner import check_inner, code_inner, code_seed, integers
 from codebound.coding.numbers import bit, gamma, signed, uniform
 from codebound.coding.quantization import MAX_STEP, round_to_float32, step_size
 from codebound.coding.stream import Stream
 from codebound.coding.tensors import Zero, matrix_shape, require_size
-from codebound.coding.with_streams import check_inner, code_inner, code_seed, integers
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:

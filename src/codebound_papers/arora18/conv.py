@@ -18,13 +18,13 @@ from codebound.chains.chain import Chain
 from codebound.chains.operations import Conv, LocalConv
 from codebound.coding.arithmetic import MAX_WORK
 from codebound.coding.choose import best_tensor_code
-from codebound.coding.projection import RandomMatrix
 from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
 from codebound.coding.tensors import MAX_SIZE
-from codebound.coding.with_streams import GAUSSIAN_WORK, MAX_MIXED, Mixed
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.refs import implements
 from codebound.rng import torch_stream
+from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_MIXED, Mixed
+from codebound_papers.compress.random_matrices import RandomMatrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

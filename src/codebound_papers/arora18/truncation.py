@@ -14,9 +14,9 @@ import torch
 
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
-from codebound.coding.with_streams import LowRank
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.refs import implements
+from codebound_papers.compress.codes import LowRank
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
 from codebound_papers.measure.norms import stable_rank

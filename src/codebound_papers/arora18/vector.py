@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 
 from codebound.coding.choose import best_tensor_code
-from codebound.coding.projection import project_onto
 from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
-from codebound.coding.with_streams import Projected
 from codebound.errors import UsageError
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.arora18.projection import check_numbers, check_work
 from codebound_papers.arora18.projection_counts import gaussian_count
+from codebound_papers.compress.codes import Projected
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
+from codebound_papers.compress.random_matrices import project_onto
 from codebound_papers.compress.rounding import rounded, weight_of
 
 if TYPE_CHECKING:

@@ -169,9 +169,9 @@ def _sketched(
     """Prunes, rounds, sketches and recovers one layer."""
     import torch
 
+    from codebound.coding.inner import integers
     from codebound.coding.modes import encode_tensors
     from codebound.coding.tensors import matrix_shape
-    from codebound.coding.with_streams import integers
     from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch
     from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
 

@@ -19,7 +19,6 @@ from torch.nn import functional
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import nearest_step
 from codebound.coding.tensors import Dense
-from codebound.coding.with_streams import Ticket
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.numerics import log2_choose
 from codebound.progress import Progress, silent
@@ -27,6 +26,7 @@ from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound.search.search import Search, UnsuitedError
 from codebound.train.passes import Passes
+from codebound_papers.compress.codes import Ticket
 from codebound_papers.compress.compressors import (
     AbstractNetworkCompressor,
     CompressedLayer,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 import torch
 
 from codebound.coding.quantization import nearest_step, step_size
-from codebound.coding.with_streams import Filled, Filling
 from codebound.errors import UsageError
 from codebound.refs import implements
+from codebound_papers.compress.codes import Filled, Filling
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
 from codebound_papers.shin21.thresholds import AbstractThreshold, ScaleFree, StandardDeviation

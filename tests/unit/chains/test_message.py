@@ -29,8 +29,8 @@ from codebound.coding.bits import Bits
 from codebound.coding.static import frequency_table
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero, matrix_shape
-from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound.errors import CodeboundError, FormatError, UsageError
+from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 
 
 @st.composite

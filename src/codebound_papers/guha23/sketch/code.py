@@ -10,16 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codebound.coding.inner import AbstractStreamCode, check_inner, code_inner, code_seed, integers, scaled
 from codebound.coding.numbers import gamma
 from codebound.coding.tensors import AbstractTensorCode, Zero, matrix_shape
-from codebound.coding.with_streams import (
-    AbstractStreamCode,
-    check_inner,
-    code_inner,
-    code_seed,
-    integers,
-    scaled,
-)
 from codebound.errors import FormatError, UsageError
 from codebound.refs import implements
 

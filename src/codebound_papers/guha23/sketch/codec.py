@@ -14,10 +14,10 @@ import torch
 
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.costs import gamma_bits, mask_bits, signed_bits
+from codebound.coding.inner import integers
 from codebound.coding.modes import encode_tensors
 from codebound.coding.stream import Stream
 from codebound.coding.tensors import Dense, Enumerative, matrix_shape
-from codebound.coding.with_streams import integers
 from codebound.errors import FormatError, UsageError
 from codebound.progress import Progress, silent
 from codebound_papers.guha23.sketch.code import MAX_DEGREE, MAX_SIDE, Sketched

@@ -16,7 +16,6 @@ from codebound.coding.arithmetic import Writer
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.quantization import step_size
 from codebound.coding.stream import Stream
-from codebound.coding.with_streams import Mixed
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.zoo import build
 from codebound.rng import torch_stream
@@ -29,6 +28,7 @@ from codebound_papers.arora18.conv import (
     random_subspace,
 )
 from codebound_papers.arora18.projection_counts import ConvCount, published_conv_count
+from codebound_papers.compress.codes import Mixed
 
 COUNT = ConvCount(mixes=5, order=2)
 

@@ -14,7 +14,6 @@ from codebound.coding.arithmetic import Writer
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.quantization import step_size
 from codebound.coding.stream import Stream
-from codebound.coding.with_streams import Projected
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
@@ -26,6 +25,7 @@ from codebound_papers.arora18.projection_counts import (
     sign_count,
 )
 from codebound_papers.arora18.vector import VectorProject
+from codebound_papers.compress.codes import Projected
 from codebound_papers.compress.compressors import FromInitial, compress
 from codebound_papers.compress.functions import project
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.quantization import step_size
-from codebound.coding.with_streams import LowRank
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
@@ -19,6 +18,7 @@ from codebound_papers.arora18.truncation import (
     rank_bound,
     truncate,
 )
+from codebound_papers.compress.codes import LowRank
 from codebound_papers.compress.functions import lowrank
 
 

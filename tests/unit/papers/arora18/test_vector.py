@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.quantization import step_size
 from codebound.coding.stream import Stream
-from codebound.coding.with_streams import Projected
 from codebound.errors import UsageError
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
@@ -28,6 +27,7 @@ from codebound_papers.arora18.vector import (
     sparse_rate,
     vector_count,
 )
+from codebound_papers.compress.codes import Projected
 from codebound_papers.compress.functions import vector_compress, vector_project
 
 MARGINS = st.floats(0.05, 1.0)

@@ -11,10 +11,10 @@ from torch import nn
 
 from codebound.coding.costs import mask_bits
 from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.coding.with_streams import Ticket
 from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UsageError
 from codebound.nets.walk import wrap
+from codebound_papers.compress.codes import Ticket
 from codebound_papers.compress.compressors import Job
 from codebound_papers.compress.functions import imp, lottery
 from codebound_papers.guha23.largest import kept_count

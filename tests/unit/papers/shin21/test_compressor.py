@@ -12,10 +12,10 @@ from torch import nn
 
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.quantization import step_size
-from codebound.coding.with_streams import Filled
 from codebound.errors import UsageError
 from codebound.nets.walk import wrap
 from codebound.rng import torch_stream
+from codebound_papers.compress.codes import Filled
 from codebound_papers.compress.compressors import compress
 from codebound_papers.compress.functions import heavytail
 from codebound_papers.guha23.largest import binomial_tail

@@ -5,13 +5,13 @@ import pytest
 import torch
 from torch import nn
 
-from codebound.coding.with_streams import Filled
 from codebound.data.arrays import from_arrays
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
 from codebound.rng import torch_stream
+from codebound_papers.compress.codes import Filled
 from codebound_papers.compress.compressors import compress
 from codebound_papers.shin21.replacement import GaussianFill, replace_small, replacement_trials
 

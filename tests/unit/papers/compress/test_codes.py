@@ -9,8 +9,8 @@ import pytest
 from codebound.coding.bits import Bits
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.tensors import Adaptive, Codebook, Dense, Raw, Static, Zero
-from codebound.coding.with_streams import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound.errors import FormatError, UsageError
+from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 
 
 def written(*steps) -> Bits:
@@ -171,7 +171,7 @@ def test_groups_of_locations_change_no_bit(monkeypatch):
     code = Mixed((7, 2, 3), Dense(z, -5, 3), mixes=3, seed=2)
     expected = reference.mixed((7, 2, 3), reference.dense(z, -5), mixes=3, seed=2).values
     for group in (1, 42, 63, 1 << 20):
-        monkeypatch.setattr("codebound.coding.with_streams._GROUP", group)
+        monkeypatch.setattr("codebound_papers.compress.codes._GROUP", group)
         assert code.values().tobytes() == expected.tobytes()
 
 

@@ -1,4 +1,4 @@
-"""The codes of a tensor with a helper: docs/format.md, sections 4.8 to 4.12.
+"""The codes of the papers' compressors, modes 8 to 12: docs/format.md, sections 4.8 to 4.12.
 
 A few coded integers and a seed stand for many numbers. Each code holds inner tensors of integers, which have
 codes of their own, and decodes by sums of integers: the same bits on every machine.
@@ -7,29 +7,25 @@ codes of their own, and decodes by sums of integers: the same bits on every mach
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.coding.bell import Bell
-from codebound.coding.numbers import bit, gamma, signed, uniform
-from codebound.coding.projection import RandomMatrix, combine
-from codebound.coding.quantization import MAX_STEP, step_size
-from codebound.coding.stream import Stream
-from codebound.coding.tensors import (
-    AbstractGridCode,
-    AbstractTensorCode,
-    Adaptive,
-    Dense,
-    Enumerative,
-    Static,
-    Zero,
-    matrix_shape,
-    require_size,
+from codebound.coding.inner import (
+    AbstractStreamCode,
+    check_inner,
+    code_inner,
+    code_seed,
+    integers,
+    scaled,
 )
-from codebound.errors import UsageError
+from codebound.coding.numbers import bit, gamma, signed, uniform
+from codebound.coding.quantization import MAX_STEP
+from codebound.coding.stream import Stream
+from codebound.coding.tensors import AbstractTensorCode, Zero, matrix_shape
 from codebound.refs import implements
+from codebound_papers.compress.random_matrices import RandomMatrix, combine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.coding.arithmetic import AbstractCoder
-    from codebound.coding.bits import Bits
     from codebound.coding.tensors import Shape
-
 
 MAX_PROJECTIONS = 1 << 16
 MAX_RANK = 1 << 12
@@ -48,65 +42,6 @@ MAX_MIXED = 1 << 12
 GAUSSIAN_WORK = 16  # of drawing one coded Gaussian, in multiplications
 _EXACT = 1 << 53
 _GROUP = 1 << 20  # numbers of a group of locations that are mixed at a time
-
-Inner = AbstractGridCode | Zero
-INNER_MODES: dict[int, type[Inner]] = {
-    code.mode: code for code in (Adaptive, Zero, Dense, Enumerative, Static, Bell)
-}
-
-
-@dataclass(frozen=True, eq=False)
-class AbstractStreamCode(AbstractTensorCode):
-    """A code around inner tensors of integers, which are the fields named in ``parts``, in message order."""
-
-    parts: ClassVar[tuple[str, ...]] = ("inner",)
-
-    def blocks(self) -> list[Bits]:  # noqa: D102
-        return [block for part in self.parts for block in getattr(self, part).blocks()]
-
-    def with_blocks(self, bits: Bits, start: int) -> tuple[AbstractTensorCode, int]:  # noqa: D102
-        complete = {}
-        for part in self.parts:
-            complete[part], start = getattr(self, part).with_blocks(bits, start)
-        return replace(self, **complete), start
-
-
-def integers(code: AbstractTensorCode) -> Inner:
-    """The same, known to hold levels and a step."""
-    if not isinstance(code, AbstractGridCode | Zero):
-        raise UsageError(f"an inner tensor holds integers and a step; {type(code).__name__} does not.")
-    return code
-
-
-def check_inner(code: AbstractTensorCode, sizes: tuple[int | None, ...]) -> None:
-    """Refuses an inner tensor of other sizes; None stands for any."""
-    shape = integers(code).shape
-    if len(shape) != len(sizes) or any(
-        size not in (None, found) for size, found in zip(sizes, shape, strict=True)
-    ):
-        wanted = ", ".join("any" if size is None else str(size) for size in sizes)
-        raise UsageError(f"an inner tensor of shape {shape} does not fit here; it has sizes ({wanted}).")
-
-
-def code_inner(coder: AbstractCoder, given: AbstractTensorCode, shape: Shape) -> Inner:
-    """An inner tensor; a reader, which is given any, returns one of this shape."""
-    require_size(coder, shape)
-    coder.charge_inner(math.prod(shape))
-    mode = gamma(coder, given.mode)
-    coder.require(mode in INNER_MODES, f"an inner tensor cannot have mode {mode}.")
-    blank = given if (given.mode, given.shape) == (mode, shape) else INNER_MODES[mode].blank(shape)
-    return integers(blank.code(coder))
-
-
-def code_seed(coder: AbstractCoder, seed: int) -> int:
-    """The seed of a helper, which is paid."""
-    coder.require(seed >= 0, f"a seed is not negative. Got {seed}.")
-    return gamma(coder, seed + 1) - 1
-
-
-def scaled(levels: NDArray[np.integer[Any]] | NDArray[np.float64], step: int) -> NDArray[np.float64]:
-    """Integers times the step, multiplied in float64."""
-    return np.multiply(levels, step_size(step), dtype=np.float64)
 
 
 @implements("K-MP", "K-MP0", "K-V3", kind="algorithm")

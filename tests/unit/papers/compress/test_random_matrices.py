@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codebound.coding import projection
-from codebound.coding.projection import RandomMatrix, combine, project_onto
 from codebound.coding.stream import Stream, popcounts
 from codebound.errors import UsageError
+from codebound_papers.compress import random_matrices as projection
+from codebound_papers.compress.random_matrices import RandomMatrix, combine, project_onto
 
 
 def dense(count, n, *, seed, gaussian):
@@ -67,7 +67,7 @@ def test_how_the_matrix_is_cut_changes_no_bit(monkeypatch, gaussian, strip, dept
 
 def test_the_number_of_threads_changes_no_bit():
     script = (
-        "import hashlib, numpy as np; from codebound.coding.projection import combine;"
+        "import hashlib, numpy as np; from codebound_papers.compress.random_matrices import combine;"
         "z = np.random.default_rng(0).integers(-2**20, 2**20, (40, 300));"
         "print(hashlib.sha256(combine(z, 3000, seed=1, gaussian=False).tobytes()).hexdigest())"
     )
