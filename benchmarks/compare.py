@@ -12,8 +12,8 @@ import torch
 
 from codebound.data.load import load_dataset
 from codebound.nets.loading import load_model
-from codebound_papers.compare.facts import MeasurePlan
 from codebound_papers.compare.table import compare
+from codebound_papers.measure.record import MeasureSettings
 
 CASES = [("mlp:depth=5,width=784", "mnist", 1000), ("vgg19", "cifar10", 2000)]
 
@@ -25,7 +25,7 @@ def main() -> None:
         sample = load_dataset(data)
         network = load_model(model, input_shape=sample.input_shape, classes=sample.classes)
         start = time.perf_counter(), time.process_time()
-        found = compare(network, sample, effort=None, plan=MeasurePlan(examples=examples))
+        found = compare(network, sample, effort=None, settings=MeasureSettings(examples=examples))
         wall, processor = time.perf_counter() - start[0], time.process_time() - start[1]
         print(
             f"{model} on {data}: {sample.n:,} examples, {examples:,} for Jacobians: {wall:.1f} s "

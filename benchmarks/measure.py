@@ -36,7 +36,7 @@ from codebound.data.load import load_dataset
 from codebound.errors import DataError
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
-from codebound_papers.measure.noise.meter import StabilityPlan, stability
+from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.smoothness import Smoothness
 from codebound_papers.measure.spectra import layer_spectra
 from codebound_papers.shin21.laws import PowerLaw, Stable
@@ -193,7 +193,7 @@ def forward_passes(model: nn.Module, x: Tensor) -> None:
 def cushions_section() -> None:
     """How much longer cushions and contractions take than the forward passes."""
     model, (source, x) = mnist_mlp(), images("mnist", 60_000, (1, 28, 28))
-    measured = partial(stability, model, x, StabilityPlan(interlayer="none"), chunk_size=CHUNK)
+    measured = partial(stability, model, x, StabilitySettings(interlayer="none"), chunk_size=CHUNK)
     turns = [(timed(partial(forward_passes, model, x))[1], timed(measured)[1]) for _ in range(REPEATS)]
     print(f"cushions and contractions of a 784-784x4-10 network, {len(x):,} images: {source}")
     for k, what in enumerate(Timed._fields):
@@ -220,7 +220,7 @@ def loop(model: nn.Sequential, x: Tensor) -> dict[tuple[str, str], list[float]]:
 def interlayer_section(n: int) -> None:
     """Exact cushions of all pairs, and the loop per image."""
     model, (source, x) = mnist_mlp(), images("mnist", n, (1, 28, 28))
-    plan = StabilityPlan(interlayer="all", biases="separate")
+    plan = StabilitySettings(interlayer="all", biases="separate")
     found, ours = timed(partial(stability, model, x, plan, chunk_size=125))
     expected, theirs = timed(partial(loop, model, x[:LOOP_IMAGES]))
     columns = {(key.layer, key.target): values for key, values in found.columns.items() if key.target}
@@ -248,13 +248,15 @@ def vgg19_section(n: int, device: str) -> None:
     model = build("vgg19:batch_norm=true", input_shape=(3, 32, 32), classes=10).to(device)
     noise = Smoothness(0.1, draws=5)
     plans = {
-        "cushions and contractions": StabilityPlan(interlayer="none"),
-        "and exact Jacobians and spreads to the output": StabilityPlan(),
-        "and smoothness of all pairs, 5 draws": StabilityPlan(smoothness=noise),
-        "and Jacobians of all pairs, 8 probes": StabilityPlan(interlayer="all", probes=8, smoothness=noise),
+        "cushions and contractions": StabilitySettings(interlayer="none"),
+        "and exact Jacobians and spreads to the output": StabilitySettings(),
+        "and smoothness of all pairs, 5 draws": StabilitySettings(smoothness=noise),
+        "and Jacobians of all pairs, 8 probes": StabilitySettings(
+            interlayer="all", probes=8, smoothness=noise
+        ),
     }
     print(f"VGG-19 on {device}, {len(x):,} images: {source}")
-    stability(model, x[:8], StabilityPlan(smoothness=noise))  # starts the libraries
+    stability(model, x[:8], StabilitySettings(smoothness=noise))  # starts the libraries
     for name, plan in plans.items():
         spent = timed(partial(stability, model, x, plan, chunk_size=CHUNK), device=device)[1]
         print(f"  {spent.wall:8.2f} s  {name}")

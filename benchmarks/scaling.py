@@ -68,19 +68,21 @@ def case(weights: int, examples: int) -> tuple[Any, Any]:
 def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
     """Seconds and megabytes of one call, in a process that has done nothing else."""
     from codebound.certification import certify
-    from codebound_papers.compare.facts import MeasurePlan
     from codebound_papers.compare.table import compare
-    from codebound_papers.measure.noise.meter import StabilityPlan
-    from codebound_papers.measure.summary import SummaryPlan, summarise
+    from codebound_papers.measure.noise.meter import StabilitySettings
+    from codebound_papers.measure.record import MeasureSettings
+    from codebound_papers.measure.summary import summarise
 
     model, sample = case(weights, examples)
-    cushions = StabilityPlan(interlayer="none", smoothness=None)
+    cushions = StabilitySettings(interlayer="none", smoothness=None)
     calls: dict[str, Callable[[], object]] = {
         "certify": lambda: certify(model, sample, method="naive", effort="quick"),
         "measure": lambda: summarise(
-            model, sample, SummaryPlan(families=("spectra", "stability", "margins"), stability=cushions)
+            model, sample, MeasureSettings(families=("spectra", "stability", "margins"), stability=cushions)
         ),
-        "compare": lambda: compare(model, sample, effort=None, plan=MeasurePlan(examples=STABILITY_EXAMPLES)),
+        "compare": lambda: compare(
+            model, sample, effort=None, settings=MeasureSettings(examples=STABILITY_EXAMPLES)
+        ),
     }
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
     before, start = megabytes("VmRSS"), time.process_time()

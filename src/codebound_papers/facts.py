@@ -21,7 +21,7 @@ class LayerFacts:
         frobenius: Frobenius norm.
         spectral: Spectral norm of the matrix.
         operator_norm: Spectral norm of the linear map that the layer computes; equals ``spectral`` for a
-            fully connected layer.
+            fully connected layer, and is None for a convolution where it was not measured.
         l2_1: Sum of the row l2 norms.
         l1_inf: Largest row l1 norm.
         variance: Variance of the entries.
@@ -37,7 +37,7 @@ class LayerFacts:
     columns: int
     frobenius: float
     spectral: float
-    operator_norm: float
+    operator_norm: float | None
     l2_1: float
     l1_inf: float
     variance: float
@@ -48,7 +48,14 @@ class LayerFacts:
     spread: float | None = None
 
     def __post_init__(self) -> None:
-        norms = (self.frobenius, self.spectral, self.operator_norm, self.l2_1, self.l1_inf, self.variance)
+        norms = (
+            self.frobenius,
+            self.spectral,
+            self.operator_norm or 0.0,
+            self.l2_1,
+            self.l1_inf,
+            self.variance,
+        )
         if min(self.rows, self.columns) < 1 or any(not 0.0 <= norm < math.inf for norm in norms):
             raise UsageError(
                 f"layer {self.name}: sizes are at least 1 and norms are finite and >= 0. Got {self}."

@@ -264,7 +264,11 @@ def is_fully_connected(facts: NetworkFacts) -> Hypothesis:
     convolutions = [layer for layer in facts.layers if layer.patch is not None]
     found = ""
     if convolutions:
-        ratios = (each.operator_norm / each.spectral for each in convolutions if each.spectral > 0.0)
+        ratios = [
+            each.operator_norm / each.spectral
+            for each in convolutions
+            if each.operator_norm is not None and each.spectral > 0.0
+        ]
         found = (
             f"taken as its filter matrix: {', '.join(each.name for each in convolutions)}; the map on images "
             f"has up to {max(ratios, default=1.0):.3g} times its norm"

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from codebound_papers.measure.noise.meter import StabilityPlan, stability
+from codebound_papers.measure.noise.meter import StabilitySettings, stability
+from codebound_papers.measure.noise.result import Key
 from codebound_papers.measure.noise.smoothness import Smoothness, adversarial_smoothness, smoothness_quantile
-from codebound_papers.measure.noise.streaming import Key
 from codebound_papers.measure.norms import stable_rank
 
 
@@ -25,13 +25,13 @@ def two_layers(first: torch.Tensor, second: torch.Tensor, *, bias: bool = False)
     return net
 
 
-def replaced_first(matrix: torch.Tensor) -> StabilityPlan:
+def replaced_first(matrix: torch.Tensor) -> StabilitySettings:
     """A compressor that turns the first layer into the given matrix and leaves the second one alone."""
 
     def noise(layer: torch.Tensor, _seed: int) -> torch.Tensor:
         return matrix if layer.shape == matrix.shape else layer
 
-    return StabilityPlan(smoothness=Smoothness(noise, draws=1, delta=0.0))
+    return StabilitySettings(smoothness=Smoothness(noise, draws=1, delta=0.0))
 
 
 def test_a_e8_the_smallest_admissible_number_does_not_exist():
@@ -80,8 +80,8 @@ def test_a_e20_a_bias_breaks_the_identity_that_cushions_rest_on():
         net[0].bias.zero_()
         net[2].bias.fill_(-3.0)
     x = torch.tensor([[1.0, 2.0]], dtype=torch.float64)  # the network gives 0, its Jacobian times x gives 3
-    separate = stability(net, x, StabilityPlan(biases="separate"))
-    augmented = stability(net, x, StabilityPlan(interlayer="output"))
+    separate = stability(net, x, StabilitySettings(biases="separate"))
+    augmented = stability(net, x, StabilitySettings(interlayer="output"))
     key = Key("interlayer", "0", "2")
     assert separate.columns[key] == pytest.approx(3.0 / (math.sqrt(2.0) * math.sqrt(5.0)))
     assert augmented.columns[key] == pytest.approx(0.0, abs=1e-12)  # noise is infinitely larger than f(x) = 0

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound_papers.measure.noise.meter import StabilityMeter, StabilityPlan, stability
+from codebound_papers.measure.noise.meter import StabilityMeter, StabilitySettings, stability
 from codebound_papers.measure.noise.smoothness import Smoothness
 
 torch.manual_seed(0)
@@ -16,7 +16,7 @@ MODEL = nn.Sequential(
     nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 4, bias=False), nn.ReLU(), nn.Linear(4, 3)
 ).double()
 X = torch.randn(12, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-PLAN = StabilityPlan(interlayer="all", outliers=0.2, smoothness=Smoothness(0.2, draws=2))
+PLAN = StabilitySettings(interlayer="all", outliers=0.2, smoothness=Smoothness(0.2, draws=2))
 WHOLE = stability(MODEL, X, PLAN)
 
 
@@ -55,8 +55,8 @@ def test_merged_meters_equal_one_pass(shards, batches):
 
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=8, unique=True))
 def test_fewer_examples_are_never_less_stable(picked):
-    part = stability(MODEL, X[picked], StabilityPlan(interlayer="all"))
-    whole = stability(MODEL, X, StabilityPlan(interlayer="all"))
+    part = stability(MODEL, X[picked], StabilitySettings(interlayer="all"))
+    whole = stability(MODEL, X, StabilitySettings(interlayer="all"))
     for mine, other in zip(part.layers, whole.layers, strict=True):
         assert mine.cushion >= other.cushion * (1 - 1e-9)
         assert mine.minimal_interlayer >= other.minimal_interlayer * (1 - 1e-9)

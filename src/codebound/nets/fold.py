@@ -80,6 +80,11 @@ def fold_batch_norms(model: nn.Module, *, strict: bool = False) -> Folding:
     return Folding(model=result, folded=tuple(folded), kept=tuple(kept))
 
 
+def has_batch_norms(model: nn.Module) -> bool:
+    """Whether there is any batch norm to fold."""
+    return any(kind_of(module).name == "batch norm" for module in model.modules())
+
+
 def _require_statistics(norms: dict[str, Any]) -> None:
     without = [name for name, module in norms.items() if module.running_mean is None]
     if without:

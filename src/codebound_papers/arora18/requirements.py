@@ -6,17 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codebound.errors import ModelError
 from codebound.nets.layers import LinearView
 from codebound.progress import Progress, silent
 from codebound_papers.arora18.projection_plan import compression_threshold
-from codebound_papers.compress.terms import Margin, Terms, folded, has_biases, planned_stability
+from codebound_papers.arora18.stability import cushion, interlayer_cushion, plan
 from codebound_papers.measure.augmented import augmented_matrix
 from codebound_papers.measure.norms import stable_rank
 
 if TYPE_CHECKING:
-    from codebound.data.dataset import DeviceData
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
+    from codebound_papers.arora18.projection_plan import ProjectionPlan
+    from codebound_papers.measure.record import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,6 @@ class ProjectRequirements:
 
     Attributes:
         layers: In forward order.
-        margin: The margin and the outputs.
         contraction: Largest activation contraction c.
         smoothness: Measured ``rho_delta``; None for a single layer.
         smoothness_needed: ``3 d``.
@@ -67,7 +67,6 @@ class ProjectRequirements:
     """
 
     layers: tuple[ProjectedLayer, ...]
-    margin: Margin
     contraction: float
     smoothness: float | None
     smoothness_needed: float
@@ -108,31 +107,50 @@ class ProjectRequirements:
         return text
 
 
-def project_requirements(
-    network: Network, sample: DeviceData, terms: Terms, *, progress: Progress = silent
-) -> ProjectRequirements:
+def planned_projection(measured: Measured) -> ProjectionPlan:
+    """What the lemmas ask of every layer for the margin, chain or not.
+
+    Raises:
+        UsageError: The margin is not positive.
+        ModelError: A layer is called twice, or noise stability is not defined or zero.
+    """
+    facts, found = measured.theorem_facts, measured.require_stability()
+    planned = plan(
+        facts, contraction=max(1.0, found.contraction or 1.0), spread=max(1.0, found.spread or 1.0)
+    )
+    if planned is None:
+        worst = min(
+            facts.layers, key=lambda layer: (layer.cushion or 0.0) * (layer.interlayer_cushion or 0.0)
+        )
+        raise ModelError(
+            f"layer {worst.name} or those behind it map some example to zero, so a cushion is 0 and the "
+            "theorem asks for infinitely many numbers. Check the weights, and how the data is scaled."
+        )
+    return planned
+
+
+def project_requirements(measured: Measured, *, progress: Progress = silent) -> ProjectRequirements:
     """How many numbers random projection would need per layer, by measured noise stability.
 
     Cushions, margins and outputs are those of the sample. The theorem takes the worst over the whole sample,
     so a part of it errs in favour of the theorem.
 
     Args:
-        network: The wrapped network; batch norms are folded in a copy.
-        sample: Examples to measure on.
-        terms: Under what terms the lemmas are to hold.
-        progress: Told the examples done.
+        measured: Margins, norms and noise stability of the network.
+        progress: Told the layers done.
 
     Raises:
         UsageError: The margin is not positive.
         ModelError: A layer is called twice, or noise stability is not defined.
     """
-    network = folded(network)
-    found = planned_stability(network, sample, terms, progress=progress)
-    setting = found.setting
+    planned, network = planned_projection(measured), measured.network
+    facts, found = measured.facts, measured.require_stability()
     factor = compression_threshold(
-        depth=len(found.plan.layers), width=setting.width, examples=terms.examples, delta=terms.delta
+        depth=facts.depth, width=facts.width, examples=facts.examples, delta=facts.delta
     )
-    augments = terms.stability.biases == "augmented" and has_biases(network)
+    settings = measured.settings.stability
+    is_augmented = settings is None or settings.biases == "augmented"
+    augments = is_augmented and measured.has_biases
 
     def least_inputs(view: AbstractLayerView) -> float | None:
         if not isinstance(view, LinearView):
@@ -140,30 +158,27 @@ def project_requirements(
         is_last = view.name == network.layers[-1].name
         return factor * stable_rank(augmented_matrix(view, last=is_last) if augments else view.matrix)
 
-    layers = []
-    for measured, planned in zip(found.layers, found.plan.layers, strict=True):
-        view = network.layer(measured.name)
-        layers.append(
-            ProjectedLayer(
-                name=measured.name,
-                weights=measured.weights,
-                inputs=view.matrix.shape[1],
-                cushion=measured.cushion,
-                interlayer_cushion=measured.interlayer_cushion,
-                epsilon=planned.epsilon,
-                published=planned.published,
-                count=planned.count,
-                least_inputs=least_inputs(view),
-            )
-        )
+    progress(facts.depth, facts.depth, "")
     return ProjectRequirements(
-        layers=tuple(layers),
-        margin=found.margin,
-        contraction=setting.contraction,
-        smoothness=found.stability.smoothness,
-        smoothness_needed=3.0 * len(layers),
-        eta=found.plan.eta,
-        notes=found.notes,
+        layers=tuple(
+            ProjectedLayer(
+                name=layer.name,
+                weights=layer.weights,
+                inputs=layer.columns,
+                cushion=cushion(layer),
+                interlayer_cushion=interlayer_cushion(layer),
+                epsilon=asked.epsilon,
+                published=asked.published,
+                count=asked.count,
+                least_inputs=least_inputs(network.layer(layer.name)),
+            )
+            for layer, asked in zip(facts.layers, planned.layers, strict=True)
+        ),
+        contraction=max(1.0, found.contraction or 1.0),
+        smoothness=facts.smoothness,
+        smoothness_needed=3.0 * facts.depth,
+        eta=planned.eta,
+        notes=measured.chain_notes,
     )
 
 

@@ -46,15 +46,24 @@ def log_demand(layer: LayerFacts) -> float:
     return 2.0 * (math.log(layer.patch or 1) - safe_log(cushion(layer)) - safe_log(interlayer_cushion(layer)))
 
 
-def plan(facts: NetworkFacts, *, constant: float = 1.0) -> ProjectionPlan | None:
+def plan(
+    facts: NetworkFacts,
+    *,
+    constant: float = 1.0,
+    contraction: float | None = None,
+    spread: float | None = None,
+) -> ProjectionPlan | None:
     """What the lemmas ask of every layer for the margin; None where they ask for infinitely many numbers.
 
     Args:
         facts: The network and its sample.
         constant: Q of algorithm 4, which the paper leaves open.
+        contraction: The largest c_i where it is not that of a layer: sums of branches have one too.
+        spread: The same for beta.
     """
     layers = [(layer, cushion(layer), interlayer_cushion(layer)) for layer in facts.layers]
-    contraction, spread = max(contractions(facts)), max(spreads(facts))
+    contraction = max(contractions(facts)) if contraction is None else contraction
+    spread = max(spreads(facts)) if spread is None else spread
     if min(facts.margin, facts.largest_output) <= 0.0:
         return None
     epsilon = (
@@ -118,6 +127,6 @@ def _measured(value: float | None, layer: LayerFacts, what: str) -> float:
     if value is None:
         raise UsageError(
             f"layer {layer.name} has no {what}: it was not measured, and the expression needs it. "
-            "Measure noise stability on the sample first (codebound_papers.measure.noise.meter)."
+            "Measure noise stability on the sample first (codebound_papers.measure.record)."
         )
     return value

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
     from codebound.progress import Progress
-    from codebound_papers.compare.facts import MeasurePlan
     from codebound_papers.compare.table import Comparison
+    from codebound_papers.measure.record import MeasureSettings
 
 _WHAT = "What is compared"
 _OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")
@@ -106,7 +106,7 @@ def command(
     """
     settings = record_options(locals())
     from codebound.device import resolve_device
-    from codebound_papers.compare.facts import MeasurePlan
+    from codebound_papers.measure.record import MeasureSettings
 
     if over is not None and any(settings[name] for name in _OF_ONE_NETWORK):
         raise UsageError(
@@ -115,7 +115,7 @@ def command(
         )
     place = resolve_device("cpu" if engine is not None and device == "auto" else device)
     settings["device"] = str(place)
-    plan = MeasurePlan(
+    plan = MeasureSettings(
         margin_share=margin_share,
         examples=examples,
         delta=delta,
@@ -135,7 +135,7 @@ def command(
 
 def _compare_at_once(
     settings: dict[str, Any],
-    plan: MeasurePlan,
+    plan: MeasureSettings,
     samples: tuple[Dataset, Dataset | None],
     data_folder: Path | None,
     engine: Engine | None,
@@ -166,7 +166,7 @@ def _compare_at_once(
             bases=[load_arrays(path) for path in settings["base"] or ()],
             unlabelled=None if fresh is None else load_dataset(fresh, role="unlabelled", folder=data_folder),
             effort="quick" if settings["certify"] else None,
-            plan=plan,
+            settings=plan,
             initial=None if settings["initial"] is None else load_network(model, sample, settings["initial"]),
             like_for_like=settings["like_for_like"],
             factory=factory_of(model),
@@ -249,7 +249,7 @@ def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
 def _compare_epochs(
     over: tuple[str, Path],
     settings: dict[str, Any],
-    plan: MeasurePlan,
+    plan: MeasureSettings,
     samples: tuple[Dataset, Dataset | None],
     engine: Engine | None,
     *,
@@ -293,7 +293,7 @@ def _compare_epochs(
                         run.sample,
                         test_set,
                         epoch=epoch,
-                        plan=plan,
+                        settings=plan,
                         like_for_like=settings["like_for_like"],
                         engine=engine,
                     ).record(),

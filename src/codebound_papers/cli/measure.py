@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.data.dataset import Dataset
+    from codebound_papers.measure.folded import Workload
     from codebound_papers.measure.noise.smoothness import Smoothness
-    from codebound_papers.measure.summary import Workload
 
 _NOISE, _DRAWS = 0.1, 5  # size of Gaussian noise relative to the activation, and draws of any noise
 _NUMBERS = 1024  # per layer, of the projected noise: the default of the compressor
@@ -81,8 +81,10 @@ def command(
     from codebound import __version__
     from codebound.data.load import load_dataset
     from codebound.device import resolve_device
-    from codebound_papers.measure.noise.meter import StabilityPlan
-    from codebound_papers.measure.summary import SummaryPlan, summarise, workload
+    from codebound_papers.measure.folded import draw_examples, fold_and_wrap
+    from codebound_papers.measure.noise.meter import StabilitySettings
+    from codebound_papers.measure.record import MeasureSettings
+    from codebound_papers.measure.summary import summarise
     from codebound_papers.report.measures import flat_rows
 
     measuring = given_engine(engine, workers, address)
@@ -91,13 +93,14 @@ def command(
     whole = load_dataset(data, folder=data_folder)
     network = load_network(model, whole, weights)
     before = None if initial is None else load_network(model, whole, initial)
-    work = workload(network, first_example(whole, network))
-    sample = drawn(whole, work.examples if examples is None else examples, seed)
+    folded = fold_and_wrap(network, whole)
+    work = folded.workload
+    sample = draw_examples(whole, work.examples if examples is None else examples, seed=seed)
     probes = _probes(jacobian, work, interlayer)
-    plan = SummaryPlan(
+    plan = MeasureSettings(
         families=tuple(name.strip() for name in families.split(",")),  # type: ignore[misc]  # names are checked there
         tails_of=tails_of,  # type: ignore[arg-type]
-        stability=StabilityPlan(
+        stability=StabilitySettings(
             interlayer=interlayer,  # type: ignore[arg-type]
             biases=biases,  # type: ignore[arg-type]
             probes=probes,
@@ -105,6 +108,8 @@ def command(
             outliers=outliers,
             seed=seed,
         ),
+        chunk_size=chunk_size,
+        device=str(place),
         seed=seed,
     )
     settings |= {
@@ -122,12 +127,10 @@ def command(
         progress_bar("measure", quiet=quiet) as progress,
     ):
         found = summarise(
-            network,
+            folded,
             sample,
             plan,
             initial=before,
-            chunk_size=chunk_size,
-            device=place,
             engine=measurers,
             progress=progress,
         )
@@ -184,26 +187,6 @@ def _probes(jacobian: str, work: Workload, interlayer: str) -> int | None:
     if jacobian == "auto":
         return work.probes(interlayer)
     return None if jacobian == "exact" else _PROBES
-
-
-def first_example(sample: Dataset, network: Any) -> Tensor:
-    """One example, in the arithmetic of the network."""
-    import torch
-
-    weight = next(network.parameters(), torch.zeros(()))
-    return sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
-
-
-def drawn(whole: Dataset, count: int, seed: int) -> Dataset:
-    """That many examples at random, in stored order, or all of them."""
-    from codebound.rng import numpy_stream
-
-    if count < 1:
-        raise UsageError(f"--examples is at least 1. Got {count}.")
-    if count >= whole.n:
-        return whole
-    picked = numpy_stream(seed, "measured examples").permutation(whole.n)[:count]
-    return whole.select(sorted(picked.tolist()), role=whole.role)
 
 
 def _start(settings: dict[str, Any], sample: Dataset, whole: Dataset) -> str:

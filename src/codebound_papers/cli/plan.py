@@ -14,7 +14,6 @@ from codebound.cli.options import option, record_options
 from codebound.files import finite, write_json
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
-from codebound_papers.cli.measure import drawn, first_example
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,11 +21,13 @@ if TYPE_CHECKING:
     from codebound_papers.arora18.requirements import ProjectRequirements
     from codebound_papers.compress.minimum import MeasuredMinimum
     from codebound_papers.guha23.requirements import MbpRequirements
+    from codebound_papers.measure.record import Measured
     from codebound_papers.shin21.requirements import HeavytailRequirements
 
     Requirements = ProjectRequirements | MbpRequirements | HeavytailRequirements
 
 _NOISE, _DRAWS = 0.1, 5  # of the smoothness: length relative to the activation, and draws
+_CHUNK = 64  # examples at a time
 _NO_GUARANTEE = (
     "None of these numbers is a guarantee: a theorem has conditions, and errors were counted on the examples "
     "that chose the setting. `codebound certify` may choose so too, because it pays for the message."
@@ -70,38 +71,42 @@ def command(
     Example: codebound plan --model mlp --weights runs/w/model.safetensors --data digits --method mbp
     """
     settings = record_options(locals())
+    import torch
+
     from codebound import __version__
     from codebound.data.load import load_dataset
     from codebound.device import resolve_device
-    from codebound.nets.walk import wrap
     from codebound_papers.arora18.requirements import project_requirements
     from codebound_papers.compress.minimum import measured_minimum
-    from codebound_papers.compress.terms import Terms
     from codebound_papers.guha23.requirements import mbp_requirements
-    from codebound_papers.measure.noise.meter import StabilityPlan
+    from codebound_papers.measure.folded import draw_examples, fold_and_wrap, fold_strictly
+    from codebound_papers.measure.noise.meter import StabilitySettings
     from codebound_papers.measure.noise.smoothness import Smoothness
-    from codebound_papers.measure.summary import workload
+    from codebound_papers.measure.record import MeasureSettings, measure_facts
     from codebound_papers.shin21.requirements import heavytail_requirements
 
     place = resolve_device(device)
     whole = load_dataset(data, folder=data_folder)
     loaded = load_network(model, whole, weights)
-    first = first_example(whole, loaded)
-    work = workload(loaded, first)
-    sample = drawn(whole, work.examples if examples is None else examples, seed)
-    terms = Terms(
-        examples=whole.n,
+    folded = fold_and_wrap(loaded.to(place), whole)
+    work, network = folded.workload, fold_strictly(folded.network)
+    sample = draw_examples(whole, work.examples if examples is None else examples, seed=seed)
+    asked = MeasureSettings(
+        families=("margins", "norms") if method is Method.mbp else ("margins", "norms", "stability"),
+        sample_size=whole.n,
         delta=delta,
         margin_share=margin_share,
-        stability=StabilityPlan(
+        stability=StabilitySettings(
             biases=biases,  # type: ignore[arg-type]  # checked there
             probes=work.probes("output"),
             smoothness=Smoothness(_NOISE, draws=_DRAWS, seed=seed),
             seed=seed,
         ),
+        dtype=torch.float64,
+        chunk_size=_CHUNK,
+        device=str(place),
         seed=seed,
     )
-    network = wrap(loaded.to(place), example=first.to(place))
     theorems: dict[Method, Callable[..., Requirements]] = {
         Method.project: project_requirements,
         Method.mbp: mbp_requirements,
@@ -109,7 +114,8 @@ def command(
     }
     with optional_folder(out) as folder:
         with progress_bar("requirements", quiet=quiet) as progress:
-            required = theorems[method](network, sample.on(place), terms, progress=progress)
+            measured = measure_facts(folded, sample, asked, progress=progress)
+            required = theorems[method](measured, progress=progress)
         with progress_bar("measurement", quiet=quiet) as progress:
             reached = measured_minimum(
                 network, sample.on(place), method.value, tolerance=tolerance, seed=seed, progress=progress
@@ -117,7 +123,7 @@ def command(
     record: dict[str, Any] = {
         "method": method.value,
         "guarantee": "none",
-        **_record(required, reached),
+        **_record(measured, required, reached),
         "sample": {"data": data, "n": whole.n, "measured": sample.n, "sha256": sample.sha256},
         "settings": settings
         | {
@@ -136,12 +142,11 @@ def command(
         note(f"Written to {folder / 'plan.json'}.")
 
 
-def _record(required: Requirements, reached: MeasuredMinimum) -> dict[str, Any]:
+def _record(measured: Measured, required: Requirements, reached: MeasuredMinimum) -> dict[str, Any]:
     """Both results as they are printed; what is not finite is null."""
     stored = {} if reached.reached is None else reached.reached.stored
-    network = {
-        key: value for key, value in asdict(required).items() if key not in ("layers", "margin", "notes")
-    }
+    network = {key: value for key, value in asdict(required).items() if key not in ("layers", "notes")}
+    facts, margins = measured.facts, measured.margins
     found = {
         "verdict": required.verdict,
         "layers": [
@@ -149,7 +154,14 @@ def _record(required: Requirements, reached: MeasuredMinimum) -> dict[str, Any]:
             for layer in required.layers
         ],
         "network": network,
-        "margin": asdict(required.margin),
+        "margin": {
+            "gamma": facts.margin,
+            "share": facts.margin_loss,
+            "error": margins.loss(),
+            "largest_output": facts.largest_output,
+            "largest_input": facts.input_norm,
+            "measured": margins.n,
+        },
         "measured": asdict(reached) | {"verdict": reached.verdict},
         "notes": list(required.notes),
     }

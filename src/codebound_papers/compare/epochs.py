@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
-    from codebound_papers.compare.facts import MeasurePlan
+    from codebound_papers.measure.record import MeasureSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def epoch_point(
     test_set: Dataset | None = None,
     *,
     epoch: int,
-    plan: MeasurePlan | None = None,
+    settings: MeasureSettings | None = None,
     like_for_like: bool = False,
     engine: Engine | None = None,
     progress: Progress = silent,
@@ -109,7 +109,7 @@ def epoch_point(
         sample: The sample with the labels it was trained on.
         test_set: For the test error.
         epoch: Its number.
-        plan: What is measured.
+        settings: What is measured.
         like_for_like: Whether bars of figures are divided by n and square-rooted.
         engine: Where examples are evaluated, one part of the sample on each worker; None: here.
         progress: Told what is done.
@@ -119,7 +119,7 @@ def epoch_point(
         sample,
         test_set,
         effort=None,
-        plan=plan,
+        settings=settings,
         like_for_like=like_for_like,
         engine=engine,
         progress=progress,

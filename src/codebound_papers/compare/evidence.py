@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from codebound.facts import Subject
-    from codebound_papers.compare.facts import Measured
     from codebound_papers.compare.proximity import Closeness
     from codebound_papers.facts import NetworkFacts
     from codebound_papers.guha23.pruning import PruningFacts
+    from codebound_papers.measure.record import Measured
     from codebound_papers.value import Expression, FactsKind, Unit
 
 _MODULES = (
@@ -112,15 +112,15 @@ class Evidence:
             case "all":
                 return measured.facts
             case "chain":
-                return measured.chain
+                return measured.chain_facts
             case "stability":
-                return measured.stable
+                return measured.stability_facts
             case "least margin":
-                return measured.least_margin
+                return measured.least_margin_facts
             case "distance":
-                return measured.from_initial
+                return measured.distance_facts
             case "without outliers":
-                return measured.without_outliers(OUTLIERS)
+                return measured.facts_without_outliers(OUTLIERS)
 
     @cached_property
     def thresholds(self) -> tuple[float, ...]:

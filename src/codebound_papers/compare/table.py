@@ -20,7 +20,6 @@ from codebound.scores import margin_report
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare.compressed import Compressed, closeness_of, given, labels, made
 from codebound_papers.compare.evidence import Evidence, Refused, evaluate
-from codebound_papers.compare.facts import Measured, MeasurePlan, measure_facts
 from codebound_papers.compare.rows import (
     BAR,
     ORDER,
@@ -31,6 +30,7 @@ from codebound_papers.compare.rows import (
     refused_row,
     risk_row,
 )
+from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.value import PublishedValue
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def compare(
     bases: Sequence[Mapping[str, NDArray[np.float32]]] = (),
     unlabelled: Dataset | None = None,
     effort: Effort | None = "quick",
-    plan: MeasurePlan | None = None,
+    settings: MeasureSettings | None = None,
     initial: nn.Module | None = None,
     like_for_like: bool = False,
     factory: str = "",
@@ -142,7 +142,7 @@ def compare(
         bases: Tensors of the bases that certificates name; each gets its own.
         unlabelled: The inputs that a C-12b certificate was made with.
         effort: How hard to search for a certificate where none is given; None makes none.
-        plan: What is measured, at which margin, and the failure probability.
+        settings: What is measured, at which margin, and the failure probability.
         initial: The network before training, for the bound relative to the distance from it (A-Imp-i).
         like_for_like: Whether bars of figures are divided by n and square-rooted, like the other bounds.
         factory: ``package.module:factory`` of the model, for certificates of networks that are no chains.
@@ -157,11 +157,11 @@ def compare(
         >>> from codebound.data.load import load_dataset
         >>> from codebound.nets.loading import load_model
         >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
-        >>> table = compare(net, load_dataset("digits"), effort=None, plan=MeasurePlan(examples=10))
+        >>> table = compare(net, load_dataset("digits"), effort=None, settings=MeasureSettings(examples=10))
         >>> [row.kind for row in table.rows][:2], table.rows[0].guarantee
         (['certified', 'published'], True)
     """
-    plan = plan or MeasurePlan()
+    settings = settings or MeasureSettings()
     module = model.model if isinstance(model, Network) else model
     _check_test_set(sample, test_set)
     if (bases or unlabelled is not None) and not certificates:
@@ -172,7 +172,7 @@ def compare(
         given(source, module, sample, label=label, bases=bases, unlabelled=unlabelled)
         for source, label in zip(certificates, labels(certificates), strict=True)
     ]
-    measured = measure_facts(module, sample, plan, initial=initial, engine=engine, progress=progress)
+    measured = measure_facts(module, sample, settings, initial=initial, engine=engine, progress=progress)
     rows: list[Row] = [_raw_row(module, measured)]
     if not certificates and effort is not None:
         try:
@@ -181,10 +181,10 @@ def compare(
                     module,
                     sample,
                     effort=effort,
-                    delta=plan.delta,
+                    delta=settings.delta,
                     factory=factory,
-                    seed=plan.seed,
-                    device=plan.device,
+                    seed=settings.seed,
+                    device=settings.device,
                     engine=engine,
                     progress=progress,
                 )
@@ -192,19 +192,19 @@ def compare(
         except (CertificateError, ModelError) as refusal:
             rows.append(refused_row(Refused("C-2", "Certificate", "g", str(refusal)), "certified"))
     rows += [each.row() for each in compressed]
-    evidence = Evidence(measured, seed=plan.seed)
+    evidence = Evidence(measured, seed=settings.seed)
     plain = [each for each in compressed if each.is_plain]
     for each in plain:
-        close = closeness_of(each, module, sample, device=plan.device, engine=engine, progress=progress)
+        close = closeness_of(each, module, sample, device=settings.device, engine=engine, progress=progress)
         rows.append(each.margin_row(close))
         if each is min(plain, key=lambda one: one.certificate.claim.bound):
-            evidence = Evidence(measured, (each.certificate.facts.code_bits, close), plan.seed)
+            evidence = Evidence(measured, (each.certificate.facts.code_bits, close), settings.seed)
     declared = [f"{each.name}. {each.declared}" for each in compressed if each.declared]
     notes = [*measured.notes, SENTENCE, *declared]
     if not like_for_like and not measured.obstacle:
         notes.append(BARS)
     if test_set is not None:
-        fresh, note = _fresh_rows(module, compressed, sample, test_set, plan, engine)
+        fresh, note = _fresh_rows(module, compressed, sample, test_set, settings, engine)
         rows += fresh
         notes += note
     found = evaluate(evidence, ("risk", "capacity"))
@@ -228,7 +228,7 @@ def compare(
 
 def _complexities(measured: Measured) -> tuple[LayerComplexity, ...]:
     try:
-        return table_rows(measured.stable)
+        return table_rows(measured.stability_facts)
     except CodeboundError:  # the row of the bound that adds them up says why
         return ()
 
@@ -261,23 +261,23 @@ def _fresh_rows(
     compressed: Sequence[Compressed],
     sample: Dataset,
     test_set: Dataset,
-    plan: MeasurePlan,
+    settings: MeasureSettings,
     engine: Engine | None,
 ) -> tuple[list[Row], list[str]]:
     """Hold-out bounds and test errors of f and of every g; the level is shared between them (C-11)."""
-    data = test_set.on(plan.device)
+    data = test_set.on(settings.device)
     dtype = next(module.parameters()).dtype
-    original = margin_report(module, data, chunk_size=plan.chunk_size, dtype=dtype, engine=engine).errors
+    original = margin_report(module, data, chunk_size=settings.chunk_size, dtype=dtype, engine=engine).errors
     counts: list[tuple[str, Subject, int]] = [("f", "f", original)]
     for each in compressed:
-        errors = count_errors(each.network.to(plan.device), data, engine=engine).errors
+        errors = count_errors(each.network.to(settings.device), data, engine=engine).errors
         counts.append((f"g ({each.label})", "g", errors))
     rows = []
     for name, subject, errors in counts:
         facts = HoldoutFacts(
             errors=errors,
             n=test_set.n,
-            delta=plan.delta,
+            delta=settings.delta,
             networks=len(counts),
             classes=sample.classes,
             subject=subject,

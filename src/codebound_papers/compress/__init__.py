@@ -27,7 +27,6 @@ __all__, __getattr__, __dir__ = lazily(
         ),
         "codebound_papers.compress.minimum": "MeasuredMinimum measured_minimum",
         "codebound_papers.compress.summary": "CarriedTensor CompressionSummary LayerSummary summarise",
-        "codebound_papers.compress.terms": "Terms",
         "codebound_papers.guha23.largest": "LargestWeights",
         "codebound_papers.guha23.magnitude": "MagnitudePruning common_variance",
         "codebound_papers.guha23.pruning_law": "strength_for",

@@ -23,9 +23,9 @@ from codebound_papers.compress.compressors import (
     compress,
 )
 from codebound_papers.compress.summary import summarise
-from codebound_papers.compress.terms import folded
 from codebound_papers.guha23.magnitude import MagnitudePruning
 from codebound_papers.guha23.pruning_law import strength_for
+from codebound_papers.measure.folded import fold_strictly
 from codebound_papers.shin21.compressor import HeavyTail
 from codebound_papers.shin21.thresholds import AbstractThreshold
 
@@ -211,7 +211,7 @@ def measured_minimum(
         raise UsageError(f"measurement knows {', '.join(KNOBS)}. Got {method!r}.")
     if not 0.0 <= tolerance <= 1.0:
         raise UsageError(f"the tolerance is a share of the sample, in [0, 1]. Got {tolerance}.")
-    network, knob = folded(network), KNOBS[method]
+    network, knob = fold_strictly(network), KNOBS[method]
     before = _error(network.model, sample)
     trials: list[Trial] = []
     reached = None

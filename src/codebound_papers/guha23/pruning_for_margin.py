@@ -39,7 +39,7 @@ def prune_for_margin(
         seed: Of the draw.
 
     Example:
-        >>> from codebound_papers.compare.facts import measure_facts
+        >>> from codebound_papers.measure.record import measure_facts
         >>> from codebound.data.load import load_dataset
         >>> from codebound.nets.loading import load_model
         >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)

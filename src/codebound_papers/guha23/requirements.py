@@ -9,15 +9,6 @@ from typing import TYPE_CHECKING
 from codebound.errors import ModelError
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
-from codebound_papers.compress.terms import (
-    Margin,
-    Terms,
-    chain_notes,
-    filter_notes,
-    folded,
-    has_biases,
-    measured_margin,
-)
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning_law import expected_change_norm, kept_share, least_kept_share
 from codebound_papers.measure.spectral import matrix_spectral_norm
@@ -27,9 +18,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from codebound.data.dataset import DeviceData
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
+    from codebound_papers.facts import LayerFacts
+    from codebound_papers.measure.record import Measured
 
 _WEAKEST, _STRONGEST = -120.0, 20.0  # log2 of the strengths of pruning that are searched
 _BISECTIONS = 16
@@ -83,7 +73,6 @@ class MbpRequirements:
 
     Attributes:
         layers: In forward order.
-        margin: The margin and the inputs.
         slack: ``eps_l = L / delta``: the union over L layers then fails with probability delta.
         gaussian_exact: Least share to keep in a large Gaussian matrix, with exact norms (G-E6).
         gaussian_markov: The same with ``slack`` (G-E6).
@@ -93,7 +82,6 @@ class MbpRequirements:
     """
 
     layers: tuple[PrunableLayer, ...]
-    margin: Margin
     slack: float
     gaussian_exact: float
     gaussian_markov: float
@@ -116,30 +104,28 @@ class MbpRequirements:
         )
 
 
-def mbp_requirements(
-    network: Network, sample: DeviceData, terms: Terms, *, progress: Progress = silent
-) -> MbpRequirements:
+def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpRequirements:
     """How much pruning the perturbation lemma and the margin condition of theorem 5.2 allow.
 
     Args:
-        network: The wrapped network; batch norms are folded in a copy.
-        sample: Examples for margins and inputs.
-        terms: Under what terms the theorem is to hold.
+        measured: Margins and norms of the network.
         progress: Told the layers done.
 
     Raises:
         UsageError: The margin is not positive.
         ModelError: A layer is called twice or is zero.
     """
-    network = folded(network)
-    margin = measured_margin(network, sample, terms)
-    depth = len(network.layers)
-    slack = depth / terms.delta
-    matrices = [_Matrix.of(view) for view in network.layers]
+    facts, seed = measured.theorem_facts, measured.settings.seed
+    depth = facts.depth
+    slack = depth / facts.delta
+    matrices = [
+        _Matrix.of(layer, view.matrix)
+        for layer, view in zip(facts.layers, measured.network.layers, strict=True)
+    ]
     strengths = []
     for position, matrix in enumerate(matrices):
         progress(position, depth, matrix.name)
-        strengths.append(_allowed(matrix, matrix.norm / depth, slack=slack, seed=terms.seed))
+        strengths.append(_allowed(matrix, matrix.norm / depth, slack=slack, seed=seed))
     progress(depth, depth, "")
     product = math.prod(matrix.norm for matrix in matrices)
     most = min(markov for _, markov in strengths)
@@ -149,7 +135,7 @@ def mbp_requirements(
 
         def holds(strength: float) -> bool:
             changes = sum(slack * matrix.change_norm(strength) / matrix.norm for matrix in matrices)
-            return math.e * length * product * changes <= margin.gamma
+            return math.e * length * product * changes <= facts.margin
 
         strength = _largest_strength(holds)
         if strength is None:
@@ -157,7 +143,7 @@ def mbp_requirements(
         strength = min(strength, most)
         return PruningLimit(strength=strength, pruned=math.sqrt(strength / (strength + 2.0)))
 
-    corrected = limit(math.sqrt(2.0) * margin.largest_input)
+    corrected = limit(math.sqrt(2.0) * facts.input_norm)
     return MbpRequirements(
         layers=tuple(
             PrunableLayer(
@@ -173,16 +159,15 @@ def mbp_requirements(
             )
             for matrix, (exact, markov) in zip(matrices, strengths, strict=True)
         ),
-        margin=margin,
         slack=slack,
         gaussian_exact=least_kept_share(depth),
         gaussian_markov=least_kept_share(depth, slack=slack),
-        published=limit(math.prod(sample.x.shape[1:])),
+        published=limit(facts.input_size),
         corrected=corrected,
         notes=(
-            *chain_notes(network),
-            *filter_notes(network),
-            *([_NO_BIASES] if has_biases(network) else ()),
+            *measured.chain_notes,
+            *measured.filter_notes,
+            *([_NO_BIASES] if measured.has_biases else ()),
         ),
     )
 
@@ -195,14 +180,12 @@ class _Matrix:
     norm: float
 
     @staticmethod
-    def of(view: AbstractLayerView) -> _Matrix:
-        entries = view.matrix.detach().cpu().double()
-        norm = matrix_spectral_norm(entries).value
-        if norm == 0.0:
+    def of(layer: LayerFacts, matrix: Tensor) -> _Matrix:
+        if layer.spectral == 0.0:
             raise ModelError(
-                f"layer {view.name} is zero: no change of it is small enough. Check the weights."
+                f"layer {layer.name} is zero: no change of it is small enough. Check the weights."
             )
-        return _Matrix(view.name, entries, float(entries.var(correction=0)), norm)
+        return _Matrix(layer.name, matrix.detach().cpu().double(), layer.variance, layer.spectral)
 
     def change_norm(self, strength: float) -> float:
         """``Gamma_l``."""

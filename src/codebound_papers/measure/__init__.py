@@ -14,12 +14,11 @@ __all__, __getattr__, __dir__ = lazily(
             "linear_noise_sensitivity map_frobenius_norm noise_sensitivity tensor_spread"
         ),
         "codebound_papers.measure.noise.jacobian": "probe_interval",
-        "codebound_papers.measure.noise.meter": "StabilityMeter StabilityPlan stability",
-        "codebound_papers.measure.noise.result": "LayerStability Site Stability best_examples",
+        "codebound_papers.measure.noise.meter": "StabilityMeter StabilitySettings stability",
+        "codebound_papers.measure.noise.result": ("Distribution LayerStability Site Stability best_examples"),
         "codebound_papers.measure.noise.smoothness": (
             "Smoothness adversarial_smoothness gaussian_smoothness smoothness_quantile"
         ),
-        "codebound_papers.measure.noise.streaming": "Distribution",
         "codebound_papers.measure.norms": (
             "frobenius_norm group_norm l1_2_norm l1_inf_norm l2_1_norm log_path_norm stable_rank"
         ),
@@ -29,7 +28,9 @@ __all__, __getattr__, __dir__ = lazily(
         "codebound_papers.measure.spectral": (
             "SpectralNorm embedding_bound gram_power_bound matrix_spectral_norm spectral_norm"
         ),
-        "codebound_papers.measure.summary": "FAMILIES Summary SummaryPlan Workload summarise workload",
+        "codebound_papers.measure.folded": "Workload workload",
+        "codebound_papers.measure.record": "Measured MeasureSettings measure_facts",
+        "codebound_papers.measure.summary": "FAMILIES Summary summarise",
         "codebound_papers.shin21.alternatives": "Comparison compare_alternatives",
         "codebound_papers.shin21.brackets": (
             "Resilience asymptotic_bracket_probability bracket_probability released_resilience "

@@ -1,86 +1,80 @@
-"""All measures of a network on a sample as plain rows, for JSON, tables and pages.
+"""What was measured of a network as plain rows, for JSON, tables and pages; None is infinite or missing.
 
-Batch norms are folded into the layers before them, so that every number is about the map which a layer
-applies to new data. What cannot be measured is listed with the reason; nothing is left out in silence.
+What cannot be measured is listed with the reason; nothing is left out in silence.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+import math
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
 
-from codebound.errors import CodeboundError, ModelError, UsageError
-from codebound.nets.fold import fold_batch_norms
+from codebound.errors import UsageError
+from codebound.files import finite
 from codebound.nets.layers import LinearView
-from codebound.nets.walk import Network, activations, wrap
 from codebound.progress import Progress, silent
-from codebound.scores import margin_report
-from codebound_papers.measure.noise.meter import StabilityPlan, stability
+from codebound_papers.measure.noise.meter import StabilitySettings
+from codebound_papers.measure.noise.result import Distribution
 from codebound_papers.measure.noise.smoothness import Smoothness
-from codebound_papers.measure.spectra import TailValues, layer_spectrum, tail_values
-from codebound_papers.measure.spectral import spectral_norm
-from codebound_papers.measure.summary_rows import (
-    Row,
-    empty_row,
-    histogram,
-    histograms,
-    margin_row,
-    network_row,
-    norm_row,
-    stability_row,
-    survival,
-    tail_row,
-)
-from codebound_papers.shin21.tails import fit_power_law
+from codebound_papers.measure.record import Measured, MeasureSettings, Missing, measure_facts
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from numpy.typing import NDArray
+    from torch import nn
 
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
-    from codebound_papers.measure.noise.result import Stability
+    from codebound.nets.walk import Network
+    from codebound.scores import MarginReport
+    from codebound_papers.measure.folded import FoldedNetwork
+    from codebound_papers.measure.noise.result import Quantity, Site, Stability
+    from codebound_papers.measure.record import Family
+    from codebound_papers.shin21.tails import PowerLawFit
 
-Family = Literal["spectra", "tails", "stability", "margins"]
+Row = dict[str, object]
 
 FAMILIES: tuple[Family, ...] = ("spectra", "tails", "stability", "margins")
+"""Groups of measures that have rows."""
 
+NAMES: dict[Quantity, str] = {
+    "cushion": "layer_cushion",
+    "interlayer": "interlayer_cushion",
+    "contraction": "activation_contraction",
+    "spread": "jacobian_spread",
+    "smoothness": "interlayer_smoothness",
+}
+"""Quantities that have one value per example, and their names in rows."""
+
+_COLUMNS = (
+    "shape",
+    "frobenius_norm",
+    "spectral_norm",
+    "matrix_spectral_norm",
+    "stable_rank",
+    "alpha",
+    *NAMES.values(),
+    "minimal_interlayer_cushion",
+    "noise_sensitivity",
+    "distance_from_initial",
+    "distance_cushion",
+)
+_LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+_CURVE_POINTS = 200
 _BESIDE = (
     "it runs beside another branch, so its output alone does not determine what follows; "
     "the sum at the end of the branches takes its place"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryPlan:
-    """What is measured, and how.
+class _Sample(Protocol):
+    """What margins and per-example values of a layer have in common."""
 
-    Attributes:
-        families: Which groups of measures.
-        tails_of: The numbers whose tails are fitted.
-        resamples: Synthetic samples behind the verdict on a tail.
-        stability: The settings of noise stability.
-        seed: Seed of the resamples.
-    """
+    def quantile(self, level: float) -> float: ...
 
-    families: tuple[Family, ...] = FAMILIES
-    tails_of: TailValues = "eigenvalues"
-    resamples: int = 200
-    stability: StabilityPlan = field(
-        default_factory=lambda: StabilityPlan(smoothness=Smoothness(0.1, draws=5))
-    )
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        unknown = [name for name in self.families if name not in FAMILIES]
-        if unknown or not self.families:
-            raise UsageError(
-                f"families of measures are {', '.join(FAMILIES)}. Got {', '.join(unknown) or 'none'}."
-            )
-        if self.tails_of not in ("absolute", "positive", "eigenvalues"):
-            raise UsageError(f"tails are those of absolute, positive or eigenvalues. Got {self.tails_of!r}.")
+    def histogram(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,62 +110,12 @@ class Summary:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """How heavy a network is, and what can be measured of it in about a minute on two cores.
-
-    Attributes:
-        multiplications: By weights, in the forward pass of one example.
-        widest: Entries of the largest output of a layer.
-        outputs: Entries of the last layer's output.
-    """
-
-    multiplications: int
-    widest: int
-    outputs: int
-
-    @property
-    def examples(self) -> int:
-        """How many examples to measure: 1,000, and fewer from ten million multiplications on."""
-        return max(10, min(1000, 10**10 // max(1, self.multiplications)))
-
-    def probes(self, interlayer: str) -> int | None:
-        """How many probes per Jacobian norm: None, which is exact, where the Jacobians are small; else 64.
-
-        Those to the output are small up to 64 outputs, the others up to 1,024 entries.
-        """
-        is_small = self.outputs <= 64 if interlayer == "output" else self.widest <= 1024
-        return None if is_small else 64
-
-
-def workload(model: nn.Module, example: Tensor) -> Workload:
-    """Counts the work of a forward pass, by running it.
-
-    Args:
-        model: The network.
-        example: A batch of one input.
-
-    Example:
-        >>> workload(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)), torch.zeros(1, 4))
-        Workload(multiplications=18, widest=3, outputs=2)
-    """
-    network = wrap(model, example=example)
-    seen = [(call.output.numel(), network.layer(call.name).weight) for call in activations(network, example)]
-    return Workload(
-        multiplications=sum(weight.numel() * (entries // len(weight)) for entries, weight in seen),
-        widest=max((entries for entries, _ in seen), default=0),
-        outputs=seen[-1][0] if seen else 0,
-    )
-
-
 def summarise(
-    model: nn.Module,
+    model: nn.Module | Network | FoldedNetwork,
     data: Dataset,
-    plan: SummaryPlan | None = None,
+    settings: MeasureSettings | None = None,
     *,
     initial: nn.Module | None = None,
-    chunk_size: int = 256,
-    device: torch.device | str = "cpu",
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Summary:
@@ -183,10 +127,9 @@ def summarise(
     Args:
         model: A classifier; never changed.
         data: The examples to measure on: all of them are used.
-        plan: What to measure; everything when None.
+        settings: What to measure; everything when None. Where it leaves them open, margins are taken in
+            float64, and smoothness under Gaussian noise.
         initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
-        chunk_size: Examples at a time; bounds the memory.
-        device: Where the network runs; spectra and tails are computed where the weights of ``model`` are.
         engine: Where margins and noise stability are measured, one part of the sample on each of its workers;
             None: here. Parts are whole chunks, so the result is the same.
         progress: Told what is done of each family, whose name is the note.
@@ -195,155 +138,246 @@ def summarise(
         >>> from codebound.data.load import load_dataset
         >>> digits = load_dataset("digits").select(range(20), role="train")
         >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-        >>> found = summarise(net, digits, SummaryPlan(families=("spectra", "margins")))
+        >>> found = summarise(net, digits, MeasureSettings(families=("spectra", "margins")))
         >>> found.layers[0]["name"], found.layers[0]["shape"], found.margins["n"]
         ('1', [10, 64], 20)
     """
-    plan = plan or SummaryPlan()
-    folded, notes = _folded(model)
-    weight = next(folded.parameters())
-    example = data.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
-    builder = _Builder(wrap(folded, example=example), progress)
-    margins = None
-    if "margins" in plan.families:
-        report = margin_report(
-            model,
-            data.on(device),
-            chunk_size=chunk_size,
-            engine=engine,
-            progress=builder.told("margins"),
-        )
-        margins = margin_row(report)
-        if report.non_finite < report.n:
-            builder.margins = histogram(report)
-    if "spectra" in plan.families:
-        builder.add_spectra(example)
-    if "tails" in plan.families:
-        builder.add_tails(plan)
-    whole = None
-    if "stability" in plan.families:
-        try:
-            result = stability(
-                folded,
-                data,
-                plan.stability,
-                initial=initial,
-                chunk_size=chunk_size,
-                device=device,
-                engine=engine,
-                progress=builder.told("noise stability"),
-            )
-        except CodeboundError as refusal:
-            if plan.families == ("stability",):
-                raise
-            builder.miss("all", "noise stability", str(refusal))
-        else:
-            builder.add_stability(result, plan.stability)
-            whole = network_row(result)
+    settings = settings or MeasureSettings(families=FAMILIES)
+    unknown = [name for name in settings.families if name not in FAMILIES]
+    if unknown:
+        raise UsageError(f"families with rows are {', '.join(FAMILIES)}. Got {', '.join(unknown)}.")
+    settings = replace(
+        settings,
+        dtype=settings.dtype or torch.float64,
+        stability=settings.stability or StabilitySettings(smoothness=Smoothness(0.1, draws=5)),
+    )
+    return summary_of(measure_facts(model, data, settings, initial=initial, engine=engine, progress=progress))
+
+
+def summary_of(measured: Measured) -> Summary:
+    """The rows and curves of what was measured."""
+    rows, curves = _layer_rows(measured), _survival_curves(measured)
+    missing = [*_uncovered(measured.network), *measured.missing]
+    found, margins, histogram_of_margins = measured.stability, None, None
+    if measured.unstable:
+        missing.append(Missing("all", "noise stability", measured.unstable))
+    if found is not None:
+        rows = _add_stability(rows, found)
+        for site in found.sites:
+            curves.setdefault(site.name, {}).update(_histograms(found, site.name))
+        if measured.settings.stability is None or measured.settings.stability.interlayer != "none":
+            missing += [
+                Missing(site.name, "interlayer cushion, smoothness", _BESIDE)
+                for site in found.sites[:-1]
+                if not found.has("interlayer", site.name)
+            ]
+    if measured.outputs is not None:
+        margins = _margin_row(measured.margins)
+        if measured.margins.non_finite < measured.margins.n:
+            histogram_of_margins = _histogram(measured.margins)
     return Summary(
-        layers=tuple(builder.rows.values()),
-        network=whole,
+        layers=tuple(rows.values()),
+        network=None if found is None else _network_row(found),
         margins=margins,
-        not_measured=tuple(builder.missing),
-        notes=(*notes, "None of these numbers bounds the error on new data; a certificate does."),
-        curves={"layers": dict(builder.curves), "margins": builder.margins},
+        not_measured=tuple(asdict(each) for each in missing),
+        notes=(*measured.folding, "None of these numbers bounds the error on new data; a certificate does."),
+        curves={"layers": curves, "margins": histogram_of_margins},
     )
 
 
-def _folded(model: nn.Module) -> tuple[nn.Module, list[str]]:
-    if not any(True for _ in model.parameters()):
-        raise ModelError(f"{type(model).__name__} has no weights, so nothing to measure.")
-    try:
-        folding = fold_batch_norms(model)
-    except ModelError as cause:
-        return model, [f"Batch norms stay as they are: {cause}"]
-    if not folding.folded:
-        return folding.model, []
-    count = len(folding.folded)
-    norms = "1 batch norm is" if count == 1 else f"{count} batch norms are"
-    return folding.model, [
-        f"{norms} folded into the layer before; all numbers are about the layers after that."
+def _empty_row(name: str, kind: str) -> Row:
+    """A row with all columns, so that every row has the same."""
+    return {"name": name, "kind": kind, **dict.fromkeys(_COLUMNS)}
+
+
+def _layer_rows(measured: Measured) -> dict[str, Row]:
+    """Norms, spectra and tails."""
+    rows = {}
+    for view in measured.network.layers:
+        kind = "linear" if isinstance(view, LinearView) else "convolution"
+        rows[view.name] = row = _empty_row(view.name, kind) | {"shape": list(view.weight.shape)}
+        if view.name in measured.spectra:
+            spectrum = measured.spectra[view.name]
+            row["frobenius_norm"] = spectrum.frobenius_norm
+            row["matrix_spectral_norm"] = spectrum.spectral_norm
+            row["stable_rank"] = spectrum.stable_rank
+        if view.name in measured.maps:
+            norm = measured.maps[view.name]
+            row["spectral_norm"] = {
+                "value": norm.value, "upper": norm.upper, "exact": norm.exact, "method": norm.method
+            }  # fmt: skip
+        if view.name in measured.tails:
+            tail = measured.tails[view.name]
+            row["alpha"] = _tail_row(tail.fit, of=measured.settings.tails_of, values=tail.values.size)
+    return rows
+
+
+def _survival_curves(measured: Measured) -> dict[str, Row]:
+    curves = {
+        name: survival(spectrum.eigenvalues, of="eigenvalues") for name, spectrum in measured.spectra.items()
+    }
+    for name, tail in measured.tails.items():
+        curves[name] = survival(tail.values, of=measured.settings.tails_of, fit=tail.fit)
+    return {name: {"survival": curve} for name, curve in curves.items()}
+
+
+def _uncovered(network: Network) -> list[Missing]:
+    """Tensors that belong to no layer."""
+    return [
+        Missing(
+            tensor.name,
+            "all",
+            f"a {tensor.module_type} has no weight matrix" if tensor.status == "carried" else tensor.reason,
+        )
+        for tensor in network.coverage.tensors
+        if tensor.status != "seen"
     ]
 
 
-class _Builder:
-    """Rows that are filled in family by family."""
+def _add_stability(rows: dict[str, Row], found: Stability) -> dict[str, Row]:
+    """The rows with noise stability, in forward order; sums of branches have rows of their own."""
+    ordered: dict[str, Row] = {}
+    for site in found.sites:
+        layer = site.name.rpartition(" (call ")[0] or site.name
+        if layer in rows:  # a layer that is called again has one more row for each call
+            ordered.setdefault(layer, rows[layer])
+        row = ordered.setdefault(
+            site.name, _empty_row(site.name, "sum" if site.frobenius is None else "call")
+        )
+        row |= _stability_row(found, site)
+    return ordered | {name: row for name, row in rows.items() if name not in ordered}
 
-    def __init__(self, network: Network, progress: Progress) -> None:
-        self.network, self.progress = network, progress
-        self.rows: dict[str, Row] = {}
-        self.missing: list[Row] = []
-        self.curves: dict[str, Row] = defaultdict(dict)
-        self.margins: Row | None = None
-        for view in network.layers:
-            kind = "linear" if isinstance(view, LinearView) else "convolution"
-            self.rows[view.name] = empty_row(view.name, kind) | {"shape": list(view.weight.shape)}
-        if not self.rows:
-            raise ModelError(
-                f"{type(network.model).__name__} has no linear or convolutional layer, so nothing to measure."
-            )
-        for tensor in network.coverage.tensors:
-            if tensor.status != "seen":
-                no_matrix = f"a {tensor.module_type} has no weight matrix"
-                reason = no_matrix if tensor.status == "carried" else tensor.reason
-                self.miss(tensor.name, "all", reason)
 
-    def miss(self, layer: str, quantity: str, reason: str) -> None:
-        self.missing.append({"layer": layer, "quantity": quantity, "reason": reason})
+def _tail_row(fit: PowerLawFit, *, of: str, values: int) -> Row:
+    """The verdict on a tail, and the closest power law whatever the verdict is."""
+    estimate = fit.estimate
+    return {
+        "of": of,
+        "status": fit.status,
+        "reason": fit.reason,
+        "density_exponent": None if estimate is None else finite(estimate.density_exponent),
+        "tail_exponent": None if estimate is None else finite(estimate.tail_exponent),
+        "interval": None if fit.interval is None else [finite(end) for end in fit.interval],
+        "p_value": fit.p_value,
+        "xmin": None if estimate is None else estimate.xmin,
+        "tail_points": 0 if estimate is None else estimate.tail_points,
+        "values": values,
+    }
 
-    def told(self, family: str) -> Progress:
-        """Progress within a family."""
 
-        def advance(done: int, total: int | None, note: str = "") -> None:
-            self.progress(done, total, family)
+def _margin_row(report: MarginReport) -> Row:
+    """The margins of a sample."""
+    return {
+        "n": report.n,
+        "errors": report.errors,
+        "ties": report.ties,
+        "non_finite": report.non_finite,
+        **_spread_of(report),
+    }
 
-        return advance
 
-    def add_spectra(self, example: Tensor) -> None:
-        shapes = {call.name: tuple(call.input.shape[1:]) for call in activations(self.network, example)}
-        for done, view in enumerate(self.network.layers, start=1):
-            spectrum = layer_spectrum(view)
-            self.rows[view.name] |= {
-                "frobenius_norm": spectrum.frobenius_norm,
-                "matrix_spectral_norm": spectrum.spectral_norm,
-                "stable_rank": spectrum.stable_rank,
-            }
-            self.curves[view.name]["survival"] = survival(spectrum.eigenvalues, of="eigenvalues")
-            try:
-                self.rows[view.name]["spectral_norm"] = norm_row(spectral_norm(view, shapes[view.name]))
-            except CodeboundError as refusal:
-                self.miss(view.name, "spectral norm", str(refusal))
-            self.progress(done, len(self.network.layers), "spectra")
+def _stability_row(result: Stability, site: Site) -> Row:
+    """Noise stability at one layer."""
+    (worst,) = (row for row in result.layers if row.layer == site.name)
+    row: Row = {
+        name: _spread_of(result.distribution(quantity, site.name))
+        for quantity, name in NAMES.items()
+        if result.has(quantity, site.name)
+    }
+    if result.has("smoothness", site.name):
+        smoothness = result.distribution("smoothness", site.name)
+        row["interlayer_smoothness"] = {"rho": finite(worst.smoothness), **_spread_of(smoothness)}
+    if result.has("interlayer", site.name):
+        found = result.distribution("interlayer", site.name)
+        low, high = result.interval(site.name)
+        row["interlayer_cushion"] = {
+            **_spread_of(found),
+            "to": _by_target(result, site.name),
+            "probe_interval": None if low == high else [low, high],
+        }
+        row["minimal_interlayer_cushion"] = finite(worst.minimal_interlayer)
+    return row | {
+        "noise_sensitivity": finite(worst.noise_sensitivity),
+        "distance_from_initial": finite(site.distance),
+        "distance_cushion": finite(worst.distance_cushion),
+    }
 
-    def add_tails(self, plan: SummaryPlan) -> None:
-        for done, view in enumerate(self.network.layers, start=1):
-            values = tail_values(view, of=plan.tails_of)
-            if values.size:
-                fit = fit_power_law(
-                    values,
-                    resamples=plan.resamples,
-                    seed=plan.seed,
-                    progress=self.told(f"tail of {view.name}"),
-                )
-                self.rows[view.name]["alpha"] = tail_row(fit, of=plan.tails_of, values=values.size)
-                self.curves[view.name]["survival"] = survival(values, of=plan.tails_of, fit=fit)
-            else:
-                self.miss(view.name, "tail", "none of its values is positive")
-            self.progress(done, len(self.network.layers), "tails")
 
-    def add_stability(self, result: Stability, plan: StabilityPlan) -> None:
-        ordered: dict[str, Row] = {}
-        for site in result.sites:
-            layer = site.name.rpartition(" (call ")[0] or site.name
-            if layer in self.rows:  # a layer that is called again has one more row for each call
-                ordered.setdefault(layer, self.rows[layer])
-            row = ordered.setdefault(
-                site.name, empty_row(site.name, "sum" if site.frobenius is None else "call")
-            )
-            row |= stability_row(result, site)
-            self.curves[site.name] |= histograms(result, site.name)
-        self.rows = ordered | {name: row for name, row in self.rows.items() if name not in ordered}
-        if plan.interlayer != "none":
-            for site in result.sites[:-1]:
-                if not result.has("interlayer", site.name):
-                    self.miss(site.name, "interlayer cushion, smoothness", _BESIDE)
+def _by_target(result: Stability, layer: str) -> Row:
+    """The smallest interlayer cushion to each later layer."""
+    targets = [key.target for key in result.columns if (key.quantity, key.layer) == ("interlayer", layer)]
+    return {
+        target: finite(result.distribution("interlayer", layer, target=target).minimum) for target in targets
+    }
+
+
+def _network_row(result: Stability) -> Row:
+    """Noise stability of the network as a whole."""
+    return {
+        "n": result.n,
+        "left_out": result.left_out,
+        "undefined": result.undefined,
+        "activation_contraction": finite(result.contraction),
+        "jacobian_spread": finite(result.spread),
+        "interlayer_smoothness": finite(result.smoothness),
+        "probes": result.probes,
+    }
+
+
+def _histograms(result: Stability, layer: str) -> Row:
+    """Histograms of everything that has one value per example and is finite for some of them."""
+    found = {
+        name: result.distribution(quantity, layer)
+        for quantity, name in NAMES.items()
+        if result.has(quantity, layer)
+    }
+    return {
+        name: _log_histogram(values) if name == "interlayer_smoothness" else _histogram(values)
+        for name, values in found.items()
+        if np.isfinite(values.minimum)
+    }
+
+
+def _histogram(sample: _Sample) -> Row:
+    """Counts and edges over the finite values."""
+    counts, edges = sample.histogram()
+    return {"counts": counts.tolist(), "edges": edges.tolist(), "scale": "linear"}
+
+
+def _log_histogram(sample: Distribution) -> Row:
+    """The same with edges evenly on a logarithmic axis, for values that spread over decades."""
+    counts, edges = Distribution(np.log(sample.values)).histogram()
+    return {"counts": counts.tolist(), "edges": np.exp(edges).tolist(), "scale": "log"}
+
+
+def survival(values: NDArray[np.float64], *, of: str, fit: PowerLawFit | None = None) -> Row:
+    """The share of values that are at least x, at up to 200 of them, and the fitted tail.
+
+    The tail is given by its two ends, between which it is straight on logarithmic axes.
+
+    Example:
+        >>> survival(np.array([1.0, 4.0]), of="eigenvalues")
+        {'of': 'eigenvalues', 'x': [4.0, 1.0], 'share': [0.5, 1.0], 'tail': None}
+    """
+    descending = np.sort(values)[::-1]
+    n = descending.size
+    ranks = np.unique(np.geomspace(1, n, _CURVE_POINTS).round().astype(int)) if n else np.zeros(0, dtype=int)
+    tail: Row | None = None
+    if fit is not None and (estimate := fit.estimate) is not None:
+        share = estimate.tail_points / n
+        fall = -estimate.tail_exponent * math.log(descending[0] / estimate.xmin)
+        tail = {"x": [estimate.xmin, float(descending[0])], "share": [share, share * math.exp(fall)]}
+    return {
+        "of": of,
+        "x": descending[ranks - 1].tolist(),
+        "share": (ranks / max(1, n)).tolist(),
+        "tail": tail,
+    }
+
+
+def _spread_of(sample: _Sample) -> Row:
+    return {
+        "min": finite(sample.quantile(0.0)),
+        "max": finite(sample.quantile(1.0)),
+        "quantiles": {str(level): finite(sample.quantile(level)) for level in _LEVELS},
+    }

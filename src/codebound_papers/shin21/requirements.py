@@ -9,7 +9,7 @@ from codebound.errors import ModelError
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import numpy_stream, stream_seed
-from codebound_papers.compress.terms import Margin, Terms, filter_notes, folded, planned_stability
+from codebound_papers.arora18.requirements import planned_projection
 from codebound_papers.measure.spectra import tail_values
 from codebound_papers.shin21.tails import fit_power_law
 from codebound_papers.shin21.thresholds import Published, ScaleFree
@@ -17,9 +17,8 @@ from codebound_papers.shin21.thresholds import Published, ScaleFree
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from codebound.data.dataset import DeviceData
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
+    from codebound_papers.measure.record import Measured
 
 _TAIL_VALUES, _TAIL_RESAMPLES = 2000, 50  # weights that a tail is fitted to, and synthetic samples
 
@@ -64,13 +63,11 @@ class HeavytailRequirements:
 
     Attributes:
         layers: In forward order.
-        margin: The margin and the outputs.
         eta: Failure probability in one direction.
         notes: What a reader should know, in sentences.
     """
 
     layers: tuple[TailLayer, ...]
-    margin: Margin
     eta: float
     notes: tuple[str, ...]
 
@@ -90,30 +87,25 @@ class HeavytailRequirements:
 
 
 @implements("S-E22", kind="measure")
-def heavytail_requirements(
-    network: Network, sample: DeviceData, terms: Terms, *, progress: Progress = silent
-) -> HeavytailRequirements:
+def heavytail_requirements(measured: Measured, *, progress: Progress = silent) -> HeavytailRequirements:
     """Which weights theorem 2 lets noise replace: those below the threshold that its own accuracy leaves.
 
     The accuracy is that of random projection, ``eps_i``; noise of variance t > 0 only lowers the threshold
     (S-E13), so it is 0. A tail is fitted to at most 2,000 weights of a layer, drawn at random.
 
     Args:
-        network: The wrapped network; batch norms are folded in a copy.
-        sample: Examples to measure noise stability on.
-        terms: Under what terms the theorem is to hold.
-        progress: Told the examples done, then the layers.
+        measured: Margins, norms and noise stability of the network.
+        progress: Told the layers done.
 
     Raises:
         UsageError: The margin is not positive.
         ModelError: A layer is called twice or zero, or noise stability is not defined.
     """
-    network = folded(network)
-    found = planned_stability(network, sample, terms, progress=progress)
-    eta, layers = found.plan.eta, []
-    for position, planned in enumerate(found.plan.layers):
-        progress(position, len(found.plan.layers), planned.name)
-        view = network.layer(planned.name)
+    found = planned_projection(measured)
+    eta, layers = found.eta, []
+    for position, planned in enumerate(found.layers):
+        progress(position, len(found.layers), planned.name)
+        view = measured.network.layer(planned.name)
         magnitudes = view.matrix.detach().cpu().double().abs()
         rms = float(magnitudes.square().mean().sqrt())
         if rms == 0.0:
@@ -121,7 +113,7 @@ def heavytail_requirements(
         epsilon = min(planned.epsilon, 1.0)
         published = Published(epsilon, eta).of(magnitudes, variance=0.0)
         scale_free = ScaleFree(epsilon, eta).of(magnitudes, variance=0.0)
-        p_value, tail = _tail(view, terms.seed)
+        p_value, tail = _tail(view, measured.settings.seed)
         layers.append(
             TailLayer(
                 name=planned.name,
@@ -139,9 +131,8 @@ def heavytail_requirements(
     progress(len(layers), len(layers), "")
     return HeavytailRequirements(
         layers=tuple(layers),
-        margin=found.margin,
         eta=eta,
-        notes=(*found.notes, *filter_notes(network)),
+        notes=(*measured.chain_notes, *measured.filter_notes),
     )
 
 

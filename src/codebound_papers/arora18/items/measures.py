@@ -10,13 +10,13 @@ import torch
 
 from codebound.device import exact_convolutions
 from codebound.files import finite
-from codebound.rng import numpy_stream
 from codebound.scores import margin_report
-from codebound_papers.compare.facts import MeasurePlan, measure_facts
 from codebound_papers.facts import LayerFacts, NetworkFacts
-from codebound_papers.measure.noise.meter import StabilityPlan, stability
+from codebound_papers.measure.folded import draw_examples
+from codebound_papers.measure.noise.meter import StabilitySettings, stability
+from codebound_papers.measure.noise.result import Distribution
 from codebound_papers.measure.noise.smoothness import Smoothness
-from codebound_papers.measure.noise.streaming import Distribution
+from codebound_papers.measure.record import MeasureSettings, measure_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,12 +88,11 @@ def measure_layers(
         progress: Told the number of examples that are done.
         layers: Names of the layers; all when None.
     """
-    chosen = numpy_stream(seed, "measured examples").permutation(samples.train.n)[: measuring.examples]
     with exact_convolutions():
         found = stability(
             network,
-            samples.train.select(sorted(chosen.tolist()), role="train"),
-            StabilityPlan(
+            draw_examples(samples.train, measuring.examples, seed=seed),
+            StabilitySettings(
                 layers=layers,
                 interlayer=measuring.interlayer,
                 biases="separate",
@@ -156,8 +155,9 @@ def measure_bound(network: Network, samples: Samples, layers: Row, *, seed: int,
         seed: Of random choices.
         device: Where to compute.
     """
+    asked = MeasureSettings(families=("margins", "norms", "maps"), device=device, seed=seed)
     with exact_convolutions():
-        measured = measure_facts(network, samples.train, MeasurePlan(examples=1, device=device, seed=seed))
+        measured = measure_facts(network, samples.train, asked)
     rows = {row["layer"]: row for row in layers["layers"]}
     train_error = measured.margins.loss()
     gamma = measured.margins.quantile(min(train_error + _MARGIN_SHARE, _MOST))
@@ -166,7 +166,6 @@ def measure_bound(network: Network, samples: Samples, layers: Row, *, seed: int,
         layers=tuple(_with_stability(layer, rows[layer.name]) for layer in measured.facts.layers),
         margin=gamma,
         margin_loss=measured.margins.loss(gamma),
-        smoothness=None,
     )
     tested = None
     if samples.test is not None:

@@ -13,6 +13,7 @@ from codebound.data.dataset import Scaling
 from codebound.train.config import TrainConfig, preset
 from codebound.train.schedules import Step
 from codebound_papers.arora18.items.measures import Measuring, measure_bound, measure_layers
+from codebound_papers.measure.folded import fold_and_wrap
 from codebound_papers.reproduce.items import item
 from codebound_papers.reproduce.samples import Samples, made_up_samples, named_samples
 from codebound_papers.reproduce.training import Trained, trained
@@ -273,6 +274,8 @@ class Study:
         )
 
     def _bound(self, network: Network, measuring: Measuring) -> Row:
-        layers, settings = self._layers(network, measuring), self.settings
+        settings = self.settings
+        network = fold_and_wrap(network, self.samples.train).network
+        layers = self._layers(network, measuring)
         bound = measure_bound(network, self.samples, layers, seed=settings.seed, device=settings.device)
         return {**layers, **bound}

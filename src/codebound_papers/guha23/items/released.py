@@ -11,12 +11,12 @@ import torch
 
 from codebound.nets.rebuild import with_weights
 from codebound.rng import torch_stream
-from codebound_papers.compare.facts import Measured, MeasurePlan, measure_facts
 from codebound_papers.guha23.kappa import released_needed_margin
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts
 from codebound_papers.guha23.pruning_law import kept_share
 from codebound_papers.guha23.sketching import released_sketching
+from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ def largest_change(pruned: Pruned, sample: Dataset, *, device: str) -> Change:
 
 def measure_smallest_margin(network: Network, sample: Dataset, *, device: str) -> Measured:
     """Norms and margins of a network, at the smallest margin of its sample."""
-    return measure_facts(network, sample, MeasurePlan(margin_share=0.0, examples=1, device=device))
+    asked = MeasureSettings(families=("margins", "norms"), margin_share=0.0, device=device)
+    return measure_facts(network, sample, asked)
 
 
 def search_strength(margin: float, asked: Callable[[float], float]) -> float:

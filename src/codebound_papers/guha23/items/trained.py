@@ -35,7 +35,7 @@ from codebound_papers.reproduce.training import Trained, trained
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codebound_papers.compare.facts import Measured
+    from codebound_papers.measure.record import Measured
     from codebound_papers.reproduce.items import Row, Settings, Size
 
 Data = Literal["mnist", "cifar10"]
@@ -234,7 +234,8 @@ class Networks:
         found = by_image = released_bound(measured, seed=settings.seed)
         by_code = measured
         if self.plan.data == "cifar10":  # the code's own norm of a colour image
-            by_code = replace(measured, facts=replace(facts, input_norm=pixel_norm))
+            assert measured.outputs is not None
+            by_code = replace(measured, outputs=replace(measured.outputs, input_norm=pixel_norm))
             found = released_bound(by_code, seed=settings.seed)
         by_change = bound_by_change(by_code, samples.train, seed=settings.seed, device=settings.device)
         usual = draw_pruning(measured.network, strength=strength_for(USUAL_SHARE), seed=settings.seed)

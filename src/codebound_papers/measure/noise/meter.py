@@ -7,9 +7,10 @@ end of residual blocks take its place.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -20,36 +21,37 @@ from codebound.data.dataset import Dataset, DeviceData
 from codebound.engine.job import Job
 from codebound.engine.shards import over_shards
 from codebound.errors import DataError, ModelError, UsageError
-from codebound.nets.fold import fold_batch_norms
+from codebound.nets.fold import fold_batch_norms, has_batch_norms
 from codebound.nets.layers import AbstractLayerView, LinearView
 from codebound.nets.steps import steps_of
 from codebound.nets.walk import Network, trace, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed
-from codebound_papers.measure.noise.batch_values import (
+from codebound_papers.measure.noise.batch import (
     interlayer_values,
     layer_values,
+    observe,
     site_of,
     smoothness_values,
 )
-from codebound_papers.measure.noise.forward import observe
 from codebound_papers.measure.noise.jacobian import is_probed
 from codebound_papers.measure.noise.layout import layout_of
-from codebound_papers.measure.noise.result import Site, Stability
+from codebound_papers.measure.noise.result import Examples, Site, Stability
 from codebound_papers.measure.noise.smoothness import Smoothness, perturbed
-from codebound_papers.measure.noise.streaming import Examples
 
 if TYPE_CHECKING:
     from torch import fx
 
     from codebound.engine.job import Engine
 
+_HALF = (torch.float16, torch.bfloat16)
+
 Data = Dataset | DeviceData | Tensor | Iterable[Tensor | Sequence[Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
-class StabilityPlan:
+class StabilitySettings:
     """What is measured, and how.
 
     Attributes:
@@ -113,7 +115,7 @@ class StabilityMeter:
 
     Args:
         net: The network, wrapped or not; never changed.
-        plan: What to measure.
+        settings: What to measure.
         initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
         device: Where to compute; where the network is when None.
 
@@ -130,19 +132,29 @@ class StabilityMeter:
     def __init__(
         self,
         net: Network | nn.Module,
-        plan: StabilityPlan | None = None,
+        settings: StabilitySettings | None = None,
         *,
         initial: Network | nn.Module | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        self.plan = plan or StabilityPlan()
+        self.settings = settings or StabilitySettings()
         network = _prepared(net, device)
         self.device, self.dtype = network.layers[0].weight.device, network.layers[0].weight.dtype
         self._layout = layout_of(
-            steps_of(network), layers=self.plan.layers, augments=self.plan.biases == "augmented"
+            steps_of(network), layers=self.settings.layers, augments=self.settings.biases == "augmented"
         )
         self._initial = None if initial is None else _views(_prepared(initial, device), like=network)
-        self._noisy = _noisy_networks(network, self.plan.smoothness)
+        self._forget()
+
+    def for_smoothness(self) -> StabilityMeter:
+        """A meter of the same layers that has seen nothing yet, and measures no Jacobians."""
+        other = copy.copy(self)
+        other.settings = replace(self.settings, interlayer="none")
+        other._forget()
+        return other
+
+    def _forget(self) -> None:
+        self._noisy = _noisy_networks(self._layout.steps.network, self.settings.smoothness)
         self._sites: tuple[Site, ...] = ()
         self._probed: frozenset[tuple[str, str]] = frozenset()
         self._shapes: dict[fx.Node, tuple[int, ...]] = {}
@@ -154,10 +166,10 @@ class StabilityMeter:
         if not isinstance(x, Tensor) or not x.is_floating_point() or x.dim() < 2 or len(x) == 0:
             found = f"{tuple(x.shape)} {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
             raise UsageError(f"a batch is a floating-point tensor of shape (examples, ...). Got {found}.")
-        plan, layout = self.plan, self._layout
+        settings, layout = self.settings, self._layout
         x = x.to(self.device, self.dtype)
         kept: list[fx.Node] = []
-        if plan.interlayer != "none" or plan.smoothness is not None:
+        if settings.interlayer != "none" or settings.smoothness is not None:
             kept = [place.node for place in layout.points]
         watch = [
             node for place in layout.reported for node in (place.node, place.input, *place.images) if node
@@ -166,7 +178,7 @@ class StabilityMeter:
         if not self._sites:
             self._sites = tuple(site_of(place, layout, seen, self._initial) for place in layout.reported)
             self._shapes = dict(seen.shapes)
-            self._probed = self._probed_pairs() if plan.interlayer != "none" else frozenset()
+            self._probed = self._probed_pairs() if settings.interlayer != "none" else frozenset()
         elif self._shapes and seen.shapes != self._shapes:
             raise UsageError(
                 f"inputs of shape {tuple(x.shape[1:])} give activations of other shapes than the batches "
@@ -185,21 +197,21 @@ class StabilityMeter:
                 derivatives,
                 seen,
                 targets=self._targets(),
-                probes=plan.probes,
-                pixels=plan.pixels,
-                seed=plan.seed,
+                probes=settings.probes,
+                pixels=settings.pixels,
+                seed=settings.seed,
             )
-            if plan.smoothness is not None:
+            if settings.smoothness is not None:
                 values |= smoothness_values(
-                    layout, x, points, derivatives, seen, settings=plan.smoothness, noisy=self._noisy
+                    layout, x, points, derivatives, seen, settings=settings.smoothness, noisy=self._noisy
                 )
         self._examples.update(values)
 
     def merge(self, other: StabilityMeter) -> None:
-        """Appends the examples that ``other`` has measured with the same network and plan."""
+        """Appends the examples that ``other`` has measured with the same network and settings."""
         differ = self._sites and other._sites and self._sites != other._sites
-        if differ or self.plan != other.plan:
-            raise UsageError("these measurements do not merge: their networks, inputs or plans differ.")
+        if differ or self.settings != other.settings:
+            raise UsageError("these measurements do not merge: their networks, inputs or settings differ.")
         self.include(other.measured)
 
     @property
@@ -208,7 +220,7 @@ class StabilityMeter:
         return Measured(self._sites, self._probed, self._examples)
 
     def include(self, part: Measured) -> None:
-        """Appends what another meter, of the same network and plan, has measured."""
+        """Appends what another meter, of the same network and settings, has measured."""
         self._examples.merge(part.examples)
         self._sites, self._probed = self._sites or part.sites, self._probed or part.probed
 
@@ -219,9 +231,9 @@ class StabilityMeter:
         return Stability(
             sites=self._sites,
             columns=self._examples.compute(),
-            outliers=self.plan.outliers,
-            delta=0.0 if self.plan.smoothness is None else self.plan.smoothness.delta,
-            probes=self.plan.probes if self._probed else None,
+            outliers=self.settings.outliers,
+            delta=0.0 if self.settings.smoothness is None else self.settings.smoothness.delta,
+            probes=self.settings.probes if self._probed else None,
             probed=self._probed,
         )
 
@@ -242,9 +254,10 @@ class StabilityMeter:
         points = self._layout.points
         last = len(points) - 1
         sources = [i for i, place in enumerate(points[:-1]) if place in self._layout.reported]
-        if self.plan.interlayer == "none":
+        if self.settings.interlayer == "none":
             return {}
-        return {i: list(range(i + 1 if self.plan.interlayer == "all" else last, last + 1)) for i in sources}
+        goes_to_all = self.settings.interlayer == "all"
+        return {i: list(range(i + 1 if goes_to_all else last, last + 1)) for i in sources}
 
     def _probed_pairs(self) -> frozenset[tuple[str, str]]:
         """The pairs of layers whose Jacobians are too large for exact norms."""
@@ -254,7 +267,7 @@ class StabilityMeter:
             (points[i].name, points[j].name)
             for i, targets in self._targets().items()
             for j in targets
-            if is_probed(sizes[j], sizes[i], self.plan.probes)
+            if is_probed(sizes[j], sizes[i], self.settings.probes)
         )
 
 
@@ -262,8 +275,9 @@ class StabilityMeter:
 def stability(
     net: Network | nn.Module,
     data: Data,
-    plan: StabilityPlan | None = None,
+    settings: StabilitySettings | None = None,
     *,
+    noisy: Data | None = None,
     initial: Network | nn.Module | None = None,
     chunk_size: int = 256,
     device: torch.device | str | None = None,
@@ -273,10 +287,13 @@ def stability(
     """The noise stability of a network on a sample: all quantities of A-CondB.1, layer by layer.
 
     Args:
-        net: The network, wrapped or not; never changed. Its batch norms are folded in a copy.
+        net: The network, wrapped or not; never changed. Its batch norms are folded in a copy; one that is
+            wrapped and has none is measured as it is.
         data: A dataset, inputs as one tensor, or batches of inputs (or of inputs and labels), such as those
             of a data loader. Labels are not used.
-        plan: What to measure; by default cushions, contraction, and exact Jacobians to the output.
+        settings: What to measure; by default cushions, contraction, and exact Jacobians to the output.
+        noisy: Examples for smoothness, where those of ``data`` would take too long; the result has it as
+            ``noisy``.
         initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
         chunk_size: Examples at a time; bounds the memory.
         device: Where to compute; where the network is when None.
@@ -292,34 +309,53 @@ def stability(
     """
     if chunk_size < 1:
         raise UsageError(f"chunk_size must be at least 1. Got {chunk_size}.")
-    meter = StabilityMeter(net, plan, initial=initial, device=device)
-    if engine is None:
-        _measure(data, meter, chunk_size, progress)
+    settings = settings or StabilitySettings()
+    quiet = settings if noisy is None else replace(settings, smoothness=None)
+    meter = StabilityMeter(net, quiet, initial=initial, device=device)
+
+    def conclude(data: Data, meter: StabilityMeter, tell: Progress) -> Stability:
+        """All examples, here or on the workers."""
+        if engine is None:
+            _measure(data, meter, chunk_size, tell)
+            return meter.compute()
+        if not isinstance(data, Dataset | DeviceData):
+            raise UsageError(f"an engine measures on a Dataset, which it can cut. Got {type(data).__name__}.")
+        arguments = {
+            "net": _module(net),
+            "settings": meter.settings,
+            "initial": None if initial is None else _module(initial),
+            "chunk_size": chunk_size,
+        }
+        for part in over_shards(
+            data.on(meter.device) if isinstance(data, Dataset) else data,
+            lambda part: Job(function=f"{__name__}:measured", arguments={**arguments, "data": part}),
+            engine=engine,
+            chunk_size=chunk_size,
+            progress=tell,
+        ):
+            meter.include(part)
         return meter.compute()
-    if not isinstance(data, Dataset | DeviceData):
-        raise UsageError(f"an engine measures on a Dataset, which it can cut. Got {type(data).__name__}.")
-    settings = {
-        "net": _module(net),
-        "plan": meter.plan,
-        "initial": None if initial is None else _module(initial),
-        "chunk_size": chunk_size,
-    }
-    for part in over_shards(
-        data.on(meter.device) if isinstance(data, Dataset) else data,
-        lambda part: Job(function=f"{__name__}:measured", arguments={**settings, "data": part}),
-        engine=engine,
-        chunk_size=chunk_size,
-        progress=progress,
-    ):
-        meter.include(part)
-    return meter.compute()
+
+    found = conclude(data, meter, progress)
+    if noisy is None:
+        return found
+    meter.settings = settings
+    smoothness = conclude(
+        noisy, meter.for_smoothness(), lambda done, total, _="": progress(done, total, "smoothness")
+    )
+    return replace(found, noisy=smoothness)
 
 
 def measured(
-    *, net: nn.Module, data: DeviceData, plan: StabilityPlan, initial: nn.Module | None, chunk_size: int
+    *,
+    net: nn.Module,
+    data: DeviceData,
+    settings: StabilitySettings,
+    initial: nn.Module | None,
+    chunk_size: int,
 ) -> Measured:
     """One part of a sample, on a worker: all values, nothing concluded from them."""
-    meter = StabilityMeter(net, plan, initial=initial)
+    meter = StabilityMeter(net, settings, initial=initial)
     _measure(data, meter, chunk_size, silent)
     return meter.measured
 
@@ -352,10 +388,12 @@ def _batches(data: Data, chunk_size: int, meter: StabilityMeter) -> Iterator[Ten
 
 
 def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Network:
-    """A copy without batch norms, on the device, that needs no gradients for its weights."""
+    """The network without batch norms, on the device: itself where it is wrapped so, else a copy."""
     model = _module(net)
+    if isinstance(net, Network) and _is_prepared(net, device):
+        return net
     folded = fold_batch_norms(model, strict=True).model.requires_grad_(False)
-    if any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in folded.parameters()):
+    if any(tensor.dtype in _HALF for tensor in folded.parameters()):
         folded = folded.float()  # squares of activations leave the range of half precision
     if device is not None:
         try:
@@ -377,6 +415,14 @@ def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Ne
             f"{type(model).__name__} has no linear or convolutional layer, so nothing to measure."
         )
     return network
+
+
+def _is_prepared(network: Network, device: torch.device | str | None) -> bool:
+    weights = list(network.model.parameters())
+    is_there = device is None or all(weight.device == torch.device(device) for weight in weights)
+    is_wide = all(weight.dtype not in _HALF for weight in weights)
+    is_plain = network.graph is not None and bool(network.layers)
+    return is_there and is_wide and is_plain and not has_batch_norms(network.model)
 
 
 def _module(net: Network | nn.Module) -> nn.Module:

@@ -12,13 +12,13 @@ from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Failure, Finished, call
 from codebound.engine.processes import LocalEngine
 from codebound.errors import CodeboundError, UsageError
-from codebound_papers.compare.facts import MeasurePlan
-from codebound_papers.compare.outputs import outputs
 from codebound_papers.compare.proximity import closeness
 from codebound_papers.compare.table import compare
+from codebound_papers.measure.outputs import outputs
+from codebound_papers.measure.record import MeasureSettings
 
 N, FEATURES, CLASSES = 60, 5, 3
-PLAN = MeasurePlan(examples=12, chunk_size=7)
+PLAN = MeasureSettings(examples=12, chunk_size=7)
 
 
 class Here:
@@ -61,7 +61,7 @@ def record(engine=None, *, effort="quick"):
         sample(N, seed=0),
         sample(20, seed=1, role="test"),
         effort=effort,
-        plan=PLAN,
+        settings=PLAN,
         initial=network(seed=1),
         engine=engine,
     )
@@ -129,7 +129,7 @@ def test_a_network_that_cannot_be_sent_is_named_as_the_reason():
         LocalEngine(1) as engine,
         pytest.raises(CodeboundError, match=r"cannot be sent .* importable by name"),
     ):
-        compare(Nameless(FEATURES, CLASSES), sample(N, seed=0), effort=None, plan=PLAN, engine=engine)
+        compare(Nameless(FEATURES, CLASSES), sample(N, seed=0), effort=None, settings=PLAN, engine=engine)
 
 
 def test_a_lost_shard_is_an_error_and_never_a_smaller_sample():
@@ -142,6 +142,6 @@ def test_a_lost_shard_is_an_error_and_never_a_smaller_sample():
 
 
 def test_an_engine_works_on_the_cpu():
-    elsewhere = MeasurePlan(examples=12, device="meta")
+    elsewhere = MeasureSettings(examples=12, device="meta")
     with pytest.raises(UsageError, match="an engine works on the CPU"):
-        compare(network(seed=0), sample(N, seed=0), effort=None, plan=elsewhere, engine=Here(2))
+        compare(network(seed=0), sample(N, seed=0), effort=None, settings=elsewhere, engine=Here(2))

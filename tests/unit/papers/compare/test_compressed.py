@@ -11,10 +11,10 @@ import codebound
 from codebound.certificate.base import Pretrained
 from codebound.data.dataset import Dataset
 from codebound.errors import CertificateError, UsageError
-from codebound_papers.compare.facts import MeasurePlan
 from codebound_papers.compare.table import compare
+from codebound_papers.measure.record import MeasureSettings
 
-PLAN = MeasurePlan(examples=10)
+PLAN = MeasureSettings(examples=10)
 WORDS = "drawn from other clusters"
 
 
@@ -64,7 +64,7 @@ def test_each_certificate_gets_what_it_was_made_with():
         certificates=sources,
         bases=[other_base(), from_base().base],
         unlabelled=FRESH,
-        plan=PLAN,
+        settings=PLAN,
     )
     rows = {row.name: row for row in table.rows if row.kind == "certified"}
     for number, source in enumerate(sources, start=1):
@@ -82,7 +82,7 @@ def test_each_certificate_gets_what_it_was_made_with():
 )
 def test_without_its_base_a_certificate_is_refused(bases, reason):
     with pytest.raises(CertificateError, match=reason):
-        compare(network(0.12), SAMPLE, certificates=[from_base().certificate], bases=bases, plan=PLAN)
+        compare(network(0.12), SAMPLE, certificates=[from_base().certificate], bases=bases, settings=PLAN)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,12 @@ def test_without_its_base_a_certificate_is_refused(bases, reason):
 )
 def test_without_its_unlabelled_inputs_a_certificate_is_refused(unlabelled, reason):
     with pytest.raises(CertificateError, match=reason):
-        compare(network(0.12), SAMPLE, certificates=[about_f().certificate], unlabelled=unlabelled, plan=PLAN)
+        compare(
+            network(0.12), SAMPLE, certificates=[about_f().certificate], unlabelled=unlabelled, settings=PLAN
+        )
 
 
 @pytest.mark.parametrize("given", [{"bases": [other_base()]}, {"unlabelled": FRESH}])
 def test_what_belongs_to_a_certificate_needs_one(given):
     with pytest.raises(UsageError, match="give the certificate too"):
-        compare(network(0.12), SAMPLE, plan=PLAN, **given)
+        compare(network(0.12), SAMPLE, settings=PLAN, **given)

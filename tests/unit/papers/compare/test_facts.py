@@ -10,10 +10,10 @@ from torch import nn
 from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
 from codebound.nets.loading import load_model
-from codebound_papers.compare.facts import MeasurePlan, measure_facts
 from codebound_papers.guha23.pruning_for_margin import prune_for_margin
+from codebound_papers.measure.record import MeasureSettings, measure_facts
 
-PLAN = MeasurePlan(examples=20)
+PLAN = MeasureSettings(examples=20)
 
 
 def images(n: int = 60, shape: tuple[int, ...] = (1, 6, 6), classes: int = 3) -> Dataset:
@@ -73,7 +73,7 @@ def test_measure_facts_agrees_with_norms_taken_another_way():
 
 def test_cushions_follow_their_definition_without_biases():
     net, data = mlp(bias=False), images(n=15)
-    facts = measure_facts(net, data, MeasurePlan(examples=15)).facts
+    facts = measure_facts(net, data, MeasureSettings(examples=15)).facts
     x = torch.from_numpy(data.x).flatten(1)
     with torch.no_grad():
         first = net[1](x)
@@ -98,7 +98,7 @@ def test_the_model_is_not_changed_and_chunks_do_not_matter():
     net.train()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     whole = measure_facts(net, data, PLAN).facts
-    parts = measure_facts(net, data, MeasurePlan(examples=20, chunk_size=7)).facts
+    parts = measure_facts(net, data, MeasureSettings(examples=20, chunk_size=7)).facts
     assert net.training
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert parts.margin == pytest.approx(whole.margin)
@@ -134,9 +134,9 @@ def test_what_is_no_chain_has_a_reason_in_place_of_facts(name):
     build, reason = OBSTACLES[name]
     measured = measure_facts(build(), images(), PLAN)
     assert reason in measured.obstacle
-    for view in ("chain", "least_margin", "stable", "from_initial"):
+    for facts in ("chain_facts", "least_margin_facts", "stability_facts", "distance_facts"):
         with pytest.raises(ModelError, match=reason):
-            getattr(measured, view)
+            getattr(measured, facts)
     assert measured.stability is None
     assert measured.facts.layers[0].frobenius > 0.0  # what has a meaning is measured all the same
 
@@ -159,18 +159,18 @@ def test_outliers_and_initial_weights_change_the_cushions():
         for parameter in initial.parameters():
             parameter.mul_(0.9)
     measured = measure_facts(net, data, PLAN, initial=initial)
-    trimmed = measured.without_outliers(0.3)
-    assert trimmed.layers[0].cushion >= measured.stable.layers[0].cushion
-    assert measured.from_initial.layers[0].cushion > measured.stable.layers[0].cushion
+    trimmed = measured.facts_without_outliers(0.3)
+    assert trimmed.layers[0].cushion >= measured.stability_facts.layers[0].cushion
+    assert measured.distance_facts.layers[0].cushion > measured.stability_facts.layers[0].cushion
     with pytest.raises(ModelError, match="initial weights"):
-        _ = measure_facts(net, data, PLAN).from_initial
+        _ = measure_facts(net, data, PLAN).distance_facts
 
 
 def test_least_margin_is_the_smallest_of_the_sample():
     measured = measure_facts(mlp(), images(), PLAN)
-    assert measured.least_margin.margin == measured.margins.minimum
-    assert measured.least_margin.margin_loss == 1 / 60
-    assert measure_facts(mlp(), images(), MeasurePlan(examples=5, margin_share=0.0)).facts.margin == (
+    assert measured.least_margin_facts.margin == measured.margins.minimum
+    assert measured.least_margin_facts.margin_loss == 1 / 60
+    assert measure_facts(mlp(), images(), MeasureSettings(examples=5, margin_share=0.0)).facts.margin == (
         measured.margins.minimum
     )
 
@@ -199,10 +199,9 @@ def test_networks_that_do_not_fit_are_refused(net, message):
 
 
 @pytest.mark.parametrize("bad", [{"margin_share": 1.0}, {"margin_share": -0.1}, {"examples": 0}])
-def test_a_plan_out_of_range_is_refused(bad):
-    (name,) = bad
-    with pytest.raises(UsageError, match=name):
-        MeasurePlan(**bad)
+def test_settings_out_of_range_are_refused(bad):
+    with pytest.raises(UsageError, match="Got"):
+        MeasureSettings(**bad)
 
 
 def test_prune_for_margin_uses_up_the_margin_and_no_more():
@@ -227,7 +226,7 @@ def test_prune_for_margin_uses_up_the_margin_and_no_more():
 @pytest.mark.slow
 def test_zoo_networks_are_chains_or_say_why_not():
     data = images(n=12, shape=(3, 32, 32), classes=10)
-    few = MeasurePlan(examples=2, chunk_size=4)
+    few = MeasureSettings(examples=2, chunk_size=4)
     assert measure_facts(load_model("alexnet", input_shape=(3, 32, 32), classes=10), data, few).obstacle == ""
     assert "no chain" in (
         measure_facts(load_model("resnet20", input_shape=(3, 32, 32), classes=10), data, few).obstacle

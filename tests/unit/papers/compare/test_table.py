@@ -23,12 +23,12 @@ from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
 from codebound_papers.compare.compressed import labels
 from codebound_papers.compare.evidence import published_expressions
-from codebound_papers.compare.facts import MeasurePlan
 from codebound_papers.compare.rows import ORDER, published_row
 from codebound_papers.compare.table import Comparison, compare
+from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.value import PublishedValue
 
-PLAN = MeasurePlan(examples=15)
+PLAN = MeasureSettings(examples=15)
 KEYS = ["name", "reference", "value", "log10", "kind", "subject", "guarantee", "vacuous", "note"]
 
 
@@ -50,12 +50,12 @@ def trained() -> nn.Module:
 
 @cache
 def table() -> Comparison:
-    return compare(trained(), blobs(120, seed=1), blobs(80, seed=2, role="test"), plan=PLAN)
+    return compare(trained(), blobs(120, seed=1), blobs(80, seed=2, role="test"), settings=PLAN)
 
 
 @cache
 def bare(like_for_like: bool = False) -> Comparison:
-    return compare(trained(), blobs(120, seed=1), effort=None, plan=PLAN, like_for_like=like_for_like)
+    return compare(trained(), blobs(120, seed=1), effort=None, settings=PLAN, like_for_like=like_for_like)
 
 
 def shown(found: Comparison) -> set[str]:
@@ -174,7 +174,7 @@ class Residual(nn.Module):
 
 
 def test_a_residual_network_has_reasons_in_place_of_products():
-    found = compare(Residual(), blobs(120, seed=1), plan=PLAN)
+    found = compare(Residual(), blobs(120, seed=1), settings=PLAN)
     rows = {row.reference: row for row in found.rows}
     for expression in published_expressions():
         assert expression.ref in shown(found), f"{expression.ref} was left out in silence"
@@ -191,7 +191,7 @@ def test_a_residual_network_has_reasons_in_place_of_products():
 def test_an_untrained_network_has_infinite_bounds_that_say_so():
     torch.manual_seed(3)
     net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
-    found = compare(net, blobs(120, seed=1), effort=None, plan=PLAN)
+    found = compare(net, blobs(120, seed=1), effort=None, settings=PLAN)
     assert found.measured.facts.margin < 0.0
     row = next(row for row in found.rows if row.name == "Neyshabur 2015")
     assert row.value == math.inf
@@ -219,7 +219,7 @@ def certificate():
 
 def test_a_given_certificate_is_verified_and_shown(tmp_path):
     path = certificate().save(tmp_path / "mine.cbound")
-    found = compare(trained(), blobs(120, seed=1), certificates=[path, certificate()], plan=PLAN)
+    found = compare(trained(), blobs(120, seed=1), certificates=[path, certificate()], settings=PLAN)
     rows = [row for row in found.rows if row.reference == "C-2"]
     assert [row.value for row in rows] == [certificate().claim.bound] * 2
     assert sorted(row.name for row in rows) == ["Certificate (given 2)", "Certificate (mine.cbound)"]
@@ -238,38 +238,38 @@ def test_certificates_of_one_file_name_are_told_apart_by_their_folders():
 
 def test_a_certificate_of_another_sample_is_refused_with_the_reason():
     with pytest.raises(CertificateError, match="refused for the sample blobs") as refusal:
-        compare(trained(), blobs(120, seed=5), certificates=[certificate()], plan=PLAN)
+        compare(trained(), blobs(120, seed=5), certificates=[certificate()], settings=PLAN)
     assert "sample" in str(refusal.value).split("\n")[1]
 
 
 def test_a_file_that_is_no_certificate_is_refused(tmp_path):
     with pytest.raises(FormatError, match="absent"):
-        compare(trained(), blobs(120, seed=1), certificates=[tmp_path / "absent.cbound"], plan=PLAN)
+        compare(trained(), blobs(120, seed=1), certificates=[tmp_path / "absent.cbound"], settings=PLAN)
 
 
 def test_copies_in_the_test_sample_are_reported():
     data = blobs(120, seed=1)
-    found = compare(trained(), data, data.select(range(30), role="test"), effort=None, plan=PLAN)
+    found = compare(trained(), data, data.select(range(30), role="test"), effort=None, settings=PLAN)
     assert any("30 of 30 test inputs also occur in the sample" in note for note in found.notes)
 
 
 def test_the_sample_itself_is_no_test_sample():
     data = blobs(120, seed=1)
     with pytest.raises(DataError, match="is the sample itself"):
-        compare(trained(), data, data, effort=None, plan=PLAN)
+        compare(trained(), data, data, effort=None, settings=PLAN)
 
 
 def test_a_test_sample_of_another_kind_is_refused():
     wide = Dataset("wide", "test", np.zeros((3, 7), dtype=np.float32), np.zeros(3, dtype=np.int64), 3)
     with pytest.raises(DataError, match="shape"):
-        compare(trained(), blobs(120, seed=1), wide, plan=PLAN)
+        compare(trained(), blobs(120, seed=1), wide, settings=PLAN)
     many = Dataset("many", "test", np.zeros((3, 6), dtype=np.float32), np.array([0, 1, 5]), 6)
     with pytest.raises(DataError, match="label 5"):
-        compare(trained(), blobs(120, seed=1), many, plan=PLAN)
+        compare(trained(), blobs(120, seed=1), many, settings=PLAN)
 
 
 def test_the_package_is_its_main_function_whatever_was_imported_before():
     assert codebound.compare is compare
-    found = codebound.compare(trained(), blobs(120, seed=1), effort=None, plan=PLAN)
+    found = codebound.compare(trained(), blobs(120, seed=1), effort=None, settings=PLAN)
     assert isinstance(found, Comparison)
     assert "no guarantee" in str(found)

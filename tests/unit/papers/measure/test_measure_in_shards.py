@@ -10,12 +10,13 @@ from codebound.engine.job import Finished, call
 from codebound.engine.processes import LocalEngine
 from codebound.errors import UsageError
 from codebound.scores import margin_report
-from codebound_papers.measure.noise.meter import StabilityPlan, stability
+from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.smoothness import Smoothness
-from codebound_papers.measure.summary import SummaryPlan, summarise
+from codebound_papers.measure.record import MeasureSettings
+from codebound_papers.measure.summary import summarise
 
 N, FEATURES, CLASSES = 50, 6, 3
-PLAN = StabilityPlan(probes=8, smoothness=Smoothness(0.1, draws=2), outliers=0.1)
+PLAN = StabilitySettings(probes=8, smoothness=Smoothness(0.1, draws=2), outliers=0.1)
 
 
 class Here:
@@ -80,10 +81,10 @@ def test_a_part_without_a_defined_example_is_no_failure(case):
 
 def test_real_processes_measure_the_same(case):
     network, sample = case
-    plan = SummaryPlan(families=("spectra", "stability", "margins"), stability=PLAN)
-    whole = summarise(network, sample, plan, chunk_size=8)
+    plan = MeasureSettings(families=("spectra", "stability", "margins"), stability=PLAN, chunk_size=8)
+    whole = summarise(network, sample, plan)
     with LocalEngine(2) as engine:
-        parts = summarise(network, sample, plan, chunk_size=8, engine=engine)
+        parts = summarise(network, sample, plan, engine=engine)
     assert parts.record() == whole.record()
     assert parts.curves == whole.curves
 

@@ -22,18 +22,17 @@ from codebound_papers.measure.noise.cushions import (
     layer_cushion,
     tensor_spread,
 )
-from codebound_papers.measure.noise.meter import StabilityPlan, stability
-from codebound_papers.measure.noise.result import best_examples
+from codebound_papers.measure.noise.meter import StabilitySettings, stability
+from codebound_papers.measure.noise.result import Key, best_examples
 from codebound_papers.measure.noise.smoothness import (
     Smoothness,
     adversarial_smoothness,
     gaussian_smoothness,
     smoothness_quantile,
 )
-from codebound_papers.measure.noise.streaming import Key
 from codebound_papers.measure.norms import stable_rank
 
-ALL = StabilityPlan(interlayer="all")
+ALL = StabilitySettings(interlayer="all")
 
 
 def mlp(*sizes, bias, seed=0):
@@ -112,7 +111,7 @@ def test_the_reported_sensitivity_is_the_largest_and_never_below_the_stable_rank
 )
 def test_published_definitions_against_brute_force(make, shape, bias):
     model, x = make(bias=bias), inputs(7, *shape)
-    found = stability(model, x, StabilityPlan(interlayer="all", biases="separate"))
+    found = stability(model, x, StabilitySettings(interlayer="all", biases="separate"))
     pre, fed = chain(model, x)
     layers = [module for module in model if isinstance(module, nn.Linear | nn.Conv2d)]
     for i, (row, layer, into) in enumerate(zip(found.layers, layers, fed, strict=True)):
@@ -169,7 +168,7 @@ def test_biases_become_part_of_the_matrices():
     for mine, other in zip(found.layers, expected.layers, strict=True):
         assert mine.minimal_interlayer == pytest.approx(other.minimal_interlayer)
         assert mine.noise_sensitivity == pytest.approx(other.noise_sensitivity)
-    separate = stability(model, x, StabilityPlan(interlayer="all", biases="separate"))
+    separate = stability(model, x, StabilitySettings(interlayer="all", biases="separate"))
     assert separate.layers[1].interlayer != pytest.approx(found.layers[1].interlayer)
 
 
@@ -196,7 +195,7 @@ def test_spread_of_a_tensor_and_of_sampled_pixels():
     with pytest.raises(UsageError, match="shape"):
         tensor_spread(torch.zeros(2, 3))
     model, x = convnet(bias=False), inputs(6, 2, 6, 6)
-    every, some = (stability(model, x, StabilityPlan(pixels=pixels)) for pixels in (36, 2))
+    every, some = (stability(model, x, StabilitySettings(pixels=pixels)) for pixels in (36, 2))
     assert every.spread == stability(model, x).spread
     assert some.layers[0].spread < every.layers[0].spread
 
@@ -225,7 +224,7 @@ def test_residual_networks_are_measured_between_their_sums_and_batch_norms_are_f
     model.norm.running_var.uniform_(0.5, 2.0)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     x = inputs(5, 1, 4, 4)
-    found = stability(model, x, StabilityPlan(interlayer="all", biases="separate"))
+    found = stability(model, x, StabilitySettings(interlayer="all", biases="separate"))
     assert model.training
     assert all(tensor.requires_grad for tensor in model.parameters())
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
@@ -266,7 +265,7 @@ def test_residual_networks_are_measured_between_their_sums_and_batch_norms_are_f
 def test_the_papers_networks_against_one_backward_pass_per_output(spec, shape):
     model = build(spec, input_shape=shape, classes=10).double().eval()
     x = inputs(2, *shape).abs()
-    found = stability(model, x, StabilityPlan(biases="separate"))
+    found = stability(model, x, StabilitySettings(biases="separate"))
     kept = {}
     for name, module in model.named_children():
         if isinstance(module, nn.Conv2d | nn.Linear):
@@ -313,7 +312,7 @@ def test_rescaled_layers_and_permuted_units_have_the_same_stability(make):
     x = inputs(9, *shape)
     # pruning neither sees the scale of a layer nor the order of its units
     pruned = Smoothness(lambda matrix, seed: matrix * (matrix.abs() > matrix.abs().median()), draws=1)
-    plan = StabilityPlan(interlayer="all", smoothness=pruned)
+    plan = StabilitySettings(interlayer="all", smoothness=pruned)
     first, second = stability(model, x, plan), stability(other, x, plan)
     for key, values in first.columns.items():
         assert np.allclose(values, second.columns[key], rtol=1e-9, equal_nan=True), key
@@ -327,7 +326,7 @@ def test_chunks_and_sources_of_data_do_not_matter():
     pixels = np.random.default_rng(0).integers(0, 256, (11, 2, 6, 6), dtype=np.uint8)
     data = Dataset("noise", "train", pixels, np.zeros(11, dtype=np.int64), 5, Scaling(divisor=255.0))
     x = torch.from_numpy(pixels).double() / 255.0
-    plan = StabilityPlan(interlayer="all", probes=2, smoothness=Smoothness(0.3, draws=3), pixels=4)
+    plan = StabilitySettings(interlayer="all", probes=2, smoothness=Smoothness(0.3, draws=3), pixels=4)
     seen = []
     one = stability(model, x, plan, chunk_size=100, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(11, 11)]
@@ -381,7 +380,7 @@ def test_with_biases_as_a_coordinate_nothing_is_undefined():
 def test_outliers_are_the_examples_of_largest_complexity_in_all_quantities_at_once():
     model, x = mlp(6, 8, 7, 3, bias=False), inputs(40, 6)
     plain = stability(model, x, ALL)
-    trimmed = stability(model, x, StabilityPlan(interlayer="all", outliers=0.25))
+    trimmed = stability(model, x, StabilitySettings(interlayer="all", outliers=0.25))
     per_example = np.zeros(40)
     for example in range(40):
         total = 0.0
@@ -453,7 +452,7 @@ def test_smoothness_against_brute_force(bias):
         return noisy
 
     settings = Smoothness(recorded, draws=9, delta=0.2)
-    found = stability(model, x, StabilityPlan(smoothness=settings, biases="separate"), chunk_size=4)
+    found = stability(model, x, StabilitySettings(smoothness=settings, biases="separate"), chunk_size=4)
     assert len(calls) == 9 * 3  # once per layer and draw, however many batches
     pre, _ = chain(model, x)
     minima = []
@@ -486,10 +485,10 @@ def test_smoothness_against_brute_force(bias):
 def test_gaussian_noise_has_the_stated_size_and_linear_maps_are_perfectly_smooth():
     model = nn.Sequential(nn.Linear(4, 5), nn.Identity(), nn.Linear(5, 3)).double()
     x = inputs(5, 4)
-    assert stability(model, x, StabilityPlan(smoothness=Smoothness(0.5, draws=2))).smoothness > 1e12
+    assert stability(model, x, StabilitySettings(smoothness=Smoothness(0.5, draws=2))).smoothness > 1e12
     bent = mlp(4, 50, 3, bias=False)
     large, small = (
-        stability(bent, x, StabilityPlan(smoothness=Smoothness(size, draws=5))).smoothness
+        stability(bent, x, StabilitySettings(smoothness=Smoothness(size, draws=5))).smoothness
         for size in (2.0, 0.02)
     )
     assert large < small
@@ -509,7 +508,7 @@ def test_the_single_layer_estimates_hold_for_their_noise():
     model, x = mlp(12, 200, 150, bias=False), inputs(1, 12)
     rank = stable_rank(model[2].weight.detach())
     for noise in (lambda matrix, seed: shake(matrix, seed), 1.0):
-        plan = StabilityPlan(smoothness=Smoothness(noise, draws=50, delta=0.0))
+        plan = StabilitySettings(smoothness=Smoothness(noise, draws=50, delta=0.0))
         row, after = stability(model, x, plan).layers
         known = {"cushion": after.cushion, "contraction": row.contraction}
         assert row.smoothness >= adversarial_smoothness(stable_rank=rank, **known)

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
-from codebound_papers.measure.noise.meter import StabilityMeter, StabilityPlan, stability
+from codebound_papers.measure.noise.meter import StabilityMeter, StabilitySettings, stability
+from codebound_papers.measure.noise.result import Key
 from codebound_papers.measure.noise.smoothness import Smoothness
-from codebound_papers.measure.noise.streaming import Key
 
-ALL = StabilityPlan(interlayer="all")
+ALL = StabilitySettings(interlayer="all")
 
 
 def mlp(*sizes, bias, seed=0):
@@ -44,7 +44,7 @@ def inputs(*shape, seed=0):
 
 def test_results_print_and_travel_as_json():
     model, x = convnet(bias=True), inputs(5, 2, 6, 6)
-    found = stability(model, x, StabilityPlan(interlayer="all", smoothness=Smoothness(0.1, draws=2)))
+    found = stability(model, x, StabilitySettings(interlayer="all", smoothness=Smoothness(0.1, draws=2)))
     rows = found.rows()
     assert [row["layer"] for row in rows] == ["0", "3", "6"]
     assert "distance_cushion" not in rows[0]
@@ -63,7 +63,7 @@ def test_an_interval_is_wide_only_where_the_norm_is_an_estimate():
     """With 20 probes the Jacobian between the convolutions, 36 x 108, is probed; the output has 5 entries."""
     model, x = convnet(bias=True), inputs(5, 2, 6, 6)
     exact = stability(model, x, ALL)
-    probed = stability(model, x, StabilityPlan(interlayer="all", probes=20))
+    probed = stability(model, x, StabilitySettings(interlayer="all", probes=20))
     assert exact.interval("0") == (1.0, 1.0)
     assert probed.interval("0", target="6") == probed.interval("3") == (1.0, 1.0)
     assert np.array_equal(*(found.columns[Key("interlayer", "0", "6")] for found in (exact, probed)))
@@ -73,9 +73,9 @@ def test_an_interval_is_wide_only_where_the_norm_is_an_estimate():
     assert ((low < ratios) & (ratios < high)).all()
     assert not np.allclose(ratios, 1.0)
     assert (probed.probes, exact.probes) == (20, None)
-    assert stability(model, x, StabilityPlan(probes=20)).probes is None  # nothing was left to estimate
-    empty = StabilityMeter(model, StabilityPlan(interlayer="all", probes=20))
-    other = StabilityMeter(model, StabilityPlan(interlayer="all", probes=20))
+    assert stability(model, x, StabilitySettings(probes=20)).probes is None  # nothing was left to estimate
+    empty = StabilityMeter(model, StabilitySettings(interlayer="all", probes=20))
+    other = StabilityMeter(model, StabilitySettings(interlayer="all", probes=20))
     other.update(x)
     empty.merge(other)
     assert empty.compute().interval("0") == probed.interval("0")
@@ -88,10 +88,10 @@ def test_only_the_named_layers_are_reported():
     model, x = mlp(5, 6, 4, 3, bias=False), inputs(6, 5)
     every, some = (
         stability(model, x, ALL),
-        stability(model, x, StabilityPlan(layers=("2",), interlayer="all")),
+        stability(model, x, StabilitySettings(layers=("2",), interlayer="all")),
     )
     assert some.layers == every.layers[1:2]
-    assert stability(model, x, StabilityPlan(interlayer="none")).layers[0].interlayer is None
+    assert stability(model, x, StabilitySettings(interlayer="none")).layers[0].interlayer is None
 
 
 def test_half_precision_networks_are_measured_in_single_precision():
@@ -150,7 +150,7 @@ class Branching(nn.Module):
 )
 def test_plans_that_make_no_sense_are_refused(change, message):
     with pytest.raises(UsageError, match=message):
-        stability(mlp(5, 6, 3, bias=False), inputs(2, 5), StabilityPlan(**change))
+        stability(mlp(5, 6, 3, bias=False), inputs(2, 5), StabilitySettings(**change))
 
 
 @pytest.mark.parametrize("settings", [{"noise": 0.0}, {"noise": math.inf}, {"noise": 1.0, "draws": 0}])

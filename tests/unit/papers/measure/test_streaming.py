@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from codebound.errors import UsageError
-from codebound_papers.measure.noise.streaming import Distribution, Examples, Key
+from codebound_papers.measure.noise.result import Distribution, Examples, Key
 
 
 def test_columns_must_stay_the_same():

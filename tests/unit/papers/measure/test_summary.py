@@ -9,11 +9,12 @@ from torch import nn
 
 from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
-from codebound_papers.measure.noise.meter import StabilityPlan
-from codebound_papers.measure.summary import SummaryPlan, summarise, workload
-from codebound_papers.measure.summary_rows import survival
+from codebound_papers.measure.folded import workload
+from codebound_papers.measure.noise.meter import StabilitySettings
+from codebound_papers.measure.record import MeasureSettings
+from codebound_papers.measure.summary import FAMILIES, summarise, survival
 
-QUICK = StabilityPlan()
+QUICK = StabilitySettings()
 
 
 class Residual(nn.Module):
@@ -66,7 +67,7 @@ def mlp() -> nn.Sequential:
 
 def test_norms_and_margins_are_those_of_the_dense_matrices():
     model, data = mlp(), sample()
-    found = summarise(model, data, SummaryPlan(families=("spectra", "margins")))
+    found = summarise(model, data, MeasureSettings(families=("spectra", "margins")))
     for row, layer in zip(found.layers, (model[1], model[3]), strict=True):
         values = np.linalg.svd(layer.weight.detach().numpy().astype(float), compute_uv=False)
         assert row["spectral_norm"]["value"] == pytest.approx(values[0], rel=1e-9)
@@ -88,7 +89,7 @@ def test_norms_and_margins_are_those_of_the_dense_matrices():
 def test_layer_cushions_are_those_of_the_definition():
     """``||A x|| / (||A||_F ||x||)`` without biases, example by example."""
     model, data = nn.Sequential(nn.Flatten(), nn.Linear(16, 3, bias=False)), sample()
-    (row,) = summarise(model, data, SummaryPlan(families=("stability",), stability=QUICK)).layers
+    (row,) = summarise(model, data, MeasureSettings(families=("stability",), stability=QUICK)).layers
     x = data.x.reshape(12, 16).astype(float)
     weight = model[1].weight.detach().numpy().astype(float)
     cushions = np.linalg.norm(x @ weight.T, axis=1) / (np.linalg.norm(weight) * np.linalg.norm(x, axis=1))
@@ -101,7 +102,7 @@ def test_layer_cushions_are_those_of_the_definition():
 def test_a_residual_network_has_all_its_layers_and_names_what_is_missing():
     model = Residual()
     model.norm.running_var.fill_(0.25)
-    found = summarise(model, sample(), SummaryPlan(resamples=20))
+    found = summarise(model, sample(), MeasureSettings(families=FAMILIES, resamples=20))
     rows = {row["name"]: row for row in found.layers}
     assert list(rows) == ["stem", "inner", "add", "head"]
     assert [row["kind"] for row in rows.values()] == ["convolution", "convolution", "sum", "linear"]
@@ -123,7 +124,7 @@ def test_a_residual_network_has_all_its_layers_and_names_what_is_missing():
 
 
 def test_a_layer_that_is_called_again_has_a_row_for_each_call():
-    found = summarise(Shared(), sample(), SummaryPlan(families=("spectra", "stability"), stability=QUICK))
+    found = summarise(Shared(), sample(), MeasureSettings(families=("spectra", "stability"), stability=QUICK))
     rows = {row["name"]: row for row in found.layers}
     assert list(rows) == ["again", "again (call 1)", "again (call 2)", "head"]
     assert rows["again"]["stable_rank"] is not None
@@ -134,7 +135,7 @@ def test_a_layer_that_is_called_again_has_a_row_for_each_call():
 
 def test_tensors_without_a_matrix_are_listed():
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.LayerNorm(4), nn.Linear(4, 3))
-    found = summarise(model, sample(), SummaryPlan(families=("spectra",)))
+    found = summarise(model, sample(), MeasureSettings(families=("spectra",)))
     assert [(row["layer"], row["reason"]) for row in found.not_measured] == [
         ("2.weight", "a LayerNorm has no weight matrix"),
         ("2.bias", "a LayerNorm has no weight matrix"),
@@ -150,26 +151,26 @@ def test_tensors_without_a_matrix_are_listed():
 )
 def test_a_family_that_is_refused_leaves_the_others(model, reason):
     families = ("spectra", "stability")
-    found = summarise(model(), sample(), SummaryPlan(families=families, stability=QUICK))
+    found = summarise(model(), sample(), MeasureSettings(families=families, stability=QUICK))
     assert found.network is None
     (missing,) = found.not_measured
     assert (missing["layer"], missing["quantity"]) == ("all", "noise stability")
     assert reason in missing["reason"]
     assert all(row["stable_rank"] > 0.0 for row in found.layers)
     with pytest.raises((ModelError, UsageError), match=reason):
-        summarise(model(), sample(), SummaryPlan(families=("stability",), stability=QUICK))
+        summarise(model(), sample(), MeasureSettings(families=("stability",), stability=QUICK))
 
 
 def test_a_layer_of_zeros_has_no_tail():
     model = mlp()
     nn.init.zeros_(model[3].weight)
-    found = summarise(model, sample(), SummaryPlan(families=("tails",), resamples=20))
+    found = summarise(model, sample(), MeasureSettings(families=("tails",), resamples=20))
     assert found.layers[1]["alpha"] is None
     assert found.not_measured[0]["layer"] == "3"
 
 
 def test_a_refused_tail_keeps_its_reason_and_its_numbers():
-    found = summarise(mlp(), sample(), SummaryPlan(families=("tails",), resamples=20))
+    found = summarise(mlp(), sample(), MeasureSettings(families=("tails",), resamples=20))
     alpha = found.layers[1]["alpha"]
     assert alpha["status"] == "undecided"
     assert alpha["tail_exponent"] == pytest.approx(alpha["density_exponent"] - 1.0)
@@ -181,7 +182,7 @@ def test_a_refused_tail_keeps_its_reason_and_its_numbers():
 
 def test_the_initial_network_gives_distances():
     model, before = mlp(), mlp()
-    plan = SummaryPlan(families=("stability",), stability=StabilityPlan(biases="separate"))
+    plan = MeasureSettings(families=("stability",), stability=StabilitySettings(biases="separate"))
     (first, _) = summarise(model, sample(), plan, initial=before).layers
     distance = float((model[1].weight - before[1].weight).detach().norm())
     assert first["distance_from_initial"] == pytest.approx(distance, rel=1e-5)
@@ -192,8 +193,8 @@ def test_the_initial_network_gives_distances():
 def test_the_network_is_left_alone_and_the_result_is_the_same_again():
     model = Residual().train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    plan = SummaryPlan(resamples=20)
-    first, second = (summarise(model, sample(), plan, chunk_size=size) for size in (5, 5))
+    settings = MeasureSettings(families=FAMILIES, resamples=20, chunk_size=5)
+    first, second = (summarise(model, sample(), settings) for _ in range(2))
     assert model.training
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert first.record() == second.record()
@@ -202,7 +203,7 @@ def test_the_network_is_left_alone_and_the_result_is_the_same_again():
 
 def test_progress_names_the_families():
     told = []
-    plan = SummaryPlan(resamples=20, stability=QUICK)
+    plan = MeasureSettings(families=FAMILIES, resamples=20, stability=QUICK)
     summarise(mlp(), sample(), plan, progress=lambda done, total, note="": told.append((note, done, total)))
     assert {note.split(" of ")[0] for note, *_ in told} == {
         "margins",
@@ -233,7 +234,7 @@ def test_heavy_networks_are_measured_on_fewer_examples_with_probes():
 )
 def test_unknown_settings_are_refused(settings):
     with pytest.raises(UsageError, match="Got"):
-        SummaryPlan(**settings)
+        MeasureSettings(**settings)
 
 
 @pytest.mark.parametrize("model", [nn.Flatten(), nn.Sequential(nn.Flatten(), nn.LayerNorm(16))])

@@ -55,16 +55,18 @@ def outputs(
     *,
     classes: int,
     chunk_size: int,
+    dtype: torch.dtype | None = None,
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Outputs:
-    """Evaluates a network on a sample, in its own arithmetic.
+    """Evaluates a network on a sample.
 
     Args:
         model: Evaluated on a copy, in evaluation mode.
         data: The sample, on the device where the work is to be done.
         classes: Outputs that the network has to have.
         chunk_size: Examples at a time; bounds the memory.
+        dtype: Arithmetic of the network; its own when None.
         engine: Where to work, one part of the sample on each of its workers; None: here.
         progress: Told the examples done.
 
@@ -78,7 +80,7 @@ def outputs(
         (-1.0, 1, 5.0, 5.0)
     """
     if engine is not None:
-        settings = {"model": model, "classes": classes, "chunk_size": chunk_size}
+        settings = {"model": model, "classes": classes, "chunk_size": chunk_size, "dtype": dtype}
         first, *others = over_shards(
             data,
             lambda part: Job(function=f"{__name__}:outputs", arguments={**settings, "data": part}),
@@ -88,7 +90,7 @@ def outputs(
         )
         return cast("Outputs", first).merge(*others)
     values, errors, output_norm = [], 0, 0.0
-    dtype = next(model.parameters()).dtype
+    dtype = dtype or next(model.parameters()).dtype
     for logits, labels in logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress):
         if logits.shape[1] != classes:
             raise ModelError(f"the network has {logits.shape[1]} outputs, the sample {classes} classes.")

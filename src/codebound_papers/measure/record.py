@@ -1,0 +1,527 @@
+"""The facts of a network on a sample, measured once: whatever was asked for, in one record.
+
+Batch norms are folded into the layers before them, and what is folded is wrapped and traced once for all
+measures. What does not apply to a network is kept as a reason, in words: a residual network is no chain, so a
+product over its layers bounds nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from codebound.errors import CodeboundError, ModelError, UsageError
+from codebound.facts import check_delta
+from codebound.nets.layers import AbstractConvView
+from codebound.nets.steps import steps_of
+from codebound.progress import Progress, silent
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.measure.folded import (
+    FoldedNetwork,
+    chain_obstacle,
+    draw_examples,
+    expansions,
+    fold_and_wrap,
+    fold_strictly,
+)
+from codebound_papers.measure.noise.meter import StabilitySettings, stability
+from codebound_papers.measure.noise.smoothness import Smoothness
+from codebound_papers.measure.norms import frobenius_norm, l1_inf_norm, l2_1_norm
+from codebound_papers.measure.outputs import Outputs, outputs
+from codebound_papers.measure.spectra import LayerSpectrum, TailValues, layer_spectrum, tail_values
+from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm, spectral_norm
+from codebound_papers.shin21.tails import PowerLawFit, fit_power_law
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from codebound.data.dataset import Dataset
+    from codebound.engine.job import Engine
+    from codebound.nets.layers import AbstractLayerView
+    from codebound.nets.walk import Network
+    from codebound.scores import MarginReport
+    from codebound_papers.measure.noise.result import Stability
+
+Family = Literal["margins", "norms", "maps", "spectra", "tails", "stability"]
+"""Groups of measures; ``norms`` are those of matrices, ``maps`` those of what convolutions do to images."""
+
+_ALL = ("margins", "norms", "maps", "spectra", "tails", "stability")
+_LIGHT = 10**7  # multiplications of a forward pass up to which Jacobians between all pairs are measured
+_PROBES = 64
+_PIXELS = 16  # of every layer of a heavy network, as in the papers' figures
+_NOISE, _DRAWS, _NOISY_EXAMPLES = 0.1, 5, 50
+_NO_CHAIN = (
+    "The network is no chain of layers, and the theorem is about chains: its numbers are for the record."
+)
+_FILTERS = (
+    "For a convolution all norms are those of its matrix of filters, not of the map between images: the "
+    "theorem is about fully connected layers."
+)
+_JACOBIAN_CHUNK = 64  # Jacobians take far more memory than outputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureSettings:
+    """What is measured of a network, and how.
+
+    Attributes:
+        families: Which groups of measures: what the published bounds are told when left alone.
+        margin_share: Share of the sample whose margin may be at most gamma; 0 takes the smallest margin.
+        delta: Failure probability that bounds and theorems are asked for.
+        sample_size: Size of the sample that they are told, of which the measured one is a part; that of the
+            measured one when None.
+        stability: How noise stability is measured, on the whole sample. When None the size of a network
+            decides, a random part of the sample is taken, and only chains are measured: no bound asks for
+            that of another network.
+        examples: The size of that part; all where there are fewer.
+        tails_of: The numbers whose tails are fitted.
+        resamples: Synthetic samples behind the verdict on a tail.
+        dtype: Arithmetic of outputs and margins; that of the network when None.
+        chunk_size: Examples at a time; bounds the memory.
+        device: Where the network runs on examples; spectra, tails and norms are computed where it is.
+        seed: Of everything that is drawn.
+    """
+
+    families: tuple[Family, ...] = ("margins", "norms", "maps", "stability")
+    margin_share: float = 0.05
+    delta: float = 0.05
+    sample_size: int | None = None
+    stability: StabilitySettings | None = None
+    examples: int = 1000
+    tails_of: TailValues = "eigenvalues"
+    resamples: int = 200
+    dtype: torch.dtype | None = None
+    chunk_size: int = 256
+    device: str = "cpu"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.families if name not in _ALL]
+        if unknown or not self.families:
+            raise UsageError(
+                f"families of measures are {', '.join(_ALL)}. Got {', '.join(unknown) or 'none'}."
+            )
+        if self.tails_of not in ("absolute", "positive", "eigenvalues"):
+            raise UsageError(f"tails are those of absolute, positive or eigenvalues. Got {self.tails_of!r}.")
+        if not 0.0 <= self.margin_share < 1.0:
+            raise UsageError(f"the share of low margins lies in [0, 1). Got {self.margin_share}.")
+        if min(self.examples, self.chunk_size, self.sample_size or 1) < 1:
+            raise UsageError(
+                "there is at least one example: in the sample, for noise stability and in a chunk. Got "
+                f"{self.sample_size}, {self.examples} and {self.chunk_size}."
+            )
+        check_delta(self.delta)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tail:
+    """The tail of a layer: its values and the fitted power law."""
+
+    values: NDArray[np.float64] = field(repr=False)
+    fit: PowerLawFit
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What was not measured, where, and why."""
+
+    layer: str
+    quantity: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Measured:
+    """What was measured of a network f; empty or None where it was not asked for.
+
+    Attributes:
+        network: f with its batch norms folded.
+        sample: The sample.
+        settings: What was asked for.
+        folding: What became of the batch norms, in sentences.
+        obstacle: Why expressions with a product over layers do not apply; empty where they do.
+        outputs: Margins, errors and the longest outputs and inputs of the whole sample.
+        norms: Of the matrices, layer by layer in forward order; without noise stability.
+        maps: Norms of the maps that layers compute, by name.
+        spectra: Of the matrices, by layer.
+        tails: By layer.
+        stability: Noise stability.
+        unstable: Why that is missing although it was asked for.
+        missing: What else was asked for and is missing.
+    """
+
+    network: Network = field(repr=False)
+    sample: Dataset = field(repr=False)
+    settings: MeasureSettings
+    folding: tuple[str, ...]
+    obstacle: str
+    outputs: Outputs | None = None
+    norms: tuple[LayerFacts, ...] = ()
+    maps: Mapping[str, SpectralNorm]
+    spectra: Mapping[str, LayerSpectrum]
+    tails: Mapping[str, Tail]
+    stability: Stability | None = None
+    unstable: str = ""
+    missing: tuple[Missing, ...]
+
+    @property
+    def margins(self) -> MarginReport:
+        """The margins of the whole sample."""
+        return self._outputs.margins
+
+    @property
+    def errors(self) -> int:
+        """Examples that are wrong, or too close to call in the arithmetic of the network."""
+        return self._outputs.errors
+
+    @property
+    def _outputs(self) -> Outputs:
+        if self.outputs is None:
+            raise UsageError("margins were not measured: ask for that family.")
+        return self.outputs
+
+    @cached_property
+    def facts(self) -> NetworkFacts:
+        """For published expressions and theorems; what belongs to noise stability is None without it."""
+        if not self.norms:
+            raise UsageError("norms were not measured: ask for that family.")
+        seen, found = self._outputs, self.stability
+        gamma = seen.margins.quantile(self.settings.margin_share)
+        return NetworkFacts(
+            layers=self.norms if found is None else _with_stability(self.norms, found),
+            examples=self.settings.sample_size or self.sample.n,
+            classes=self.sample.classes,
+            margin=gamma,
+            margin_loss=seen.margins.loss(gamma),
+            input_norm=seen.input_norm,
+            input_size=math.prod(self.sample.input_shape),
+            largest_output=seen.output_norm,
+            delta=self.settings.delta,
+            parameters=sum(parameter.numel() for parameter in self.network.model.parameters()),
+            smoothness=None if found is None else found.smoothness,
+        )
+
+    @property
+    def chain_facts(self) -> NetworkFacts:
+        """The facts, for expressions with a product over layers.
+
+        Raises:
+            ModelError: The network is no chain of layers to which they apply.
+        """
+        if self.obstacle:
+            raise ModelError(self.obstacle)
+        return self.facts
+
+    @property
+    def least_margin_facts(self) -> NetworkFacts:
+        """The facts of a chain with the smallest margin of the sample as gamma."""
+        least = self.margins.minimum
+        return replace(self.chain_facts, margin=least, margin_loss=self.margins.loss(least))
+
+    @property
+    def theorem_facts(self) -> NetworkFacts:
+        """The facts, for theorems about compression, chain or not.
+
+        Raises:
+            ModelError: A layer is called twice, or a batch norm stays.
+            UsageError: The margin is not positive.
+        """
+        fold_strictly(self.network)
+        facts = self.facts
+        if not facts.margin > 0.0:
+            raise UsageError(
+                f"the margin that {self.settings.margin_share:.1%} of the examples do not exceed is "
+                f"{facts.margin:.3g}, and a theorem needs a positive one. The network is wrong on "
+                f"{self.margins.loss():.1%}: let a larger share of the examples miss the margin, or train it "
+                "further."
+            )
+        return facts
+
+    @property
+    def chain_notes(self) -> tuple[str, ...]:
+        """A sentence where the network is not what the theorems are about."""
+        return () if steps_of(self.network).is_chain else (_NO_CHAIN,)
+
+    @property
+    def filter_notes(self) -> tuple[str, ...]:
+        """A sentence where a theorem on fully connected layers is told the filters of convolutions."""
+        return (_FILTERS,) if any(layer.patch is not None for layer in self.norms) else ()
+
+    @property
+    def has_biases(self) -> bool:
+        """Whether some layer has a bias."""
+        return any(view.bias is not None for view in self.network.layers)
+
+    @property
+    def stability_facts(self) -> NetworkFacts:
+        """The facts of a chain with all measures of noise stability.
+
+        Raises:
+            ModelError: They were not measured, or the network is no chain.
+        """
+        facts = self.chain_facts
+        self.require_stability()
+        return facts
+
+    def require_stability(self) -> Stability:
+        """Noise stability, or the reason why there is none."""
+        if self.stability is None:
+            raise ModelError(f"noise stability was not measured: {self.unstable or 'nobody asked for it.'}")
+        return self.stability
+
+    @property
+    def distance_facts(self) -> NetworkFacts:
+        """The same with cushions relative to the distance from the initial weights (A-Imp-i).
+
+        Raises:
+            ModelError: The network before training is not known, or noise stability was not measured.
+        """
+        facts = self.stability_facts
+        cushions = {row.layer: row.distance_cushion for row in self.require_stability().layers}
+        if any(cushions.get(layer.name) is None for layer in facts.layers):
+            raise ModelError("it needs the network before training: give its initial weights.")
+        layers = tuple(replace(layer, cushion=cushions[layer.name]) for layer in facts.layers)
+        return replace(facts, layers=layers)
+
+    def facts_without_outliers(self, share: float) -> NetworkFacts:
+        """The same, measured on the best examples alone: a share of them is left out (A-Imp-ii)."""
+        facts = self.stability_facts
+        found = replace(self.require_stability(), outliers=share)
+        return replace(facts, layers=_with_stability(facts.layers, found))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of bounds should know, in sentences."""
+        report, gamma = self.margins, self.facts.margin
+        notes = list(self.folding)
+        if not self.obstacle and (steps := expansions(self.network)):
+            notes.append(
+                f"Products over layers leave out steps that can lengthen a difference: {', '.join(steps)}."
+            )
+        notes.append(
+            f"gamma, the margin in the bounds, is {gamma:.4g}: {report.count(gamma):,} of {report.n:,} "
+            "examples have no larger one."
+        )
+        if self.stability is not None:
+            notes.append(_describe(self.stability))
+        return tuple(notes)
+
+
+def measure_facts(
+    model: nn.Module | Network | FoldedNetwork,
+    sample: Dataset,
+    settings: MeasureSettings | None = None,
+    *,
+    initial: nn.Module | None = None,
+    engine: Engine | None = None,
+    progress: Progress = silent,
+) -> Measured:
+    """Measures a network on a sample, as much as the settings ask for.
+
+    Margins, input norms and output norms are those of the whole sample. If noise stability is not defined for
+    this network, the record has the reason and the rest; it is an error only where nothing else was asked.
+
+    Args:
+        model: The network f, wrapped and folded or not; never changed.
+        sample: The sample it was trained on, or a part of that.
+        settings: What to measure; what the published bounds need when None.
+        initial: The network before training, for cushions relative to the distance from it.
+        engine: Where to work on examples, one part of the sample on each of its workers; None: here. Parts
+            are whole chunks, so the result is the same.
+        progress: Told what is done; its note says of what.
+
+    Example:
+        >>> from codebound.data.load import load_dataset
+        >>> from codebound.nets.loading import load_model
+        >>> net = load_model("mlp:widths=16", input_shape=(1, 8, 8), classes=10)
+        >>> measured = measure_facts(net, load_dataset("digits"), MeasureSettings(examples=20))
+        >>> [(layer.rows, layer.columns) for layer in measured.facts.layers], measured.facts.examples
+        ([(16, 64), (10, 16)], 1797)
+    """
+    settings = settings or MeasureSettings()
+    folded = model if isinstance(model, FoldedNetwork) else fold_and_wrap(model, sample)
+    network, asked = folded.network, settings.families
+    if not network.layers:
+        raise ModelError(
+            f"{type(network.model).__name__} has no linear or convolutional layer, so nothing to measure."
+        )
+
+    def tell(family: str) -> Progress:
+        """Progress within a family."""
+        return lambda done, total, note="": progress(done, total, note or family)
+
+    seen = None
+    if "margins" in asked:
+        seen = outputs(
+            network.model,
+            sample.on(settings.device),
+            classes=sample.classes,
+            chunk_size=settings.chunk_size,
+            dtype=settings.dtype,
+            engine=engine,
+            progress=tell("margins"),
+        )
+        if "norms" in asked:
+            _require_finite(seen.margins)
+    missing: list[Missing] = []
+    obstacle = chain_obstacle(network)
+    found, unstable = None, ""
+    if "stability" in asked and (settings.stability is not None or not obstacle):
+        try:
+            found = _noise_stability(
+                folded, sample, settings, initial=initial, engine=engine, progress=tell("noise stability")
+            )
+        except CodeboundError as refusal:
+            if asked == ("stability",):
+                raise
+            unstable = str(refusal)
+    spectra, maps, tails = {}, {}, {}
+    norms = []
+    for done, view in enumerate(network.layers, start=1):
+        if "spectra" in asked:
+            spectra[view.name] = layer_spectrum(view)
+        if "spectra" in asked or ("maps" in asked and isinstance(view, AbstractConvView)):
+            try:
+                maps[view.name] = spectral_norm(view, folded.input_shape(view.name))
+            except CodeboundError as refusal:
+                missing.append(Missing(view.name, "spectral norm", str(refusal)))
+            progress(done, len(network.layers), "spectra")
+        if "norms" in asked:
+            norms.append(_norms(view, maps.get(view.name)))
+            progress(done, len(network.layers), "norms")
+    for done, view in enumerate(network.layers if "tails" in asked else (), start=1):
+        values = tail_values(view, of=settings.tails_of)
+        if values.size:
+            fit = fit_power_law(
+                values,
+                resamples=settings.resamples,
+                seed=settings.seed,
+                progress=tell(f"tail of {view.name}"),
+            )
+            tails[view.name] = Tail(values, fit)
+        else:
+            missing.append(Missing(view.name, "tail", "none of its values is positive"))
+        progress(done, len(network.layers), "tails")
+    return Measured(
+        network=network,
+        sample=sample,
+        settings=settings,
+        folding=folded.notes,
+        obstacle=obstacle,
+        outputs=seen,
+        norms=tuple(norms),
+        maps=maps,
+        spectra=spectra,
+        tails=tails,
+        stability=found,
+        unstable=unstable,
+        missing=tuple(missing),
+    )
+
+
+def _require_finite(report: MarginReport) -> None:
+    if report.non_finite:
+        raise ModelError(
+            f"the network's outputs are not finite on {report.non_finite} of {report.n} examples, so margins "
+            "and bounds mean nothing. Check the weights, and that the data is scaled as in training."
+        )
+
+
+def _noise_stability(
+    folded: FoldedNetwork,
+    sample: Dataset,
+    settings: MeasureSettings,
+    *,
+    initial: nn.Module | None,
+    engine: Engine | None,
+    progress: Progress,
+) -> Stability:
+    """As the settings say, or on a random part of the sample that the network's size allows."""
+    chosen, noisy, chunk = settings.stability, None, settings.chunk_size
+    if chosen is None:
+        work = folded.workload
+        is_light = work.multiplications <= _LIGHT
+        chosen = StabilitySettings(
+            interlayer="all" if is_light else "output",
+            probes=_PROBES if is_light else work.probes("output"),
+            pixels=None if is_light else _PIXELS,
+            smoothness=Smoothness(_NOISE, draws=_DRAWS, delta=settings.delta, seed=settings.seed),
+            seed=settings.seed,
+        )
+        sample, noisy = (
+            draw_examples(sample, count, seed=settings.seed, purpose="compared examples")
+            for count in (settings.examples, min(settings.examples, _NOISY_EXAMPLES))
+        )
+        chunk = min(_JACOBIAN_CHUNK, chunk)
+    return stability(
+        folded.network,
+        sample,
+        chosen,
+        noisy=noisy,
+        initial=initial,
+        chunk_size=chunk,
+        device=settings.device,
+        engine=engine,
+        progress=progress,
+    )
+
+
+def _describe(found: Stability) -> str:
+    """How noise stability was measured, in a sentence."""
+    targets = {key.target for key in found.columns if key.quantity == "interlayer"}
+    goal = "the output" if len(targets) < 2 else "all later layers"
+    norms = "exact norms" if found.probes is None else f"norms by {found.probes} probes where they are large"
+    noisy = found.n if found.noisy is None else found.noisy.n
+    return (
+        f"Noise stability is that of {found.n:,} random examples, with Jacobians to {goal} and {norms}; "
+        f"smoothness that of {noisy} of them, under {_DRAWS} draws of Gaussian noise {_NOISE} times as long "
+        "as an activation."
+    )
+
+
+def _norms(view: AbstractLayerView, of_map: SpectralNorm | None) -> LayerFacts:
+    """The norms of a layer."""
+    matrix = view.matrix
+    spectral = matrix_spectral_norm(matrix).value
+    rows, columns = matrix.shape
+    operator_norm: float | None = spectral
+    patch = None
+    if isinstance(view, AbstractConvView):
+        operator_norm = None if of_map is None else of_map.value
+        patch = max(-(-kappa // s) for kappa, s in zip(view.kernel, view.stride, strict=True))
+    return LayerFacts(
+        name=view.name,
+        rows=rows,
+        columns=columns,
+        frobenius=frobenius_norm(matrix),
+        spectral=spectral,
+        operator_norm=operator_norm,
+        l2_1=l2_1_norm(matrix),
+        l1_inf=l1_inf_norm(matrix),
+        variance=float(matrix.detach().double().var(correction=0)),
+        patch=patch,
+    )
+
+
+def _with_stability(layers: tuple[LayerFacts, ...], found: Stability) -> tuple[LayerFacts, ...]:
+    """The layers with their measures of noise stability, if they have any."""
+    rows = {row.layer: row for row in found.layers}
+    return tuple(
+        replace(
+            layer,
+            cushion=row.cushion,
+            interlayer_cushion=row.minimal_interlayer,
+            contraction=row.contraction,
+            spread=row.spread,
+        )
+        if (row := rows.get(layer.name)) is not None
+        else layer
+        for layer in layers
+    )
