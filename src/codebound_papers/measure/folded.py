@@ -195,7 +195,7 @@ def draw_examples(sample: Dataset, count: int, *, seed: int, purpose: str = "mea
         purpose: Names the choice: the same seed chooses other examples for another one.
     """
     if count < 1:
-        raise UsageError(f"at least 1 example is measured. Got {count}.")
+        raise UsageError(f"examples is at least 1. Got {count}.")
     if count >= sample.n:
         return sample
     picked = numpy_stream(seed, purpose).permutation(sample.n)[:count]

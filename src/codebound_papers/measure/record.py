@@ -111,12 +111,16 @@ class MeasureSettings:
         if self.tails_of not in ("absolute", "positive", "eigenvalues"):
             raise UsageError(f"tails are those of absolute, positive or eigenvalues. Got {self.tails_of!r}.")
         if not 0.0 <= self.margin_share < 1.0:
-            raise UsageError(f"the share of low margins lies in [0, 1). Got {self.margin_share}.")
-        if min(self.examples, self.chunk_size, self.sample_size or 1) < 1:
             raise UsageError(
-                "there is at least one example: in the sample, for noise stability and in a chunk. Got "
-                f"{self.sample_size}, {self.examples} and {self.chunk_size}."
+                f"the share of low margins, margin_share, lies in [0, 1). Got {self.margin_share}."
             )
+        for name, count in (
+            ("examples", self.examples),
+            ("chunk_size", self.chunk_size),
+            ("sample_size", self.sample_size),
+        ):
+            if count is not None and count < 1:
+                raise UsageError(f"{name} is at least 1. Got {count}.")
         check_delta(self.delta)
 
 

@@ -122,9 +122,9 @@ def test_a_tolerance_of_one_accepts_the_smallest_setting(plan):
     [
         (("--method", "magic"), "magic"),
         (("--method", "mbp", "--margin-share", "0.0001"), "positive one"),
-        (("--method", "mbp", "--margin-share", "1.5"), "(0, 1)"),
-        (("--method", "mbp", "--delta", "0"), "(0, 1)"),
-        (("--method", "mbp", "--examples", "0"), "--examples is at least 1"),
+        (("--method", "mbp", "--margin-share", "1.5"), "margin_share"),
+        (("--method", "mbp", "--delta", "0"), "between 0 and 1"),
+        (("--method", "mbp", "--examples", "0"), "examples is at least 1"),
         (("--method", "mbp", "--tolerance", "-1"), "tolerance"),
         (("--method", "mbp", "--biases", "some"), "augmented or separate"),
         (("--method", "mbp", "--weights", "nowhere.safetensors"), "nowhere.safetensors"),
