@@ -7,7 +7,6 @@ rounding, to float32, comes last.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +19,6 @@ if TYPE_CHECKING:
 MAX_STEP = 1000
 MAX_LEVEL = 1 << 20
 _MANTISSAS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)
-
-
-@dataclass(frozen=True, slots=True)
-class RoundingError:
-    """How far quantised weights can be from the originals: each of them, and all in Euclidean norm."""
-
-    max_abs: float
-    frobenius: float
 
 
 def step_size(step: int) -> float:
@@ -88,13 +79,6 @@ def quantize(weights: NDArray[Any], step: int) -> NDArray[np.int32]:
     return levels.astype(np.int32)
 
 
-def dequantize(
-    levels: NDArray[Any], step: int, *, base: NDArray[np.float32] | None = None
-) -> NDArray[np.float32]:
-    """The weights that levels stand for: the exact product (plus a base), rounded once to float32."""
-    return round_to_float32(levels.astype(np.float64) * step_size(step), base=base)
-
-
 def round_to_float32(
     values: NDArray[np.float64], *, base: NDArray[np.float32] | None = None
 ) -> NDArray[np.float32]:
@@ -106,21 +90,6 @@ def round_to_float32(
     if not bool(np.isfinite(weights).all()):
         raise FormatError("a decoded weight does not fit into float32.")
     return weights
-
-
-def rounding_error(step: int, *, nonzeros: int, limit: int) -> RoundingError:
-    """Worst case of ``dequantize(quantize(w))`` for ``nonzeros`` weights with levels up to ``limit``.
-
-    Half a step per weight and ``step sqrt(J) / 2`` in Frobenius norm (the corrected form of G-Lem4.4), plus
-    what the roundings to float32 and in float64 add.
-
-    Example:
-        >>> error = rounding_error(0, nonzeros=100, limit=3)
-        >>> round(error.max_abs, 4), round(error.frobenius, 4)
-        (0.5, 5.0)
-    """
-    each = step_size(step) * (0.5 + limit * 2.0**-24) * (1.0 + 2.0**-40)
-    return RoundingError(max_abs=each, frobenius=math.sqrt(nonzeros) * each)
 
 
 def _finite(weights: NDArray[Any]) -> NDArray[np.float64]:

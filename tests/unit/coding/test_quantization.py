@@ -1,4 +1,4 @@
-"""Grids: nearest levels, one rounding, worst cases that hold and are reached."""
+"""Grids: nearest levels, one rounding, what does not fit."""
 
 import math
 from decimal import Decimal, getcontext
@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from codebound.coding.quantization import (
-    dequantize,
     nearest_step,
     quantize,
     round_to_float32,
-    rounding_error,
     step_for_levels,
     step_size,
 )
@@ -47,24 +45,12 @@ def test_sizes_of_steps_are_positive(size):
 
 
 @given(WEIGHTS, st.integers(-60, 60))
-def test_levels_are_nearest_and_errors_stay_below_the_worst_case(weights, step):
+def test_levels_are_nearest_and_zeros_stay_zero(weights, step):
     levels = quantize(weights, step)
     size = Fraction(step_size(step))
     for w, q in zip(weights.tolist(), levels.tolist(), strict=True):
         assert abs(Fraction(w) - q * size) <= size / 2 * (1 + Fraction(1, 2**50))
-    limit = int(np.abs(levels).max())
-    error = dequantize(levels, step).astype(np.float64) - weights.astype(np.float64)
-    worst = rounding_error(step, nonzeros=int(np.count_nonzero(weights)), limit=limit)
-    assert np.abs(error).max() <= worst.max_abs
-    assert np.linalg.norm(error) <= worst.frobenius
     assert (levels[weights == 0] == 0).all()
-
-
-def test_the_worst_case_is_reached():
-    weights = np.array([0.5, -1.5, 2.5], dtype=np.float32)
-    error = dequantize(quantize(weights, 0), 0) - weights
-    worst = rounding_error(0, nonzeros=3, limit=2)
-    assert worst.frobenius * 0.999999 <= np.linalg.norm(error) <= worst.frobenius
 
 
 def test_ties_go_to_the_even_level():
@@ -74,7 +60,7 @@ def test_ties_go_to_the_even_level():
 @given(st.integers(-(2**20), 2**20), st.integers(-1000, 850))
 def test_the_one_rounding_is_that_of_exact_arithmetic(q, step):
     exact = q * Fraction(step_size(step))
-    got = float(dequantize(np.array([q]), step)[0])
+    got = float(round_to_float32(np.array([q * step_size(step)]))[0])
     below, above = np.nextafter(np.float32(got), np.float32([-np.inf, np.inf])).tolist()
     assert abs(Fraction(got) - exact) <= min(abs(Fraction(below) - exact), abs(Fraction(above) - exact))
     assert Fraction(q * step_size(step)) == exact
@@ -90,7 +76,7 @@ def test_a_base_is_added_before_the_rounding():
 
 def test_overflow_is_refused():
     with pytest.raises(FormatError, match="float32"):
-        dequantize(np.array([2**20]), 1000)
+        round_to_float32(np.array([2.0**20 * step_size(1000)]))
     with pytest.raises(UsageError, match="too small"):
         quantize(np.array([1.0]), -200)
     with pytest.raises(UsageError, match="finite"):
