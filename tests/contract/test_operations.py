@@ -4,13 +4,16 @@ import json
 import math
 from dataclasses import astuple, dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from codebound.chains.chain import Chain
+from codebound.chains.message import Message, Options, decode
 from codebound.chains.operations import (
     OPERATIONS,
+    AbstractOperation,
     AveragePool,
     Conv,
     Dictionary,
@@ -26,6 +29,8 @@ from codebound.chains.operations import (
 )
 from codebound.chains.reading import chain_of
 from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.tensors import Dense
+from codebound.errors import ModelError
 
 EXAMPLES = [
     (Linear(5, True), (7,)),
@@ -80,6 +85,12 @@ def describes_itself(operation, shape):
     name, *sizes = json.loads(json.dumps(chain.described()))[0]
     assert (name, tuple(sizes)) == (operation.name, astuple(operation))
     assert type(operation)(*sizes) == operation
+
+
+def needs_an_image(operation, shape):
+    if operation.needs_image:
+        with pytest.raises(ModelError, match="image"):
+            Chain((math.prod(shape),), (operation, Linear(2, False)))
 
 
 def makes_the_shape(operation, shape):
@@ -167,6 +178,7 @@ def is_read_from_its_module(operation, shape):
 PROMISES = [
     codes_itself,
     describes_itself,
+    needs_an_image,
     makes_the_shape,
     has_the_tensors,
     counts_its_work,
@@ -240,3 +252,40 @@ def test_an_operation_that_lies_is_found_out(name):
     promise, operation = LIES[name]
     with pytest.raises((AssertionError, RuntimeError, TypeError)):
         promise(operation, SHAPE)
+
+
+def test_a_new_operation_is_one_class(monkeypatch):
+    """Messages, builders and readers of networks know it once it is registered."""
+
+    @dataclass(frozen=True, slots=True)
+    class Clip(AbstractOperation):
+        """Values within a whole number of zero."""
+
+        number, name = 11, "clip"
+        needs_image = False
+        limit: int
+
+        @classmethod
+        def of_module(cls, module):
+            return cls(int(module.max_val)) if isinstance(module, nn.Hardtanh) else None
+
+        def _made(self, shape):
+            return shape
+
+        def modules(self, shape):
+            return {"": nn.Hardtanh(-float(self.limit), float(self.limit))}
+
+        def work(self, shape):
+            return Work(products=math.prod(shape))
+
+    monkeypatch.setitem(OPERATIONS, Clip.number, Clip)
+    for promise in PROMISES:
+        promise(Clip(3), (2, 4, 4))
+    chain = Chain((4,), (Clip(2), Linear(3, False)))
+    codes = {"1.weight": Dense(np.ones((3, 4), np.int32), 0, 1)}
+    bits, ledger = Message(Options(), chain, codes).encode()
+    again = decode(bits, input_shape=(4,), classes=3)
+    assert again.chain == chain
+    assert sum(part for _, part in ledger) == len(bits)
+    network = again.chain.build({name: torch.from_numpy(value) for name, value in again.weights().items()})
+    assert network(torch.tensor([[5.0, -5.0, 1.0, 0.0]])).tolist() == [[1.0, 1.0, 1.0]]

@@ -504,21 +504,18 @@ class _LocalConv2d(nn.Module):
 
     def __init__(self, operation: LocalConv, shape: Shape) -> None:
         super().__init__()
+        self.operation = operation
         _, *self.sides = operation.output_shape(shape)
-        self.window = {
-            "kernel_size": operation.kernel,
-            "stride": operation.stride,
-            "padding": operation.padding,
-        }
         self.weight = nn.Parameter(torch.empty(operation.tensor_shapes(shape)["weight"]))
         self.bias = nn.Parameter(torch.empty(operation.out)) if operation.bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         pixels, out, *taps = self.weight.shape
+        kernel, stride, padding = self.operation.kernel, self.operation.stride, self.operation.padding
         filters = self.weight.flatten(2).transpose(1, 2)
         results = []
         for part in torch.split(x, max(_PATCHES // (pixels * math.prod(taps)), 1)):
-            patches = functional.unfold(part, **self.window).permute(2, 0, 1)
+            patches = functional.unfold(part, kernel, padding=padding, stride=stride).permute(2, 0, 1)
             results.append((patches @ filters).permute(1, 2, 0).reshape(len(part), out, *self.sides))
         result = torch.cat(results)
         return result if self.bias is None else result + self.bias[:, None, None]

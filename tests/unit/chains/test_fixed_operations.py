@@ -26,7 +26,6 @@ from codebound.chains.operations import (
     LocalConv,
     MaxPool,
     NormalisedConv,
-    Residual,
     Shifts,
 )
 from codebound.chains.reading import chain_of
@@ -268,11 +267,6 @@ def test_a_built_network_is_recognised_again(name):
     ]
 
 
-def test_a_built_residual_chain_is_recognised_again():
-    chain = Chain((1, 4, 4), (Residual(1, True), Residual(3, False), Linear(2, False)))
-    assert chain_of(chain.build(random_tensors(chain)), (1, 4, 4))[0] == chain
-
-
 @pytest.mark.parametrize(
     "layers",
     [
@@ -309,12 +303,6 @@ MISPLACED = {
 def test_what_does_not_fit_is_refused(name):
     with pytest.raises(ModelError):
         Chain((1, 4, 4), (*MISPLACED[name], Linear(2, False)))
-
-
-@pytest.mark.parametrize("operation", [Shifts(1), Dictionary(1, 1), NormalisedConv(1, 1)])
-def test_images_are_needed(operation):
-    with pytest.raises(ModelError, match="image"):
-        Chain((4,), (operation, Linear(2, False)))
 
 
 def test_described():
