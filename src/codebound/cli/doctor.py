@@ -8,7 +8,7 @@ from typing import Annotated
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit_rows, note
-from codebound.cli.loading import model_sizes
+from codebound.cli.loading import load_layers, model_sizes
 from codebound.cli.options import option
 from codebound.errors import UsageError
 
@@ -75,15 +75,11 @@ def _found() -> Iterator[tuple[str, str, str]]:
 def _check_model(
     model: str, weights: Path | None, input_shape: str | None, classes: int, strict: bool, output: Format
 ) -> None:
-    import torch
-
-    from codebound.nets.loading import factory_of, load_model
-    from codebound.nets.walk import wrap
+    from codebound.nets.loading import factory_of
 
     given = input_shape or ("3x32x32" if factory_of(model) else None)
     shape, classes = model_sizes(model, given, classes)
-    loaded = load_model(model, input_shape=shape, classes=classes, weights=weights)
-    coverage = wrap(loaded, example=torch.zeros((2, *shape)), strict=strict).coverage
+    coverage = load_layers(model, shape, classes, weights, strict=strict).coverage
     emit_rows(coverage.rows(), output)
     if output is Format.table:
         note(coverage.sentence)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from codebound.certificate.base import Pretrained
     from codebound.data.dataset import Dataset
+    from codebound.nets.walk import Network
 
 _CLASSES = 10
 
@@ -51,6 +52,19 @@ def load_network(
     path = None if weights is None else Path(weights)
     shape, classes = sample.input_shape, sample.classes
     return load_model(model, input_shape=shape, classes=classes, weights=path, seed=seed)
+
+
+def load_layers(
+    model: str, shape: tuple[int, ...], classes: int, weights: Path | None, *, strict: bool = True
+) -> Network:
+    """The network with its layers in view; a strict view refuses parts that cannot be seen."""
+    import torch
+
+    from codebound.nets.loading import load_model
+    from codebound.nets.walk import wrap
+
+    module = load_model(model, input_shape=shape, classes=classes, weights=weights)
+    return wrap(module, example=torch.zeros(2, *shape), strict=strict)
 
 
 def model_sizes(

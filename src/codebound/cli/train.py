@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,23 +28,8 @@ if TYPE_CHECKING:
 _START = "Where to start"
 _SETTINGS = "Settings"
 _BITS = "Straight to few bits"
-# options that change a setting of the training, with its name there
-_FIELDS = {
-    "optimizer": "optimizer",
-    "lr": "learning_rate",
-    "momentum": "momentum",
-    "nesterov": "nesterov",
-    "weight_decay": "weight_decay",
-    "schedule": "schedule",
-    "epochs": "epochs",
-    "batch_size": "batch_size",
-    "shuffle_labels": "label_shuffle",
-    "augment": "augment",
-    "seed": "seed",
-    "checkpoint_every": "checkpoint_every",
-    "keep_epochs": "keep_every",
-    "eval_every": "eval_every",
-}
+# settings of a training whose option has another name
+_OTHER_NAMES = {"learning_rate": "lr", "label_shuffle": "shuffle_labels", "keep_every": "keep_epochs"}
 
 
 def command(
@@ -129,8 +114,11 @@ def command(
     Example: codebound train mlp --data digits --holdout 0.2
     """
     given = record_options(locals())
+    from codebound.train.config import TrainConfig
+
+    options = {each.name: _OTHER_NAMES.get(each.name, each.name) for each in fields(TrainConfig)}
     if for_certificate:
-        chosen = {"weights", "preset", *_FIELDS} - {"seed"}
+        chosen = {"weights", "preset", *options.values()} - {"seed"}
         _refuse(given, chosen, "--for-certificate chooses that; --effort says how long it may take")
         samples = load_samples(data, data_folder, test=test, holdout=holdout)
         _train_to_few_bits(given, samples, data_folder, out=out, output=output, quiet=quiet)
@@ -140,12 +128,11 @@ def command(
         raise UsageError("give an architecture, such as mlp; only --for-certificate chooses one by itself.")
     from codebound.device import resolve_device
     from codebound.train import runs
-    from codebound.train.config import TrainConfig
     from codebound.train.config import preset as named_preset
     from codebound.train.harness import fit, run_record
     from codebound.train.schedules import parse_schedule
 
-    changes = {field: given[name] for name, field in _FIELDS.items() if given[name] is not None}
+    changes = {name: given[each] for name, each in options.items() if given.get(each) is not None}
     if schedule is not None:
         changes["schedule"] = parse_schedule(schedule)
     config = replace(TrainConfig() if preset is None else named_preset(preset), **changes)

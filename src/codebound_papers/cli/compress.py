@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,16 +11,15 @@ import typer
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, cell, emit, note, print_table, progress_bar
-from codebound.cli.loading import load_samples, model_sizes, new_folder
+from codebound.cli.loading import load_layers, load_samples, model_sizes, new_folder
 from codebound.cli.options import option, record_options
 from codebound.errors import UsageError
-from codebound.files import finite, write_json
+from codebound.files import write_json
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
 from codebound_papers.compress.catalogue import COMPRESSORS
 
 if TYPE_CHECKING:
-    from codebound.nets.walk import Network
     from codebound_papers.compress.compressors import CompressedNetwork, LocalNetwork
     from codebound_papers.compress.summary import CompressionSummary
 
@@ -97,7 +95,6 @@ def command(
     """
     settings = record_options(locals())
     from codebound.data.load import load_dataset
-    from codebound.nets.loading import load_model
     from codebound_papers.compress.compressors import Job
     from codebound_papers.compress.methods import option_text, parse_options, run_method
     from codebound_papers.compress.summary import summarise
@@ -112,7 +109,7 @@ def command(
     elif test is not None:
         measured = load_dataset(test, role="test", folder=data_folder)
     shape, outputs = model_sizes(model, input_shape, classes, measured)
-    network = wrapped(load_model(model, input_shape=shape, classes=outputs, weights=weights), shape)
+    network = load_layers(model, shape, outputs, weights)
     if measured is not None and examples is not None:
         measured = measured.select(range(min(examples, measured.n)), role=measured.role)
     with new_folder(out, "compress") as folder, progress_bar(method, quiet=quiet) as progress:
@@ -130,40 +127,16 @@ def command(
         )
         summary = summarise(compressed, None if measured is None else measured.on("cpu"), progress=progress)
     texts = {name: option_text(value) for name, value in chosen.items()}
-    record = {"method": method, "options": texts, **_record(summary), "out": str(folder)}
+    record = {"method": method, "options": texts, **summary.record(), "out": str(folder)}
     _save(folder, compressed, summary)
     settings |= {"options": texts, "input_shape": list(shape), "classes": outputs}
     for name, content in (("config", settings), ("result", record)):
         write_json(folder / f"{name}.json", content)
-    emit(record, output, _tables(summary), rows=_csv_rows(record))
+    tensors = (*record["layers"], *record["carried"])
+    rows = [each | {"shape": "x".join(map(str, each["shape"]))} for each in tensors]
+    emit(record, output, _tables(summary), rows=rows)
     if output is Format.table and not quiet:
         _explain(summary, record)
-
-
-def wrapped(module: Any, shape: tuple[int, ...]) -> Network:
-    """The layers of a module; refuses one with parts that cannot be seen."""
-    import torch
-
-    from codebound.nets.walk import wrap
-
-    return wrap(module, example=torch.zeros(2, *shape), strict=True)
-
-
-def _record(summary: CompressionSummary) -> dict[str, Any]:
-    """The summary as it is printed; what is not finite is null."""
-    from codebound_papers.compress.summary import SPARSE_FORMAT
-
-    return {
-        "layers": [asdict(layer) for layer in summary.layers],
-        "carried": [asdict(tensor) for tensor in summary.carried],
-        "dense_bytes": summary.dense_bytes,
-        "coded_bits": summary.coded_bits,
-        "coded_bytes": _coded_bytes(summary),
-        "sparse_format": SPARSE_FORMAT,
-        "accuracy_before": summary.accuracy_before,
-        "accuracy_after": summary.accuracy_after,
-        "deviation": None if summary.deviation is None else finite(asdict(summary.deviation)),
-    }
 
 
 def _save(folder: Path, compressed: CompressedNetwork | LocalNetwork, summary: CompressionSummary) -> None:
@@ -219,12 +192,8 @@ def _explain(summary: CompressionSummary, record: dict[str, Any]) -> None:
     )
 
 
-def _coded_bytes(summary: CompressionSummary) -> int:
-    return sum(len(each.data) for each in summary.messages.values())
-
-
 def _ratio(summary: CompressionSummary) -> str:
-    coded = _coded_bytes(summary)
+    coded = summary.coded_bytes
     return (
         f"{summary.dense_bytes:,} bytes as they were, {coded:,} bytes ({summary.coded_bits:,} bits) in the "
         f"message: a ratio of {summary.dense_bytes / coded:.1f}"
@@ -261,25 +230,3 @@ def _table_rows(summary: CompressionSummary) -> list[dict[str, object]]:
             }
         )
     return rows
-
-
-def _csv_rows(record: dict[str, Any]) -> list[dict[str, object]]:
-    """Layers and carried tensors with the same columns."""
-    columns = (
-        "name",
-        "shape",
-        "kept",
-        "dense_bytes",
-        "sparse_bytes",
-        "coded_bits",
-        "spectral_error_measured",
-        "spectral_error_predicted",
-        "reason",
-    )
-    return [
-        {
-            column: "x".join(map(str, each["shape"])) if column == "shape" else each.get(column)
-            for column in columns
-        }
-        for each in (*record["layers"], *record["carried"])
-    ]

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, progress_bar
-from codebound.cli.loading import model_sizes, optional_folder
+from codebound.cli.loading import load_layers, model_sizes, optional_folder
 from codebound.cli.options import option, record_options
 from codebound.errors import UsageError
 from codebound.files import write_json
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
-from codebound_papers.cli.compress import wrapped
 
 if TYPE_CHECKING:
     from codebound.nets.layers import AbstractLayerView
     from codebound.nets.walk import Network
     from codebound.progress import Progress
     from codebound_papers.compress.compressors import AbstractCompressor
+    from codebound_papers.guha23.sketch.layers import SketchedLayer
 
 _KEEP = 0.01
 
@@ -58,67 +57,36 @@ def command(
     Example: codebound sketch --model mlp:depth=5,width=784 --weights runs/w/model.safetensors --keep 0.01
     """
     settings = record_options(locals())
-    from codebound.nets.loading import load_model
+    from codebound_papers.guha23.sketch.layers import finding, sketch_layer, status
 
     side = _side(m)
     algorithm = _pruning(keep, strength, levels)
     shape, outputs = model_sizes(model, input_shape, classes)
-    network = wrapped(load_model(model, input_shape=shape, classes=outputs, weights=weights), shape)
-    views = _chosen(network, layer)
+    views = _chosen(load_layers(model, shape, outputs, weights), layer)
     with optional_folder(out) as folder:
         with progress_bar("sketch", quiet=quiet) as progress:
             rows = [
-                _sketched(
-                    view, algorithm, side, degree, seed, _part(progress, position, len(views), view.name)
+                sketch_layer(
+                    view,
+                    algorithm,
+                    side=side,
+                    degree=degree,
+                    seed=seed,
+                    progress=_part(progress, position, len(views), view.name),
                 )
                 for position, view in enumerate(views)
             ]
-        record = {"layers": [asdict(row) for row in rows], "status": _status(rows), "finding": _finding(rows)}
+        record: dict[str, Any] = {
+            "layers": [asdict(row) for row in rows],
+            "status": status(rows),
+            "finding": finding(rows),
+        }
         if folder is not None:
             settings |= {"pruning": repr(algorithm), "input_shape": list(shape), "classes": outputs}
             write_json(folder / "config.json", settings)
             write_json(folder / "result.json", record)
-    shown = [Table("", [_table_row(row) for row in rows]), _finding(rows)]
-    emit(record, output, shown, rows=record["layers"])  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True)
-class SketchedLayer:
-    """What became of one layer.
-
-    Attributes:
-        name: Qualified name.
-        rows: Rows of its matrix, p1.
-        columns: Columns of it, p2.
-        nnz: Non-zeros after pruning and rounding.
-        j_r: Most non-zeros in a column.
-        j_c: Most non-zeros in a row.
-        m1: Rows of the sketch.
-        m2: Columns of it.
-        m_squared_over_nnz: Numbers in the sketch for each non-zero.
-        m_squared_over_dense: Numbers in the sketch for each weight.
-        seconds: Time of all attempts.
-        status: ``recovered``, or why not.
-        bits_sketch: Length of the sketch as a code, if it decodes to the layer.
-        bits_sparse: Length of naming the non-zeros and their values, K-NV.
-        bits_dense: Length of naming all values, K-DN.
-    """
-
-    name: str
-    rows: int
-    columns: int
-    nnz: int
-    j_r: int
-    j_c: int
-    m1: int
-    m2: int
-    m_squared_over_nnz: float | None
-    m_squared_over_dense: float
-    seconds: float
-    status: str
-    bits_sketch: int | None
-    bits_sparse: int
-    bits_dense: int
+    shown = [Table("", [_table_row(row) for row in rows]), record["finding"]]
+    emit(record, output, shown, rows=record["layers"])
 
 
 def _side(m: str) -> int | None:
@@ -156,76 +124,6 @@ def _part(progress: Progress, position: int, count: int, name: str) -> Progress:
 
     advance(0, 1)
     return advance
-
-
-def _sketched(
-    view: AbstractLayerView,
-    algorithm: AbstractCompressor,
-    side: int | None,
-    degree: int | None,
-    seed: int,
-    progress: Progress,
-) -> SketchedLayer:
-    """Prunes, rounds, sketches and recovers one layer."""
-    import torch
-
-    from codebound.coding.inner import integers
-    from codebound.coding.modes import encode_tensors
-    from codebound.coding.tensors import matrix_shape
-    from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch
-    from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
-
-    grid = integers(algorithm.compress(view, seed=seed).code)
-    rows, columns = matrix_shape(grid.shape)
-    sparsity = distributed_sparsity(torch.from_numpy(grid.levels.reshape(rows, columns)))
-    plain = plain_bits(grid.levels, step=grid.step)
-    start = time.perf_counter()
-    found = smallest_sketch(grid.levels, step=grid.step, m=side, degree=degree, seed=seed, progress=progress)
-    seconds = time.perf_counter() - start
-    numbers = found.m1 * found.m2
-    return SketchedLayer(
-        name=view.name,
-        rows=rows,
-        columns=columns,
-        nnz=sparsity.nonzeros,
-        j_r=sparsity.j_r,
-        j_c=sparsity.j_c,
-        m1=found.m1,
-        m2=found.m2,
-        m_squared_over_nnz=numbers / sparsity.nonzeros if sparsity.nonzeros else None,
-        m_squared_over_dense=numbers / (rows * columns),
-        seconds=round(seconds, 3),
-        status=f"not recovered: {found.reason}" if found.code is None else "recovered",
-        bits_sketch=None if found.code is None else encode_tensors([found.code]).length,
-        bits_sparse=plain.sparse,
-        bits_dense=plain.dense,
-    )
-
-
-def _recovered(rows: list[SketchedLayer]) -> list[SketchedLayer]:
-    return [row for row in rows if row.bits_sketch is not None]
-
-
-def _status(rows: list[SketchedLayer]) -> str:
-    count = len(_recovered(rows))
-    return "recovered" if count == len(rows) else "partly recovered" if count else "not recovered"
-
-
-def _finding(rows: list[SketchedLayer]) -> str:
-    """What the sketches cost against plain codes, in a sentence."""
-    found = _recovered(rows)
-    if not found:
-        return "No layer comes back from its sketch, so there is nothing to compare."
-    sketch = sum(row.bits_sketch or 0 for row in found)
-    sparse, dense = sum(row.bits_sparse for row in found), sum(row.bits_dense for row in found)
-    ratio, numbers = sketch / sparse, sum(row.m1 * row.m2 for row in found) / sum(row.nnz for row in found)
-    than_sparse = f"{ratio:.1f} times longer" if ratio > 1.0 else f"shorter, by a factor of {1.0 / ratio:.2f}"
-    than_dense = "shorter" if sketch < dense else "longer"
-    return (
-        f"The sketches take {sketch:,} bits, {numbers:.1f} numbers for each non-zero; naming the non-zeros "
-        f"and their values takes {sparse:,} bits, all values {dense:,}. Sketching is {than_sparse} than "
-        f"plain sparse coding, and {than_dense} than dense coding."
-    )
 
 
 def _table_row(row: SketchedLayer) -> dict[str, object]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from codebound.coding.modes import encode_tensors
+from codebound.files import finite
 from codebound.progress import Progress, silent
 from codebound.scores import logit_chunks, margin_report
 from codebound_papers.compress.deviations import NetworkDeviation, deviation
@@ -110,6 +111,25 @@ class CompressionSummary:
     def dense_bytes(self) -> int:
         """Size of the original, every tensor as it is stored."""
         return sum(each.dense_bytes for each in self.layers) + sum(each.dense_bytes for each in self.carried)
+
+    @property
+    def coded_bytes(self) -> int:
+        """Size of all messages, each filled up to whole bytes."""
+        return sum(len(message.data) for message in self.messages.values())
+
+    def record(self) -> dict[str, Any]:
+        """The numbers as JSON values; what is not finite is null."""
+        return {
+            "layers": [asdict(layer) for layer in self.layers],
+            "carried": [asdict(tensor) for tensor in self.carried],
+            "dense_bytes": self.dense_bytes,
+            "coded_bits": self.coded_bits,
+            "coded_bytes": self.coded_bytes,
+            "sparse_format": SPARSE_FORMAT,
+            "accuracy_before": self.accuracy_before,
+            "accuracy_after": self.accuracy_after,
+            "deviation": None if self.deviation is None else finite(asdict(self.deviation)),
+        }
 
 
 def summarise(

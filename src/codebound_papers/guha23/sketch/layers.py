@@ -1,0 +1,132 @@
+"""Pruned layers of a network squeezed to small matrices and recovered, and what that costs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.coding.inner import integers
+from codebound.coding.modes import encode_tensors
+from codebound.coding.tensors import matrix_shape
+from codebound.progress import Progress, silent
+from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch
+from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
+
+if TYPE_CHECKING:
+    from codebound.nets.layers import AbstractLayerView
+    from codebound_papers.compress.compressors import AbstractCompressor
+
+
+@dataclass(frozen=True, slots=True)
+class SketchedLayer:
+    """What became of one layer.
+
+    Attributes:
+        name: Qualified name.
+        rows: Rows of its matrix, p1.
+        columns: Columns of it, p2.
+        nnz: Non-zeros after pruning and rounding.
+        j_r: Most non-zeros in a column.
+        j_c: Most non-zeros in a row.
+        m1: Rows of the sketch.
+        m2: Columns of it.
+        m_squared_over_nnz: Numbers in the sketch for each non-zero.
+        m_squared_over_dense: Numbers in the sketch for each weight.
+        seconds: Time of all attempts.
+        status: ``recovered``, or why not.
+        bits_sketch: Length of the sketch as a code, if it decodes to the layer.
+        bits_sparse: Length of naming the non-zeros and their values, K-NV.
+        bits_dense: Length of naming all values, K-DN.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    nnz: int
+    j_r: int
+    j_c: int
+    m1: int
+    m2: int
+    m_squared_over_nnz: float | None
+    m_squared_over_dense: float
+    seconds: float
+    status: str
+    bits_sketch: int | None
+    bits_sparse: int
+    bits_dense: int
+
+
+def sketch_layer(
+    view: AbstractLayerView,
+    algorithm: AbstractCompressor,
+    *,
+    side: int | None = None,
+    degree: int | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> SketchedLayer:
+    """Prunes, rounds, sketches and recovers one layer.
+
+    Args:
+        view: The layer.
+        algorithm: What prunes it; its values are a step times whole numbers.
+        side: Rows and columns of the sketch (default: the smallest that is known to work, then larger).
+        degree: Ones in each column of A and B (default: at most 5).
+        seed: Of A and B, and of the pruning.
+        progress: Told how far it is.
+    """
+    grid = integers(algorithm.compress(view, seed=seed).code)
+    rows, columns = matrix_shape(grid.shape)
+    sparsity = distributed_sparsity(torch.from_numpy(grid.levels.reshape(rows, columns)))
+    plain = plain_bits(grid.levels, step=grid.step)
+    start = time.perf_counter()
+    found = smallest_sketch(grid.levels, step=grid.step, m=side, degree=degree, seed=seed, progress=progress)
+    seconds = time.perf_counter() - start
+    numbers = found.m1 * found.m2
+    return SketchedLayer(
+        name=view.name,
+        rows=rows,
+        columns=columns,
+        nnz=sparsity.nonzeros,
+        j_r=sparsity.j_r,
+        j_c=sparsity.j_c,
+        m1=found.m1,
+        m2=found.m2,
+        m_squared_over_nnz=numbers / sparsity.nonzeros if sparsity.nonzeros else None,
+        m_squared_over_dense=numbers / (rows * columns),
+        seconds=round(seconds, 3),
+        status=f"not recovered: {found.reason}" if found.code is None else "recovered",
+        bits_sketch=None if found.code is None else encode_tensors([found.code]).length,
+        bits_sparse=plain.sparse,
+        bits_dense=plain.dense,
+    )
+
+
+def _recovered(rows: list[SketchedLayer]) -> list[SketchedLayer]:
+    return [row for row in rows if row.bits_sketch is not None]
+
+
+def status(rows: list[SketchedLayer]) -> str:
+    """Whether all layers came back, some or none."""
+    count = len(_recovered(rows))
+    return "recovered" if count == len(rows) else "partly recovered" if count else "not recovered"
+
+
+def finding(rows: list[SketchedLayer]) -> str:
+    """What the sketches cost against plain codes, in a sentence."""
+    found = _recovered(rows)
+    if not found:
+        return "No layer comes back from its sketch, so there is nothing to compare."
+    sketch = sum(row.bits_sketch or 0 for row in found)
+    sparse, dense = sum(row.bits_sparse for row in found), sum(row.bits_dense for row in found)
+    ratio, numbers = sketch / sparse, sum(row.m1 * row.m2 for row in found) / sum(row.nnz for row in found)
+    than_sparse = f"{ratio:.1f} times longer" if ratio > 1.0 else f"shorter, by a factor of {1.0 / ratio:.2f}"
+    than_dense = "shorter" if sketch < dense else "longer"
+    return (
+        f"The sketches take {sketch:,} bits, {numbers:.1f} numbers for each non-zero; naming the non-zeros "
+        f"and their values takes {sparse:,} bits, all values {dense:,}. Sketching is {than_sparse} than "
+        f"plain sparse coding, and {than_dense} than dense coding."
+    )
