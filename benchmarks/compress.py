@@ -15,8 +15,7 @@ from torch.nn.utils import prune
 from codebound.coding.modes import encode_tensors
 from codebound.nets.layers import view_of
 from codebound_papers.compress.compressors import AbstractCompressor
-from codebound_papers.guha23.largest import LargestWeights
-from codebound_papers.guha23.magnitude import MagnitudePruning
+from codebound_papers.guha23.magnitude import LargestWeights, MagnitudePruning
 from codebound_papers.guha23.pruning_law import strength_for
 from codebound_papers.shin21.compressor import HeavyTail
 

@@ -62,8 +62,8 @@ def test_local_convolutions(networks, digits):
 
 def test_layers_that_fit_alone_but_not_together_stay_convolutions(networks, digits, monkeypatch):
     """Of a VGG-19 each local layer is small enough, and all of them are too much for a message."""
-    monkeypatch.setattr("codebound_papers.arora18.local_filters.MAX_ELEMENTS", 30_000)  # with both: 36,116
-    monkeypatch.setattr("codebound_papers.arora18.local_filters._NUMBERS", (16,))
+    monkeypatch.setattr("codebound_papers.arora18.conv.MAX_ELEMENTS", 30_000)  # with both: 36,116
+    monkeypatch.setattr("codebound_papers.arora18.conv._NUMBERS", (16,))
     found = certify(networks["lenet5"], digits, method="conv", effort="quick")
     assert [found.network.state_dict()[f"{position}.weight"].dim() for position in (0, 2)] == [5, 4]
 

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import binom
 
 from codebound_papers.arora18.projection import project_matrix
-from codebound_papers.arora18.projection_counts import gaussian_count, published_count, sign_count
+from codebound_papers.arora18.projection_plan import gaussian_count, published_count, sign_count
 from codebound_papers.arora18.vector import project_vectors
 
 EPSILON, ETA, REPEATS = 0.5, 0.05, 4000

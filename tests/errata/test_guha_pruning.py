@@ -12,9 +12,13 @@ from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.rng import torch_stream
 from codebound_papers.compress.deviations import exponential_deviation
 from codebound_papers.compress.rounding import number_of_levels
-from codebound_papers.guha23.largest import binomial_tail, count_bits, published_pruned_probability
 from codebound_papers.guha23.lottery import least_sketch_side, published_sketch_side
-from codebound_papers.guha23.magnitude import prune_randomly
+from codebound_papers.guha23.magnitude import (
+    binomial_tail,
+    count_bits,
+    prune_randomly,
+    published_pruned_probability,
+)
 from codebound_papers.guha23.masks import ticket_bits
 from codebound_papers.guha23.pruning import published_rounding_bound, rounding_bound
 from codebound_papers.guha23.pruning_law import (

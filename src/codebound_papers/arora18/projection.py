@@ -16,7 +16,7 @@ from codebound.coding.arithmetic import MAX_WORK
 from codebound.coding.stream import Stream
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.refs import implements
-from codebound_papers.arora18.projection_counts import sign_count
+from codebound_papers.arora18.projection_plan import sign_count
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_PROJECTIONS, Projected
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.random_matrices import project_onto

@@ -18,7 +18,7 @@ from codebound.errors import UsageError
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.arora18.projection import check_numbers, check_work
-from codebound_papers.arora18.projection_counts import gaussian_count
+from codebound_papers.arora18.projection_plan import gaussian_count
 from codebound_papers.compress.codes import Projected
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.random_matrices import project_onto

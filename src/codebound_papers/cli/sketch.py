@@ -98,8 +98,7 @@ def _side(m: str) -> int | None:
 
 
 def _pruning(keep: float | None, strength: float | None, levels: int) -> AbstractCompressor:
-    from codebound_papers.guha23.largest import LargestWeights
-    from codebound_papers.guha23.magnitude import MagnitudePruning
+    from codebound_papers.guha23.magnitude import LargestWeights, MagnitudePruning
 
     if keep is not None and strength is not None:
         raise UsageError("give --keep, the largest weights, or --strength, random pruning; not both.")

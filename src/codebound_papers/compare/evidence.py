@@ -13,8 +13,7 @@ from codebound_papers.arora18 import noise_stability, spectral_margin
 from codebound_papers.arora18.noise_stability import OUTLIERS
 from codebound_papers.baselines import figure, released, risks
 from codebound_papers.guha23 import kappa, lottery, pruning, sketching
-from codebound_papers.guha23.kappa import released_needed_margin
-from codebound_papers.guha23.pruning_for_margin import prune_for_margin
+from codebound_papers.guha23.kappa import prune_for_margin, released_needed_margin
 from codebound_papers.shin21 import heavy_tails
 from codebound_papers.shin21.heavy_tails import replacement_thresholds
 from codebound_papers.value import EXPRESSIONS, PublishedValue

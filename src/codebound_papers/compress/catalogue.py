@@ -40,7 +40,7 @@ class Entry:
 COMPRESSORS = {
     "naive": Entry(
         "Keeps the largest weights of every layer.",
-        "codebound_papers.guha23.largest:LargestWeights",
+        "codebound_papers.guha23.magnitude:LargestWeights",
     ),
     "mbp": Entry(
         "Prunes weights at random, small ones more often than large ones (Guha et al. 2023, algorithm 1).",
@@ -72,7 +72,7 @@ COMPRESSORS = {
     ),
     "conv": Entry(
         "Gives every location of a convolution filters, from few numbers (Arora et al. 2018, alg. 4).",
-        "codebound_papers.arora18.local_filters:LocalFilters",
+        "codebound_papers.arora18.conv:LocalFilters",
     ),
     "lottery": Entry(
         "Finds a mask for random weights; only the mask is coded (Guha et al. 2023, section 6).",

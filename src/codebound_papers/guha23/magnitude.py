@@ -2,7 +2,10 @@
 
 An entry a is pruned with probability exp(-a^2 / (d Psi)): small entries nearly always, large ones hardly
 ever. d is the strength, Psi the variance of the entries. The closed forms assume Gaussian entries; the code,
-and what is measured on it, assume nothing.
+and what is measured on it, assume nothing. Beside it stands the naive compressor, which keeps the largest
+entries, and the count of matrices with few non-zeros behind its bound (G, appendix D). Probabilities are of
+the number of entries that G-Alg1 prunes from a Gaussian matrix: Guha et al. bound it in two steps; it is
+binomial, so one exact step will do.
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import torch
 
 from codebound.errors import UsageError
+from codebound.numerics import log2_choose, log_binomial_tail
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
-from codebound_papers.guha23.pruning_law import check_strength, expected_change_norm, strength_for
+from codebound_papers.guha23.pruning_law import check_strength, expected_change_norm, kept_share, strength_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,3 +136,146 @@ class MagnitudePruning(AbstractCompressor):
 
 def _variance(weights: Tensor) -> float:
     return float(weights.detach().double().var(correction=0))
+
+
+@implements("G-E13", "I-13", kind="numerics")
+def count_bits(entries: int, *, nonzeros: int, levels: int) -> float:
+    """Bits that name one matrix with ``nonzeros`` of ``entries`` non-zero values: K-NV without its step.
+
+    The number of non-zeros is part of the name, so the sum of ``2^-bits`` over all matrices is 1.
+
+    Example:
+        >>> round(count_bits(4, nonzeros=1, levels=3), 6) == round(math.log2(5 * 4 * 2), 6)
+        True
+    """
+    if not 0 <= nonzeros <= entries:
+        raise UsageError(f"{nonzeros} of {entries} entries cannot be non-zero.")
+    return math.log2(entries + 1) + log2_choose(entries, nonzeros) + nonzeros * math.log2(levels - 1)
+
+
+@implements("G-LemD.2:share", kind="numerics")
+def prunable_share(strength: float, *, probability: float) -> float:
+    """p1: how likely a Gaussian entry is one that G-Alg1 prunes with at least the given probability, kappa.
+
+    Example:
+        >>> round(prunable_share(1.0, probability=0.5), 12)
+        0.594904033567
+    """
+    if not 0.0 < probability <= 1.0:
+        raise UsageError(f"a probability lies in (0, 1]. Got {probability}.")
+    return math.erf(math.sqrt(-strength * math.log(probability) / 2.0))
+
+
+@implements("G-LemD.2", kind="published-form")
+def published_prunable_probability(
+    entries: int, *, prunable: int, strength: float, probability: float
+) -> float:
+    """``1 - I_{1-p1}(N - tau, 1 + tau)``: that at least ``prunable`` entries have that probability or more.
+
+    It is the probability of *more* than ``prunable`` of them, hence smaller than the true one (G-E14).
+    """
+    share = prunable_share(strength, probability=probability)
+    return binomial_tail(prunable + 1, trials=entries, probability=share)
+
+
+@implements("G-LemD.3", kind="published-form")
+def published_pruned_probability(*, pruned: int, prunable: int, probability: float) -> float:
+    """``1 - I_{1-kappa}(tau - alpha, alpha + 1)``: that alpha or more of tau prunable entries go (G-E14)."""
+    return binomial_tail(pruned + 1, trials=prunable, probability=probability)
+
+
+@implements("G-E14", "S-Prop1.2:exact", kind="numerics")
+def binomial_tail(count: int, *, trials: int, probability: float) -> float:
+    """``P(Bin(trials, probability) >= count)``, exactly: ``1 - I_{1-p}(N - count + 1, count)``.
+
+    Example:
+        >>> round(binomial_tail(17, trials=50, probability=0.3), 8)
+        0.31612138
+    """
+    if not 0.0 <= probability <= 1.0 or trials < 0:
+        raise UsageError(f"a binomial needs trials >= 0 and a probability. Got {trials} and {probability}.")
+    return math.exp(log_binomial_tail(count, trials, probability))
+
+
+@implements("G-LemD.3:exact", kind="numerics")
+def most_nonzeros(rows: int, columns: int, *, strength: float, failure: float) -> int:
+    """Number of non-zeros that G-Alg1 exceeds on a Gaussian matrix with probability at most ``failure``.
+
+    Differs.    G-LemD.2 and D.3 in one step: kept off-diagonal entries are binomial, and the diagonal stays.
+
+    Example:
+        >>> most_nonzeros(784, 784, strength=8.5263157895, failure=0.01)
+        62719
+    """
+    if not 0.0 < failure < 1.0:
+        raise UsageError(f"a failure probability lies in (0, 1). Got {failure}.")
+    diagonal = min(rows, columns)
+    trials, share = rows * columns - diagonal, kept_share(strength)
+    low, high = -1, trials  # more than `high` are kept with probability at most `failure`
+    while high - low > 1:
+        middle = (low + high) // 2
+        if binomial_tail(middle + 1, trials=trials, probability=share) <= failure:
+            high = middle
+        else:
+            low = middle
+    return high + diagonal
+
+
+def keep_largest(weight: Tensor, count: int) -> Tensor:
+    """The ``count`` entries of largest magnitude, zeros elsewhere; of equals, the first ones.
+
+    Example:
+        >>> keep_largest(torch.tensor([[3.0, -1.0], [1.0, -2.0]]), 3)
+        tensor([[ 3., -1.],
+                [ 0., -2.]])
+    """
+    return torch.where(largest_mask(weight.abs(), count), weight, 0.0)
+
+
+def largest_mask(scores: Tensor, count: int) -> Tensor:
+    """True at exactly the ``count`` largest scores; of equals, at the first ones."""
+    if not 0 <= count <= scores.numel():
+        raise UsageError(f"{count:,} of {scores.numel():,} entries cannot be kept.")
+    if count == 0:
+        return torch.zeros_like(scores, dtype=torch.bool)
+    flat = scores.flatten()
+    threshold = flat.kthvalue(len(flat) - count + 1).values
+    mask = flat > threshold
+    equals = (flat == threshold).nonzero().flatten()
+    mask[equals[: count - int(mask.sum())]] = True
+    return mask.view(scores.shape)
+
+
+def kept_count(entries: int, density: float) -> int:
+    """Entries that a density stands for: at least one, so that no layer cuts the network."""
+    if not 0.0 < density <= 1.0:
+        raise UsageError(f"the density, a share of weights to keep, lies in (0, 1]. Got {density}.")
+    return max(1, round(density * entries))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargestWeights(AbstractCompressor):
+    """Keeps the largest weights of a layer and rounds them: the compressor behind the naive bound G-LemD.1.
+
+    Attributes:
+        density: Share of the weights of a layer to keep.
+        levels: Values a weight can take, odd.
+    """
+
+    density: float = 0.1
+    levels: int = 31
+
+    def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:
+        """The largest weights on a grid; nothing is random."""
+        weight = weight_of(layer)
+        kept = keep_largest(weight, kept_count(weight.numel(), self.density))
+        return CompressedLayer(layer.name, rounded(kept, self.levels).code)
+
+    @classmethod
+    def grid(cls) -> tuple[LargestWeights, ...]:  # noqa: D102
+        densities = (0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
+        return tuple(cls(density=density, levels=levels) for density in densities for levels in (3, 7, 15))
+
+    @classmethod
+    def near(cls) -> tuple[LargestWeights, ...]:  # noqa: D102
+        return tuple(cls(density=1.0, levels=levels) for levels in (255, 1023, 4095))

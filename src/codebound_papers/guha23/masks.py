@@ -37,7 +37,7 @@ from codebound_papers.compress.compressors import (
     weight_name,
 )
 from codebound_papers.compress.rounding import rounded, weight_of
-from codebound_papers.guha23.largest import count_bits, kept_count, largest_mask
+from codebound_papers.guha23.magnitude import count_bits, kept_count, largest_mask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

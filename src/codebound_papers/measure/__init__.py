@@ -36,11 +36,12 @@ __all__, __getattr__, __dir__ = lazily(
             "Resilience asymptotic_bracket_probability bracket_probability released_resilience "
             "resilience resilience_grid"
         ),
-        "codebound_papers.shin21.laws": "PowerLaw Stable tail_constant",
+        "codebound_papers.shin21.laws": (
+            "PowerLaw Stable published_spiked_second_moment spiked_second_moment tail_constant"
+        ),
         "codebound_papers.shin21.mixture": (
             "RegressionMixture fit_regressions rank_against_alpha released_regressions"
         ),
-        "codebound_papers.shin21.spiked": "published_spiked_second_moment spiked_second_moment",
         "codebound_papers.shin21.tails": "PowerLawFit TailEstimate estimate_tail fit_power_law",
     },
 )

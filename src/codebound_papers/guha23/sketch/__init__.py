@@ -9,14 +9,13 @@ __all__, __getattr__, __dir__ = lazily(
             "Attempt PlainBits plain_bits sketched smallest_sketch solved"
         ),
         "codebound_papers.guha23.sketch.operators": "Bipartite adjoint column_ensemble row_ensemble sketch",
-        "codebound_papers.guha23.sketch.peeling": "Peeled peel",
-        "codebound_papers.guha23.sketch.proof": "Certificate objection",
+        "codebound_papers.guha23.sketch.peeling": "Peeled is_injective peel",
+        "codebound_papers.guha23.sketch.proof": "Proof objection",
         "codebound_papers.guha23.sketch.recovery": (
             "Recovery Status recover recover_integers recover_l1 recover_l1_batch"
         ),
         "codebound_papers.guha23.sketch.sparsity": (
             "DistributedSparsity column_degree distributed_sparsity published_sketch_size sketch_size"
         ),
-        "codebound_papers.guha23.sketch.support": "is_injective",
     },
 )

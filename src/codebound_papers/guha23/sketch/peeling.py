@@ -1,4 +1,4 @@
-"""Peeling: an exact sketch decoder for generic values that reads single entries off the sketch."""
+"""Peeling: an exact decoder that reads single entries off a sketch, and whether a support has one value."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound_papers.guha23.sketch.support import cells_of, live_entries
+from codebound.coding.stream import Stream
+from codebound_papers.guha23.sketch.operators import cells_of, live_entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound_papers.guha23.sketch.operators import Bipartite
 
+
+PRIME = (1 << 31) - 1
+_LARGEST_CORE = 1000  # columns left for dense elimination; its cost is cubic
+_SPARE_ROWS = 8
 _RELATIVE_TOLERANCE = 1e-12  # of the largest cell: what rounding leaves of a zero
 _BLOCK = 1 << 15  # entries looked at together: bounds the memory
 
@@ -124,3 +129,47 @@ def _groups(
     group = np.empty(len(rest), dtype=np.int64)
     group[order] = number
     return group, np.bincount(number), ordered[new]
+
+
+def is_injective(entries: NDArray[np.int64], a: Bipartite, b: Bipartite) -> bool:
+    """Whether the sketch determines the values on a support: exact, in integers.
+
+    Entries that have a cell to themselves are taken away, again and again: such an order makes the matrix
+    of the support triangular with ones on the diagonal. If a core is left, its columns are independent when
+    they are so modulo a prime, which is checked on random combinations of its rows. ``True`` is therefore a
+    proof; ``False`` also means that the core was too large to decide.
+    """
+    cells, outside = cells_of(entries, a, b), a.m * b.m
+    while len(cells):
+        covers = np.bincount(cells.ravel(), minlength=outside + 1)
+        covers[outside] = 0
+        alone = (covers[cells] == 1).any(axis=1)
+        if not alone.any():
+            break
+        cells = cells[~alone]
+    return len(cells) <= _LARGEST_CORE and _independent(cells, outside)
+
+
+def _independent(cells: NDArray[np.int64], outside: int) -> bool:
+    """Whether 0/1 columns given by the rows of their ones are independent modulo the prime."""
+    rows, columns = np.unique(cells, return_inverse=True)
+    columns, inside = columns.reshape(cells.shape), cells != outside
+    stream = Stream(0, "sketch/rank")
+    matrix = np.stack(
+        [
+            (_residues(stream, len(rows))[columns] * inside).sum(axis=1) % PRIME
+            for _ in range(len(cells) + _SPARE_ROWS)
+        ]
+    )
+    for k in range(len(cells)):
+        pivots = np.flatnonzero(matrix[k:, k])
+        if len(pivots) == 0:
+            return False
+        row = matrix[k + pivots[0], k:] * pow(int(matrix[k + pivots[0], k]), -1, PRIME) % PRIME
+        matrix[k + pivots[0]] = matrix[k]
+        matrix[k + 1 :, k:] = (matrix[k + 1 :, k:] - matrix[k + 1 :, k, None] * row % PRIME) % PRIME
+    return True
+
+
+def _residues(stream: Stream, count: int) -> NDArray[np.int64]:
+    return (stream.words(count) % np.uint64(PRIME)).astype(np.int64)

@@ -28,13 +28,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from codebound_papers.guha23.sketch.operators import adjoint, check_shape, sketch
-from codebound_papers.guha23.sketch.projector import Restricted
-from codebound_papers.guha23.sketch.support import is_injective
+from codebound_papers.guha23.sketch.operators import Restricted, adjoint, check_shape, sketch
+from codebound_papers.guha23.sketch.peeling import is_injective
 
 if TYPE_CHECKING:
-    from codebound_papers.guha23.sketch.operators import Bipartite
-    from codebound_papers.guha23.sketch.projector import Projector
+    from codebound_papers.guha23.sketch.operators import Bipartite, Projector
 
 UNIT_BITS = 48  # the dual is an integer matrix in units of 2^-48
 _SLACKS = {0.02: 400, 0.0005: 2000}  # distances from 1 that are tried, with the most steps for each
@@ -45,7 +43,7 @@ _EQUAL = 1e-13  # what is left of the distance to the signs
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Proof:
     """The dual matrix W of the lemma.
 
     Attributes:
@@ -55,29 +53,29 @@ class Certificate:
     dual: Tensor
 
 
-def objection(x: Tensor, y: Tensor, a: Bipartite, b: Bipartite, *, certificate: Certificate) -> str:
-    """Why the certificate does not prove that x is the only minimiser (the lemma); empty if it does.
+def objection(x: Tensor, y: Tensor, a: Bipartite, b: Bipartite, *, proof: Proof) -> str:
+    """Why the dual does not prove that x is the only minimiser (the lemma); empty if it does.
 
     Args:
         x: Claimed matrix, (p1, p2), int64.
         y: Sketch, (m1, m2), int64.
         a: Left matrix.
         b: Right matrix.
-        certificate: The dual matrix.
+        proof: The dual matrix.
     """
     check_shape("the matrix", x, (a.p, b.p))
     check_shape("the sketch", y, (a.m, b.m))
-    check_shape("the dual matrix", certificate.dual, (a.m, b.m))
-    if {x.dtype, y.dtype, certificate.dual.dtype} != {torch.int64}:
+    check_shape("the dual matrix", proof.dual, (a.m, b.m))
+    if {x.dtype, y.dtype, proof.dual.dtype} != {torch.int64}:
         return "the matrices are not of 64-bit integers"
     cells = int(a.degrees.max()) * int(b.degrees.max())
     norm = _l1(x)
-    if max(norm, _largest(y), _largest(certificate.dual) * cells) >= 1 << 62:
+    if max(norm, _largest(y), _largest(proof.dual) * cells) >= 1 << 62:
         return "a number is too large for exact 64-bit sums"
     if not torch.equal(sketch(x, a, b), y):
         return "the sketch of the matrix is another one"
     support = x != 0
-    image = adjoint(certificate.dual, a, b)
+    image = adjoint(proof.dual, a, b)
     unit = 1 << UNIT_BITS
     eta = _largest((image - unit * x.sign())[support])
     slack = unit - _largest(image[~support])
@@ -91,9 +89,9 @@ def objection(x: Tensor, y: Tensor, a: Bipartite, b: Bipartite, *, certificate: 
     return ""
 
 
-def round_dual(dual: Tensor) -> Certificate:
-    """A certificate from a dual matrix in float64."""
-    return Certificate(torch.round(dual.double() * (1 << UNIT_BITS)).to(torch.int64))
+def round_dual(dual: Tensor) -> Proof:
+    """A proof from a dual matrix in float64."""
+    return Proof(torch.round(dual.double() * (1 << UNIT_BITS)).to(torch.int64))
 
 
 def find_dual(

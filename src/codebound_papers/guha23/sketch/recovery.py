@@ -22,12 +22,10 @@ from codebound.errors import UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import torch_stream
-from codebound_papers.guha23.sketch.operators import Bipartite, check_shape
-from codebound_papers.guha23.sketch.peeling import peel
-from codebound_papers.guha23.sketch.projector import Projector, Restricted
-from codebound_papers.guha23.sketch.proof import Certificate, find_dual, objection, round_dual
+from codebound_papers.guha23.sketch.operators import Bipartite, Projector, Restricted, check_shape
+from codebound_papers.guha23.sketch.peeling import is_injective, peel
+from codebound_papers.guha23.sketch.proof import Proof, find_dual, objection, round_dual
 from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
-from codebound_papers.guha23.sketch.support import is_injective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +60,7 @@ class Recovery:
         residual: Distance of its sketch from Y in the Frobenius norm, relative to Y.
         gap: Relative duality gap of the l1 program; None from ``recover``, which needs no dual.
         iterations: Steps of Douglas-Rachford.
-        certificate: For integers: the dual that proves uniqueness.
+        proof: For integers: the dual that proves uniqueness.
     """
 
     value: Tensor
@@ -70,7 +68,7 @@ class Recovery:
     residual: float
     gap: float | None
     iterations: int
-    certificate: Certificate | None = None
+    proof: Proof | None = None
 
     @property
     def recovered(self) -> bool:
@@ -152,7 +150,7 @@ def recover_integers(
 ) -> Recovery:
     """The integer matrix of smallest l1 norm with the sketch y, with a proof that it is the only one.
 
-    ``RECOVERED`` means that ``certificate`` holds the proof, checked in integers (``certify``): the result
+    ``RECOVERED`` means that ``proof`` is there, checked in integers (``certify``): the result
     depends on y, a and b alone, not on the machine or on the solver.
 
     Args:
@@ -278,10 +276,10 @@ def _only_integer_minimiser(problem: _Problem, x: Tensor, iterations: int) -> Re
     dual = _dual(problem, rounded, iterations)
     if dual is None:
         return None
-    certificate, value = round_dual(dual), rounded.long()
-    if objection(value, problem.y.long(), problem.a, problem.b, certificate=certificate):
+    proof, value = round_dual(dual), rounded.long()
+    if objection(value, problem.y.long(), problem.a, problem.b, proof=proof):
         return None
-    return Recovery(value, Status.RECOVERED, 0.0, 0.0, iterations, certificate)
+    return Recovery(value, Status.RECOVERED, 0.0, 0.0, iterations, proof)
 
 
 def _dual(problem: _Problem, x: Tensor, iterations: int) -> Tensor | None:

@@ -27,7 +27,7 @@ from codebound_papers.arora18.conv import (
     project_conv,
     random_subspace,
 )
-from codebound_papers.arora18.projection_counts import ConvCount, published_conv_count
+from codebound_papers.arora18.projection_plan import ConvCount, published_conv_count
 from codebound_papers.compress.codes import Mixed
 
 COUNT = ConvCount(mixes=5, order=2)

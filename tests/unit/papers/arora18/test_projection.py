@@ -18,7 +18,7 @@ from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
 from codebound_papers.arora18.projection import MatrixProject, project_matrix
-from codebound_papers.arora18.projection_counts import (
+from codebound_papers.arora18.projection_plan import (
     eta_for_pairs,
     gaussian_count,
     published_count,

@@ -17,7 +17,7 @@ from codebound.coding.tensors import Enumerative
 from codebound.errors import UsageError
 from codebound.nets.walk import wrap
 from codebound_papers.compress.functions import naive
-from codebound_papers.guha23.largest import (
+from codebound_papers.guha23.magnitude import (
     binomial_tail,
     count_bits,
     keep_largest,

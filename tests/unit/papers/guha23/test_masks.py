@@ -17,13 +17,13 @@ from codebound.nets.walk import wrap
 from codebound_papers.compress.codes import Ticket
 from codebound_papers.compress.compressors import Job
 from codebound_papers.compress.functions import imp, lottery
-from codebound_papers.guha23.largest import kept_count
 from codebound_papers.guha23.lottery import (
     active_weights,
     least_sketch_side,
     published_active_weights,
     published_sketch_side,
 )
+from codebound_papers.guha23.magnitude import kept_count
 from codebound_papers.guha23.masks import IterativePruning, LotteryTicket, descend, ticket_bits
 
 

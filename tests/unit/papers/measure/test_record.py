@@ -10,7 +10,7 @@ from torch import nn
 from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
 from codebound.nets.loading import load_model
-from codebound_papers.guha23.pruning_for_margin import prune_for_margin
+from codebound_papers.guha23.kappa import prune_for_margin
 from codebound_papers.measure.record import MeasureSettings, measure_facts
 
 PLAN = MeasureSettings(examples=20)

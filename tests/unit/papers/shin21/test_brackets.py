@@ -16,8 +16,12 @@ from codebound_papers.shin21.brackets import (
     resilience,
     resilience_grid,
 )
-from codebound_papers.shin21.laws import PowerLaw, Stable
-from codebound_papers.shin21.spiked import published_spiked_second_moment, spiked_second_moment
+from codebound_papers.shin21.laws import (
+    PowerLaw,
+    Stable,
+    published_spiked_second_moment,
+    spiked_second_moment,
+)
 
 C, M, N = 1.3, 5, 64
 

@@ -18,16 +18,19 @@ from codebound.rng import torch_stream
 from codebound_papers.compress.codes import Filled
 from codebound_papers.compress.compressors import compress
 from codebound_papers.compress.functions import heavytail
-from codebound_papers.guha23.largest import binomial_tail
+from codebound_papers.guha23.magnitude import binomial_tail
 from codebound_papers.shin21.compressor import HeavyTail, replace_bulk, split, split_signed
-from codebound_papers.shin21.replaced_bulk import (
+from codebound_papers.shin21.thresholds import (
+    Corrected,
+    Published,
+    ScaleFree,
+    StandardDeviation,
     count_tail_bound,
     product_tail,
     published_product_tail,
     published_spread,
     spread,
 )
-from codebound_papers.shin21.thresholds import Corrected, Published, ScaleFree, StandardDeviation
 
 
 def heavy(shape, seed: int = 0) -> torch.Tensor:

@@ -5,9 +5,14 @@ import pytest
 import torch
 
 from codebound.coding.stream import Stream
-from codebound_papers.guha23.sketch.operators import column_ensemble, row_ensemble, sketch
-from codebound_papers.guha23.sketch.peeling import peel
-from codebound_papers.guha23.sketch.support import _independent, cells_of, is_injective, live_entries
+from codebound_papers.guha23.sketch.operators import (
+    cells_of,
+    column_ensemble,
+    live_entries,
+    row_ensemble,
+    sketch,
+)
+from codebound_papers.guha23.sketch.peeling import _independent, is_injective, peel
 
 
 def case(seed, *, p=40, j=2, m=26, degree=5):

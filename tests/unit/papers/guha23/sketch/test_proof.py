@@ -1,4 +1,4 @@
-"""The certificate of uniqueness: against brute force, and against forgeries."""
+"""The proof of uniqueness: against brute force, and against forgeries."""
 
 import itertools
 from dataclasses import replace
@@ -9,9 +9,8 @@ import torch
 
 from codebound.coding.stream import Stream
 from codebound.errors import UsageError
-from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
-from codebound_papers.guha23.sketch.projector import Projector
-from codebound_papers.guha23.sketch.proof import UNIT_BITS, Certificate, find_dual, objection, round_dual
+from codebound_papers.guha23.sketch.operators import Bipartite, Projector, column_ensemble, sketch
+from codebound_papers.guha23.sketch.proof import UNIT_BITS, Proof, find_dual, objection, round_dual
 from codebound_papers.guha23.sketch.recovery import recover_integers
 
 
@@ -37,8 +36,8 @@ def test_exactly_the_matrices_that_brute_force_finds_unique_are_proven():
     verdicts = []
     for i, (x, y) in enumerate(zip(candidates, sketches, strict=True)):
         rivals = (sketches == y).all(dim=2).all(dim=1) & (norms <= norms[i])
-        certificate = proof_of(x, a, b)
-        proven = certificate is not None and objection(x, y, a, b, certificate=certificate) == ""
+        proof = proof_of(x, a, b)
+        proven = proof is not None and objection(x, y, a, b, proof=proof) == ""
         assert proven == (int(rivals.sum()) == 1)
         verdicts.append(proven)
     assert len(set(verdicts)) == 2
@@ -61,12 +60,12 @@ def test_a_recovery_of_integers_carries_its_proof(proven):
     x, y, a, b, result = proven
     assert result.recovered
     assert torch.equal(result.value, x)
-    assert objection(x, y, a, b, certificate=result.certificate) == ""
+    assert objection(x, y, a, b, proof=result.proof) == ""
 
 
 def test_the_inequalities_hold_in_exact_arithmetic(proven):
     x, _, a, b, result = proven
-    w, k = result.certificate.dual.numpy().astype(object), np.kron(a.dense(), b.dense()).astype(object)
+    w, k = result.proof.dual.numpy().astype(object), np.kron(a.dense(), b.dense()).astype(object)
     image = (k.T @ w.ravel()).reshape(30, 24)
     unit, support = 2**UNIT_BITS, x.numpy() != 0
     eta = max(abs(v) for v in (image - unit * np.sign(x.numpy()).astype(object))[support])
@@ -77,20 +76,20 @@ def test_the_inequalities_hold_in_exact_arithmetic(proven):
 
 def test_forgeries_are_refused(proven):
     x, y, a, b, result = proven
-    good = result.certificate
+    good = result.proof
     other = x.clone()
     other[0, 0] += 1
-    assert "another one" in objection(other, y, a, b, certificate=good)
-    assert "integers" in objection(x.double(), y, a, b, certificate=good)
-    zero = Certificate(torch.zeros_like(good.dual))
-    assert "proves nothing" in objection(x, y, a, b, certificate=zero)
-    assert "proves nothing" in objection(x, y, a, b, certificate=Certificate(good.dual // 2))
-    huge = Certificate(torch.full_like(good.dual, 2**62))
-    assert "too large" in objection(x, y, a, b, certificate=huge)
-    lowest = Certificate(torch.full_like(good.dual, -(2**63)))
-    assert "too large" in objection(x, y, a, b, certificate=lowest)
+    assert "another one" in objection(other, y, a, b, proof=good)
+    assert "integers" in objection(x.double(), y, a, b, proof=good)
+    zero = Proof(torch.zeros_like(good.dual))
+    assert "proves nothing" in objection(x, y, a, b, proof=zero)
+    assert "proves nothing" in objection(x, y, a, b, proof=Proof(good.dual // 2))
+    huge = Proof(torch.full_like(good.dual, 2**62))
+    assert "too large" in objection(x, y, a, b, proof=huge)
+    lowest = Proof(torch.full_like(good.dual, -(2**63)))
+    assert "too large" in objection(x, y, a, b, proof=lowest)
     with pytest.raises(UsageError):
-        objection(x, y, a, b, certificate=replace(good, dual=good.dual[:-1]))
+        objection(x, y, a, b, proof=replace(good, dual=good.dual[:-1]))
 
 
 def test_ties_are_refused_for_want_of_independence():
@@ -98,5 +97,5 @@ def test_ties_are_refused_for_want_of_independence():
     a = Bipartite(2, 2, np.array([0, 0]), np.array([0, 1, 2]))
     b = Bipartite(2, 2, np.array([0, 1]), np.array([0, 1, 2]))
     x = torch.tensor([[1, 0], [1, 0]])
-    dual = Certificate(torch.tensor([[1, 0], [0, 0]]) * 2**UNIT_BITS)
-    assert "determine the values" in objection(x, sketch(x, a, b), a, b, certificate=dual)
+    dual = Proof(torch.tensor([[1, 0], [0, 0]]) * 2**UNIT_BITS)
+    assert "determine the values" in objection(x, sketch(x, a, b), a, b, proof=dual)

@@ -86,7 +86,7 @@ def test_too_small_a_sketch_of_integers_is_not_recovered():
     x, a, b = case(0, p1=60, j=2, m=16, kind="int8")
     result = recover_integers(sketch(x.long(), a, b), a, b, iterations=400)
     assert not result.recovered
-    assert result.certificate is None
+    assert result.proof is None
 
 
 @pytest.mark.parametrize("function", [recover, recover_l1])
