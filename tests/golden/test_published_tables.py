@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from codebound_papers.baselines.released import bartlett17, decimal_orders, guha_code, neyshabur17
+from codebound_papers.baselines.bars import bartlett17, decimal_orders, guha_code, neyshabur17
 from codebound_papers.baselines.risks import parameter_counting
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts

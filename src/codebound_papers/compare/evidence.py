@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from codebound.errors import CodeboundError, UsageError
 from codebound_papers import framework
-from codebound_papers.arora18 import noise_stability, spectral_margin
+from codebound_papers.arora18 import noise_stability, truncation
 from codebound_papers.arora18.noise_stability import OUTLIERS
-from codebound_papers.baselines import figure, released, risks
+from codebound_papers.baselines import bars, risks
 from codebound_papers.guha23 import kappa, lottery, pruning, sketching
 from codebound_papers.guha23.kappa import prune_for_margin, released_needed_margin
 from codebound_papers.shin21 import heavy_tails
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 
 _MODULES = (
     risks,
-    figure,
-    released,
+    bars,
     framework,
-    spectral_margin,
+    truncation,
     noise_stability,
     pruning,
     kappa,

@@ -140,13 +140,12 @@ def gaussian_pruning(
 def pruned_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """Change of the outputs by pruning, as printed: ``e d_1^0 prod ||A|| sum eps_l Gamma_l / ||A_l||``."""
     changes = pruned_changes(facts, pruning)
-    return PublishedValue(
-        log_value=log_e_form(facts, changes, radius=facts.input_size),
+    return _deviation(
+        facts,
+        pruning,
+        changes,
+        is_printed=True,
         sentence="How far pruning moves an output, with the input dimension where the proof has its norm.",
-        failure_published=facts.depth / pruning.slack,
-        failure_corrected=facts.depth / pruning.slack,
-        hypotheses=(has_short_inputs(facts), *deviation_conditions(facts, pruning, changes)),
-        constants=(latala(pruning),),
         errata=("G-E5", "G-E6", "G-E7", "G-E8", "G-E26"),
     )
 
@@ -161,13 +160,12 @@ def pruned_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
 def pruned_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The same with what is proved: the norm of the input in place of its dimension."""
     changes = pruned_changes(facts, pruning)
-    return PublishedValue(
-        log_value=log_e_form(facts, changes, radius=facts.input_norm),
+    return _deviation(
+        facts,
+        pruning,
+        changes,
+        is_printed=False,
         sentence="How far pruning moves an output of the sample, if weights are Gaussian and C is right.",
-        failure_published=facts.depth / pruning.slack,
-        failure_corrected=facts.depth / pruning.slack,
-        hypotheses=deviation_conditions(facts, pruning, changes),
-        constants=(latala(pruning),),
         errata=("G-E6", "G-E26"),
     )
 
@@ -178,14 +176,13 @@ def pruned_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) ->
 def rounded_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """Change by pruning and rounding, as printed: ``eps_l Gamma_l + rho_l J_l`` in place of the first."""
     changes = rounded_changes(facts, pruning)
-    return PublishedValue(
-        log_value=log_e_form(facts, changes, radius=facts.input_size),
+    return _deviation(
+        facts,
+        pruning,
+        changes,
+        is_printed=True,
         sentence="How far pruning and rounding move an output, with the input dimension for its norm and "
         "all rounding errors in one direction.",
-        failure_published=facts.depth / pruning.slack,
-        failure_corrected=facts.depth / pruning.slack,
-        hypotheses=(has_short_inputs(facts), *deviation_conditions(facts, pruning, changes)),
-        constants=(latala(pruning),),
         errata=("G-E5", "G-E6", "G-E9", "G-E26", "G-E28"),
     )
 
@@ -203,15 +200,36 @@ def rounded_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -
         change + rounding_bound(layer.step, nonzeros=layer.nonzeros)
         for change, layer in zip(pruned_changes(facts, pruning), pruning.layers, strict=True)
     ]
-    return PublishedValue(
-        log_value=log_e_form(facts, changes, radius=facts.input_norm),
+    return _deviation(
+        facts,
+        pruning,
+        changes,
+        is_printed=False,
         sentence="How far pruning and rounding move an output of the sample, if weights are Gaussian and C "
         "is right.",
+        errata=("G-E6", "G-E26"),
+    )
+
+
+def _deviation(
+    facts: NetworkFacts,
+    pruning: PruningFacts,
+    changes: Sequence[float],
+    *,
+    is_printed: bool,
+    sentence: str,
+    errata: tuple[str, ...],
+) -> PublishedValue:
+    """The e-form of these changes; the lemmas print the dimension of the input where its norm belongs."""
+    conditions = deviation_conditions(facts, pruning, changes)
+    return PublishedValue(
+        log_value=log_e_form(facts, changes, radius=facts.input_size if is_printed else facts.input_norm),
+        sentence=sentence,
         failure_published=facts.depth / pruning.slack,
         failure_corrected=facts.depth / pruning.slack,
-        hypotheses=deviation_conditions(facts, pruning, changes),
+        hypotheses=(has_short_inputs(facts), *conditions) if is_printed else conditions,
         constants=(latala(pruning),),
-        errata=("G-E6", "G-E26"),
+        errata=errata,
     )
 
 

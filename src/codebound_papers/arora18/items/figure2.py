@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from codebound_papers.arora18.items.histograms import verdict
 from codebound_papers.arora18.items.measures import GAMMA, facts_of
 from codebound_papers.arora18.items.networks import Study, accuracies, deviations, left_open, vgg19_item
-from codebound_papers.baselines.figure import arora_figure, noise_stability_bar
+from codebound_papers.baselines.bars import arora_figure, noise_stability_bar
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 from codebound_papers.value import safe_log

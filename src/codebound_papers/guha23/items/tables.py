@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from codebound_papers.baselines.released import decimal_orders
+from codebound_papers.baselines.bars import decimal_orders
 from codebound_papers.guha23.items import rows as tables
 from codebound_papers.guha23.items import verdicts
 from codebound_papers.guha23.items.printed import BARS, CIFAR10, EXAMPLES, MNIST, deductions

@@ -17,7 +17,7 @@ from codebound.files import finite
 from codebound.scores import margin_report
 from codebound.train.config import TrainConfig, preset
 from codebound.train.schedules import Constant
-from codebound_papers.baselines.released import guha_code
+from codebound_papers.baselines.bars import guha_code
 from codebound_papers.baselines.risks import literature, parameter_counting
 from codebound_papers.guha23.items.printed import BARS, EXAMPLES
 from codebound_papers.guha23.items.printed import MNIST as PRINTED

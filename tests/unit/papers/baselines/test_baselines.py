@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound_papers.baselines import figure, released, risks
-from codebound_papers.baselines.figure import arora_figure
-from codebound_papers.baselines.released import guha_code
+from codebound_papers.baselines import risks
+from codebound_papers.baselines.bars import arora_figure, bartlett17, guha_code
 from codebound_papers.baselines.risks import literature, parameter_counting
 from codebound_papers.facts import LayerFacts, NetworkFacts
 
@@ -119,12 +118,12 @@ def test_scaling_the_outputs_and_the_margin_changes_nothing_but_the_unsquared_ba
 
 def test_bartlett_in_the_released_code_is_below_bartlett():
     facts = network(matrices())
-    assert released.bartlett17(facts).log_value < figure.spectral_l12(facts).log_value
+    assert bartlett17(facts).log_value < arora_figure(facts)[2].log_value
 
 
 def test_like_for_like_is_the_literature_form_without_its_factors():
     facts = replace(network(matrices()), margin_loss=0.0, input_norm=1.0)
-    bar = figure.frobenius(facts).like_for_like(facts.examples)
+    bar = arora_figure(facts)[1].like_for_like(facts.examples)
     assert risks.neyshabur15(facts).value / bar.value == pytest.approx(2.0**3)
     assert bar.unit == "risk"
 
