@@ -60,17 +60,17 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     device = torch.device(parser.parse_args().device)
     features = Features(
+        Learner.of_chain(CHAIN),
         (torch.randn(EXAMPLES, 17, 14, 14, device=device).half(),),
         torch.randint(0, 10, (EXAMPLES,), device=device),
     )
-    learner = Learner.of_chain(CHAIN)
     epochs = 100 if device.type == "cuda" else 2
     print(f"{device}, {torch.get_num_threads()} threads, {EXAMPLES:,} examples, batches of {BATCH}")
     print(f"{'integers':>10} {'subspace':>12} {'ordinary':>12} {'ratio':>7}   seconds per epoch, minima of 3")
     plain = min(timed(lambda: ordinary(features, epochs), device) for _ in range(3)) / epochs
     for dimension in (600, 3000):
         plan = SubspaceSettings(dimension=dimension, epochs=epochs, batch_size=BATCH)
-        train = partial(train_in_subspace, learner, features, plan)
+        train = partial(train_in_subspace, features, plan)
         ours = min(timed(train, device) for _ in range(3)) / epochs
         print(f"{dimension:>10,} {ours:>12.3f} {plain:>12.3f} {ours / plain:>7.2f}")
 

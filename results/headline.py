@@ -106,8 +106,8 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
 
     def judged(integers: NDArray[np.int32]) -> OccamFacts:
         """Errors and bits, as the features show them."""
-        expansion = Expansion(learner.shapes, learner.head, plan, device=device)
-        errors = features.errors(learner, expansion.tensors(torch.from_numpy(integers).float().to(device)))
+        expansion = Expansion(learner, plan, device=device)
+        errors = features.errors(expansion.tensors(torch.from_numpy(integers).float().to(device)))
         bits = _message(chain, plan, integers).encode()[0].length
         return OccamFacts(errors=errors, n=sample.n, code_bits=bits, delta=DELTA)
 
@@ -135,11 +135,11 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
         out.write_text(json.dumps(record) + "\n")
         return facts
 
-    integers = train_in_subspace(learner, features, plan)
+    integers = train_in_subspace(features, plan)
     price = errors_per_bit(kept(integers, "trained"))
     for _ in range(recipe.searches):
         before = integers
-        integers = polish(learner, features, replace(plan, price=price), before, evaluations=CANDIDATES)
+        integers = polish(features, replace(plan, price=price), before, evaluations=CANDIDATES)
         if np.array_equal(before, integers):
             break
         kept(integers, "polished")

@@ -30,7 +30,7 @@ def bound_on_random_labels(seed: int, *, paid: bool) -> float:
     )
     learner = Learner.of_chain(CHAIN)
     plan = SubspaceSettings(dimension=60, epochs=150, batch_size=30, rate=0.0, learning_rate=0.2)
-    integers = train_in_subspace(learner, Features.of(learner, sample.on("cpu")), plan)
+    integers = train_in_subspace(Features.of(learner, sample.on("cpu")), plan)
     code = Subspace(best_tensor_code(integers, step=0), plan.entries_log2, plan.step, plan.zero_head, 0)
     task = Task(sample=sample, delta=0.05)
     found = assess(Message(task.options, CHAIN, code), task)

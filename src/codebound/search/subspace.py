@@ -130,12 +130,11 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
             each = total or 1
             self.search.progress(before * each + done, self.most_runs * each, self.search.note or note)
 
-        integers = train_in_subspace(self.learner, self.features, plan, base=self.base, progress=report)
+        integers = train_in_subspace(self.features, plan, base=self.base, progress=report)
         return self.judge(plan, integers)
 
     def polish(self, candidate: Candidate[SubspaceSettings], counts: int) -> NDArray[np.int32]:
         return polish(
-            self.learner,
             self.features,
             replace(candidate.plan, price=candidate.price),
             candidate.integers,
@@ -152,7 +151,7 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
             plan.zero_head,
             plan.helper_seed,
         )
-        factory = None if self.chain else dict(self.learner.shapes)
+        factory = None if self.chain else dict(self.features.learner.shapes)
         return Message(self.search.task.options, self.chain, code, factory)
 
 

@@ -80,7 +80,7 @@ class AbstractTrainer(ABC, Generic[P]):
     """
 
     def __init__(self, search: Search, chain: Chain | None, learner: Learner) -> None:
-        self.search, self.chain, self.learner = search, chain, learner
+        self.search, self.chain = search, chain
         self.features = Features.of(learner, search.sample, search.progress)
         self.found: dict[P, Candidate[P]] = {}
 
@@ -101,7 +101,7 @@ class AbstractTrainer(ABC, Generic[P]):
             for name, value in message.weights(task.base_tensors).items()
         }
         facts = OccamFacts(
-            errors=self.features.errors(self.learner, tensors),
+            errors=self.features.errors(tensors),
             n=len(self.features.labels),
             code_bits=bits.length,
             delta=task.delta,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from codebound.train.subspace import Features, Learner, SubspaceSettings
+    from codebound.train.subspace import Features, SubspaceSettings
 
 _CHUNK = 20_000  # examples at a time
 _PROBES = 8  # moves that show how far one changes a margin
@@ -35,7 +35,6 @@ _LEAST_NEAR = 100  # examples that judge a move, however clear all decisions are
 
 
 def polish(
-    learner: Learner,
     features: Features,
     settings: SubspaceSettings,
     integers: NDArray[np.int32],
@@ -50,15 +49,14 @@ def polish(
     move can change; every round ends with a count of all.
 
     Args:
-        learner: The network.
-        features: Its fixed part for the sample.
+        features: The fixed part of the network for the sample.
         settings: The subspace of the integers, and the price of a bit.
         integers: Where to start.
         evaluations: Most candidates that are tried.
         base: Tensors to start from in place of the random ones.
         progress: Told the candidates tried.
     """
-    search = _Search(learner, features, settings, base)
+    search = _Search(features, settings, base)
     if np.abs(integers).max() > MAX_BELL_LEVEL:
         return integers
     here = search.counted(torch.from_numpy(integers).to(features.labels.device, torch.float32))
@@ -103,14 +101,13 @@ class _Point:
 class _Search:
     def __init__(
         self,
-        learner: Learner,
         features: Features,
         settings: SubspaceSettings,
         base: Mapping[str, Tensor] | None,
     ) -> None:
-        self.learner, self.features, self.price = learner, features, settings.price
+        self.features, self.price = features, settings.price
         device = features.labels.device
-        self.expansion = Expansion(learner.shapes, learner.head, settings, base=base, device=device)
+        self.expansion = Expansion(features.learner, settings, base=base, device=device)
         self.everything = torch.arange(len(features.labels), device=device)
         self.random = np.random.default_rng(settings.seed)
 
@@ -118,8 +115,7 @@ class _Search:
         """Logit of the label less the largest other."""
         tensors, found = self.expansion.tensors(values), []
         for part in torch.split(examples, _CHUNK):
-            each = [self.learner.logits(shift[part].float(), tensors) for shift in self.features.shifts]
-            logits = torch.stack(each).mean(0)
+            logits = self.features.logits(tensors, part)
             labels = self.features.labels[part].unsqueeze(1)
             others = logits.scatter(1, labels, -torch.inf).amax(1)
             found.append(logits.gather(1, labels).squeeze(1) - others)

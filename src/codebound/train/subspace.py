@@ -160,10 +160,12 @@ class Features:
     """The fixed part of a network for every view of a sample: the same for all integers, so computed once.
 
     Attributes:
+        learner: The network.
         shifts: Features of all examples, one tensor per shift, in half precision where it reaches so far.
         labels: Labels.
     """
 
+    learner: Learner
     shifts: tuple[Tensor, ...]
     labels: Tensor
 
@@ -179,16 +181,20 @@ class Features:
             for parts, part in zip(shifts, found, strict=True):
                 half = part.half()
                 parts.append(half if half.isfinite().all() else part)
-        return cls(tuple(map(torch.cat, shifts)), sample.y)
+        return cls(learner, tuple(map(torch.cat, shifts)), sample.y)
+
+    def logits(self, tensors: Mapping[str, Tensor], examples: Tensor | slice) -> Tensor:
+        """Logits of the network with these tensors, in single precision."""
+        every = [self.learner.logits(shift[examples].float(), tensors) for shift in self.shifts]
+        return torch.stack(every).mean(0)
 
     @torch.no_grad()
-    def errors(self, learner: Learner, tensors: Mapping[str, Tensor]) -> int:
+    def errors(self, tensors: Mapping[str, Tensor]) -> int:
         """Errors of the network with these tensors, in single precision: for choosing, not for certifying."""
         wrong = 0
         for start in range(0, len(self.labels), _CHUNK):
             part = slice(start, start + _CHUNK)
-            logits = torch.stack([learner.logits(shift[part].float(), tensors) for shift in self.shifts])
-            wrong += int((logits.mean(0).argmax(1) != self.labels[part]).sum())
+            wrong += int((self.logits(tensors, part).argmax(1) != self.labels[part]).sum())
         return wrong
 
 
@@ -196,8 +202,7 @@ class Expansion:
     """From d integers, or real numbers in their place, to all tensors of a network, differentiably.
 
     Args:
-        shapes: Names and shapes of the tensors, in message order.
-        head: Names of the tensors that start at zero when the settings say so.
+        learner: The network; its head starts at zero when the settings say so.
         settings: Dimension, step, entries and seed.
         base: Tensors to start from in place of the random ones.
         device: Where the tensors live.
@@ -205,13 +210,13 @@ class Expansion:
 
     def __init__(
         self,
-        shapes: Mapping[str, Shape],
-        head: frozenset[str],
+        learner: Learner,
         settings: SubspaceSettings,
         *,
         base: Mapping[str, Tensor] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
+        shapes, head = learner.shapes, learner.head
         self._shapes = dict(shapes)
         self._sizes = [math.prod(shape) for shape in shapes.values()]
         count = sum(self._sizes)
@@ -239,7 +244,6 @@ class Expansion:
 
 
 def train_in_subspace(
-    learner: Learner,
     features: Features,
     settings: SubspaceSettings,
     *,
@@ -253,13 +257,12 @@ def train_in_subspace(
     On a GPU the step is recorded once and replayed.
 
     Args:
-        learner: The network.
-        features: Its fixed part for the examples to train on, on the device to train on.
+        features: The fixed part of the network for the examples to train on, on the device to train on.
         settings: The subspace and the training.
         base: Tensors to start from in place of the random ones.
         progress: Told the steps done.
     """
-    training = _Training(learner, features, settings, base)
+    training = _Training(features, settings, base)
     training.passes.run(
         training.advance, device=features.labels.device, activity="in the subspace", progress=progress
     )
@@ -270,17 +273,13 @@ class _Training:
     """State of one training: everything a step reads stays in place, so that a step can be replayed."""
 
     def __init__(
-        self,
-        learner: Learner,
-        features: Features,
-        settings: SubspaceSettings,
-        base: Mapping[str, Tensor] | None,
+        self, features: Features, settings: SubspaceSettings, base: Mapping[str, Tensor] | None
     ) -> None:
-        self.settings, self.learner = settings, learner
+        self.settings, self.learner = settings, features.learner
         self.shifts, self.labels = features.shifts, features.labels
         n, device = len(self.labels), self.labels.device
         self.batch_size = min(settings.batch_size, n)
-        self.expansion = Expansion(learner.shapes, learner.head, settings, base=base, device=device)
+        self.expansion = Expansion(self.learner, settings, base=base, device=device)
         order = torch_stream(settings.seed, "subspace batches")
         self.passes = Passes(
             n=n, epochs=settings.epochs, batch_size=self.batch_size, order=order, drops_rest=True

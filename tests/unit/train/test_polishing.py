@@ -60,7 +60,7 @@ def accept_everything(integers: np.ndarray, seed: int) -> np.ndarray:
 @settings(max_examples=25, deadline=None)
 def test_it_never_makes_errors_and_bits_worse(seed, price, evaluations):
     features, start = sample(80, seed), start_at(seed)
-    found = polish(LEARNER, features, replace(PLAN, price=price), start, evaluations=evaluations)
+    found = polish(features, replace(PLAN, price=price), start, evaluations=evaluations)
     assert found.dtype == np.int32
     assert cost(found, features, price) <= cost(start, features, price) + 1e-9
 
@@ -69,7 +69,7 @@ def test_a_search_that_accepts_everything_would_be_noticed():
     worse = 0
     for seed in range(10):
         features = sample(80, seed)
-        start = polish(LEARNER, features, replace(PLAN, price=0.3), start_at(seed), evaluations=30)
+        start = polish(features, replace(PLAN, price=0.3), start_at(seed), evaluations=30)
         worse += cost(accept_everything(start, seed), features, 0.3) > cost(start, features, 0.3) + 1e-9
     assert worse >= 5
 
@@ -79,7 +79,7 @@ def test_where_it_ends_no_single_move_and_no_pair_helps(seed, monkeypatch):
     monkeypatch.setattr(module, "_SINGLES", 2.0)  # all moves, judged by all examples
     monkeypatch.setattr(module._Search, "near", lambda search, point: search.everything)
     features, price = sample(60, seed), 0.3
-    found = polish(LEARNER, features, replace(PLAN, price=price), start_at(seed), evaluations=10_000)
+    found = polish(features, replace(PLAN, price=price), start_at(seed), evaluations=10_000)
     end = cost(found, features, price)
     moves = [sign * unit for unit in np.eye(PLAN.dimension, dtype=np.int32) for sign in (1, -1)]
     singles = [cost(found + move, features, price) for move in moves]
@@ -94,8 +94,8 @@ def test_every_move_is_judged_as_brute_force_judges_it(monkeypatch):
     monkeypatch.setattr(module, "_SINGLES", 2.0)
     monkeypatch.setattr(module._Search, "near", lambda search, point: search.everything)
     features, price, dimension = sample(60, 1), 0.3, PLAN.dimension
-    end = polish(LEARNER, features, replace(PLAN, price=price), start_at(1), evaluations=10_000)
-    search = module._Search(LEARNER, features, replace(PLAN, price=price), None)
+    end = polish(features, replace(PLAN, price=price), start_at(1), evaluations=10_000)
+    search = module._Search(features, replace(PLAN, price=price), None)
     climb = module._Climb(search, search.counted(torch.from_numpy(end).float()), lambda tried: None)
     moves = np.concatenate([np.eye(dimension, dtype=np.int32), -np.eye(dimension, dtype=np.int32)])
     for number, move in enumerate(moves):
@@ -106,36 +106,33 @@ def test_every_move_is_judged_as_brute_force_judges_it(monkeypatch):
 
 def test_the_same_arguments_find_the_same_and_no_evaluations_nothing():
     features, start = sample(80, 3), start_at(3)
-    first, again = (
-        polish(LEARNER, features, replace(PLAN, price=0.3), start, evaluations=50) for _ in range(2)
-    )
+    first, again = (polish(features, replace(PLAN, price=0.3), start, evaluations=50) for _ in range(2))
     assert (first == again).all()
-    assert (polish(LEARNER, features, replace(PLAN, price=0.3), start, evaluations=0) == start).all()
+    assert (polish(features, replace(PLAN, price=0.3), start, evaluations=0) == start).all()
 
 
 def test_integers_without_a_short_code_are_left_alone():
     start = start_at(0)
     start[1] = MAX_BELL_LEVEL + 1
-    assert (polish(LEARNER, sample(40, 0), replace(PLAN, price=0.3), start, evaluations=50) == start).all()
+    assert (polish(sample(40, 0), replace(PLAN, price=0.3), start, evaluations=50) == start).all()
 
 
 def test_bits_are_saved_where_no_decision_is_near(monkeypatch):
     """All margins are larger than a move can change; the nearest examples judge all the same."""
     features = sample(80, 2)
-    start = polish(LEARNER, features, replace(PLAN, price=0.3), start_at(2), evaluations=400)
-    search = module._Search(LEARNER, features, replace(PLAN, price=0.3), None)
+    start = polish(features, replace(PLAN, price=0.3), start_at(2), evaluations=400)
+    search = module._Search(features, replace(PLAN, price=0.3), None)
     right = search.counted(torch.from_numpy(start).float())
     clear = right.margins > 0.5 * right.margins.max()
-    easy = Features(tuple(view[clear] for view in features.shifts), features.labels[clear])
+    easy = Features(LEARNER, tuple(view[clear] for view in features.shifts), features.labels[clear])
     monkeypatch.setattr(module, "_LEAST_NEAR", 3)
-    found = polish(LEARNER, easy, replace(PLAN, price=0.3), start * 20, evaluations=400)
+    found = polish(easy, replace(PLAN, price=0.3), start * 20, evaluations=400)
     assert cost(found, easy, 0.3) < cost(start * 20, easy, 0.3)
 
 
 def test_it_tells_of_every_candidate():
     told = []
     polish(
-        LEARNER,
         sample(80, 3),
         replace(PLAN, price=0.3),
         start_at(3),

@@ -40,7 +40,7 @@ def test_the_trainer_sees_the_weights_that_the_decoder_returns(chain, zero_head)
     plan = SubspaceSettings(dimension=17, step=-5, entries_log2=1, zero_head=zero_head, helper_seed=3)
     integers = np.random.default_rng(0).integers(-4, 5, 17)
     learner = Learner.of_chain(chain)
-    seen = Expansion(learner.shapes, learner.head, plan).tensors(torch.from_numpy(integers).float())
+    seen = Expansion(learner, plan).tensors(torch.from_numpy(integers).float())
     code = Subspace(best_tensor_code(integers, step=0), 1, -5, zero_head, 3)
     decoded = code.weights(chain.tensor_shapes(), learner.head)
     for name, value in decoded.items():
@@ -51,7 +51,7 @@ def test_a_base_takes_the_place_of_the_random_start():
     plan = SubspaceSettings(dimension=5)
     base = {name: torch.full(shape, 0.5) for name, shape in PLAIN.tensor_shapes().items()}
     learner = Learner.of_chain(PLAIN)
-    found = Expansion(learner.shapes, learner.head, plan, base=base).tensors(torch.zeros(5))
+    found = Expansion(learner, plan, base=base).tensors(torch.zeros(5))
     assert all(torch.equal(found[name], value) for name, value in base.items())
 
 
@@ -71,22 +71,22 @@ def test_training_finds_integers_that_classify():
     learner = Learner.of_chain(PLAIN)
     features = Features.of(learner, sample)
     plan = SubspaceSettings(dimension=30, epochs=40, batch_size=50, rate=1.0)
-    integers = train_in_subspace(learner, features, plan)
-    tensors = Expansion(learner.shapes, learner.head, plan).tensors(torch.from_numpy(integers).float())
+    integers = train_in_subspace(features, plan)
+    tensors = Expansion(learner, plan).tensors(torch.from_numpy(integers).float())
     assert integers.dtype == np.int32
-    assert features.errors(learner, tensors) < 90  # of 600; guessing makes 400
-    untrained = Expansion(learner.shapes, learner.head, plan).tensors(torch.zeros(30))
-    assert features.errors(learner, untrained) > 300
+    assert features.errors(tensors) < 90  # of 600; guessing makes 400
+    untrained = Expansion(learner, plan).tensors(torch.zeros(30))
+    assert features.errors(untrained) > 300
 
 
 def test_the_same_plan_gives_the_same_integers_and_another_seed_does_not():
     learner = Learner.of_chain(PLAIN)
     features = Features.of(learner, separable(200))
     plan = SubspaceSettings(dimension=12, epochs=3, batch_size=20)
-    first, again = (train_in_subspace(learner, features, plan) for _ in range(2))
+    first, again = (train_in_subspace(features, plan) for _ in range(2))
     assert np.array_equal(first, again)
     other = SubspaceSettings(dimension=12, epochs=30, batch_size=20, seed=1)
-    assert not np.array_equal(first, train_in_subspace(learner, features, other))
+    assert not np.array_equal(first, train_in_subspace(features, other))
 
 
 def test_a_larger_rate_gives_shorter_integers():
@@ -94,9 +94,7 @@ def test_a_larger_rate_gives_shorter_integers():
     features = Features.of(learner, separable(300))
     sizes = [
         np.abs(
-            train_in_subspace(
-                learner, features, SubspaceSettings(dimension=40, epochs=40, batch_size=30, rate=rate)
-            )
+            train_in_subspace(features, SubspaceSettings(dimension=40, epochs=40, batch_size=30, rate=rate))
         ).sum()
         for rate in (0.0, 60.0)
     ]
@@ -107,7 +105,7 @@ def one_step(hardness: float, gain: float) -> tuple[float, torch.Tensor]:
     """The loss of a step on the whole sample, and the logits it was made of."""
     learner, sample = Learner.of_chain(PLAIN), separable(50)
     features = Features.of(learner, sample)
-    training = _Training(learner, features, SubspaceSettings(dimension=12, batch_size=50), None)
+    training = _Training(features, SubspaceSettings(dimension=12, batch_size=50), None)
     training.batch.copy_(torch.arange(50))
     training.hardness.fill_(hardness)
     training.gain.fill_(gain)
@@ -135,7 +133,7 @@ def test_hardness_gain_and_price_follow_the_schedule():
     plan = SubspaceSettings(
         dimension=12, epochs=10, batch_size=50, rate=4.0, gain=3.0, hardness=1.0, sharpening=4.0, price=0.7
     )
-    training = _Training(learner, Features.of(learner, separable(50)), plan, None)
+    training = _Training(Features.of(learner, separable(50)), plan, None)
     seen = []
     for done in range(10):
         training.advance(done, torch.arange(50))
