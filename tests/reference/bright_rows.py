@@ -1,0 +1,44 @@
+"""A tiny world for the methods: images with one bright row, which is the class."""
+
+import numpy as np
+import torch
+
+from codebound.certificate.claims import AboutG
+from codebound.certificate.original import Original
+from codebound.certificate.task import Task
+from codebound.chains.chain import Chain
+from codebound.chains.operations import Linear
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
+from codebound.search.search import Search
+
+CHAIN = Chain((1, 4, 4), (Linear(3, True),))
+
+
+def images(n=150, seed=0, role="train"):
+    stream = np.random.default_rng(seed)
+    y = stream.integers(3, size=n)
+    x = stream.integers(0, 120, size=(n, 1, 4, 4))
+    x[np.arange(n), 0, y] += 100
+    labels = None if role == "unlabelled" else y
+    return from_arrays(x.astype(np.uint8), labels, name="rows", role=role, classes=3, scaling=Scaling(255.0))
+
+
+def solved() -> Original:
+    """The network that compares the rows, with weights that are no integers."""
+    weight = torch.zeros(3, 16)
+    for row in range(3):
+        weight[row, 4 * row : 4 * row + 4] = 1.0
+    stream = torch.Generator().manual_seed(0)
+    weight += 0.05 * torch.randn(weight.shape, generator=stream)
+    return Original(CHAIN, {"0.weight": weight, "0.bias": torch.zeros(3)})
+
+
+def search_for(effort="quick", claim=None, **changes) -> Search:
+    given = {"sample": images(), "delta": 0.05, "claim": claim or AboutG(), "original": solved()}
+    return Search(Task(**(given | changes)), effort)
+
+
+def base_of(original: Original, *, head: float = 1.0):
+    """A base like f; ``head`` scales its last layer."""
+    return "rows seen elsewhere", {name: head * value for name, value in original.arrays.items()}

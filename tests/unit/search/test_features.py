@@ -1,0 +1,117 @@
+"""A sparse last layer on features that cost no bits: which ones, what is refused, what remains."""
+
+import numpy as np
+import pytest
+import torch
+from bright_rows import base_of, images, search_for, solved
+
+from codebound.certificate.claims import AfterSplit, OnDomain
+from codebound.certificate.original import Original
+from codebound.chains.chain import Chain
+from codebound.chains.operations import Dictionary, Linear
+from codebound.coding.tensors import Zero
+from codebound.data.arrays import from_arrays
+from codebound.search import features
+from codebound.search.features import propose_features
+from codebound.search.pruned import PruneBudget
+from codebound.search.search import UnsuitedError, run
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr(features, "SHORT", PruneBudget(steps=40, runs=2, styles=((1e-2, 2),)))
+    monkeypatch.setattr(features, "_FEW_COUNTS", 2)
+    monkeypatch.setattr(features, "_COUNTS", {"standard": 4, "max": 4})
+    monkeypatch.setattr(features, "_GREY_SHIFTS", {"standard": (3, None), "max": (3, None)})
+
+
+def asked(effort="standard", **changes):
+    """A search in which the method was asked for by name."""
+    search = search_for(effort, **changes)
+    search.is_asked = True
+    return search
+
+
+def test_a_network_of_its_own_on_fixed_filters():
+    search = asked()
+    propose_features(search)
+    chain = search.best.message.chain
+    assert any(isinstance(operation, Dictionary) for operation in chain.operations)
+    assert search.tried == 1  # the best head alone is assessed
+    assert search.best.bound.value < 0.6
+
+
+def test_with_a_base_everything_below_the_last_layer_is_the_base():
+    torch.manual_seed(0)
+    chain = Chain((1, 4, 4), (Linear(6, True), Linear(3, True)))
+    tensors = {
+        "0.weight": torch.randn(6, 16),
+        "0.bias": torch.randn(6),
+        "1.weight": torch.zeros(3, 6),
+        "1.bias": torch.zeros(3),
+    }
+    original = Original(chain, tensors)
+    search = asked(original=original, base=base_of(original))
+    propose_features(search)
+    codes = search.best.message.codes
+    assert {name for name, code in codes.items() if isinstance(code, Zero)} >= {"0.weight", "0.bias"}
+    assert search.best.message.options.has_base
+
+
+REFUSED = {
+    "nothing may be trained": (lambda: asked("quick"), "effort is quick"),
+    "g must stay near f": (lambda: asked(claim=OnDomain(0, 255)), "stay near f"),
+    "nobody expects to wait": (lambda: search_for("standard"), "trains for minutes"),
+    "no images": (
+        lambda: asked(
+            sample=from_arrays(images().x.reshape(150, 16), images().y, name="flat", classes=3),
+            original=None,
+        ),
+        "features are those of images",
+    ),
+    "the head of the base is not zero": (lambda: asked(base=base_of(solved())), "starts at zero"),
+    "the base of a split": (
+        lambda: asked(claim=AfterSplit(3), base=base_of(solved(), head=0.0)),
+        "trained already",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_says_what_it_does_not_suit(name):
+    search, words = REFUSED[name][0](), REFUSED[name][1]
+    with pytest.raises(UnsuitedError, match=words):
+        propose_features(search)
+    assert search.tried == 0
+
+
+def test_with_a_base_or_the_longest_effort_nobody_is_surprised():
+    propose_features(search_for("max"))
+    propose_features(search_for("standard", base=base_of(solved(), head=0.0)))
+
+
+def test_an_interrupt_while_it_polishes_certifies_what_was_held(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(features, "polish_linear", interrupted)
+    search = search_for("standard")
+    best = run(search, "features")
+    assert search.is_interrupted
+    assert (search.tried, search.method) == (1, "features")
+    assert best.facts.errors < best.facts.n
+
+
+def test_the_sample_is_evaluated_once_for_each_set_of_features(monkeypatch):
+    calls = []
+    of = features.AbstractTrainer.__init__
+
+    def counted(self, *arguments):
+        calls.append(arguments)
+        of(self, *arguments)
+
+    monkeypatch.setattr(features.AbstractTrainer, "__init__", counted)
+    search = asked()
+    propose_features(search)
+    assert len(calls) == 4  # two dictionaries, with and without shifts
+    assert np.array_equal(search.sample.y.numpy(), search.task.counted.y)

@@ -1,0 +1,105 @@
+"""The folder of a certificate, written by the library: whole, checkable, never over another one."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+from bright_rows import images, solved
+from safetensors.numpy import load_file
+from torch import nn
+
+from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain
+from codebound.certificate.file import Certificate
+from codebound.certification import certify
+from codebound.errors import UsageError
+from codebound_verify.__main__ import main as verify
+
+SAMPLE = images()
+FILES = {"certificate.cbound", "g.safetensors", "sample.npz", "config.json", "result.json", "report.html"}
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 50)
+
+
+def certified(**asked):
+    return certify(solved().build(), SAMPLE, method="prune", effort="quick", **asked)
+
+
+CASES = {
+    "about g": ({}, set()),
+    "after a split": ({"claim": AfterSplit(3)}, {"base.safetensors"}),
+    "on a domain": ({"claim": OnDomain(0, 255)}, {"f.safetensors"}),
+    "by disagreement": (
+        {"claim": ByDisagreement(images(80, 1, "unlabelled"))},
+        {"f.safetensors", "unlabelled.npz"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_folder_has_all_that_the_verifier_needs(name, tmp_path, capsys):
+    asked, files = CASES[name]
+    found = certified(**asked)
+    saved = found.save_to(tmp_path / "new" / "folder")
+    assert {path.name for path in saved.folder.iterdir()} == FILES | files
+    assert Certificate.load(saved.folder / "certificate.cbound") == found.certificate
+    command, *arguments = shlex.split(saved.result["verify"])
+    assert command == "codebound-verify"
+    assert verify(arguments) == 0
+    assert "ACCEPT" in capsys.readouterr().out
+    assert json.loads((saved.folder / "result.json").read_text()) == saved.result
+
+
+def test_settings_and_result_say_what_was_asked_and_found(tmp_path):
+    found = certified(test_set=images(60, 2, "test"), delta=0.1, seed=3)
+    saved = found.save_to(tmp_path / "one")
+    settings = json.loads((tmp_path / "one" / "config.json").read_text())
+    assert settings["data"] == "rows"
+    assert (settings["method"], settings["effort"], settings["delta"]) == ("prune", "quick", 0.1)
+    assert (settings["claim"], settings["seed"]) == ("AboutG()", 3)
+    assert saved.result["holdout"] == found.holdout.value
+    assert saved.result["test_errors"] == found.test_errors
+    assert saved.sentence == found.certificate.sentence
+    page = (tmp_path / "one" / "report.html").read_text()
+    assert "on rows" in page
+    assert "hold-out bound of g" in page
+    weights = load_file(tmp_path / "one" / "g.safetensors")
+    for name, tensor in found.network.state_dict().items():
+        assert np.array_equal(weights[name], tensor.numpy())
+
+
+def test_a_sample_that_the_verifier_finds_is_not_copied(tmp_path):
+    np.savez(tmp_path / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
+    found = certified()
+    known = found.save_to(tmp_path / "known", data=str(tmp_path / "rows.npz"))
+    assert not (tmp_path / "known" / "sample.npz").exists()
+    assert str(tmp_path / "rows.npz") in known.result["verify"]
+    unknown = found.save_to(tmp_path / "unknown", data="some.module:factory", weights="model.safetensors")
+    assert (tmp_path / "unknown" / "sample.npz").exists()
+    assert (tmp_path / "unknown" / "model.safetensors").exists()
+    assert "some.module:factory" not in unknown.result["verify"]
+
+
+def test_results_are_never_overwritten(tmp_path):
+    found = certified()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("precious")
+    with pytest.raises(UsageError, match="never overwritten"):
+        found.save_to(tmp_path / "full")
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be made"):
+        found.save_to(tmp_path / "file")
+    (tmp_path / "empty").mkdir()
+    found.save_to(tmp_path / "empty")
+
+
+def test_the_architecture_of_a_factory_is_named(tmp_path):
+    module = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Tanh(), nn.Linear(4, 3)).eval()
+    found = certify(module, SAMPLE, method="prune", effort="quick", factory="some.module:net")
+    saved = found.save_to(tmp_path / "one")
+    assert "--model some.module:net" in saved.result["verify"]
+    assert "some.module:net on rows" in (tmp_path / "one" / "report.html").read_text()
