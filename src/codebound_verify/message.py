@@ -54,8 +54,8 @@ def decode(
     decoder = Decoder(certificate.message, header.code_bits)
     ledger = _Ledger(decoder)
     if (scheme := decoder.gamma()) > 2:
-        raise Refused(f"Message: method {scheme} is unknown; version 1 knows the methods 1 and 2.")
-    ledger.close("method")
+        raise Refused(f"Message: scheme {scheme} is unknown; version 1 knows the schemes 1 and 2.")
+    ledger.close("method")  # what files call the scheme
     split, theta, has_base = _read_options(decoder, header)
     ledger.close("options")
     chain = _read_architecture(decoder, header)

@@ -157,7 +157,7 @@ def test_fewer_errors_than_the_network_makes(kind):
 
 ONES = writer.dense(np.ones(4, int))
 FORBIDDEN = {
-    "a third method": (message([LAST], ("a", (1,)), method=3), "method 3 is unknown"),
+    "a third scheme": (message([LAST], ("a", (1,)), method=3), "scheme 3 is unknown"),
     "d": (message([LAST], ("subspace", (2**20 + 1,))), "the size d of a subspace is 1048577"),
     "the step": (message([LAST], *subspace(ONES, j=1001)), "exponent 1001"),
     "a negative step": (message([LAST], *subspace(ONES, j=-1001)), "exponent -1001"),
