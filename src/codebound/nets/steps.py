@@ -54,18 +54,6 @@ class Steps:
             for previous, index in pairwise(main)
         )
 
-    def cut_after(self, layer: str) -> int:
-        """The position in ``cuts`` of the output of a layer (its pre-activation, ``x^i``)."""
-        found = [index for index, step in enumerate(self.sequence) if step.name == layer]
-        if len(found) != 1:
-            raise UsageError(f"layer {layer!r} is called {len(found)} times, so it has no single output.")
-        if found[0] not in self.cuts:
-            raise UsageError(
-                f"layer {layer!r} runs beside another branch, so its output alone does not determine the "
-                f"network's. Cuts: {', '.join(self.sequence[cut].name for cut in self.cuts)}."
-            )
-        return self.cuts.index(found[0])
-
     def segment(self, start: int, stop: int) -> Callable[[Tensor], Tensor]:
         """The map from the activation at cut ``start`` to the activation at cut ``stop``.
 
