@@ -1,10 +1,13 @@
-"""Shared settings: hypothesis never fails a run because a machine is busy."""
+"""Shared settings and fixtures: hypothesis never fails a run because a machine is busy."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from codebound.cli.main import main
 
 settings.register_profile("codebound", deadline=None)
 settings.load_profile("codebound")
@@ -27,3 +30,41 @@ def tiny_networks(_trained: Path) -> Iterator[Path]:
         patch.setenv("CODEBOUND_CACHE", str(_trained / "data"))
         patch.delenv("CODEBOUND_MODELS", raising=False)
         yield _trained / "trained"
+
+
+@pytest.fixture
+def codebound(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command line in this process: exit code, standard output, standard error."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["codebound", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return (end.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test works in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every method of ``certify`` does all of its work, only less of each: seconds instead of a minute."""
+    from codebound.search import features, pruned, subspace
+    from codebound_papers.guha23 import ticket_search
+
+    budget = pruned.PruneBudget(steps=60, runs=2, styles=((1e-2, 2),))
+    monkeypatch.setattr(pruned, "_BUDGETS", {"standard": (budget,)})
+    monkeypatch.setattr(subspace, "_STEPS", {"standard": 60})
+    monkeypatch.setattr(subspace, "_RUNS", {"standard": 1})
+    monkeypatch.setattr(subspace, "_EVALUATIONS", {"standard": 60})
+    monkeypatch.setattr(features, "_COUNTS", {"standard": 4})
+    monkeypatch.setattr(features, "_FEW_COUNTS", 2)
+    monkeypatch.setattr(ticket_search, "_STEPS", {"standard": 40})

@@ -24,6 +24,19 @@ def test_the_command_line_loads_no_heavy_library():
     assert result.stdout == "[]\n"
 
 
+def test_the_help_of_every_verb_loads_no_heavy_library():
+    code = (
+        "import sys, typer.main; from typer.testing import CliRunner; from codebound.cli.main import app\n"
+        "verbs = [verb for verb in typer.main.get_command(app).commands if verb != 'verify']\n"
+        "outputs = {verb: CliRunner().invoke(app, [verb, '--help']) for verb in verbs}\n"
+        "assert all(shown.exit_code == 0 for shown in outputs.values()), outputs\n"
+        "assert '--shuffle-labels' in outputs['train'].output\n"
+        "assert '--prior-fraction' in outputs['certify'].output\n"
+        "print([name for name in ('torch', 'numpy', 'sklearn') if name in sys.modules])"
+    )
+    assert run(code).stdout == "[]\n"
+
+
 def test_the_mathematics_loads_no_torch():
     result = run("import sys, codebound.bounds.occam; print('torch' in sys.modules)")
     assert result.stdout == "False\n"

@@ -97,6 +97,12 @@ def test_a_single_weight_a_zero_layer_and_groups_are_no_trouble(method):
         assert all(torch.isfinite(value).all() for value in found.module().state_dict().values())
 
 
+@each_compressor
+def test_double_precision_is_carried_with_the_reason(method):
+    found = compress(wrap(nn.Sequential(nn.Linear(9, 9)).double()), COMPRESSORS[method]())
+    assert "float32" in found.carried["0"]
+
+
 def test_only_the_named_layers_are_compressed():
     net = network("convolutions")
     found = compress(net, ALGORITHMS["mbp"](), layers=["conv2"])

@@ -9,7 +9,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from codebound.cli.main import main
 from codebound.search import subspace
 from codebound_verify.__main__ import main as verify_main
 
@@ -44,20 +43,6 @@ def workspace(tmp_path, monkeypatch):
     monkeypatch.setattr(subspace, "_RUNS", {"standard": 1})
     yield tmp_path
     sys.modules.pop("few_nets", None)
-
-
-@pytest.fixture
-def codebound(monkeypatch, capsys):
-    """Runs the command in this process: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["codebound", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 def is_verified(record, capsys):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
-from codebound.cli.main import app, main
+from codebound.cli.main import app
 from codebound.data.load import load_dataset
 from codebound.nets.loading import load_model
 from codebound.search.methods import known_methods
@@ -170,15 +171,8 @@ class Skip(nn.Module):
         sys.modules.pop("skip_net", None)
 
 
-def test_the_command_names_the_method_and_what_was_skipped(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["codebound", "certify", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return end.value.code or 0, *capsys.readouterr()
-
+def test_the_command_names_the_method_and_what_was_skipped(codebound, empty_folder):
+    run = partial(codebound, "certify")
     command = ("--model", "linear", "--data", "digits", "--effort", "quick", "--holdout", "0.8")
     code, out, err = run(*command, "--format", "json", "--out", "a")
     assert code == 0, err

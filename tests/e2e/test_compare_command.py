@@ -1,55 +1,30 @@
 """``codebound train``, ``certify`` and ``compare`` on files, as a user runs them."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from codebound.cli.main import main
-
 MODEL = "mlp:widths=16"
 DATA = ("--data", "sample.npz", "--test", "fresh.npz", "--device", "cpu")
 
 
-def codebound(folder, *arguments):
-    command = [sys.executable, "-c", "from codebound.cli.main import main; main()", *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch, capsys):
-    """Runs the command in this process and in an empty folder: exit code, standard output and error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["codebound", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return run
-
-
-def test_a_network_is_trained_certified_and_compared(tmp_path):
+def test_a_network_is_trained_certified_and_compared(codebound, tmp_path):
     y = np.arange(600) % 3
     x = 4.0 * np.eye(3, 8)[y] + np.random.default_rng(0).normal(size=(600, 8))
     np.savez(tmp_path / "sample.npz", x=x[:400].astype(np.float32), y=y[:400])
     np.savez(tmp_path / "fresh.npz", x=x[400:].astype(np.float32), y=y[400:])
-    codebound(tmp_path, "train", MODEL, *DATA, "--epochs", "6", "--lr", "0.05", "--out", "f", "-q")
+    codebound("train", MODEL, *DATA, "--epochs", "6", "--lr", "0.05", "--out", "f", "-q")
     network = ("--model", MODEL, "--weights", "f/model.safetensors", *DATA)
-    codebound(
-        tmp_path, "certify", *network, "--method", "lowrank", "--effort", "quick", "--out", "cert", "-q"
-    )
+    codebound("certify", *network, "--method", "lowrank", "--effort", "quick", "--out", "cert", "-q")
     given = ("--certificate", "cert/certificate.cbound", "--examples", "20", "--like-for-like")
-    record = json.loads(
-        codebound(tmp_path, "compare", *network, *given, "--out", "table", "--format", "json")
-    )
+    code, out, err = codebound("compare", *network, *given, "--out", "table", "--format", "json")
+    assert code == 0, err
+    record = json.loads(out)
     assert record == json.loads((tmp_path / "table/compare.json").read_text())
     rows = record["rows"]
     bound = json.loads((tmp_path / "cert/result.json").read_text())["bound"]
@@ -61,7 +36,7 @@ def test_a_network_is_trained_certified_and_compared(tmp_path):
     assert errors["f"] < 0.15
 
 
-def test_an_engine_and_what_certificates_were_made_with(here):
+def test_an_engine_and_what_certificates_were_made_with(codebound):
     y = np.arange(300) % 3
     x = (4.0 * np.eye(3, 8)[y] + np.random.default_rng(0).normal(size=(300, 8))).astype(np.float32)
     np.savez("sample.npz", x=x[:200], y=y[:200])
@@ -74,7 +49,7 @@ def test_an_engine_and_what_certificates_were_made_with(here):
         ("naive", ("--base", "before.safetensors", "--base-says", "made by hand"), "from-base"),
         ("lowrank", ("--unlabelled", "fresh.npz"), "about-f"),
     ):
-        code, _, error = here(
+        code, _, error = codebound(
             "certify", *network, "--effort", "quick", "--method", method, *more, "--out", out, "-q"
         )
         assert code == 0, error
@@ -84,7 +59,7 @@ def test_an_engine_and_what_certificates_were_made_with(here):
         *("--examples", "20", "--chunk-size", "64", "-q"),
     )
     alone, shared = (
-        json.loads(here("compare", *network, *given, *engine)[1])
+        json.loads(codebound("compare", *network, *given, *engine)[1])
         for engine in (("--device", "cpu"), ("--engine", "local", "--workers", "2"))
     )
     assert shared == alone
@@ -102,9 +77,9 @@ def test_an_engine_and_what_certificates_were_made_with(here):
         (("--base", "b.safetensors"), "give --certificate too"),
     ],
 )
-def test_what_does_not_go_together_is_said(here, arguments, message):
+def test_what_does_not_go_together_is_said(codebound, arguments, message):
     np.savez("sample.npz", x=np.ones((6, 4), np.float32), y=np.arange(6) % 2)
     save_file({"a": np.ones(1, np.float32)}, "b.safetensors")
-    code, _, error = here("compare", "--model", "linear", "--data", "sample.npz", *arguments)
+    code, _, error = codebound("compare", "--model", "linear", "--data", "sample.npz", *arguments)
     assert code == 2
     assert message in error

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
-from codebound.cli.main import app, main
+from codebound.cli.main import app
 from codebound.coding.bits import Bits
 from codebound.coding.modes import decode_tensors
 from codebound_papers.compress.methods import method_names
@@ -41,20 +40,7 @@ def bare():
     return nn.Sequential(nn.Linear(5, 3))
 """
 
-
-@pytest.fixture
-def codebound(monkeypatch, capsys, tmp_path):
-    """Runs the command in this process, in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["codebound", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return run
+pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def decoded(folder: Path) -> dict[str, np.ndarray]:
@@ -172,15 +158,6 @@ def test_the_list_and_the_help_name_every_method(codebound):
     assert "strength=1.0" in out
     shown = CliRunner().invoke(app, ["compress", "--help"], env={"COLUMNS": "400"}).output
     assert all(name in shown for name in method_names())
-
-
-def test_help_needs_no_torch():
-    check = (
-        "import sys; from typer.testing import CliRunner; from codebound.cli.main import app; "
-        "assert CliRunner().invoke(app, ['compress', '--help']).exit_code == 0; "
-        "assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", check], check=True)
 
 
 BAD = {

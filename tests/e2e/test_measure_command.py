@@ -4,12 +4,12 @@ import csv
 import json
 import re
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-from codebound.cli.main import main
 from codebound.nets.loading import load_model
 
 MODULE = """
@@ -47,19 +47,12 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def measure(folder, monkeypatch, capsys):
-    """Runs the command in this process: exit code, standard output, standard error."""
+def measure(folder, monkeypatch, codebound):
     monkeypatch.chdir(folder)
 
-    def run(*arguments):
-        defaults = ("--model", "measured_nets:small", "--data", "sample.npz", "--device", "cpu")
-        monkeypatch.setattr(sys, "argv", ["codebound", "measure", *defaults, *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    yield run
+    yield partial(
+        codebound, "measure", "--model", "measured_nets:small", "--data", "sample.npz", "--device", "cpu"
+    )
     sys.modules.pop("measured_nets", None)
 
 

@@ -2,11 +2,10 @@
 
 import csv
 import json
-import sys
+from functools import partial
 
 import pytest
 
-from codebound.cli.main import main
 from codebound_papers.guha23.items import phase as sketch_phase
 from codebound_papers.guha23.items import sketch_draws
 from codebound_papers.guha23.items import tables as guha_table2
@@ -15,19 +14,10 @@ from codebound_papers.guha23.items.trained import parts_of, plan_for
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """Runs the command in an empty folder, quick being tiny: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+def command(monkeypatch, codebound, empty_folder):
+    """Runs the command in an empty folder, quick being tiny."""
     monkeypatch.setitem(sketch_phase._PLANS, "quick", sketch_phase._PLANS["tiny"])
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["codebound", "reproduce", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return run
+    return partial(codebound, "reproduce")
 
 
 def test_the_list_names_costs_and_committed_results(command, tmp_path):

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
 from codebound.chains.message import decode as read
-from codebound.cli.main import main
 from codebound.data.load import load_dataset
 from codebound.nets.loading import load_model
 from codebound.train.config import TrainConfig
@@ -29,16 +28,8 @@ MODEL = ("--model", "mlp:widths=60x60", "--input-shape", "1x8x8")
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["codebound", "sketch", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return end.value.code or 0, *capsys.readouterr()
-
-    return call
+def run(codebound, empty_folder):
+    return partial(codebound, "sketch")
 
 
 def test_layers_come_back_and_cost_more_than_their_non_zeros(run, tmp_path):

@@ -1,12 +1,9 @@
 """A plan of real commands: the same rows on both engines, and on a cluster that loses a node."""
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +14,7 @@ from codebound.engine.job import Job
 from codebound.errors import CodeboundError
 from codebound.sweep.execution import execute, states
 from codebound.sweep.plan import Verb, plan_jobs
+from codebound_verify.__main__ import main as verify_main
 
 PLAN = """
 [defaults]
@@ -62,22 +60,19 @@ def work(*, verb, arguments, out):
 """
 
 
-def run(folder: Path, *arguments: str) -> dict:
-    words = [sys.executable, "-c", "from codebound.cli.main import main; main()", "sweep", "plan.toml"]
-    result = subprocess.run(
-        [*words, "-q", "--format", "json", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+@pytest.fixture
+def run(codebound, empty_folder):
+    def sweep(*arguments):
+        code, out, err = codebound("sweep", "plan.toml", "-q", "--format", "json", *arguments)
+        assert code == 0, err
+        return json.loads(out)
+
+    return sweep
 
 
-def test_commands_become_rows(tmp_path):
+def test_commands_become_rows(run, tmp_path, capsys):
     (tmp_path / "plan.toml").write_text(PLAN.replace("seed = [0, 1]", "seed = [0]"))
-    record = run(tmp_path, "--workers", "1", "--out", "s")
+    record = run("--workers", "1", "--out", "s")
     assert [row["verb"] for row in record["rows"]] == ["train", "certify", "compress", "measure"]
     train, certify, compress, measure = record["rows"]
     assert certify["original_train_errors"] == train["train_errors"]  # the weights that were trained
@@ -87,18 +82,16 @@ def test_commands_become_rows(tmp_path):
     output = tmp_path / "s" / "jobs"
     (certificate,) = output.rglob("certificate.cbound")
     command = json.loads((certificate.parent / "result.json").read_text())["verify"].split()
-    result = subprocess.run(
-        [sys.executable, "-m", "codebound_verify", *command[1:]], capture_output=True, text=True, check=False
-    )
-    assert result.stdout.startswith("ACCEPT"), result.stdout  # the command in the report works where it is
+    verify_main(command[1:])
+    assert capsys.readouterr().out.startswith("ACCEPT")  # the command in the report works where it is
 
 
 @pytest.mark.slow
-def test_both_engines_give_the_same_rows(tmp_path):
+def test_both_engines_give_the_same_rows(run, tmp_path):
     pytest.importorskip("ray")
     (tmp_path / "plan.toml").write_text(PLAN)
-    local = run(tmp_path, "--workers", "2", "--out", "local")
-    ray = run(tmp_path, "--workers", "2", "--out", "ray", "--engine", "ray")
+    local = run("--workers", "2", "--out", "local")
+    ray = run("--workers", "2", "--out", "ray", "--engine", "ray")
     assert len(local["rows"]) == 8
     assert local["rows"] == ray["rows"]
 

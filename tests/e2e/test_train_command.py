@@ -8,8 +8,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from codebound.cli.main import main
-
 FACTORY = """
 import time
 from torch import nn
@@ -41,20 +39,6 @@ def workspace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     sys.modules.pop("slow_net", None)
-
-
-@pytest.fixture
-def codebound(monkeypatch, capsys):
-    """Runs the command in this process: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["codebound", *arguments])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return run
 
 
 @pytest.mark.parametrize(
@@ -179,13 +163,3 @@ def test_bad_input_is_one_message_and_an_exit_code(arguments, code, message, wor
     assert message in err
     assert "Traceback" not in err
     assert not (workspace / "runs").exists()
-
-
-def test_help_does_not_load_torch():
-    check = (
-        "import sys; from typer.testing import CliRunner; from codebound.cli.main import app; "
-        "result = CliRunner().invoke(app, ['train', '--help']); "
-        "assert result.exit_code == 0 and '--shuffle-labels' in result.output, result.output; "
-        "assert 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", check], check=True)

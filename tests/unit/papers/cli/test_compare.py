@@ -8,8 +8,6 @@ import sys
 import numpy as np
 import pytest
 
-from codebound.cli.main import main
-
 MODULE = """
 from torch import nn
 
@@ -43,18 +41,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def command(folder, monkeypatch, capsys):
-    """Runs a command in this process: exit code, standard output, standard error."""
+def command(folder, monkeypatch, codebound):
     monkeypatch.chdir(folder)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["codebound", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    yield run
+    yield codebound
     sys.modules.pop("compared_nets", None)
 
 

@@ -3,13 +3,12 @@
 import csv
 import io
 import json
-import sys
+from functools import partial
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from codebound.cli.main import main
 from codebound.data.load import load_dataset
 from codebound.nets.loading import load_model
 from codebound_papers.cli.plan import _COLUMNS
@@ -35,19 +34,10 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def plan(folder, monkeypatch, capsys):
-    """Runs the command in this process: exit code, standard output, standard error."""
+def plan(folder, monkeypatch, codebound):
     monkeypatch.chdir(folder)
     defaults = ("--model", MODEL, "--weights", "weights.safetensors", "--data", "digits", "--device", "cpu")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["codebound", "plan", *defaults, *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        captured = capsys.readouterr()
-        return end.value.code or 0, captured.out, captured.err
-
-    return run
+    return partial(codebound, "plan", *defaults)
 
 
 @pytest.mark.parametrize("method", METHODS)
