@@ -58,7 +58,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method of ``certify`` does all of its work, only less of each: seconds instead of a minute."""
     from codebound.search import features, pruned, subspace
-    from codebound_papers.guha23 import ticket_search
+    from codebound_papers.guha23 import masks
 
     budget = pruned.PruneBudget(steps=60, runs=2, styles=((1e-2, 2),))
     monkeypatch.setattr(pruned, "_BUDGETS", {"standard": (budget,)})
@@ -67,4 +67,4 @@ def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subspace, "_EVALUATIONS", {"standard": 60})
     monkeypatch.setattr(features, "_COUNTS", {"standard": 4})
     monkeypatch.setattr(features, "_FEW_COUNTS", 2)
-    monkeypatch.setattr(ticket_search, "_STEPS", {"standard": 40})
+    monkeypatch.setattr(masks, "_STEPS", {"standard": 40})

@@ -61,13 +61,13 @@ __all__ = ["__version__", *_HOME, *_EXTENDED]
 
 
 def __getattr__(name: str) -> object:
-    from codebound.extensions import extensions, loaded
+    from codebound.extensions import find_extensions, loaded
 
     if name in _HOME:
         return loaded(f"{_HOME[name]}:{name}")
-    if not name.startswith("_") and name in extensions()["NAMES"]:
-        return loaded(extensions()["NAMES"][name])
-    raise AttributeError(f"module 'codebound' has no attribute {name!r}.{extensions().advice}")
+    if not name.startswith("_") and name in find_extensions()["NAMES"]:
+        return loaded(find_extensions()["NAMES"][name])
+    raise AttributeError(f"module 'codebound' has no attribute {name!r}.{find_extensions().advice}")
 
 
 def __dir__() -> list[str]:

@@ -80,7 +80,7 @@ TABLES = ("VERBS", "METHODS", "TENSOR_CODES", "NAMES", "SWEEP_VERBS", "DEMO")
 
 
 @cache
-def extensions() -> Extensions:
+def find_extensions() -> Extensions:
     """The extensions of this environment; what cannot be imported is named, not raised."""
     found = Extensions()
     for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):

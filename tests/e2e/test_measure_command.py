@@ -167,7 +167,7 @@ BAD = {
     "absent weights": (("--weights", "absent.safetensors"), 1, "absent.safetensors"),
     "absent initial weights": (("--initial", "absent.safetensors"), 1, "absent.safetensors"),
     "absent data": (("--data", "absent.npz"), 1, "absent.npz"),
-    "no examples": (("--examples", "0"), 2, "--examples"),
+    "no examples": (("--examples", "0"), 2, "examples is at least 1"),
     "an unknown target": (("--interlayer", "some"), 2, "interlayer"),
     "an unknown norm": (("--jacobian", "guess"), 2, "--jacobian"),
     "an unknown noise": (("--smoothness", "pink"), 2, "--smoothness"),

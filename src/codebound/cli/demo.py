@@ -10,7 +10,7 @@ from codebound.cli.loading import load_network, load_samples, new_folder
 from codebound.cli.options import option
 from codebound.cli.results import print_result
 from codebound.errors import UsageError
-from codebound.extensions import extensions, loaded
+from codebound.extensions import find_extensions, loaded
 
 _MODELS = {"digits": "linear:bias=false", "mnist": "mlp:widths=64x32", "fashion-mnist": "mlp:widths=64x32"}
 
@@ -51,7 +51,7 @@ def command(
     settings = {"model": model, "data": data, "effort": "standard", "method": "auto", "seed": 0}
     saved = found.save_to(folder, settings=settings, data="" if data == "digits" else data)
     pages = []
-    for name, step in extensions()["DEMO"].items():
+    for name, step in find_extensions()["DEMO"].items():
         with progress_bar(name, quiet=quiet) as progress:
             pages.append(loaded(step)(trained.model, (sample, test_set), folder, settings, progress))
     print_result(saved, output, quiet=quiet)

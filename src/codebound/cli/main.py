@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from codebound import __version__
 from codebound.cli.config import with_config
 from codebound.errors import CodeboundError, UsageError
-from codebound.extensions import Verb, extensions, loaded
+from codebound.extensions import Verb, find_extensions, loaded
 
 _OWN = {
     "demo": Verb("codebound.cli.demo:command", has_config=False),
@@ -32,14 +32,14 @@ class _Commands(Mapping[str, Any]):
     """Our own verbs and those of extensions, each after the one that it names."""
 
     def __init__(self) -> None:
-        self._verbs: dict[str, Verb] = {**_OWN, **extensions()["VERBS"]}
+        self._verbs: dict[str, Verb] = {**_OWN, **find_extensions()["VERBS"]}
         self._order = list(_OWN)
-        for name, verb in extensions()["VERBS"].items():
+        for name, verb in find_extensions()["VERBS"].items():
             self._order.insert(self._order.index(verb.after) + 1, name)
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._verbs:
-            if advice := extensions().advice:
+            if advice := find_extensions().advice:
                 raise UsageError(f"there is no verb {name!r}.{advice}")
             raise KeyError(name)  # then typer says which name is near
         verb = self._verbs[name]

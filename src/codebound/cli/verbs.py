@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hin
 
 from codebound.cli.console import Format
 from codebound.errors import UsageError
-from codebound.extensions import SweepVerb, extensions, loaded
+from codebound.extensions import SweepVerb, find_extensions, loaded
 
 if TYPE_CHECKING:
     from codebound.sweep.plan import Verb
@@ -52,7 +52,7 @@ class _Option:
 
 
 def _commands() -> dict[str, SweepVerb]:
-    return {**_OWN, **extensions()["SWEEP_VERBS"]}
+    return {**_OWN, **find_extensions()["SWEEP_VERBS"]}
 
 
 def verbs() -> dict[str, Verb]:

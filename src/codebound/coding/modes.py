@@ -20,7 +20,7 @@ from codebound.coding.tensors import (
     require_size,
 )
 from codebound.errors import FormatError
-from codebound.extensions import extensions, loaded
+from codebound.extensions import find_extensions, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,8 +46,8 @@ def code_of_mode(mode: int, reader: Reader) -> type[AbstractTensorCode]:
     """The code of a mode, ours or that of an extension."""
     if mode in MODES:
         return MODES[mode]
-    added = extensions()["TENSOR_CODES"]
-    reader.require(mode in added, f"there is no tensor code of mode {mode}.{extensions().advice}")
+    added = find_extensions()["TENSOR_CODES"]
+    reader.require(mode in added, f"there is no tensor code of mode {mode}.{find_extensions().advice}")
     found: type[AbstractTensorCode] = loaded(added[mode])
     return found
 

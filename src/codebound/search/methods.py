@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codebound.errors import UsageError
-from codebound.extensions import extensions, loaded
+from codebound.extensions import find_extensions, loaded
 
 if TYPE_CHECKING:
     from codebound.search.search import Search
@@ -62,11 +62,13 @@ def known_methods() -> dict[str, Method]:
         >>> list(known_methods())[:2]
         ['prune', 'features']
     """
-    return {**METHODS, **extensions()["METHODS"]}
+    return {**METHODS, **find_extensions()["METHODS"]}
 
 
 def require_method(name: str) -> None:
     """Refuses a name that is neither ``auto`` nor that of a method."""
     known = known_methods()
     if name not in ("auto", *known):
-        raise UsageError(f"unknown method {name!r}. Known: auto, {', '.join(known)}.{extensions().advice}")
+        raise UsageError(
+            f"unknown method {name!r}. Known: auto, {', '.join(known)}.{find_extensions().advice}"
+        )

@@ -12,7 +12,7 @@ import codebound
 from codebound.cli import options
 from codebound.cli.main import app
 from codebound.cli.options import record_options
-from codebound.extensions import extensions, loaded
+from codebound.extensions import find_extensions, loaded
 
 VERBS = ("demo", "train", "certify", "decode", "show", "bound", "sweep", "doctor")
 SHARED = {
@@ -27,7 +27,7 @@ SHARED = {
 
 def functions():
     own = {verb: f"codebound.cli.{verb}:command" for verb in VERBS}
-    papers = {verb: each.function for verb, each in extensions()["VERBS"].items()}
+    papers = {verb: each.function for verb, each in find_extensions()["VERBS"].items()}
     return {verb: loaded(home) for verb, home in {**own, **papers}.items()}
 
 
