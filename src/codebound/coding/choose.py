@@ -1,4 +1,8 @@
-"""The shortest of the codes that a tensor of levels can have."""
+"""The shortest of the codes that a tensor of levels can have, found without running them.
+
+Their lengths in closed form agree with the arithmetic coder within two bits. The length that counts is always
+the coder's.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from codebound.coding.bell import MAX_BELL_LEVEL, best_bell
-from codebound.coding.costs import block_bits, context_bits, gamma_bits, mask_bits, table_bits
 from codebound.coding.quantization import MAX_LEVEL
-from codebound.coding.static import choose_lanes_log2, frequency_table
+from codebound.coding.static import (
+    LANE_OVERHEAD_BITS,
+    MAX_LANES_LOG2,
+    SCALE_BITS,
+    choose_lanes_log2,
+    frequency_table,
+)
 from codebound.coding.tensors import (
     MAX_MODEL_LEVEL,
     AbstractTensorCode,
@@ -30,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
+
+    from codebound.coding.static import Integers
 
 MAX_SLOW_ELEMENTS = 1 << 16
 """Elements that one tensor may send through the coder that works symbol by symbol: 0.2 s at most."""
@@ -145,3 +156,56 @@ def _neighbours(nonzero: NDArray[np.bool_], stride: int) -> NDArray[np.int64]:
     numbers[:, stride:] += 2 * nonzero[:, : max(nonzero.shape[1] - stride, 0)]
     numbers[1:] += 4 * nonzero[:-1]
     return numbers
+
+
+def gamma_bits(value: int) -> int:
+    """Length of the gamma code."""
+    return 2 * value.bit_length() - 1
+
+
+def signed_bits(value: int) -> int:
+    """Length of the gamma code of an integer of either sign."""
+    return gamma_bits(2 * value + 1 if value >= 0 else -2 * value)
+
+
+def context_bits(counts: Integers) -> float:
+    """Krichevsky-Trofimov code length of contexts: one row of symbol counts for each, below 2^20 in sum.
+
+    Example:
+        >>> round(2 ** -context_bits(np.array([[1, 1]])), 6)  # 1/2 for the first flag, 1/4 for the other one
+        0.125
+    """
+    symbols = counts.shape[1]
+    sums = counts.sum(axis=1)
+    odd = _cumulative_log2(int(counts.max(initial=0)), first=1)
+    total = _cumulative_log2(int(sums.max(initial=0)), first=symbols)
+    return float(total[sums].sum() - odd[counts].sum())
+
+
+def mask_bits(elements: int, nonzeros: int) -> float:
+    """Length of an enumerative mask: log2 of N + 1 and of the binomial coefficient.
+
+    Example:
+        >>> round(mask_bits(3, 1), 6) == round(math.log2(4 * 3), 6)
+        True
+    """
+    ways = math.lgamma(elements + 1) - math.lgamma(nonzeros + 1) - math.lgamma(elements - nonzeros + 1)
+    return math.log2(elements + 1) + ways / math.log(2.0)
+
+
+def table_bits(table: Integers) -> float:
+    """Length of the frequencies of a static code and of its number of lanes."""
+    bits = sum(gamma_bits(int(frequency) + 1) for frequency in table)
+    return bits + math.log2(MAX_LANES_LOG2 + 1)
+
+
+def block_bits(counts: Integers, table: Integers, lanes_log2: int) -> float:
+    """Expected length of a static block."""
+    used = counts > 0
+    content = float((counts[used] * (SCALE_BITS - np.log2(table[used]))).sum())
+    return content + LANE_OVERHEAD_BITS * (1 << lanes_log2)
+
+
+def _cumulative_log2(count: int, *, first: int) -> Integers:
+    """``log2`` of the products first (first + 2) (first + 4) ... of 0 .. ``count`` factors."""
+    return np.concatenate([[0.0], np.cumsum(np.log2(first + 2.0 * np.arange(count)))])

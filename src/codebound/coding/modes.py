@@ -1,7 +1,8 @@
-"""Tensors in a message: the code word, then the blocks of the tensors that have one."""
+"""Tensors in a message: the code word, then the blocks of those that have one; and tensors inside others."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from codebound.coding.arithmetic import Reader, Writer
@@ -9,6 +10,7 @@ from codebound.coding.bell import Bell
 from codebound.coding.bits import Bits, join
 from codebound.coding.numbers import gamma
 from codebound.coding.tensors import (
+    AbstractGridCode,
     AbstractTensorCode,
     Adaptive,
     Codebook,
@@ -19,27 +21,20 @@ from codebound.coding.tensors import (
     Zero,
     require_size,
 )
-from codebound.errors import FormatError
+from codebound.errors import FormatError, UsageError
 from codebound.extensions import find_extensions, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from codebound.coding.arithmetic import AbstractCoder
     from codebound.coding.tensors import Shape
 
 MODES: dict[int, type[AbstractTensorCode]] = {
-    code.mode: code
-    for code in (
-        Adaptive,
-        Zero,
-        Dense,
-        Enumerative,
-        Codebook,
-        Raw,
-        Static,
-        Bell,
-    )
+    code.mode: code for code in (Adaptive, Zero, Dense, Enumerative, Codebook, Raw, Static, Bell)
 }
+Integers = AbstractGridCode | Zero
+"""What may stand inside the code of another tensor."""
 
 
 def code_of_mode(mode: int, reader: Reader) -> type[AbstractTensorCode]:
@@ -75,6 +70,39 @@ def read_blocks(
         filled, start = code.with_blocks(bits, start)
         complete.append(filled)
     return complete, start
+
+
+def integers(code: AbstractTensorCode) -> Integers:
+    """The same, known to hold levels and a step."""
+    if not isinstance(code, Integers):
+        raise UsageError(f"an inner tensor holds integers and a step; {type(code).__name__} does not.")
+    return code
+
+
+def check_inner(code: AbstractTensorCode, sizes: tuple[int | None, ...]) -> None:
+    """Refuses an inner tensor of other sizes; None stands for any."""
+    shape = integers(code).shape
+    if len(shape) != len(sizes) or any(
+        size not in (None, found) for size, found in zip(sizes, shape, strict=True)
+    ):
+        wanted = ", ".join("any" if size is None else str(size) for size in sizes)
+        raise UsageError(f"an inner tensor of shape {shape} does not fit here; it has sizes ({wanted}).")
+
+
+def code_inner(coder: AbstractCoder, given: AbstractTensorCode, shape: Shape) -> Integers:
+    """An inner tensor; a reader, which is given any, returns one of this shape."""
+    require_size(coder, shape)
+    coder.charge_inner(math.prod(shape))
+    mode = gamma(coder, given.mode)
+    coder.require(issubclass(MODES.get(mode, Raw), Integers), f"an inner tensor cannot have mode {mode}.")
+    blank = given if (given.mode, given.shape) == (mode, shape) else MODES[mode].blank(shape)
+    return integers(blank.code(coder))
+
+
+def code_seed(coder: AbstractCoder, seed: int) -> int:
+    """The seed of a helper, which is paid."""
+    coder.require(seed >= 0, f"a seed is not negative. Got {seed}.")
+    return gamma(coder, seed + 1) - 1
 
 
 def encode_tensors(codes: Sequence[AbstractTensorCode]) -> Bits:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.coding.inner import check_inner, code_inner, code_seed, integers
+from codebound.coding.modes import check_inner, code_inner, code_seed, integers
 from codebound.coding.numbers import bit, gamma, signed, uniform
 from codebound.coding.quantization import MAX_STEP, round_to_float32, step_size
 from codebound.coding.stream import Stream

@@ -7,21 +7,14 @@ codes of their own, and decodes by sums of integers: the same bits on every mach
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from codebound.coding.inner import (
-    AbstractStreamCode,
-    check_inner,
-    code_inner,
-    code_seed,
-    integers,
-    scaled,
-)
+from codebound.coding.modes import check_inner, code_inner, code_seed, integers
 from codebound.coding.numbers import bit, gamma, signed, uniform
-from codebound.coding.quantization import MAX_STEP
+from codebound.coding.quantization import MAX_STEP, step_size
 from codebound.coding.stream import Stream
 from codebound.coding.tensors import AbstractTensorCode, Zero, matrix_shape
 from codebound.refs import implements
@@ -33,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.coding.arithmetic import AbstractCoder
+    from codebound.coding.bits import Bits
     from codebound.coding.tensors import Shape
 
 MAX_PROJECTIONS = 1 << 16
@@ -42,6 +36,27 @@ MAX_MIXED = 1 << 12
 GAUSSIAN_WORK = 16  # of drawing one coded Gaussian, in multiplications
 _EXACT = 1 << 53
 _GROUP = 1 << 20  # numbers of a group of locations that are mixed at a time
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractStreamCode(AbstractTensorCode):
+    """A code around inner tensors of integers, which are the fields named in ``parts``, in message order."""
+
+    parts: ClassVar[tuple[str, ...]] = ("inner",)
+
+    def blocks(self) -> list[Bits]:  # noqa: D102
+        return [block for part in self.parts for block in getattr(self, part).blocks()]
+
+    def with_blocks(self, bits: Bits, start: int) -> tuple[AbstractTensorCode, int]:  # noqa: D102
+        complete = {}
+        for part in self.parts:
+            complete[part], start = getattr(self, part).with_blocks(bits, start)
+        return replace(self, **complete), start
+
+
+def scaled(levels: NDArray[np.integer[Any]] | NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    """Integers times the step, multiplied in float64."""
+    return np.multiply(levels, step_size(step), dtype=np.float64)
 
 
 @implements("K-MP", "K-MP0", "K-V3", kind="algorithm")

@@ -10,11 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.coding.inner import AbstractStreamCode, check_inner, code_inner, code_seed, integers, scaled
+from codebound.coding.modes import check_inner, code_inner, code_seed, integers
 from codebound.coding.numbers import gamma
 from codebound.coding.tensors import AbstractTensorCode, Zero, matrix_shape
 from codebound.errors import FormatError, UsageError
 from codebound.refs import implements
+from codebound_papers.compress.codes import AbstractStreamCode, scaled
 
 if TYPE_CHECKING:
     import numpy as np

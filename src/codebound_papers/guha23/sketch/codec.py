@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.coding.choose import best_tensor_code
-from codebound.coding.costs import gamma_bits, mask_bits, signed_bits
-from codebound.coding.inner import integers
-from codebound.coding.modes import encode_tensors
+from codebound.coding.choose import best_tensor_code, gamma_bits, mask_bits, signed_bits
+from codebound.coding.modes import encode_tensors, integers
 from codebound.coding.stream import Stream
 from codebound.coding.tensors import Dense, Enumerative, matrix_shape
 from codebound.errors import FormatError, UsageError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.coding.inner import integers
+from codebound.coding.modes import integers
 from codebound.coding.modes import encode_tensors
 from codebound.coding.tensors import matrix_shape
 from codebound.progress import Progress, silent

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from codebound.coding.costs import mask_bits
+from codebound.coding.choose import mask_bits
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UsageError

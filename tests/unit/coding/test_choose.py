@@ -9,8 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codebound.coding.arithmetic import Writer
-from codebound.coding.choose import _adaptive, _plain, _static, best_tensor_code
-from codebound.coding.costs import context_bits, gamma_bits, mask_bits, signed_bits, table_bits
+from codebound.coding.choose import (
+    _adaptive,
+    _plain,
+    _static,
+    best_tensor_code,
+    context_bits,
+    gamma_bits,
+    mask_bits,
+    signed_bits,
+    table_bits,
+)
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.numbers import gamma, signed
 from codebound.coding.static import choose_lanes_log2, frequency_table
