@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.coding.modes import integers
-from codebound.coding.modes import encode_tensors
+from codebound.coding.modes import encode_tensors, integers
 from codebound.coding.tensors import matrix_shape
 from codebound.progress import Progress, silent
 from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch
