@@ -21,8 +21,7 @@ from codebound.certificate.claims import (
 )
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.issuing import issue
-from codebound.certificate.original import Original
-from codebound.certificate.task import Task
+from codebound.certificate.task import Original, Task
 from codebound.data.duplicates import cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, DataError, ModelError, UsageError
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.base import Pretrained
-    from codebound.certificate.original import Tensors
+    from codebound.certificate.task import Tensors
     from codebound.chains.chain import Chain
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine

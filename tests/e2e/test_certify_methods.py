@@ -127,8 +127,7 @@ def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkey
 
 def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
     """A base near f: what is coded is small, and decodes to about f."""
-    from codebound.certificate.original import Original
-    from codebound.certificate.task import Task
+    from codebound.certificate.task import Original, Task
     from codebound.search.search import Search, run
 
     original = Original.read(networks["mlp:widths=12"], digits.input_shape)

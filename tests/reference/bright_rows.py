@@ -4,8 +4,7 @@ import numpy as np
 import torch
 
 from codebound.certificate.claims import AboutG
-from codebound.certificate.original import Original
-from codebound.certificate.task import Task
+from codebound.certificate.task import Original, Task
 from codebound.chains.chain import Chain
 from codebound.chains.operations import Linear
 from codebound.data.arrays import from_arrays

@@ -7,19 +7,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from codebound.chains.message import Message
 from codebound.chains.units import narrowed, rescaled, without_biases, without_dead_units
 from codebound.coding.choose import best_tensor_code
-from codebound.coding.tensors import Raw
-from codebound.search.quantised import image_strides, quantised_code
+from codebound.coding.quantization import quantize, step_for_levels
+from codebound.coding.tensors import Raw, Zero
 from codebound.train.pruning import PruneSettings, prune
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
+    from codebound.certificate.task import Task
     from codebound.coding.tensors import AbstractTensorCode
     from codebound.progress import Progress
     from codebound.search.search import Search
+
+VECTOR_LEVELS = 31
 
 
 def propose_pruned(search: Search) -> None:
@@ -46,7 +53,7 @@ def _quantise_as_it_is(search: Search) -> None:
 
 def _quantised(search: Search, density: float, levels: int) -> Message:
     task = search.task
-    codes = {name: quantised_code(name, task, density=density, levels=levels) for name in task.f.tensors}
+    codes = {name: quantised_code(name, task, density=density, levels=levels) for name in task.coded}
     return Message(task.options, task.f.chain, codes)
 
 
@@ -171,3 +178,38 @@ def _pruned_message(search: Search, plan: PruneSettings, progress: Progress) -> 
             for name, value in integers.items()
         },
     )
+
+
+def quantised_code(name: str, task: Task, *, density: float = 1.0, levels: int) -> AbstractTensorCode:
+    """A tensor of f, or its difference to the base, at a density and a number of levels.
+
+    Vectors stay dense and finer, because they are few; those of a factory stay as they are, because some of
+    them are variances.
+    """
+    value, strides = task.coded[name], image_strides(task)
+    if value.ndim < 2:
+        if task.f.chain is None:
+            return Raw(value)
+        density, levels = 1.0, max(levels, VECTOR_LEVELS)
+    kept = _largest(value, density)
+    if not kept.any():
+        return Zero(value.shape)
+    step = step_for_levels(kept, levels)
+    return best_tensor_code(quantize(kept, step), step=step, strides=strides)
+
+
+def _largest(value: NDArray[np.float32], density: float) -> NDArray[np.float32]:
+    """The largest entries by magnitude; zero elsewhere."""
+    keep = round(density * value.size)
+    if keep >= value.size:
+        return value
+    if keep == 0:
+        return np.zeros_like(value)
+    threshold = np.partition(np.abs(value), value.size - keep, axis=None)[value.size - keep]
+    return np.where(np.abs(value) >= threshold, value, np.float32(0.0))
+
+
+def image_strides(task: Task) -> tuple[int, ...]:
+    """Distances at which inputs are alike: the width of an image."""
+    shape = task.sample.input_shape
+    return (shape[-1],) if len(shape) == 3 else ()

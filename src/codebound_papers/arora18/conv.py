@@ -28,7 +28,7 @@ from codebound.coding.tensors import MAX_SIZE, AbstractTensorCode, Raw
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.refs import implements
 from codebound.rng import torch_stream
-from codebound.search.quantised import quantised_code
+from codebound.search.pruned import quantised_code
 from codebound.search.search import Search, UnsuitedError
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_MIXED, Mixed
 from codebound_papers.compress.compressors import (

@@ -21,7 +21,7 @@ from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
-from codebound.search.quantised import VECTOR_LEVELS, quantised_code
+from codebound.search.pruned import VECTOR_LEVELS, quantised_code
 from codebound.search.search import Search, UnsuitedError
 from codebound_papers.compress.catalogue import COMPRESSORS
 

@@ -22,8 +22,7 @@ from codebound.certificate.claims import (
     prior_and_rest,
 )
 from codebound.certificate.issuing import issue
-from codebound.certificate.original import Original
-from codebound.certificate.task import Task
+from codebound.certificate.task import Original, Task
 from codebound.certification import certify
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options

@@ -17,8 +17,7 @@ from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnD
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.file import Certificate
 from codebound.certificate.issuing import issue
-from codebound.certificate.original import Original
-from codebound.certificate.task import Task
+from codebound.certificate.task import Original, Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shifts

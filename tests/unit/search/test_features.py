@@ -6,7 +6,7 @@ import torch
 from bright_rows import base_of, images, search_for, solved
 
 from codebound.certificate.claims import AfterSplit, OnDomain
-from codebound.certificate.original import Original
+from codebound.certificate.task import Original
 from codebound.chains.chain import Chain
 from codebound.chains.operations import Dictionary, Linear
 from codebound.coding.tensors import Zero

@@ -7,12 +7,11 @@ from bright_rows import CHAIN, base_of, images, search_for, solved
 from torch import nn
 
 from codebound.certificate.claims import ByDisagreement, OnDomain
-from codebound.certificate.original import Original
+from codebound.certificate.task import Original
 from codebound.coding.tensors import Raw
 from codebound.data.arrays import from_arrays
 from codebound.search import pruned
-from codebound.search.pruned import PruneBudget, best_plan, propose_pruned
-from codebound.search.quantised import image_strides, quantised_code
+from codebound.search.pruned import PruneBudget, best_plan, image_strides, propose_pruned, quantised_code
 from codebound.search.search import run
 from codebound.train.pruning import PruneSettings
 

@@ -10,8 +10,7 @@ import torch
 
 from codebound.certificate.claims import ByDisagreement
 from codebound.certificate.issuing import issue
-from codebound.certificate.original import Original
-from codebound.certificate.task import Task
+from codebound.certificate.task import Original, Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import Linear

@@ -8,7 +8,7 @@ from bright_rows import CHAIN, base_of, images, search_for, solved
 from torch import nn
 
 from codebound.certificate.claims import OnDomain
-from codebound.certificate.original import Original
+from codebound.certificate.task import Original
 from codebound.coding.subspace import Subspace
 from codebound.data.arrays import from_arrays
 from codebound.search import subspace

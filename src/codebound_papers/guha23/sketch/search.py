@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from codebound.chains.message import Message
 from codebound.coding.tensors import AbstractGridCode
-from codebound.search.quantised import quantised_code
+from codebound.search.pruned import quantised_code
 from codebound.search.search import Search, UnsuitedError
 from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch
 
