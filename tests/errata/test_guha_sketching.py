@@ -11,7 +11,7 @@ from codebound_papers.guha23.pruning_law import least_kept_share
 from codebound_papers.guha23.sketch.operators import column_ensemble, row_ensemble, sketch
 from codebound_papers.guha23.sketch.recovery import recover_l1
 from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
-from codebound_papers.guha23.sketch_probabilities import (
+from codebound_papers.guha23.sketching import (
     code_costs,
     dropped_failure_probability,
     least_mean_load,

@@ -8,8 +8,7 @@ import torch
 
 from codebound.rng import torch_stream
 from codebound_papers.guha23.magnitude import binomial_tail, count_bits
-from codebound_papers.shin21.compressor import replace_bulk, split, split_signed
-from codebound_papers.shin21.replacement import replace_small
+from codebound_papers.shin21.compressor import replace_bulk, replace_small, split, split_signed
 from codebound_papers.shin21.thresholds import Corrected, ScaleFree, published_spread, spread
 
 TAU, T, ETA = 2.0, 0.5, 0.05

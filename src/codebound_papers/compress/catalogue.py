@@ -68,7 +68,7 @@ COMPRESSORS = {
     ),
     "gaussian-fill": Entry(
         "Keeps weights above one standard deviation, redraws the rest (Shin 2021, appendix E).",
-        "codebound_papers.shin21.replacement:GaussianFill",
+        "codebound_papers.shin21.compressor:GaussianFill",
     ),
     "conv": Entry(
         "Gives every location of a convolution filters, from few numbers (Arora et al. 2018, alg. 4).",

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from codebound_papers.baselines.risks import parameter_counting
 from codebound_papers.facts import LayerFacts, NetworkFacts
-from codebound_papers.guha23.sketch_probabilities import dropped_failure_probability
-from codebound_papers.guha23.sketching import implied_kept_share
+from codebound_papers.guha23.sketching import dropped_failure_probability, implied_kept_share
 from codebound_papers.value import PublishedValue
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codebound.rng import numpy_stream
 from codebound_papers.report.figures import Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
+from codebound_papers.shin21.compressor import replacement_trials
 from codebound_papers.shin21.items.networks import (
     FILES,
     Subject,
@@ -21,7 +22,6 @@ from codebound_papers.shin21.items.networks import (
     own,
     published,
 )
-from codebound_papers.shin21.replacement import replacement_trials
 from codebound_papers.shin21.tails import estimate_tail
 
 if TYPE_CHECKING:

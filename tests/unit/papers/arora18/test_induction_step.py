@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from codebound.nets.walk import wrap
-from codebound_papers.arora18.induction_step import induction
-from codebound_papers.arora18.projection import MatrixProject
+from codebound_papers.arora18.projection import MatrixProject, induction
 from codebound_papers.compress.compressors import compress
 from codebound_papers.compress.functions import project
 

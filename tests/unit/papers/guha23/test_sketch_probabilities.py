@@ -8,7 +8,7 @@ from scipy.special import gammaln
 from scipy.stats import binom
 
 from codebound.errors import UsageError
-from codebound_papers.guha23.sketch_probabilities import (
+from codebound_papers.guha23.sketching import (
     code_costs,
     dropped_failure_probability,
     least_mean_load,

@@ -13,7 +13,7 @@ from codebound.nets.zoo import build
 from codebound.rng import torch_stream
 from codebound_papers.compress.codes import Filled
 from codebound_papers.compress.compressors import compress
-from codebound_papers.shin21.replacement import GaussianFill, replace_small, replacement_trials
+from codebound_papers.shin21.compressor import GaussianFill, replace_small, replacement_trials
 
 
 def sample(shape=(10,), n: int = 200):
