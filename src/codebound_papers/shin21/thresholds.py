@@ -27,7 +27,7 @@ class AbstractThreshold(ABC):
         word: Its name on a command line; its numbers follow, as in ``scale-free:0.1:0.05``.
     """
 
-    word: ClassVar[str]
+    word: ClassVar[str] = ""
 
     def __str__(self) -> str:
         return ":".join([self.word, *map(str, astuple(self))])  # type: ignore[call-overload]
