@@ -130,7 +130,7 @@ def test_figure_3_has_both_ranks_and_both_fits(figure3):
     ]
     assert {row["reason"] for row in figure3.tables["Not run"]} == {
         "pytorchcv is not installed",
-        "no folder of pretrained networks was given (--models or CODEBOUND_MODELS)",
+        "no folder of pretrained networks was given (models, or CODEBOUND_MODELS)",
     }
 
 
