@@ -1,5 +1,6 @@
 """Noise stability of a sample does not depend on how the sample is cut."""
 
+from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,7 @@ def same(found):
     assert found.kept.tolist() == WHOLE.kept.tolist()
     for key, values in WHOLE.columns.items():
         assert np.allclose(found.columns[key], values, rtol=1e-9)
-    for mine, whole in zip(found.rows(), WHOLE.rows(), strict=True):
+    for mine, whole in zip(map(asdict, found.layers), map(asdict, WHOLE.layers), strict=True):
         assert mine.keys() == whole.keys()
         numbers = [(mine[key], whole[key]) for key in mine if isinstance(mine[key], float)]
         assert np.allclose(*zip(*numbers, strict=True), rtol=1e-9)

@@ -201,7 +201,7 @@ def _start(settings: dict[str, Any], sample: Dataset, whole: Dataset) -> str:
 
 
 def _save(folder: Path, record: dict[str, Any]) -> None:
-    from codebound_papers.report.measurement import measure_page
+    from codebound_papers.report.measures import measure_page
 
     settings, sample = record["settings"], record["sample"]
     write_json(folder / "measure.json", record)

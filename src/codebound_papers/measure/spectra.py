@@ -74,19 +74,6 @@ class LayerSpectrum:
         """Eigenvalues of ``A^T A`` that are not zero, descending."""
         return self.singular_values[self.singular_values > 0.0] ** 2
 
-    @property
-    def row(self) -> dict[str, object]:
-        """One line of a table."""
-        return {
-            "layer": self.name,
-            "shape": f"{self.rows} x {self.columns}",
-            "of": self.of,
-            "spectral_norm": self.spectral_norm,
-            "spectral_norm_upper": self.spectral_norm_upper,
-            "frobenius_norm": self.frobenius_norm,
-            "stable_rank": self.stable_rank,
-        }
-
 
 @implements("I-31", kind="measure")
 def layer_spectra(network: Network) -> tuple[LayerSpectrum, ...]:

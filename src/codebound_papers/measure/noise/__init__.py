@@ -1,1 +1,1 @@
-"""Noise stability (Arora et al. 2018): ``meter`` is the front door."""
+"""Noise stability: :func:`meter.stability` is the front door; ``result`` has what comes out of it."""

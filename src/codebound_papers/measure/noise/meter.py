@@ -96,7 +96,7 @@ class StabilitySettings:
             raise UsageError(f"the fraction of outliers lies in [0, 1). Got {self.outliers}.")
 
 
-class Measured(NamedTuple):
+class Part(NamedTuple):
     """What a meter knows of the examples it has seen.
 
     Attributes:
@@ -212,14 +212,14 @@ class StabilityMeter:
         differ = self._sites and other._sites and self._sites != other._sites
         if differ or self.settings != other.settings:
             raise UsageError("these measurements do not merge: their networks, inputs or settings differ.")
-        self.include(other.measured)
+        self.include(other.part)
 
     @property
-    def measured(self) -> Measured:
+    def part(self) -> Part:
         """What has been measured so far; it can be sent to another process."""
-        return Measured(self._sites, self._probed, self._examples)
+        return Part(self._sites, self._probed, self._examples)
 
-    def include(self, part: Measured) -> None:
+    def include(self, part: Part) -> None:
         """Appends what another meter, of the same network and settings, has measured."""
         self._examples.merge(part.examples)
         self._sites, self._probed = self._sites or part.sites, self._probed or part.probed
@@ -328,7 +328,7 @@ def stability(
         }
         for part in over_shards(
             data.on(meter.device) if isinstance(data, Dataset) else data,
-            lambda part: Job(function=f"{__name__}:measured", arguments={**arguments, "data": part}),
+            lambda part: Job(function=f"{__name__}:measure_part", arguments={**arguments, "data": part}),
             engine=engine,
             chunk_size=chunk_size,
             progress=tell,
@@ -346,18 +346,18 @@ def stability(
     return replace(found, noisy=smoothness)
 
 
-def measured(
+def measure_part(
     *,
     net: nn.Module,
     data: DeviceData,
     settings: StabilitySettings,
     initial: nn.Module | None,
     chunk_size: int,
-) -> Measured:
+) -> Part:
     """One part of a sample, on a worker: all values, nothing concluded from them."""
     meter = StabilityMeter(net, settings, initial=initial)
     _measure(data, meter, chunk_size, silent)
-    return meter.measured
+    return meter.part
 
 
 def _measure(data: Data, meter: StabilityMeter, chunk_size: int, progress: Progress) -> None:

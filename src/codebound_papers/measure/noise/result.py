@@ -7,14 +7,13 @@ histograms and the choice of outliers are exact, and any split of a sample gives
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from codebound.errors import ModelError, UsageError
-from codebound.files import finite
 from codebound.refs import implements
 from codebound_papers.measure.noise.jacobian import probe_interval
 from codebound_papers.measure.noise.smoothness import smoothness_quantile
@@ -421,49 +420,3 @@ class Stability:
     @property
     def _settings(self) -> tuple[object, ...]:
         return self.sites, self.outliers, self.delta, self.probes, self.probed
-
-    def rows(self) -> list[dict[str, object]]:
-        """One dictionary per layer, for a table; a quantity that no layer has is left out.
-
-        Values may be None or infinite; :meth:`as_dict` is for JSON.
-        """
-        rows = [asdict(row) for row in self.layers]
-        empty = [name for name in rows[0] if all(row[name] is None for row in rows)]
-        return [{name: value for name, value in row.items() if name not in empty} for row in rows]
-
-    def as_dict(self) -> dict[str, object]:
-        """Everything but the per-example values, ready for JSON; null is not measured or infinite."""
-        layers = []
-        for row in self.rows():
-            name = str(row["layer"])
-            found = {
-                quantity: self.distribution(quantity, name)
-                for quantity in _QUANTITIES
-                if self.has(quantity, name)
-            }
-            distributions = {quantity: _described(each) for quantity, each in found.items()}
-            layers.append(
-                {key: finite(value) for key, value in row.items()} | {"distributions": distributions}
-            )
-        return {
-            "n": self.n,
-            "left_out": self.left_out,
-            "undefined": self.undefined,
-            "probes": self.probes,
-            "contraction": finite(self.contraction),
-            "spread": finite(self.spread),
-            "smoothness": finite(self.smoothness),
-            "delta": self.delta,
-            "layers": layers,
-        }
-
-
-_QUANTITIES: tuple[Quantity, ...] = ("cushion", "interlayer", "contraction", "spread", "smoothness")
-
-
-def _described(found: Distribution) -> dict[str, object]:
-    counts, edges = found.histogram()
-    return {
-        "quantiles": {str(level): finite(value) for level, value in found.quantiles().items()},
-        "histogram": {"counts": counts.tolist(), "edges": edges.tolist()},
-    }

@@ -80,7 +80,7 @@ def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(
     assert record(engine) == whole()
     assert engine.functions == {
         "outputs:outputs",
-        "meter:measured",
+        "meter:measure_part",
         "evaluate:errors_in",
         "proximity:closeness",
         "scores:margin_report",

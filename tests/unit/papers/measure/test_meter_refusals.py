@@ -1,6 +1,5 @@
 """What a measurement of noise stability looks like from outside: what it prints, and what it refuses."""
 
-import json
 import math
 from itertools import pairwise
 
@@ -42,21 +41,19 @@ def inputs(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def test_results_print_and_travel_as_json():
+def test_what_was_not_measured_is_no_result():
     model, x = convnet(bias=True), inputs(5, 2, 6, 6)
     found = stability(model, x, StabilitySettings(interlayer="all", smoothness=Smoothness(0.1, draws=2)))
-    rows = found.rows()
-    assert [row["layer"] for row in rows] == ["0", "3", "6"]
-    assert "distance_cushion" not in rows[0]
-    text = json.dumps(found.as_dict(), allow_nan=False)
-    layer = json.loads(text)["layers"][0]
-    assert sum(layer["distributions"]["cushion"]["histogram"]["counts"]) == 5
-    assert layer["distributions"]["cushion"]["quantiles"]["0.0"] == layer["cushion"]
+    assert [row.layer for row in found.layers] == ["0", "3", "6"]
+    assert found.layers[0].distance_cushion is None
+    cushions = found.distribution("cushion", "0")
+    assert sum(cushions.histogram()[0]) == 5
+    assert cushions.quantiles()[0.0] == found.layers[0].cushion
     with pytest.raises(UsageError, match="spread at layer '6' was not measured"):
         found.distribution("spread", "6")
     with pytest.raises(UsageError, match="'0' to 'nope'"):
         found.distribution("interlayer", "0", target="nope")
-    assert layer["distributions"].keys() >= {"interlayer", "contraction", "spread", "smoothness"}
+    assert all(found.has(each, "0") for each in ("interlayer", "contraction", "spread", "smoothness"))
 
 
 def test_an_interval_is_wide_only_where_the_norm_is_an_estimate():

@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from codebound_papers.report.measurement import measure_page
-from codebound_papers.report.measures import flat_rows, measure_tables
+from codebound_papers.report.measures import flat_rows, measure_page, measure_tables
 
 QUANTITIES = (
     "layer_cushion",
