@@ -347,8 +347,8 @@ def test_a_crafted_message_is_refused(name):
     refused(data, because=because)
 
 
-def test_an_unknown_method_and_an_unknown_architecture():
-    for numbers, because in (((3,), "method 3"), ((1, 4), "architecture 4"), ((1, 1, 1, 11), "operation 11")):
+def test_an_unknown_scheme_and_an_unknown_architecture():
+    for numbers, because in (((3,), "scheme 3"), ((1, 4), "architecture 4"), ((1, 1, 1, 11), "operation 11")):
         coder = writer.Coder()
         for position, number in enumerate(numbers):
             if position == 1:

@@ -1,4 +1,4 @@
-"""Attacks through subspaces (method 2) and through normalised convolutions, dictionaries and views."""
+"""Attacks through subspaces (scheme 2) and through normalised convolutions, dictionaries and views."""
 
 import copy
 
@@ -79,7 +79,7 @@ TRUE = {
     "enumerative": message([(10, 1), LAST], *subspace(writer.enumerative(drawn(7)), t=2)),
     "static": message([(8, 3, 1), LAST], *subspace(writer.static(drawn(12), lanes_log=1), j=-1)),
     "zero": message([(9, 3, 2), LAST], *subspace(writer.zero((4,)), head="0")),
-    "tensors of method 1": message(
+    "tensors of scheme 1": message(
         IMAGES,
         ("2.weight", (writer.dense(drawn(2, 17, 3, 3), -9),)),
         ("3.weight", (writer.dense(drawn(3, 8)),)),

@@ -1,4 +1,4 @@
-"""Frozen bytes of messages of method 2, and of what they decode to, from the literal writer."""
+"""Frozen bytes of messages of scheme 2, and of what they decode to, from the literal writer."""
 
 import cbound_writer as reference
 import numpy as np

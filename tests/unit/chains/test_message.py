@@ -304,7 +304,7 @@ def test_a_block_of_integers_is_in_the_ledger():
 
 
 def subspace_bits(*steps) -> str:
-    """A message of method 2 for one linear layer, from the methods of the literal coder after the head."""
+    """A message of scheme 2 for one linear layer, from the methods of the literal coder after the head."""
     coder = reference.Coder()
     coder.gamma(2)
     for _ in range(3):  # no options
