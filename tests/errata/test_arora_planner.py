@@ -5,25 +5,25 @@ import math
 import pytest
 
 from codebound_papers.arora18.projection_plan import (
-    LayerStability,
-    PlanSetting,
+    LayerCushions,
+    PlanSettings,
     compression_threshold,
     plan_projection,
     published_total,
 )
 
 
-def layers(depth: int, *, cushion: float, width: int) -> list[LayerStability]:
+def layers(depth: int, *, cushion: float, width: int) -> list[LayerCushions]:
     interlayer = 1.0 / math.sqrt(width)
     return [
-        LayerStability(name=str(i), weights=width**2, cushion=cushion, interlayer_cushion=interlayer)
+        LayerCushions(name=str(i), weights=width**2, cushion=cushion, interlayer_cushion=interlayer)
         for i in range(depth)
     ]
 
 
 def test_a_e6_with_six_the_induction_adds_up_and_with_four_it_does_not():
     """One step may add eps/d: the linear part is 2 c eps_i / (mu mu), smoothness adds 2 eps / (3 d)."""
-    setting = PlanSetting(contraction=1.7, epsilon=0.3, delta=0.05, examples=1000, width=64)
+    setting = PlanSettings(contraction=1.7, epsilon=0.3, delta=0.05, examples=1000, width=64)
     stack = layers(4, cushion=0.2, width=64)
     for layer, planned in zip(stack, plan_projection(stack, setting).layers, strict=True):
         linear = 2 * setting.contraction * planned.epsilon / (layer.cushion * layer.interlayer_cushion)
@@ -50,7 +50,7 @@ def test_a_e15_the_product_of_cushions_is_not_below_the_root_of_the_count(
 ):
     """The number of levels needs e^2 d c^d / prod mu < sqrt(q): off by orders of magnitude."""
     contraction = 1.5
-    setting = PlanSetting(
+    setting = PlanSettings(
         contraction=contraction, epsilon=math.sqrt(0.5), delta=0.05, examples=50_000, width=width
     )
     count = published_total(layers(depth, cushion=cushion, width=width), setting)
@@ -68,7 +68,7 @@ def test_a_e26_the_lemma_never_compresses_a_realistic_layer(depth, factor):
 
 def test_a_e26_even_perfect_cushions_compress_nothing():
     """Stable rank 1, contraction 1, the largest accuracy: the best case of a 784-500-500-10 network."""
-    setting = PlanSetting(contraction=1.0, epsilon=1.0, delta=0.05, examples=50_000, width=500)
+    setting = PlanSettings(contraction=1.0, epsilon=1.0, delta=0.05, examples=50_000, width=500)
     plan = plan_projection(layers(3, cushion=1.0, width=500), setting)
     for layer in plan.layers:
         assert layer.count > layer.weights

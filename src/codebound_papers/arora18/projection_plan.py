@@ -13,7 +13,7 @@ from codebound.refs import implements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerStability:
+class LayerCushions:
     """What was measured on one layer.
 
     Attributes:
@@ -36,7 +36,7 @@ class LayerStability:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSetting:
+class PlanSettings:
     """What a plan is made for.
 
     Attributes:
@@ -115,12 +115,12 @@ def epsilon_for_margin(margin: float, *, largest_output: float) -> float:
 
 
 @implements("A-Lem3", kind="published-form")
-def published_total(layers: Sequence[LayerStability], setting: PlanSetting) -> float:
+def published_total(layers: Sequence[LayerCushions], setting: PlanSettings) -> float:
     """Numbers by lemma 3: ``72 c^2 d^2 log(mdh/delta) / eps^2 * sum_i 1 / (mu_i^2 mu_{i->}^2)``.
 
     Example:
-        >>> layer = LayerStability(name="fc", weights=100, cushion=0.5, interlayer_cushion=0.5)
-        >>> setting = PlanSetting(contraction=1.0, epsilon=1.0, delta=0.05, examples=1000, width=10)
+        >>> layer = LayerCushions(name="fc", weights=100, cushion=0.5, interlayer_cushion=0.5)
+        >>> setting = PlanSettings(contraction=1.0, epsilon=1.0, delta=0.05, examples=1000, width=10)
         >>> round(published_total([layer], setting))
         14061
     """
@@ -145,8 +145,8 @@ def compression_threshold(*, depth: int, width: int, examples: int, delta: float
 
 @implements("A-X4.1", "A-Lem14", "I-22", kind="algorithm")
 def plan_projection(
-    layers: Sequence[LayerStability],
-    setting: PlanSetting,
+    layers: Sequence[LayerCushions],
+    setting: PlanSettings,
     *,
     spread: float = 1.0,
     constant: float = 1.0,
@@ -189,7 +189,7 @@ def plan_projection(
     return ProjectionPlan(layers=tuple(planned), eta=eta)
 
 
-def _published_count(layer: LayerStability, setting: PlanSetting, *, depth: int) -> float:
+def _published_count(layer: LayerCushions, setting: PlanSettings, *, depth: int) -> float:
     factor = compression_threshold(
         depth=depth, width=setting.width, examples=setting.examples, delta=setting.delta
     )

@@ -4,8 +4,8 @@ import math
 
 from codebound.errors import UsageError
 from codebound_papers.arora18.projection_plan import (
-    LayerStability,
-    PlanSetting,
+    LayerCushions,
+    PlanSettings,
     ProjectionPlan,
     epsilon_for_margin,
     plan_projection,
@@ -75,12 +75,12 @@ def plan(
         return None
     return plan_projection(
         [
-            LayerStability(
+            LayerCushions(
                 name=layer.name, weights=layer.weights, cushion=a, interlayer_cushion=b, patch=layer.patch
             )
             for layer, a, b in layers
         ],
-        PlanSetting(
+        PlanSettings(
             contraction=contraction,
             epsilon=epsilon,
             delta=facts.delta,

@@ -17,7 +17,7 @@ from codebound_papers.arora18.noise_stability import (
     proven_numbers,
     table_rows,
 )
-from codebound_papers.arora18.projection_plan import LayerStability, PlanSetting, published_total
+from codebound_papers.arora18.projection_plan import LayerCushions, PlanSettings, published_total
 from codebound_papers.arora18.truncation import printed_spectral_margin_risk, spectral_margin_risk
 from codebound_papers.baselines.bars import noise_stability_bar
 from codebound_papers.facts import LayerFacts, NetworkFacts
@@ -146,10 +146,10 @@ def test_theorem_2_2_needs_a_margin_that_the_layers_can_lose(margin, holds):
 def test_lemma_10_is_lemma_3_with_twice_the_constant():
     facts = network()
     stack = [
-        LayerStability(name=x.name, weights=x.weights, cushion=x.cushion, interlayer_cushion=0.1)
+        LayerCushions(name=x.name, weights=x.weights, cushion=x.cushion, interlayer_cushion=0.1)
         for x in facts.layers
     ]
-    setting = PlanSetting(
+    setting = PlanSettings(
         contraction=1.4, epsilon=0.5 / (math.sqrt(2) * 9), delta=0.05, examples=50_000, width=100
     )
     assert margin_numbers(facts).value == pytest.approx(published_total(stack, setting))

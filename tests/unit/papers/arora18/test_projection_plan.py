@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from codebound.errors import UsageError
 from codebound_papers.arora18.projection_plan import (
-    LayerStability,
-    PlanSetting,
+    LayerCushions,
+    PlanSettings,
     epsilon_for_margin,
     plan_projection,
     published_total,
 )
 
-SETTING = PlanSetting(contraction=1.5, epsilon=0.5, delta=0.05, examples=1000, width=30)
+SETTING = PlanSettings(contraction=1.5, epsilon=0.5, delta=0.05, examples=1000, width=30)
 
 
-def stability(**changes) -> LayerStability:
-    return LayerStability(
+def stability(**changes) -> LayerCushions:
+    return LayerCushions(
         **{"name": "fc", "weights": 900, "cushion": 0.5, "interlayer_cushion": 0.2, **changes}
     )
 
@@ -53,7 +53,7 @@ def test_a_convolution_has_a_published_count_and_no_proven_one():
 @given(st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.floats(1.0, 10.0))
 def test_more_noise_needs_more_numbers(cushion, interlayer, contraction):
     def count(**changes) -> int:
-        setting = PlanSetting(contraction=contraction, epsilon=0.5, delta=0.05, examples=10, width=5)
+        setting = PlanSettings(contraction=contraction, epsilon=0.5, delta=0.05, examples=10, width=5)
         measured = {"cushion": cushion, "interlayer_cushion": interlayer, **changes}
         return plan_projection([stability(**measured)], setting).layers[0].count
 
@@ -74,8 +74,8 @@ def test_lemma_10_uses_the_root_of_two():
     [{"contraction": 0.5}, {"epsilon": 0.0}, {"epsilon": 1.5}, {"delta": 0.0}, {"examples": 0}, {"width": 0}],
 )
 def test_settings_out_of_range_are_refused(changes):
-    with pytest.raises(UsageError, match="Got PlanSetting"):
-        PlanSetting(
+    with pytest.raises(UsageError, match="Got PlanSettings"):
+        PlanSettings(
             **{"contraction": 1.5, "epsilon": 0.5, "delta": 0.05, "examples": 10, "width": 3, **changes}
         )
 

@@ -13,7 +13,7 @@ from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.errors import ModelError, UsageError
 from codebound.nets.walk import Network, wrap
-from codebound_papers.arora18.projection_plan import LayerStability, PlanSetting, plan_projection
+from codebound_papers.arora18.projection_plan import LayerCushions, PlanSettings, plan_projection
 from codebound_papers.arora18.requirements import project_requirements
 from codebound_papers.compress import minimum
 from codebound_papers.compress.minimum import KNOBS, measured_minimum
@@ -239,10 +239,10 @@ def change_norm(weight, strength):
 
 @pytest.mark.parametrize(("depth", "width", "cushion", "tau"), [(3, 100, 0.3, 1.8e-4), (5, 500, 0.2, 3e-5)])
 def test_published_thresholds_against_the_root_mean_square_weight(depth, width, cushion, tau):
-    layer = LayerStability(
+    layer = LayerCushions(
         name="fc", weights=width**2, cushion=cushion, interlayer_cushion=1 / math.sqrt(width)
     )
-    setting = PlanSetting(contraction=1.4, epsilon=1.0, delta=0.05, examples=50_000, width=width)
+    setting = PlanSettings(contraction=1.4, epsilon=1.0, delta=0.05, examples=50_000, width=width)
     plan = plan_projection([layer] * depth, setting)
     matrix = torch.full((width, width), 1.0 / width)  # of Frobenius norm 1
     found = ScaleFree(plan.layers[0].epsilon, plan.eta).of(matrix, variance=0.0)

@@ -9,6 +9,7 @@ from torch import nn
 
 from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
+from codebound.nets import walk
 from codebound.nets.loading import load_model
 from codebound_papers.guha23.kappa import prune_for_margin
 from codebound_papers.measure.record import MeasureSettings, measure_facts
@@ -118,6 +119,38 @@ def test_a_convolution_is_its_filter_matrix_and_has_the_norm_of_its_map_too():
     assert "folded" in measured.notes[0]
     folded = (net[0].weight / torch.sqrt(torch.tensor(1.0 + net[1].eps))).flatten(1)
     assert conv.frobenius == pytest.approx(float(folded.detach().norm()), rel=1e-5)
+
+
+def test_a_subset_is_measured_alone_and_says_what_it_lacks():
+    found = measure_facts(mlp(), images(), MeasureSettings(families=("margins",)))
+    assert found.margins.n == 60
+    assert (found.norms, found.spectra, found.tails, found.stability) == ((), {}, {}, None)
+    with pytest.raises(UsageError, match="norms were not measured"):
+        _ = found.facts
+    found = measure_facts(mlp(), images(), MeasureSettings(families=("margins", "norms")))
+    assert found.facts.layers[0].cushion is None
+    with pytest.raises(ModelError, match="nobody asked"):
+        _ = found.stability_facts
+
+
+def test_a_network_is_folded_wrapped_and_traced_once_for_everything(monkeypatch):
+    traced = []
+    original = walk.trace
+
+    def trace(predictor):
+        traced.append(predictor)
+        return original(predictor)
+
+    monkeypatch.setattr(walk, "trace", trace)
+    every = ("margins", "norms", "maps", "spectra", "tails", "stability")
+    found = measure_facts(mlp(), images(), MeasureSettings(families=every, examples=20, resamples=20))
+    assert len(traced) == 1
+    assert found.stability is not None
+    assert found.facts.smoothness == found.stability.noisy.smoothness
+    again = measure_facts(found.network, images(), PLAN)
+    assert len(traced) == 1
+    assert again.network is found.network
+    assert again.facts == found.facts
 
 
 OBSTACLES = {
