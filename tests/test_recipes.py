@@ -1,0 +1,241 @@
+"""Every recipe of CONTRIBUTING.md, carried out on a toy; and the files it names are there.
+
+A toy is what a contributor would write: if one of these tests needs more than the recipe says, the recipe is
+wrong.
+"""
+
+import gzip
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import nn
+from torch.nn import functional
+
+from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import RiskBound
+from codebound.certificate.claims import AboutG, Conclusion
+from codebound.certification import certify
+from codebound.coding.choose import best_tensor_code
+from codebound.coding.quantization import quantize, step_for_levels
+from codebound.data.catalogue import KNOWN, Known
+from codebound.data.load import load_dataset
+from codebound.errors import CertificateError
+from codebound.extensions import Verb, find_extensions
+from codebound.facts import OccamFacts
+from codebound.nets.layers import LAYER_VIEWS, AbstractConvView, layer_view
+from codebound.nets.walk import wrap
+from codebound.nets.zoo import build
+from codebound.refs import REGISTRY, implements
+from codebound.search.methods import METHODS, Method
+from codebound_papers.compare.evidence import published_expressions
+from codebound_papers.compress.catalogue import COMPRESSORS, Entry
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compress
+from codebound_papers.measure.spectral import spectral_norm
+from codebound_papers.value import EXPRESSIONS, PublishedValue, expression
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+RECIPES = dict(re.findall(r"^### (.+?)\n(.+?)(?=^##|\Z)", PAGE, flags=re.M | re.S))
+MOST_SOURCES = 3
+
+
+def touched(recipe: str) -> list[str]:
+    (line,) = re.findall(r"^Touch: (.+?)\.\n\n", recipe, flags=re.M | re.S)
+    return re.findall(r"`([^`]+)`", line)
+
+
+@pytest.mark.parametrize("title", RECIPES)
+def test_a_recipe_names_files_that_exist_and_few_sources(title):
+    files = touched(RECIPES[title])
+    for name in files:
+        path = ROOT / name
+        assert path.parent.is_dir() if "NAME" in path.name else path.is_file(), name
+    sources = [name for name in files if name.startswith("src/") and "codebound_verify" not in name]
+    assert 1 <= len(sources) <= MOST_SOURCES
+
+
+def test_every_recipe_has_its_toy():
+    toys = {
+        "A bound": test_a_bound_is_a_function_with_an_id,
+        "A claim of a certificate": test_a_claim_is_a_class_that_certify_takes,
+        "A published expression": test_an_expression_is_a_function_that_compare_finds,
+        "A layer type": test_a_layer_type_is_a_class_that_everything_measures,
+        "An operation of a message": "tests/contract/test_operations.py::test_a_new_operation_is_one_class",
+        "A compressor": test_a_compressor_is_a_class_and_a_line,
+        "A method of certify": test_a_method_is_a_function_and_a_line,
+        "A dataset": test_a_dataset_is_an_entry,
+        "A verb": test_a_verb_is_a_function_and_a_line,
+    }
+    assert set(toys) == set(RECIPES)
+    elsewhere, name = toys["An operation of a message"].split("::")
+    assert f"def {name}(" in (ROOT / elsewhere).read_text()
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    """The registry of statements, which forgets what a toy adds."""
+    known = dict(REGISTRY)
+    yield REGISTRY
+    REGISTRY.clear()
+    REGISTRY.update(known)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    whole = load_dataset("digits")
+    return whole.select(range(300), role="train")
+
+
+def linear(sample):
+    return build("linear", input_shape=sample.input_shape, classes=sample.classes)
+
+
+def test_a_bound_is_a_function_with_an_id(registry):
+    @implements("toy:twice", kind="certificate")
+    def twice(facts: OccamFacts) -> RiskBound:
+        """C-2 with twice the bits: looser, so still true."""
+        return occam_binomial(
+            OccamFacts(errors=facts.errors, n=facts.n, code_bits=2 * facts.code_bits, delta=facts.delta)
+        )
+
+    facts = OccamFacts(errors=10, n=1000, code_bits=50, delta=0.05)
+    assert occam_binomial(facts).value < twice(facts).value < 1.0
+    assert registry["toy:twice"].function is twice
+    assert registry["toy:twice"].path.endswith("twice")  # what the page of references has to name
+
+
+def test_a_claim_is_a_class_that_certify_takes(digits):
+    @dataclass(frozen=True)
+    class Cautious(AboutG):
+        """C-2 at half the failure probability."""
+
+        def conclude(self, evidence, task) -> Conclusion:
+            facts = evidence.facts
+            return Conclusion(
+                occam_binomial(
+                    OccamFacts(
+                        errors=facts.errors,
+                        n=facts.n,
+                        code_bits=facts.code_bits + 1,
+                        delta=facts.delta,
+                        classes=facts.classes,
+                    )
+                )
+            )
+
+    # every step takes it; the last one has to, and has not been told
+    with pytest.raises(CertificateError, match="independent verifier refuses"):
+        certify(linear(digits), digits, effort="quick", method="prune", claim=Cautious())
+
+
+def test_an_expression_is_a_function_that_compare_finds(registry, monkeypatch):
+    monkeypatch.setattr("codebound_papers.value.EXPRESSIONS", known := list(EXPRESSIONS))
+
+    @expression("toy:weights", name="Toy: number of weights", unit="numbers")
+    def toy_weights(facts) -> PublishedValue:
+        """As many numbers as the layers have weights."""
+        count = sum(layer.weights for layer in facts.layers)
+        return PublishedValue(log_value=float(np.log(count)), sentence="The number of weights.")
+
+    assert [each.ref for each in known[-1:]] == ["toy:weights"]
+    assert registry["toy:weights"].kind == "published-form"
+    assert published_expressions()
+
+
+def test_a_layer_type_is_a_class_that_everything_measures():
+    assert nn.Conv3d not in LAYER_VIEWS
+    layer = nn.Conv3d(1, 1, 1, bias=False)
+    nn.init.constant_(layer.weight, 6.0)
+    try:
+
+        @layer_view(nn.Conv3d)
+        class Conv3dView(AbstractConvView):
+            """``nn.Conv3d`` in every configuration."""
+
+            convolve = staticmethod(functional.conv3d)
+
+        (view,) = wrap(nn.Sequential(layer)).layers
+        assert isinstance(view, Conv3dView)
+        assert spectral_norm(view, (1, 2, 2, 2)).upper == pytest.approx(6.0)
+    finally:
+        LAYER_VIEWS.pop(nn.Conv3d, None)
+
+
+def test_a_compressor_is_a_class_and_a_line(monkeypatch, digits):
+    @dataclass(frozen=True)
+    class Signs(AbstractCompressor):
+        """Keeps the signs of the weights."""
+
+        levels: int = 3
+
+        def compress(self, layer, *, seed):
+            weight = layer.weight.numpy()
+            step = step_for_levels(weight, self.levels)
+            code = best_tensor_code(quantize(weight, step), step=step)
+            return CompressedLayer(layer.name, code)
+
+    monkeypatch.setitem(COMPRESSORS, "signs", Entry("Keeps the signs.", Signs))
+    found = compress(wrap(linear(digits)), COMPRESSORS["signs"].algorithm())
+    assert [layer.name for layer in found.layers] == ["linear1"]
+    assert not found.carried
+
+
+def test_a_method_is_a_function_and_a_line(monkeypatch, digits):
+    seen = []
+
+    def propose(search) -> None:
+        seen.append(search.running)
+        METHODS["prune"].propose(search)
+
+    monkeypatch.setitem(METHODS, "toy", Method("Says that it ran, then prunes.", propose))
+    found = certify(linear(digits), digits, effort="quick", method="toy")
+    assert (seen, found.method) == (["toy"], "toy")
+
+
+def test_a_dataset_is_an_entry(monkeypatch, tmp_path):
+    images, labels = np.zeros((4, 28, 28), np.uint8), np.arange(4, dtype=np.uint8)
+    folder = tmp_path / "Toy" / "raw"
+    folder.mkdir(parents=True)
+    contents = {
+        "train-images-idx3-ubyte": bytes([0, 0, 8, 3])
+        + np.array([4, 28, 28], ">i4").tobytes()
+        + images.tobytes(),
+        "train-labels-idx1-ubyte": bytes([0, 0, 8, 1]) + np.array([4], ">i4").tobytes() + labels.tobytes(),
+    }
+    for name, content in contents.items():
+        (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+    toy = Known(
+        name="toy",
+        title="Toy",
+        layout="idx",
+        sizes={"train": 4},
+        input_shape=(1, 28, 28),
+        classes=10,
+        divisor=255.0,
+        folder="Toy/raw",
+        md5={name: hashlib.md5(content).hexdigest() for name, content in contents.items()},
+    )
+    monkeypatch.setitem(KNOWN, "toy", toy)
+    found = load_dataset("toy", folder=tmp_path)
+    assert (found.n, found.classes, found.y.tolist()) == (4, 10, [0, 1, 2, 3])
+
+
+TOY_VERB = """
+from codebound.cli import options as opt
+from codebound.cli.console import Format
+
+def command(name: str = "you", output: opt.Output = Format.table) -> None:
+    print(f"hello {name}")
+"""
+
+
+def test_a_verb_is_a_function_and_a_line(monkeypatch, tmp_path, codebound):
+    (tmp_path / "toy_verb.py").write_text(TOY_VERB)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(find_extensions().tables["VERBS"], "greet", Verb("toy_verb:command", after="doctor"))
+    assert codebound("greet", "--name", "toy")[:2] == (0, "hello toy\n")
+    assert "greet" in codebound("--help")[1]
