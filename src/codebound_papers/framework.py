@@ -1,7 +1,7 @@
 """The compression framework: few networks g, each close to f, so the training error of g is trustworthy.
 
 Arora et al. 2018, theorem 2.1, and Guha et al. 2023, theorems 3.1 and D.1, as published. The explicit and
-true form is C-4 (``bounds.certified.occam_hoeffding``), on the errors of g itself.
+true form is C-4 (``codebound.bounds.occam.occam_hoeffding``), on the errors of g itself.
 """
 
 import math

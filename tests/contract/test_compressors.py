@@ -8,12 +8,18 @@ import pytest
 import torch
 from torch import nn
 
+from codebound.certification import certify
 from codebound.coding.modes import decode_tensors, encode_tensors
+from codebound.data.load import load_dataset
 from codebound.errors import UsageError
+from codebound.extensions import find_extensions
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
-from codebound_papers.compress.catalogue import COMPRESSORS
-from codebound_papers.compress.compressors import AbstractCompressor, compress
+from codebound.search.methods import Method
+from codebound_papers.compress.catalogue import COMPRESSORS, Entry
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, Job, compress
+from codebound_papers.compress.methods import parse_options, run_method
+from codebound_papers.compress.rounding import rounded, weight_of
 
 NETWORKS = {
     "linear": ("linear", (1, 8, 8)),
@@ -117,3 +123,31 @@ def test_a_network_that_is_one_layer_is_compressed_too():
     g = compress(wrap(layer), ALGORITHMS["naive"](), seed=0).module()
     assert g.weight.shape == layer.weight.shape
     assert torch.equal(g.bias, layer.bias)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Signs(AbstractCompressor):
+    """Keeps the sign of every weight, times the mean magnitude of its layer."""
+
+    share: float = 1.0
+
+    def compress(self, layer, *, seed):
+        weight = weight_of(layer)
+        signs = weight.sign() * weight.abs().mean() * self.share
+        return CompressedLayer(layer.name, rounded(signs, 3).code)
+
+    @classmethod
+    def grid(cls):
+        return cls(), cls(share=2.0)
+
+
+def test_a_new_compressor_is_one_class_and_one_line(monkeypatch):
+    """The recipe on a toy: compress lists and runs it, certify searches its grid, the verifier accepts."""
+    monkeypatch.setitem(COMPRESSORS, "signs", Entry("Keeps signs.", Signs))
+    found = run_method("signs", parse_options("signs", ["share=0.5"]), Job(network=network("perceptron")))
+    assert all(len(layer.weight.unique()) <= 3 for layer in found.layers)
+    method = Method("Keeps signs.", "codebound_papers.compress.compressors:propose_compressed")
+    monkeypatch.setitem(find_extensions().tables["METHODS"], "signs", method)
+    digits = load_dataset("digits").select(range(200), role="train")
+    made = certify(build("linear", input_shape=(1, 8, 8), classes=10), digits, method="signs", effort="quick")
+    assert made.method == "signs"

@@ -1,7 +1,7 @@
 """How many numbers a random projection keeps (Arora et al. 2018, algorithms 1 and 4), and a plan per layer.
 
-The plan (lemmas 3, 10 and 14) is arithmetic on measured noise stability; ``compress.induction`` measures what
-its proof claims.
+The plan (lemmas 3, 10 and 14) is arithmetic on measured noise stability; ``projection.induction`` measures
+what its proof claims.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Lottery tickets (Guha et al. 2023, section 6): weights of a random network that stand for a target.
 
-The better code of a ticket names its mask and no values: K-LT, ``compress.lottery.ticket_bits``.
+The better code of a ticket names its mask and no values: K-LT, ``masks.ticket_bits``.
 """
 
 import math

@@ -1,7 +1,7 @@
 """How far pruning and rounding move the outputs of a network (Guha et al. 2023, section 4), as published.
 
 The corrected forms have the constants that the proofs support. All of them need Gaussian weights and small
-changes; ``bounds.certified.output_deviation`` on measured norms needs neither and is never larger.
+changes; ``codebound.bounds.original.output_deviation`` on measured norms needs neither and is never larger.
 """
 
 import math

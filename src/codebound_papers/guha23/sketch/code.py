@@ -1,6 +1,6 @@
 """The code of a tensor by a sketch: docs/format.md, section 4.13.
 
-The code holds the sketch alone. The matrix behind it is found and proven by ``codebound.sketch``, because
+The code holds the sketch alone. The matrix behind it is found and proven by ``codec.solved``, because
 that takes a solver; until then the tensor is known to nobody.
 """
 

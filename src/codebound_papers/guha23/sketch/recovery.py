@@ -119,14 +119,7 @@ def recover_l1(
     support is as small as for ``recover``, no row or column of X is invisible to the sketch, and the
     duality gap is closed: this is the only minimiser.
     ``L1_OPTIMAL`` is a minimiser to five digits; there may be others, and it may not be the matrix that was
-    sketched.
-
-    Args:
-        y: Sketch, (m1, m2), float64; on its device the iterations run.
-        a: Left matrix.
-        b: Right matrix.
-        iterations: Most steps.
-        progress: Told the iterations.
+    sketched. Arguments are those of ``recover``.
     """
     return recover_l1_batch([(y, a, b)], iterations=iterations, progress=progress)[0]
 
@@ -150,15 +143,8 @@ def recover_integers(
 ) -> Recovery:
     """The integer matrix of smallest l1 norm with the sketch y, with a proof that it is the only one.
 
-    ``RECOVERED`` means that ``proof`` is there, checked in integers (``certify``): the result
-    depends on y, a and b alone, not on the machine or on the solver.
-
-    Args:
-        y: Sketch, (m1, m2), int64; on its device the iterations run.
-        a: Left matrix.
-        b: Right matrix.
-        iterations: Most steps.
-        progress: Told the iterations.
+    ``RECOVERED`` means that ``proof`` is there, checked in integers (``objection``): the result depends on y,
+    a and b alone, not on the machine or the solver. Arguments are those of ``recover``, but y is int64.
 
     Example:
         >>> from codebound.coding.stream import Stream
