@@ -21,12 +21,13 @@ from codebound.errors import CertificateError, DataError, FormatError, UsageErro
 from codebound.refs import REGISTRY
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
+from codebound_papers import framework
 from codebound_papers.compare.compressed import labels
 from codebound_papers.compare.evidence import published_expressions
 from codebound_papers.compare.rows import ORDER, published_row
 from codebound_papers.compare.table import Comparison, compare
 from codebound_papers.measure.record import MeasureSettings
-from codebound_papers.value import PublishedValue
+from codebound_papers.value import EXPRESSIONS, PublishedValue, expression
 
 PLAN = MeasureSettings(examples=15)
 KEYS = ["name", "reference", "value", "log10", "kind", "subject", "guarantee", "vacuous", "note"]
@@ -93,6 +94,23 @@ def test_every_row_is_registered_somewhere():
     for expression in published_expressions():
         assert expression.ref in REGISTRY, expression.ref
     assert {row.reference for row in table().rows} <= {"", *REGISTRY}
+
+
+def test_a_new_expression_is_one_function():
+    """The recipe on a toy: the decorator gives it a row, with its name, its ID and its value."""
+
+    def toy(facts):
+        return PublishedValue(log_value=math.log(facts.depth), sentence="The depth.")
+
+    toy.__module__ = framework.__name__  # one of the modules that the table reads
+    known = len(EXPRESSIONS)
+    try:
+        expression("X-toy", name="Toy", subject="f", kind=None)(toy)
+        found = compare(trained(), blobs(120, seed=1), effort=None, settings=PLAN)
+    finally:
+        del EXPRESSIONS[known:]
+    (row,) = (row for row in found.rows if row.reference == "X-toy")
+    assert (row.name, row.value, row.subject) == ("Toy", pytest.approx(2.0), "f")
 
 
 def test_certified_rows_come_first_and_only_they_and_hold_out_bounds_are_guarantees():
