@@ -105,7 +105,7 @@ def test_a_single_weight_a_zero_layer_and_groups_are_no_trouble(method):
 
 @each_compressor
 def test_double_precision_is_carried_with_the_reason(method):
-    found = compress(wrap(nn.Sequential(nn.Linear(9, 9)).double()), COMPRESSORS[method]())
+    found = compress(wrap(nn.Sequential(nn.Linear(9, 9)).double()), ALGORITHMS[method]())
     assert "float32" in found.carried["0"]
 
 

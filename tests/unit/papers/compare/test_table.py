@@ -91,8 +91,8 @@ def test_every_published_bound_is_in_the_table():
 
 
 def test_every_row_is_registered_somewhere():
-    for expression in published_expressions():
-        assert expression.ref in REGISTRY, expression.ref
+    for each in published_expressions():
+        assert each.ref in REGISTRY, each.ref
     assert {row.reference for row in table().rows} <= {"", *REGISTRY}
 
 
@@ -194,8 +194,8 @@ class Residual(nn.Module):
 def test_a_residual_network_has_reasons_in_place_of_products():
     found = compare(Residual(), blobs(120, seed=1), settings=PLAN)
     rows = {row.reference: row for row in found.rows}
-    for expression in published_expressions():
-        assert expression.ref in shown(found), f"{expression.ref} was left out in silence"
+    for each in published_expressions():
+        assert each.ref in shown(found), f"{each.ref} was left out in silence"
     assert "no chain" in rows["A-Thm2.2"].note
     assert "factory" in rows["C-2"].note
     assert [row.name for row in found.rows if row.reference == "I-17" and row.value is not None] == [
