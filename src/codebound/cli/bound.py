@@ -8,7 +8,7 @@ from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
 from codebound.errors import UsageError
-from codebound.report.tables import Table
+from codebound.report.tables import tabulate
 
 _MEANING = {
     "holdout": ("C-11", "Clopper-Pearson limit: the examples were used for no choice"),
@@ -53,15 +53,8 @@ def command(
         forms = {"holdout": holdout(fresh), **forms}
     best = next(iter(forms.values()))
     values = {name: form.value for name, form in forms.items()}
-    rows = [
-        {
-            "form": name,
-            "reference": _MEANING[name][0],
-            "bound": percent(value, 4),
-            "what it is": _MEANING[name][1],
-        }
-        for name, value in values.items()
-    ]
-    emit({**values, "vacuous": best.vacuous}, output, [Table("", rows)])
+    rows = [(name, _MEANING[name][0], percent(value, 4), _MEANING[name][1]) for name, value in values.items()]
+    shown = tabulate(("form", "reference", "bound", "what it is"), rows)
+    emit({**values, "vacuous": best.vacuous}, output, [shown])
     if output is Format.table:
         note(best.sentence.replace("the decoded network g", "the network") if is_holdout else best.sentence)

@@ -12,7 +12,7 @@ from codebound.cli.loading import given_base, load_network, load_samples, new_fo
 from codebound.cli.options import RUN, given_engine, option, record_options
 from codebound.cli.results import print_result
 from codebound.errors import UsageError
-from codebound.report.tables import Table
+from codebound.report.tables import tabulate
 from codebound.search.methods import known_methods
 
 _F = "Certificates for the original network, or with a learned helper"
@@ -21,8 +21,8 @@ _METHODS = f"auto for the best of all, or {', '.join(known_methods())}; see --li
 
 def _show_methods(value: bool) -> None:
     if value:
-        rows = [{"method": name, "what it does": each.sentence} for name, each in known_methods().items()]
-        print_table(Table("", rows))
+        rows = [(name, each.sentence) for name, each in known_methods().items()]
+        print_table(tabulate(("method", "what it does"), rows))
         raise typer.Exit
 
 

@@ -12,7 +12,7 @@ from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, emit_rows, note, progress_bar
 from codebound.cli.options import option
 from codebound.errors import DataError
-from codebound.report.tables import Table
+from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
     from codebound.data.dataset import Dataset, Scaling
@@ -125,12 +125,10 @@ def show(
         "test_duplicates": None if duplicates is None else duplicates.count,
         "test_duplicates_relabelled": None if duplicates is None else duplicates.relabelled,
     }
-    emit(
-        record,
-        output,
-        [Table("", _described(dataset, counts, duplicates)), *_thumbnails(dataset)],
-        rows=[{key: _flat(value) for key, value in record.items()}],
-    )
+    flat = {
+        key: " ".join(map(str, value)) if isinstance(value, list) else value for key, value in record.items()
+    }
+    emit(record, output, [_described(dataset, counts, duplicates), *_thumbnails(dataset)], rows=[flat])
     if output is Format.table:
         for warning in dataset.warnings:
             note(f"Warning: {warning}.")
@@ -155,7 +153,7 @@ def _test_duplicates(spec: str, dataset: Dataset, folder: Path | None) -> Duplic
     return cross_duplicates(train, test)
 
 
-def _described(dataset: Dataset, counts: list[int], duplicates: Duplicates | None) -> list[dict[str, str]]:
+def _described(dataset: Dataset, counts: list[int], duplicates: Duplicates | None) -> Table:
     shown = ", ".join(map(str, counts[:20])) + (", ..." if len(counts) > 20 else "")
     majority = max(counts) / dataset.n
     rows = [
@@ -173,7 +171,7 @@ def _described(dataset: Dataset, counts: list[int], duplicates: Duplicates | Non
         rows.append(
             ("test copies", text, "test inputs that also occur, byte for byte, in the training split")
         )
-    return [{"what": what, "value": value, "meaning": meaning} for what, value, meaning in rows]
+    return tabulate(("what", "value", "meaning"), rows)
 
 
 def _scaling_in_words(scaling: Scaling) -> tuple[str, str]:
@@ -209,7 +207,3 @@ def _thumbnails(dataset: Dataset) -> list[str]:
 
 def _shape(sizes: tuple[int, ...]) -> str:
     return "x".join(map(str, sizes))
-
-
-def _flat(value: object) -> object:
-    return " ".join(map(str, value)) if isinstance(value, list) else value

@@ -11,6 +11,7 @@ from codebound.cli.console import Format, emit_rows, note
 from codebound.cli.loading import load_layers, model_sizes
 from codebound.cli.options import option
 from codebound.errors import UsageError
+from codebound.report.tables import tabulate
 
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
 _EXTRAS = {
@@ -42,7 +43,7 @@ def command(
         return
     if weights is not None or input_shape is not None or strict:
         raise UsageError("--weights, --input-shape and --strict check a network: give --model too.")
-    emit_rows([{"what": what, "found": found, "note": text} for what, found, text in _found()], output)
+    emit_rows(tabulate(("what", "found", "note"), _found()).rows, output)
 
 
 def _found() -> Iterator[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codebound.cli.console import Format, emit, note
-from codebound.report.tables import Table
+from codebound.report.tables import tabulate
 
 if TYPE_CHECKING:
     from codebound.results import Saved
@@ -16,44 +16,26 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     from codebound.bounds.risk import percent
 
     result = saved.result
-    rows = [
-        {
-            "what": "certified error",
-            "value": percent(result["bound"]),
-            "note": f"{result['statement']}, for {result['subject']}"
-            + (", VACUOUS: guessing does as well" if result["vacuous"] else ""),
-        },
-        {
-            "what": "training errors",
-            "value": f"{result['train_errors']} of {result['n']}",
-            "note": f"of the decoded network; {result['original_train_errors']} before compression",
-        },
-        {
-            "what": "message",
-            "value": f"{result['code_bits']} bits",
-            "note": f"by {result['method']}: everything the decoder needs to be told",
-        },
-        {"what": "verifier", "value": result["verdict"], "note": "the independent program agrees"},
+    vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
+    bound = percent(result["bound"])
+    rows = [("certified error", bound, f"{result['statement']}, for {result['subject']}{vacuous}")]
+    if "holdout" in result:
+        counted = (
+            f"{result['test_errors']} errors on the held-out examples "
+            f"({result['test_copies_in_sample']} of them copies)"
+        )
+        rows.append(("hold-out bound", percent(result["holdout"]), f"C-11, {counted}, for comparison"))
+    errors, before = f"{result['train_errors']} of {result['n']}", result["original_train_errors"]
+    told = f"by {result['method']}: everything the decoder needs to be told"
+    rows += [
+        ("training errors", errors, f"of the decoded network; {before} before compression"),
+        ("message", f"{result['code_bits']} bits", told),
+        ("verifier", result["verdict"], "the independent program agrees"),
     ]
     if "base_declared" in result:
-        rows.append(
-            {
-                "what": "DECLARED",
-                "value": "g is the base" if result["base_is_g"] else "a base",
-                "note": f"{result['base_declared']} No program can check that; without it the bound is void.",
-            }
-        )
-    if "holdout" in result:
-        rows.insert(
-            1,
-            {
-                "what": "hold-out bound",
-                "value": percent(result["holdout"]),
-                "note": f"C-11, {result['test_errors']} errors on the held-out examples "
-                f"({result['test_copies_in_sample']} of them copies), for comparison",
-            },
-        )
-    emit(result, output, [Table("", rows)], rows=[result])
+        declared = f"{result['base_declared']} No program can check that; without it the bound is void."
+        rows.append(("DECLARED", "g is the base" if result["base_is_g"] else "a base", declared))
+    emit(result, output, [tabulate(("what", "value", "note"), rows)], rows=[result])
     if output is Format.table and not quiet:
         if result["interrupted"]:
             note("The search was interrupted; this is the best message found until then.")

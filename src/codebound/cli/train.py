@@ -16,7 +16,7 @@ from codebound.cli.console import Format, emit, note, progress_bar
 from codebound.cli.loading import given_base, load_network, load_samples, new_folder
 from codebound.cli.options import RUN, option, record_options
 from codebound.errors import UsageError
-from codebound.report.tables import Table
+from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -196,16 +196,11 @@ def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
 
 def _errors(record: Mapping[str, Any]) -> Table:
     rows = [
-        {
-            "sample": name,
-            "examples": record[size],
-            "errors": record[f"{name}_errors"],
-            "error": f"{record[f'{name}_error']:.2%}",
-        }
+        (name, record[size], record[f"{name}_errors"], f"{record[f'{name}_error']:.2%}")
         for name, size in (("train", "n"), ("test", "test_n"))
         if record[size] is not None
     ]
-    return Table("", rows)
+    return tabulate(("sample", "examples", "errors", "error"), rows)
 
 
 def _train_to_few_bits(

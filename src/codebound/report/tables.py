@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,16 @@ class Table:
     title: str
     rows: Sequence[Mapping[str, object]]
     legend: Mapping[str, str] = field(default_factory=dict)
+
+
+def tabulate(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "") -> Table:
+    """A table from the names of its columns and the cells of each row.
+
+    Example:
+        >>> tabulate(("what", "value"), [("bits", 12)]).rows
+        [{'what': 'bits', 'value': 12}]
+    """
+    return Table(title, [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def csv_text(rows: Sequence[Mapping[str, object]]) -> str:

@@ -105,7 +105,10 @@ def command(
     Example: codebound compare --model mlp --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
     settings = record_options(locals())
+    from codebound.data.load import load_dataset
     from codebound.device import resolve_device
+    from codebound.nets.loading import factory_of, load_arrays
+    from codebound_papers.compare.table import compare
     from codebound_papers.measure.record import MeasureSettings
 
     if over is not None and any(settings[name] for name in _OF_ONE_NETWORK):
@@ -124,55 +127,35 @@ def command(
         seed=seed,
     )
     with given_engine(engine, workers, address) as measurers:
-        samples = load_samples(data, data_folder, test=test, holdout=holdout)
-        if over is None:
-            _compare_at_once(
-                settings, plan, samples, data_folder, measurers, out=out, output=output, quiet=quiet
-            )
-        else:
+        sample, test_set = samples = load_samples(data, data_folder, test=test, holdout=holdout)
+        if over is not None:
             _compare_epochs(over, settings, plan, samples, measurers, out=out, output=output, quiet=quiet)
-
-
-def _compare_at_once(
-    settings: dict[str, Any],
-    plan: MeasureSettings,
-    samples: tuple[Dataset, Dataset | None],
-    data_folder: Path | None,
-    engine: Engine | None,
-    *,
-    out: Path | None,
-    output: Format,
-    quiet: bool,
-) -> None:
-    """Compares the bounds on one network."""
-    from codebound.data.load import load_dataset
-    from codebound.nets.loading import factory_of, load_arrays
-    from codebound_papers.compare.table import compare
-
-    sample, test_set = samples
-    model, fresh = settings["model"], settings["unlabelled"]
-    network = load_network(model, sample, settings["weights"])
-    if not quiet:
-        note(
-            f"Comparing bounds on {model}, {settings['data']}: {sample.n:,} examples, "
-            f"{min(plan.examples, sample.n):,} of them for noise stability; {plan.device}."
+            return
+        network = load_network(model, sample, weights)
+        if not quiet:
+            note(
+                f"Comparing bounds on {model}, {data}: {sample.n:,} examples, "
+                f"{min(examples, sample.n):,} of them for noise stability; {place}."
+            )
+        fresh = (
+            None if unlabelled is None else load_dataset(unlabelled, role="unlabelled", folder=data_folder)
         )
-    with optional_folder(out) as folder, progress_bar("compare", quiet=quiet) as progress:
-        found = compare(
-            network,
-            sample,
-            test_set,
-            certificates=[Path(path) for path in settings["certificate"] or ()],
-            bases=[load_arrays(path) for path in settings["base"] or ()],
-            unlabelled=None if fresh is None else load_dataset(fresh, role="unlabelled", folder=data_folder),
-            effort="quick" if settings["certify"] else None,
-            settings=plan,
-            initial=None if settings["initial"] is None else load_network(model, sample, settings["initial"]),
-            like_for_like=settings["like_for_like"],
-            factory=factory_of(model),
-            engine=engine,
-            progress=progress,
-        )
+        with optional_folder(out) as folder, progress_bar("compare", quiet=quiet) as progress:
+            found = compare(
+                network,
+                sample,
+                test_set,
+                certificates=certificate or (),
+                bases=[load_arrays(path) for path in base or ()],
+                unlabelled=fresh,
+                effort="quick" if certify else None,
+                settings=plan,
+                initial=None if initial is None else load_network(model, sample, initial),
+                like_for_like=like_for_like,
+                factory=factory_of(model),
+                engine=measurers,
+                progress=progress,
+            )
     record = comparison_record(found, samples, settings)
     if folder is not None:
         save_comparison(folder, record)

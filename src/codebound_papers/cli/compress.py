@@ -15,7 +15,7 @@ from codebound.cli.loading import load_layers, load_samples, model_sizes, new_fo
 from codebound.cli.options import option, record_options
 from codebound.errors import UsageError
 from codebound.files import write_json
-from codebound.report.tables import Table
+from codebound.report.tables import Table, tabulate
 from codebound_papers.cli import options as own
 from codebound_papers.compress.catalogue import COMPRESSORS
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from codebound_papers.compress.summary import CompressionSummary
 
 _METHODS = f"{', '.join(COMPRESSORS)}; see --list."
+_COLUMNS = (
+    *("layer", "shape", "kept", "dense bytes", "sparse bytes", "coded bits"),
+    *("spectral error", "predicted"),
+)
 _READ = (
     "one message per tensor, each filled up with zeros to whole bytes: "
     "codebound.coding.modes.decode_tensors(Bits(its bytes, bits), [shape])"
@@ -34,17 +38,11 @@ def _show_methods(value: bool) -> None:
     if value:
         from codebound_papers.compress.methods import default_options, option_text
 
-        rows = [
-            {
-                "method": name,
-                "what it does": entry.sentence,
-                "options (--set)": " ".join(
-                    f"{key}={option_text(default)}" for key, default in default_options(name).items()
-                ),
-            }
-            for name, entry in COMPRESSORS.items()
-        ]
-        print_table(Table("", rows))
+        rows = []
+        for name, entry in COMPRESSORS.items():
+            defaults = (f"{key}={option_text(value)}" for key, value in default_options(name).items())
+            rows.append((name, entry.sentence, " ".join(defaults)))
+        print_table(tabulate(("method", "what it does", "options (--set)"), rows))
         raise typer.Exit
 
 
@@ -162,7 +160,7 @@ def _save(folder: Path, compressed: CompressedNetwork | LocalNetwork, summary: C
 
 
 def _tables(summary: CompressionSummary) -> Iterator[Table]:
-    yield Table("", _table_rows(summary))
+    yield _layers(summary)
     rows = {"all tensors": _ratio(summary)}
     if summary.accuracy_before is not None and summary.accuracy_after is not None:
         rows["accuracy"] = f"{summary.accuracy_before:.2%} before, {summary.accuracy_after:.2%} after"
@@ -170,7 +168,7 @@ def _tables(summary: CompressionSummary) -> Iterator[Table]:
         rows["deviation of the outputs"] = f"{moved.largest:.4g} at most, {moved.mean:.4g} on average"
         rows["bounded by the recursion"] = str(cell(moved.recursion))
         rows["and by the e-form"] = str(cell(moved.e_form))
-    yield Table("", [{"what": what, "value": value} for what, value in rows.items()])
+    yield tabulate(("what", "value"), rows.items())
 
 
 def _explain(summary: CompressionSummary, record: dict[str, Any]) -> None:
@@ -200,33 +198,25 @@ def _ratio(summary: CompressionSummary) -> str:
     )
 
 
-def _table_rows(summary: CompressionSummary) -> list[dict[str, object]]:
+def _layers(summary: CompressionSummary) -> Table:
     """The compressed layers, and the carried tensors by reason."""
-    rows: list[dict[str, object]] = [
-        {
-            "layer": layer.name or "(the network)",
-            "shape": "x".join(map(str, layer.shape)),
-            "kept": f"{layer.kept:.2%}",
-            "dense bytes": layer.dense_bytes,
-            "sparse bytes": layer.sparse_bytes,
-            "coded bits": layer.coded_bits,
-            "spectral error": cell(layer.spectral_error_measured),
-            "predicted": cell(layer.spectral_error_predicted),
-        }
+    rows: list[tuple[object, ...]] = [
+        (
+            layer.name or "(the network)",
+            "x".join(map(str, layer.shape)),
+            f"{layer.kept:.2%}",
+            layer.dense_bytes,
+            layer.sparse_bytes,
+            layer.coded_bits,
+            cell(layer.spectral_error_measured),
+            cell(layer.spectral_error_predicted),
+        )
         for layer in summary.layers
     ]
     for reason, count in Counter(tensor.reason for tensor in summary.carried).items():
         tensors = [tensor for tensor in summary.carried if tensor.reason == reason]
-        rows.append(
-            {
-                "layer": f"{tensors[0].name}: {reason}" if count == 1 else f"{count} tensors: {reason}",
-                "shape": "x".join(map(str, tensors[0].shape)) if count == 1 else "",
-                "kept": "all",
-                "dense bytes": sum(tensor.dense_bytes for tensor in tensors),
-                "sparse bytes": "-",
-                "coded bits": sum(tensor.coded_bits for tensor in tensors),
-                "spectral error": "-",
-                "predicted": "-",
-            }
-        )
-    return rows
+        name = tensors[0].name if count == 1 else f"{count} tensors"
+        shape = "x".join(map(str, tensors[0].shape)) if count == 1 else ""
+        dense, bits = sum(each.dense_bytes for each in tensors), sum(each.coded_bits for each in tensors)
+        rows.append((f"{name}: {reason}", shape, "all", dense, "-", bits, "-", "-"))
+    return tabulate(_COLUMNS, rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from codebound.cli import options as opt
@@ -11,7 +10,6 @@ from codebound.cli.loading import load_network, optional_folder
 from codebound.cli.options import given_engine, option, record_options
 from codebound.errors import UsageError
 from codebound.files import write_json, write_text
-from codebound.report.tables import Table
 from codebound_papers.cli import options as own
 from codebound_papers.cli.options import STABILITY
 
@@ -85,11 +83,11 @@ def command(
     from codebound_papers.measure.noise.meter import StabilitySettings
     from codebound_papers.measure.record import MeasureSettings
     from codebound_papers.measure.summary import summarise
-    from codebound_papers.report.measures import flat_rows
+    from codebound_papers.report.measures import flat_rows, measure_tables
 
     measuring = given_engine(engine, workers, address)
     place = resolve_device("cpu" if engine is not None and device == "auto" else device)
-    noise = _noise(smoothness, seed)
+    noise, words = choose_noise(smoothness, seed)
     whole = load_dataset(data, folder=data_folder)
     network = load_network(model, whole, weights)
     before = None if initial is None else load_network(model, whole, initial)
@@ -115,7 +113,7 @@ def command(
     settings |= {
         "families": list(plan.families),
         "jacobian": "exact" if probes is None else f"{probes} probes, exact where that is less work",
-        "smoothness": _noise_in_words(smoothness),
+        "smoothness": words,
         "device": str(place),
         "codebound": __version__,
     }
@@ -126,15 +124,8 @@ def command(
         optional_folder(out) as folder,
         progress_bar("measure", quiet=quiet) as progress,
     ):
-        found = summarise(
-            folded,
-            sample,
-            plan,
-            initial=before,
-            engine=measurers,
-            progress=progress,
-        )
-    record = {
+        found = summarise(folded, sample, plan, initial=before, engine=measurers, progress=progress)
+    record: dict[str, Any] = {
         **found.record(),
         "sample": {
             "data": data,
@@ -149,22 +140,25 @@ def command(
     if folder is not None:
         _save(folder, record | {"curves": found.curves})
     rows = flat_rows(record)
-    emit(record, output, _shown(record), rows=rows)
+    emit(record, output, [*measure_tables(record), *record["notes"]], rows=rows)
     if output is Format.csv and record["margins"] is not None and "name" in rows[0] and not quiet:
         note("One line per layer; the margins of the whole network are in --format table and json.")
     if folder is not None and not quiet:
         note(f"Page with figures: {folder / 'measure.html'}")
 
 
-def _noise(kind: str, seed: int) -> Smoothness | None:
+def choose_noise(kind: str, seed: int) -> tuple[Smoothness | None, str]:
+    """The noise for smoothness, and in words."""
     from codebound_papers.measure.noise.smoothness import Smoothness
 
     if kind == "none":
-        return None
+        return None, "none"
     if kind == "gaussian":
-        return Smoothness(_NOISE, draws=_DRAWS, seed=seed)
+        words = f"{_DRAWS} draws of Gaussian noise, {_NOISE} as long as the activation"
+        return Smoothness(_NOISE, draws=_DRAWS, seed=seed), words
     if kind == "project":
-        return Smoothness(_projected, draws=_DRAWS, seed=seed)
+        words = f"{_DRAWS} random projections to {_NUMBERS} numbers a layer"
+        return Smoothness(_projected, draws=_DRAWS, seed=seed), words
     raise UsageError(f"--smoothness is gaussian, project or none. Got {kind!r}.")
 
 
@@ -173,12 +167,6 @@ def _projected(matrix: Tensor, seed: int) -> Tensor:
     from codebound_papers.arora18.projection import project_matrix
 
     return project_matrix(matrix, count=_NUMBERS, seed=seed) if matrix.numel() > _NUMBERS else matrix
-
-
-def _noise_in_words(kind: str) -> str:
-    if kind == "gaussian":
-        return f"{_DRAWS} draws of Gaussian noise, {_NOISE} as long as the activation"
-    return f"{_DRAWS} random projections to {_NUMBERS} numbers a layer" if kind == "project" else "none"
 
 
 def _probes(jacobian: str, work: Workload, interlayer: str) -> int | None:
@@ -212,10 +200,3 @@ def _save(folder: Path, record: dict[str, Any]) -> None:
         f"{settings['codebound']}",
     )
     write_text(folder / "measure.html", page)
-
-
-def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
-    from codebound_papers.report.measures import measure_tables
-
-    yield from measure_tables(record)
-    yield from record["notes"]

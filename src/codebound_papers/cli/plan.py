@@ -14,6 +14,7 @@ from codebound.cli.options import option, record_options
 from codebound.files import finite, write_json
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
+from codebound_papers.cli.measure import choose_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     Requirements = ProjectRequirements | MbpRequirements | HeavytailRequirements
 
-_NOISE, _DRAWS = 0.1, 5  # of the smoothness: length relative to the activation, and draws
 _CHUNK = 64  # examples at a time
 _NO_GUARANTEE = (
     "None of these numbers is a guarantee: a theorem has conditions, and errors were counted on the examples "
@@ -81,11 +81,11 @@ def command(
     from codebound_papers.guha23.requirements import mbp_requirements
     from codebound_papers.measure.folded import draw_examples, fold_and_wrap, fold_strictly
     from codebound_papers.measure.noise.meter import StabilitySettings
-    from codebound_papers.measure.noise.smoothness import Smoothness
     from codebound_papers.measure.record import MeasureSettings, measure_facts
     from codebound_papers.shin21.requirements import heavytail_requirements
 
     place = resolve_device(device)
+    noise, words = choose_noise("gaussian", seed)
     whole = load_dataset(data, folder=data_folder)
     loaded = load_network(model, whole, weights)
     folded = fold_and_wrap(loaded.to(place), whole)
@@ -99,7 +99,7 @@ def command(
         stability=StabilitySettings(
             biases=biases,  # type: ignore[arg-type]  # checked there
             probes=work.probes("output"),
-            smoothness=Smoothness(_NOISE, draws=_DRAWS, seed=seed),
+            smoothness=noise,
             seed=seed,
         ),
         dtype=torch.float64,
@@ -128,7 +128,7 @@ def command(
         "settings": settings
         | {
             "method": method.value,
-            "smoothness": f"{_DRAWS} draws of Gaussian noise, {_NOISE} as long as the activation",
+            "smoothness": words,
             "device": str(place),
             "codebound": __version__,
         },
