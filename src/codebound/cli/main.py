@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from inspect import getdoc
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from codebound import __version__
 from codebound.cli.config import with_config
@@ -42,17 +43,27 @@ class _Commands(Mapping[str, Any]):
             if advice := find_extensions().advice:
                 raise UsageError(f"there is no verb {name!r}.{advice}")
             raise KeyError(name)  # then typer says which name is near
-        verb = self._verbs[name]
-        try:
-            found = loaded(verb.function)
-        except ImportError as error:
-            raise UsageError(f"the verb {name!r} is not available: {error}.") from error
+        found = self._load(name)
         if not isinstance(found, typer.Typer):
             function, found = found, typer.Typer(add_completion=False)
-            found.command()(with_config(function) if verb.has_config else function)
+            found.command()(with_config(function) if self._verbs[name].has_config else function)
         command = typer.main.get_command(found)
         command.name = name
         return command
+
+    def summaries(self) -> dict[str, Any]:
+        """The verbs for a list of them, most without their options: these take longer than the list."""
+        found = {name: self._load(name) for name in self}
+        return {
+            name: self[name] if isinstance(each, typer.Typer) else TyperCommand(name, help=getdoc(each))
+            for name, each in found.items()
+        }
+
+    def _load(self, name: str) -> Any:
+        try:
+            return loaded(self._verbs[name].function)
+        except ImportError as error:
+            raise UsageError(f"the verb {name!r} is not available: {error}.") from error
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._order)
@@ -64,10 +75,12 @@ class _Commands(Mapping[str, Any]):
 class _Group(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Commands()  # type: ignore[assignment]  # nobody adds one here
+        self._verbs = _Commands()
+        self.commands = self._verbs  # type: ignore[assignment]  # nobody adds one here
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.commands = self._verbs.summaries()
+        super().format_help(ctx, formatter)
 
 
 app = typer.Typer(
