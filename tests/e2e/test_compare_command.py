@@ -72,9 +72,9 @@ def test_an_engine_and_what_certificates_were_made_with(codebound):
     [
         (("--workers", "2"), "belong to --engine"),
         (("--engine", "abacus"), "an engine is local or ray"),
-        (("--engine", "local", "--address", "auto"), "give --engine ray too"),
+        (("--engine", "local", "--address", "auto"), "give the engine ray too"),
         (("--over", "epochs", "run", "--base", "b.safetensors"), "leave out"),
-        (("--base", "b.safetensors"), "give --certificate too"),
+        (("--base", "b.safetensors"), "give the certificate too"),
     ],
 )
 def test_what_does_not_go_together_is_said(codebound, arguments, message):

@@ -47,7 +47,7 @@ def decode(
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     helper = certificate.helper
     if helper.architecture is not None and module is None:
-        raise CertificateError(f"the architecture is a helper: give the module, {helper.architecture.name}.")
+        raise CertificateError(f"the architecture is a helper: give the model, {helper.architecture.name}.")
     if helper.architecture is not None and module is not None:
         found = graph_sha256(module)
         if found != helper.architecture.graph_sha256:

@@ -364,7 +364,7 @@ def test_decoding_needs_the_named_helpers():
         decode(ISSUED["C-10"])
     with pytest.raises(CertificateError, match="not the one"):
         decode(ISSUED["C-10"], base=moved(BASE))
-    with pytest.raises(CertificateError, match="give the module"):
+    with pytest.raises(CertificateError, match="give the model"):
         decode(ISSUED["C-2 with a factory"])
 
 
