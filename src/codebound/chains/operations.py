@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import astuple, dataclass, fields, replace
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,7 @@ from codebound.nets.zoo import ResidualBlock, Shortcut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self  # since Python 3.11
 
     from codebound.coding.arithmetic import AbstractCoder
 
