@@ -192,8 +192,13 @@ def _claim(
 
 
 def _certified(module: nn.Module, request: _Request) -> Certification:
+    """Reads the network, says what is to be certified, searches, issues, and tests what was found."""
     start = time.perf_counter()
     original = _read(module, request.sample, request.factory)
+    if original.chain is not None and original.chain.classes != request.sample.classes:
+        raise ModelError(
+            f"the network has {original.chain.classes} outputs, the sample {request.sample.classes} classes."
+        )
     original_errors = count_errors(original.build(), request.sample.on("cpu"), engine=request.engine).errors
     task = _task(original, request)
     search = Search(
@@ -233,12 +238,7 @@ def _read(module: nn.Module, sample: Dataset, factory: str) -> Original:
     # two inputs run a network that cannot be traced
     example = torch.zeros(2, *sample.input_shape, dtype=first.dtype, device=first.device)
     wrap(module, example=example, strict=True)
-    original = Original.read(module, sample.input_shape, factory=factory)
-    if original.chain is not None and original.chain.classes != sample.classes:
-        raise ModelError(
-            f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes."
-        )
-    return original
+    return Original.read(module, sample.input_shape, factory=factory)
 
 
 def _task(original: Original, request: _Request) -> Task:

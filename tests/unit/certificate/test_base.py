@@ -233,6 +233,8 @@ class TestFeatures:
 def test_a_base_of_another_architecture_names_the_tensor(base):
     with pytest.raises(ModelError, match=r"tensor 0\.weight has shape \(9, 6\); f has \(8, 6\)"):
         certify(network(8), SAMPLE, base=Pretrained(network(9), WORDS))
+    with pytest.raises(ModelError, match=r"tensor 1\.weight has shape \(5, 8\); f has \(3, 8\)"):
+        certify(network(8), SAMPLE, base=Pretrained(network(8, classes=5), WORDS))
     deeper = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     with pytest.raises(ModelError, match=r"tensor 1\.weight has shape \(3, 8\); f has \(8, 8\)"):
         certify(deeper, SAMPLE, base=base)
