@@ -39,12 +39,15 @@ class SweepVerb:
     """A command that a sweep can run.
 
     Attributes:
-        function: Where it is, as ``"package.module:attribute"``.
+        function: What it does, as ``"package.module:attribute"``: called with its options and ``out``, it
+            returns its record.
+        command: Where its options are declared.
         weights: The file of weights that it leaves, if any.
         columns: What to print of its result.
     """
 
     function: str
+    command: str
     weights: str
     columns: tuple[str, ...]
 

@@ -24,11 +24,13 @@ METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trai
 
 SWEEP_VERBS = {
     "compress": SweepVerb(
+        "codebound_papers.compress.command:compress_from_options",
         "codebound_papers.cli.compress:command",
         "compressed.safetensors",
         ("coded_bits", "accuracy_before", "accuracy_after"),
     ),
     "compare": SweepVerb(
+        "codebound_papers.compare.command:compare_from_options",
         "codebound_papers.cli.compare:command",
         "",
         (
@@ -38,11 +40,14 @@ SWEEP_VERBS = {
         ),
     ),
     "measure": SweepVerb(
-        "codebound_papers.cli.measure:command", "", ("margins.errors", "margins.min", "margins.max")
+        "codebound_papers.measure.command:measure_from_options",
+        "codebound_papers.cli.measure:command",
+        "",
+        ("margins.errors", "margins.min", "margins.max"),
     ),
 }
 
-DEMO = {"compare": "codebound_papers.cli.compare:end_of_demo"}
+DEMO = {"compare": "codebound_papers.compare.command:end_of_demo"}
 
 _CODES = "codebound_papers.compress.codes"
 TENSOR_CODES = {

@@ -273,7 +273,7 @@ BAD = {
     "delta of zero": (("--delta", "0"), 2, "delta"),
     "delta as a word": (("--delta", "small"), 2, "delta"),
     "delta above one": (("--delta", "1.5"), 2, "delta"),
-    "a fraction off the grid": (("--prior-fraction", "0.35"), 2, "--prior-fraction"),
+    "a fraction off the grid": (("--prior-fraction", "0.35"), 2, "prior_fraction is"),
     "a range upside down": (("--input-range", "4", "-2"), 2, "low < high"),
     "a range that the data leave": (("--input-range", "0", "1"), 2, "contains every stored value"),
     "a range of no numbers": (("--input-range", "nan", "1"), 2, "low < high"),
@@ -282,7 +282,7 @@ BAD = {
     "test labels of other classes": (("--test", "more.npz"), 1, "classes"),
     "unlabelled inputs of another shape": (("--unlabelled", "other.npz"), 1, "shape"),
     "a test set and a hold-out": (("--test", "test.npz", "--holdout", "0.2"), 2, "not both"),
-    "a hold-out of everything": (("--holdout", "1"), 2, "--holdout"),
+    "a hold-out of everything": (("--holdout", "1"), 2, "holdout must be"),
     "an unknown format": (("--format", "yaml"), 2, "yaml"),
     "an unknown option": (("--speed", "9"), 2, "--speed"),
 }

@@ -142,7 +142,7 @@ def test_flags_go_on_top_of_a_preset(workspace, codebound):
         (("linear", "--lr", "nan"), 2, "`learning_rate` must be"),
         (("linear", "--shuffle-labels", "2"), 2, "`label_shuffle` must be"),
         (("linear", "--device", "cuda:99"), 2, "'cuda:99' is not there"),
-        (("linear", "--holdout", "1"), 2, "--holdout must be a fraction"),
+        (("linear", "--holdout", "1"), 2, "holdout must be a fraction"),
         (("linear", "--holdout", "0.2", "--test", "sample.npz"), 2, "choose one of them"),
         (("linear", "--augment", "crop"), 1, "augmentation needs images"),
         (("lenet5",), 1, "lenet5"),

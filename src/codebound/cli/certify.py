@@ -7,11 +7,9 @@ from typing import Annotated
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, print_table, progress_bar
-from codebound.cli.loading import given_base, load_network, load_samples, new_folder
-from codebound.cli.options import RUN, given_engine, option, record_options
+from codebound.cli.console import Format, listener, print_table
+from codebound.cli.options import RUN, given_engine, option
 from codebound.cli.results import print_result
-from codebound.errors import UsageError
 from codebound.report.tables import tabulate
 from codebound.search.methods import known_methods
 
@@ -69,53 +67,9 @@ def command(
 
     Example: codebound certify --model linear --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
-    settings = record_options(locals())
-    from codebound.certification import certify
-    from codebound.data.load import load_dataset
-    from codebound.nets.loading import factory_of
+    options = dict(locals())
+    from codebound.commands import certify_from_options
 
-    counting = given_engine(engine, workers, address)
-    sample, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
-    network = load_network(model, sample, weights)
-    pretrained = given_base(base, base_says, network, sample)
-    if pretrained is not None and weights is None:
-        network = pretrained.network
-    fresh = None if unlabelled is None else load_dataset(unlabelled, role="unlabelled", folder=data_folder)
-    with (
-        counting as counters,
-        new_folder(out) as folder,
-        progress_bar("certify", quiet=quiet) as progress,
-    ):
-        found = certify(
-            network,
-            sample,
-            method=method,
-            effort=effort,  # type: ignore[arg-type]  # checked by certify
-            delta=delta,
-            test_set=test_set,
-            unlabelled=fresh,
-            input_range=input_range,
-            prior_tenths=None if prior_fraction is None else _tenths(prior_fraction),
-            base=pretrained,
-            factory=factory_of(model),
-            seed=seed,
-            device=device,
-            engine=counters,
-            progress=progress,
-        )
-    saved = found.save_to(
-        folder,
-        settings=settings,
-        data="" if holdout is not None else data,
-        data_folder=data_folder,
-    )
+    with given_engine(engine, workers, address) as counters:
+        saved = certify_from_options(options, out=out, engine=counters, listener=listener(quiet=quiet))
     print_result(saved, output, quiet=quiet)
-
-
-def _tenths(fraction: float) -> int:
-    tenths = round(10 * fraction)
-    if abs(tenths - 10 * fraction) > 1e-9 or not 1 <= tenths <= 9:
-        raise UsageError(
-            f"--prior-fraction is 0.1, 0.2, ... or 0.9: that grid is in the code. Got {fraction}."
-        )
-    return tenths

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from codebound.progress import NOBODY, Listener, silent
 from codebound.report.tables import Table, csv_text
 
 if TYPE_CHECKING:
@@ -93,11 +94,14 @@ def note(text: str) -> None:
     sys.stderr.write(text.rstrip("\n") + "\n")
 
 
+def listener(*, quiet: bool) -> Listener:
+    """Lines and bars on stderr, or nothing."""
+    return NOBODY if quiet else Listener(note, progress_bar)
+
+
 @contextmanager
 def progress_bar(what: str, *, quiet: bool = False) -> Iterator[Progress]:
     """A progress callable that draws a bar on stderr, and nothing when stderr is no terminal."""
-    from codebound.progress import silent
-
     if quiet or not sys.stderr.isatty():
         yield silent
         return

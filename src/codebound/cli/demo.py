@@ -6,7 +6,6 @@ from typing import Annotated
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, note, progress_bar
-from codebound.cli.loading import load_network, load_samples, new_folder
 from codebound.cli.options import option
 from codebound.cli.results import print_result
 from codebound.errors import UsageError
@@ -27,16 +26,17 @@ def command(
             f"the demo knows {', '.join(_MODELS)}. Got {data!r}; for other data use `codebound certify`."
         )
     from codebound.certification import certify
+    from codebound.commands import load_network, load_samples, new_folder
     from codebound.data.download import fetch
     from codebound.train.config import TrainConfig
     from codebound.train.harness import fit
 
-    if data == "digits":
-        sample, test_set = load_samples(data, None, test=None, holdout=0.2)
-    else:
+    given: dict[str, object] = {"data": data, "data_folder": None, "test": None, "holdout": 0.2}
+    if data != "digits":
         with progress_bar(f"fetch {data}", quiet=quiet) as progress:
             fetch(data, progress=progress)
-        sample, test_set = load_samples(data, None, test=data, holdout=None)
+        given |= {"test": data, "holdout": None}
+    sample, test_set = load_samples(given)
     model = _MODELS[data]
     network = load_network(model, sample)
     if not quiet:

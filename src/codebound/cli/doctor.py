@@ -8,7 +8,6 @@ from typing import Annotated
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit_rows, note
-from codebound.cli.loading import load_layers, model_sizes
 from codebound.cli.options import option
 from codebound.errors import UsageError
 from codebound.report.tables import tabulate
@@ -76,6 +75,7 @@ def _found() -> Iterator[tuple[str, str, str]]:
 def _check_model(
     model: str, weights: Path | None, input_shape: str | None, classes: int, strict: bool, output: Format
 ) -> None:
+    from codebound.commands import load_layers, model_sizes
     from codebound.nets.loading import factory_of
 
     given = input_shape or ("3x32x32" if factory_of(model) else None)

@@ -11,7 +11,6 @@ from codebound.cli.console import Format
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from codebound.engine.job import Engine
@@ -86,30 +85,6 @@ Workers = Annotated[int | None, option("Processes (default: one for each core)."
 Address = Annotated[
     str | None, option("Of a Ray cluster, such as auto or host:6379 (default: start Ray here).", PARALLEL)
 ]
-
-# where results go, how they are printed and what runs at the same time: the result is the same
-_OF_THE_RUN = frozenset(
-    {"out", "output", "quiet", "engine", "workers", "address", "data_folder", "list_methods"}
-)
-
-
-def record_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that decide a result, as JSON values.
-
-    Args:
-        values: What a command was called with: its ``locals()`` before anything else.
-
-    Example:
-        >>> record_options({"model": "mlp", "weights": Path("a/b"), "quiet": True})
-        {'model': 'mlp', 'weights': 'a/b'}
-    """
-    return {name: _plain(value) for name, value in values.items() if name not in _OF_THE_RUN}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def given_engine(

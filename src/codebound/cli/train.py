@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, note, progress_bar
-from codebound.cli.loading import given_base, load_network, load_samples, new_folder
-from codebound.cli.options import RUN, option, record_options
+from codebound.cli.console import Format, emit, listener, note, progress_bar
+from codebound.cli.options import RUN, option
 from codebound.errors import UsageError
 from codebound.report.tables import Table, tabulate
 
@@ -22,14 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from codebound.data.dataset import Dataset
-    from codebound.train.config import TrainConfig
-    from codebound.train.result import TrainResult
 
 _START = "Where to start"
 _SETTINGS = "Settings"
 _BITS = "Straight to few bits"
-# settings of a training whose option has another name
-_OTHER_NAMES = {"learning_rate": "lr", "label_shuffle": "shuffle_labels", "keep_every": "keep_epochs"}
 
 
 def command(
@@ -113,51 +105,20 @@ def command(
 
     Example: codebound train mlp --data digits --holdout 0.2
     """
-    given = record_options(locals())
-    from codebound.train.config import TrainConfig
-
-    options = {each.name: _OTHER_NAMES.get(each.name, each.name) for each in fields(TrainConfig)}
+    options = dict(locals())
     if for_certificate:
-        chosen = {"weights", "preset", *options.values()} - {"seed"}
-        _refuse(given, chosen, "--for-certificate chooses that; --effort says how long it may take")
-        samples = load_samples(data, data_folder, test=test, holdout=holdout)
-        _train_to_few_bits(given, samples, data_folder, out=out, output=output, quiet=quiet)
+        from codebound.commands import TRAIN_OPTIONS
+
+        chosen = {"weights", "preset", *TRAIN_OPTIONS.values()} - {"seed"}
+        _refuse(options, chosen, "--for-certificate chooses that; --effort says how long it may take")
+        _train_to_few_bits(options, out=out, output=output, quiet=quiet)
         return
-    _refuse(given, {"effort", "delta", "base", "base_says"}, "it belongs to --for-certificate")
+    _refuse(options, {"effort", "delta", "base", "base_says"}, "it belongs to --for-certificate")
     if arch is None:
         raise UsageError("give an architecture, such as mlp; only --for-certificate chooses one by itself.")
-    from codebound.device import resolve_device
-    from codebound.train import runs
-    from codebound.train.config import preset as named_preset
-    from codebound.train.harness import fit, run_record
-    from codebound.train.schedules import parse_schedule
+    from codebound.commands import train_from_options
 
-    changes = {name: given[each] for name, each in options.items() if given.get(each) is not None}
-    if schedule is not None:
-        changes["schedule"] = parse_schedule(schedule)
-    config = replace(TrainConfig() if preset is None else named_preset(preset), **changes)
-    place = resolve_device(device)
-    train_set, test_set = load_samples(data, data_folder, test=test, holdout=holdout)
-    model = load_network(arch, train_set, weights, seed=config.seed)
-    if out is None:
-        run = json.dumps(run_record(model, train_set, config, test_set=test_set), sort_keys=True)
-        out = Path("runs") / f"{_slug(arch)}-{_slug(data)}-{hashlib.sha256(run.encode()).hexdigest()[:10]}"
-    if not quiet:
-        for warning in train_set.warnings:
-            note(f"Warning: {warning}")
-        note(_start_line(arch, train_set, config, place=str(place), done=runs.epochs_on_disk(out)))
-        note(f"Run folder {out}; if interrupted, the same command goes on from the last checkpoint.")
-    with progress_bar("training", quiet=quiet) as progress:
-        result = fit(model, train_set, config, test_set=test_set, device=place, out=out, progress=progress)
-    record = {
-        "model": arch,
-        "data": data,
-        **result.record(),
-        "weights": str(out / runs.WEIGHTS),
-        "out": str(out),
-        "sentence": _sentence(arch, result, test_name="held-out" if test is None else "test"),
-    }
-    runs.update_result(out, record)
+    record = train_from_options(options, out=out, listener=listener(quiet=quiet))
     emit(record, output, [_errors(record), f"{record['sentence']}\nWeights: {record['weights']}"])
 
 
@@ -165,33 +126,6 @@ def _refuse(given: Mapping[str, object], names: Iterable[str], why: str) -> None
     found = [f"--{name.replace('_', '-')}" for name in given if name in names and given[name] is not None]
     if found:
         raise UsageError(f"{', '.join(found)} cannot be given here: {why}.")
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9]+", "-", Path(text).name).strip("-")[:40]
-
-
-def _start_line(arch: str, sample: Dataset, config: TrainConfig, *, place: str, done: int) -> str:
-    task = f"{arch} on {sample.name}, {sample.n} examples, {_epochs(config.epochs)}, {place}"
-    if done == 0:
-        return f"Training {task}."
-    if done < config.epochs:
-        return f"Training {task}: continuing after epoch {done}."
-    return f"Training {task}: finished before, reading its result."
-
-
-def _epochs(count: int) -> str:
-    return "1 epoch" if count == 1 else f"{count} epochs"
-
-
-def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
-    train_part = f"{result.train_errors} of {result.n} training examples ({result.train_error:.2%})"
-    test_part = ""
-    if result.test_errors is not None and result.test_error is not None:
-        test_part = (
-            f" and {result.test_errors} of {result.test_n} {test_name} examples ({result.test_error:.2%})"
-        )
-    return f"After {_epochs(result.epochs)}, {arch} is wrong on {train_part}{test_part}."
 
 
 def _errors(record: Mapping[str, Any]) -> Table:
@@ -203,15 +137,7 @@ def _errors(record: Mapping[str, Any]) -> Table:
     return tabulate(("sample", "examples", "errors", "error"), rows)
 
 
-def _train_to_few_bits(
-    given: Mapping[str, Any],
-    samples: tuple[Dataset, Dataset | None],
-    data_folder: Path | None,
-    *,
-    out: Path | None,
-    output: Format,
-    quiet: bool,
-) -> None:
+def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: Format, quiet: bool) -> None:
     """Trains, certifies, and writes what ``train`` writes, with the certificate beside it.
 
     With an architecture its weights are a few integers in a random subspace, around the base if there is one.
@@ -219,19 +145,21 @@ def _train_to_few_bits(
     """
     from codebound.bounds.risk import percent
     from codebound.certification import certify
+    from codebound.commands import given_base, load_network, load_samples, new_folder, record_options
     from codebound.device import resolve_device
     from codebound.files import write_json
     from codebound.nets.loading import factory_of
     from codebound.train import runs
 
-    sample, test_set = samples
+    given = record_options(options)
+    sample, test_set = load_samples(options)
     arch, data, base = given["arch"], given["data"], given["base"]
     if base is not None and arch is None:
         raise UsageError("--base needs the architecture of the base: give it as the argument ARCH.")
     place = resolve_device(given["device"])
     model = arch or _stand_in(sample)
     network = load_network(model, sample)
-    pretrained = given_base(base, given["base_says"], network, sample)
+    pretrained = given_base(options, network, sample)
     method = _method(sample, device=place.type, has_architecture=arch is not None, has_base=base is not None)
     settings = {
         **{name: given[name] for name in ("for_certificate", "data", "test", "holdout", "base", "base_says")},
@@ -259,7 +187,7 @@ def _train_to_few_bits(
         folder,
         settings=settings,
         data="" if given["holdout"] is not None else data,
-        data_folder=data_folder,
+        data_folder=options["data_folder"],
         weights=runs.WEIGHTS,
     )
     test_n = None if test_set is None else test_set.n

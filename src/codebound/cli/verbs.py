@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import io
 import json
 import types
 from collections.abc import Mapping
@@ -13,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
-from codebound.cli.console import Format
 from codebound.errors import UsageError
 from codebound.extensions import SweepVerb, find_extensions, loaded
 
@@ -22,8 +19,14 @@ if TYPE_CHECKING:
 
 
 _OWN = {
-    "train": SweepVerb("codebound.cli.train:command", "model.safetensors", ("train_error", "test_error")),
+    "train": SweepVerb(
+        "codebound.commands:train_from_options",
+        "codebound.cli.train:command",
+        "model.safetensors",
+        ("train_error", "test_error"),
+    ),
     "certify": SweepVerb(
+        "codebound.commands:certify_record",
         "codebound.cli.certify:command",
         "g.safetensors",
         ("bound", "train_errors", "n", "code_bits", "vacuous", "holdout"),
@@ -79,15 +82,14 @@ def verbs() -> dict[str, Verb]:
 
 
 def run(*, verb: str, arguments: Mapping[str, Any], out: Path) -> dict[str, Any]:
-    """Runs a command and returns what it prints with ``--format json``."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        loaded(_commands()[verb].function)(
-            **keywords(verb, arguments), out=out, output=Format.json, quiet=True
-        )
-    result = json.loads(printed.getvalue())
-    assert isinstance(result, dict)
-    return result
+    """Calls the function of a command, and returns its record."""
+    command = _commands()[verb]
+    declared = inspect.signature(loaded(command.command)).parameters.values()
+    defaults = {parameter.name: parameter.default for parameter in declared}
+    found = loaded(command.function)({**defaults, **keywords(verb, arguments)}, out=out)
+    record = json.loads(json.dumps(found, allow_nan=False))  # as its file has it
+    assert isinstance(record, dict)
+    return record
 
 
 def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _options(verb: str) -> dict[str, _Option]:
-    function, found = loaded(_commands()[verb].function), {}
+    function, found = loaded(_commands()[verb].command), {}
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         annotation, declared = get_args(hints[parameter.name])

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note, progress_bar
-from codebound.cli.loading import load_network, optional_folder
-from codebound.cli.options import option, record_options
+from codebound.cli.options import option
 from codebound.files import finite, write_json
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
-from codebound_papers.cli.measure import choose_noise
+from codebound_papers.measure.command import choose_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,10 +69,11 @@ def command(
 
     Example: codebound plan --model mlp --weights runs/w/model.safetensors --data digits --method mbp
     """
-    settings = record_options(locals())
+    values = dict(locals())
     import torch
 
     from codebound import __version__
+    from codebound.commands import load_network, optional_folder, record_options
     from codebound.data.load import load_dataset
     from codebound.device import resolve_device
     from codebound_papers.arora18.requirements import project_requirements
@@ -84,6 +84,7 @@ def command(
     from codebound_papers.measure.record import MeasureSettings, measure_facts
     from codebound_papers.shin21.requirements import heavytail_requirements
 
+    settings = record_options(values)
     place = resolve_device(device)
     noise, words = choose_noise("gaussian", seed)
     whole = load_dataset(data, folder=data_folder)

@@ -9,8 +9,7 @@ import typer
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, progress_bar
-from codebound.cli.loading import load_layers, model_sizes, optional_folder
-from codebound.cli.options import option, record_options
+from codebound.cli.options import option
 from codebound.errors import UsageError
 from codebound.files import write_json
 from codebound.report.tables import Table
@@ -56,9 +55,11 @@ def command(
 
     Example: codebound sketch --model mlp:depth=5,width=784 --weights runs/w/model.safetensors --keep 0.01
     """
-    settings = record_options(locals())
+    values = dict(locals())
+    from codebound.commands import load_layers, model_sizes, optional_folder, record_options
     from codebound_papers.guha23.sketch.layers import finding, sketch_layer, status
 
+    settings = record_options(values)
     side = _side(m)
     algorithm = _pruning(keep, strength, levels)
     shape, outputs = model_sizes(model, input_shape, classes)

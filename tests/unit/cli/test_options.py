@@ -11,7 +11,7 @@ import pytest
 import codebound
 from codebound.cli import options
 from codebound.cli.main import app
-from codebound.cli.options import record_options
+from codebound.commands import record_options
 from codebound.extensions import find_extensions, loaded
 
 VERBS = ("demo", "train", "certify", "decode", "show", "bound", "sweep", "doctor")

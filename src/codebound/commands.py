@@ -1,0 +1,295 @@
+"""Commands as functions: options in, files and a record out. The command line prints it, a sweep keeps it.
+
+Options have the names that they have on the command line, with underscores, and all of them are given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from codebound.certificate.base import Pretrained, load_base
+from codebound.certification import certify
+from codebound.data.load import load_dataset
+from codebound.data.splits import split
+from codebound.device import resolve_device
+from codebound.errors import UsageError
+from codebound.nets.loading import factory_of, load_model
+from codebound.nets.walk import Network, wrap
+from codebound.nets.zoo import ZOO
+from codebound.progress import NOBODY, Listener
+from codebound.train import runs
+from codebound.train.config import TrainConfig, preset
+from codebound.train.harness import fit, run_record
+from codebound.train.schedules import parse_schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from torch import nn
+
+    from codebound.data.dataset import Dataset
+    from codebound.engine.job import Engine
+    from codebound.results import Saved
+    from codebound.train.result import TrainResult
+
+_CLASSES = 10
+# settings of a training whose option has another name
+_OTHER_NAMES = {"learning_rate": "lr", "label_shuffle": "shuffle_labels", "keep_every": "keep_epochs"}
+TRAIN_OPTIONS = {each.name: _OTHER_NAMES.get(each.name, each.name) for each in fields(TrainConfig)}
+"""The option of every setting of a training."""
+
+
+def train_from_options(
+    options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
+) -> dict[str, Any]:
+    """Trains a network and counts its errors; an interrupted training in the same folder goes on.
+
+    Args:
+        options: Those of ``codebound train``.
+        out: Run folder (default: one in ``runs`` that is named by what determines the run).
+        listener: Who follows it.
+    """
+    arch, data, schedule = options["arch"], options["data"], options["schedule"]
+    changes = {name: options[each] for name, each in TRAIN_OPTIONS.items() if options.get(each) is not None}
+    if schedule is not None:
+        changes["schedule"] = parse_schedule(schedule)
+    start = TrainConfig() if options["preset"] is None else preset(options["preset"])
+    config, place = replace(start, **changes), resolve_device(options["device"])
+    sample, test_set = load_samples(options)
+    model = load_network(arch, sample, options["weights"], seed=config.seed)
+    if out is None:
+        run = json.dumps(run_record(model, sample, config, test_set=test_set), sort_keys=True)
+        out = Path("runs") / f"{_slug(arch)}-{_slug(data)}-{hashlib.sha256(run.encode()).hexdigest()[:10]}"
+    for warning in sample.warnings:
+        listener.note(f"Warning: {warning}")
+    listener.note(_start_line(arch, sample, config, place=str(place), done=runs.epochs_on_disk(out)))
+    listener.note(f"Run folder {out}; if interrupted, the same command goes on from the last checkpoint.")
+    with listener.bar("training") as progress:
+        result = fit(model, sample, config, test_set=test_set, device=place, out=out, progress=progress)
+    record = {
+        "model": arch,
+        "data": data,
+        **result.record(),
+        "weights": str(out / runs.WEIGHTS),
+        "out": str(out),
+        "sentence": _sentence(arch, result, test_name="held-out" if options["test"] is None else "test"),
+    }
+    runs.update_result(out, record)
+    return record
+
+
+def certify_from_options(
+    options: Mapping[str, Any],
+    *,
+    out: Path | None = None,
+    engine: Engine | None = None,
+    listener: Listener = NOBODY,
+) -> Saved:
+    """Certifies a network and saves all that belongs to its certificate.
+
+    Args:
+        options: Those of ``codebound certify``.
+        out: New folder (default: the next free one in ``runs``).
+        engine: Where errors are counted; None: here.
+        listener: Who follows it.
+    """
+    model, fresh, folder_of_data = options["model"], options["unlabelled"], options["data_folder"]
+    sample, test_set = load_samples(options)
+    network = load_network(model, sample, options["weights"])
+    base = given_base(options, network, sample)
+    if base is not None and options["weights"] is None:
+        network = base.network
+    unlabelled = None if fresh is None else load_dataset(fresh, role="unlabelled", folder=folder_of_data)
+    fraction = options["prior_fraction"]
+    with new_folder(out) as folder, listener.bar("certify") as progress:
+        found = certify(
+            network,
+            sample,
+            test_set=test_set,
+            unlabelled=unlabelled,
+            prior_tenths=None if fraction is None else _tenths(fraction),
+            base=base,
+            factory=factory_of(model),
+            engine=engine,
+            progress=progress,
+            **{
+                name: options[name] for name in ("method", "effort", "delta", "input_range", "seed", "device")
+            },
+        )
+    return found.save_to(
+        folder,
+        settings=record_options(options),
+        data="" if options["holdout"] is not None else options["data"],
+        data_folder=folder_of_data,
+    )
+
+
+def certify_record(options: Mapping[str, Any], *, out: Path | None = None) -> dict[str, Any]:
+    """The same, for who wants the result alone."""
+    return certify_from_options(options, out=out).result
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9]+", "-", Path(text).name).strip("-")[:40]
+
+
+def _start_line(arch: str, sample: Dataset, config: TrainConfig, *, place: str, done: int) -> str:
+    task = f"{arch} on {sample.name}, {sample.n} examples, {_epochs(config.epochs)}, {place}"
+    if done == 0:
+        return f"Training {task}."
+    if done < config.epochs:
+        return f"Training {task}: continuing after epoch {done}."
+    return f"Training {task}: finished before, reading its result."
+
+
+def _epochs(count: int) -> str:
+    return "1 epoch" if count == 1 else f"{count} epochs"
+
+
+def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
+    train_part = f"{result.train_errors} of {result.n} training examples ({result.train_error:.2%})"
+    test_part = ""
+    if result.test_errors is not None and result.test_error is not None:
+        test_part = (
+            f" and {result.test_errors} of {result.test_n} {test_name} examples ({result.test_error:.2%})"
+        )
+    return f"After {_epochs(result.epochs)}, {arch} is wrong on {train_part}{test_part}."
+
+
+def _tenths(fraction: float) -> int:
+    tenths = round(10 * fraction)
+    if abs(tenths - 10 * fraction) > 1e-9 or not 1 <= tenths <= 9:
+        raise UsageError(f"prior_fraction is 0.1, 0.2, ... or 0.9: that grid is in the code. Got {fraction}.")
+    return tenths
+
+
+# where results go, how they are printed and what runs at the same time: the result is the same
+_OF_THE_RUN = frozenset(
+    {"out", "output", "quiet", "engine", "workers", "address", "data_folder", "list_methods"}
+)
+
+
+def record_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that decide a result, as JSON values.
+
+    Args:
+        values: What a command was called with: its ``locals()`` before anything else.
+
+    Example:
+        >>> record_options({"model": "mlp", "weights": Path("a/b"), "quiet": True})
+        {'model': 'mlp', 'weights': 'a/b'}
+    """
+    return {name: _plain(value) for name, value in values.items() if name not in _OF_THE_RUN}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def load_samples(options: Mapping[str, Any]) -> tuple[Dataset, Dataset | None]:
+    """The sample, and the test sample if one was asked for: data, data_folder, test and holdout."""
+    folder, test, holdout = options["data_folder"], options["test"], options["holdout"]
+    if test is not None and holdout is not None:
+        raise UsageError(
+            "test gives a test sample and holdout cuts one from data: choose one of them, not both."
+        )
+    if holdout is not None and not 0.0 < holdout < 1.0:
+        raise UsageError(f"holdout must be a fraction in (0, 1). Got {holdout}.")
+    sample = load_dataset(options["data"], folder=folder)
+    if holdout is not None:
+        parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
+        return parts["train"], parts["test"]
+    if test is not None:
+        return sample, load_dataset(test, role="test", folder=folder, classes=sample.classes)
+    return sample, None
+
+
+def load_network(
+    model: str, sample: Dataset, weights: Path | str | None = None, *, seed: int = 0
+) -> nn.Module:
+    """The network that was asked for, with the inputs and the classes of the sample."""
+    path = None if weights is None else Path(weights)
+    shape, classes = sample.input_shape, sample.classes
+    return load_model(model, input_shape=shape, classes=classes, weights=path, seed=seed)
+
+
+def load_layers(
+    model: str, shape: tuple[int, ...], classes: int, weights: Path | None, *, strict: bool = True
+) -> Network:
+    """The network with its layers in view; a strict view refuses parts that cannot be seen."""
+    module = load_model(model, input_shape=shape, classes=classes, weights=weights)
+    return wrap(module, example=torch.zeros(2, *shape), strict=strict)
+
+
+def model_sizes(
+    model: str, input_shape: str | None, classes: int | None, sample: Dataset | None = None
+) -> tuple[tuple[int, ...], int]:
+    """Input shape and classes: those of the data, or as given, or those of the zoo."""
+    if sample is not None:
+        if input_shape is not None or classes is not None:
+            raise UsageError("the data have their own input_shape and classes; leave these out.")
+        return sample.input_shape, sample.classes
+    classes = _CLASSES if classes is None else classes
+    if input_shape is not None:
+        sizes = input_shape.lower().split("x")
+        if not all(size.isdecimal() and int(size) > 0 for size in sizes):
+            raise UsageError(
+                f"input_shape is positive sizes joined by x, such as 1x28x28. Got {input_shape!r}."
+            )
+        return tuple(map(int, sizes)), classes
+    name = model.partition(":")[0]
+    if name in ZOO:
+        return ZOO[name].input_shape, classes
+    if ":" in model:
+        raise UsageError(f"the input shape of {model} is unknown. Give input_shape, or data.")
+    raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
+
+
+def given_base(options: Mapping[str, Any], network: nn.Module, sample: Dataset) -> Pretrained | None:
+    """The base that was asked for: base and base_says."""
+    base, says = options["base"], options["base_says"]
+    if base is None:
+        if says is not None:
+            raise UsageError("base_says describes a base, and none was given.")
+        return None
+    return load_base(base, network, sample=sample, says=says or "")
+
+
+def optional_folder(out: Path | None) -> AbstractContextManager[Path | None]:
+    """A new folder, if one was asked for."""
+    return nullcontext() if out is None else new_folder(out)
+
+
+@contextmanager
+def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
+    """A folder that did not exist before, and does not if what follows fails."""
+    folder = _make_folder(out, verb)
+    try:
+        yield folder
+    except BaseException:
+        folder.rmdir()
+        raise
+
+
+def _make_folder(out: Path | None, verb: str) -> Path:
+    numbered = (Path("runs") / f"{verb}-{number}" for number in range(1, 10_000))
+    for folder in [out] if out is not None else numbered:
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+        return folder
+    raise UsageError(f"{out} exists already; results are never overwritten. Choose another folder.")

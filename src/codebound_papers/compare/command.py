@@ -1,0 +1,202 @@
+"""``codebound compare`` as functions: options in, files and a record out."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codebound import __version__
+from codebound.commands import load_network, load_samples, optional_folder, record_options
+from codebound.data.load import load_dataset
+from codebound.device import resolve_device
+from codebound.errors import UsageError
+from codebound.files import make_folder, write_json, write_text
+from codebound.nets.loading import factory_of, load_arrays
+from codebound.progress import NOBODY, Listener, Progress
+from codebound.report.tables import csv_text
+from codebound.store import Journal
+from codebound_papers.compare.epochs import epoch_point, open_training_run
+from codebound_papers.compare.table import Comparison, compare
+from codebound_papers.measure.record import MeasureSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import nn
+
+    from codebound.data.dataset import Dataset
+    from codebound.engine.job import Engine
+
+OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")
+"""Options that say nothing about a whole training."""
+
+
+def compare_from_options(
+    options: Mapping[str, Any],
+    *,
+    out: Path | None = None,
+    engine: Engine | None = None,
+    listener: Listener = NOBODY,
+) -> dict[str, Any]:
+    """Compares the bounds on one network.
+
+    Args:
+        options: Those of ``codebound compare``.
+        out: New folder for the record, its rows, a picture and a page; None: nothing is written.
+        engine: Where examples are evaluated; None: here.
+        listener: Who follows it.
+    """
+    measured, model, fresh = _measure_settings(options, engine), options["model"], options["unlabelled"]
+    sample, test_set = samples = load_samples(options)
+    network = load_network(model, sample, options["weights"])
+    listener.note(
+        f"Comparing bounds on {model}, {options['data']}: {sample.n:,} examples, "
+        f"{min(measured.examples, sample.n):,} of them for noise stability; {measured.device}."
+    )
+    with optional_folder(out) as folder, listener.bar("compare") as progress:
+        found = compare(
+            network,
+            sample,
+            test_set,
+            certificates=[Path(path) for path in options["certificate"] or ()],
+            bases=[load_arrays(path) for path in options["base"] or ()],
+            unlabelled=None
+            if fresh is None
+            else load_dataset(fresh, role="unlabelled", folder=options["data_folder"]),
+            effort="quick" if options["certify"] else None,
+            settings=measured,
+            initial=None if options["initial"] is None else load_network(model, sample, options["initial"]),
+            like_for_like=options["like_for_like"],
+            factory=factory_of(model),
+            engine=engine,
+            progress=progress,
+        )
+    record = comparison_record(found, samples, record_options(options) | {"device": measured.device})
+    if folder is not None:
+        save_comparison(folder, record)
+    return record
+
+
+def _measure_settings(options: Mapping[str, Any], engine: Engine | None) -> MeasureSettings:
+    device = "cpu" if engine is not None and options["device"] == "auto" else options["device"]
+    names = ("margin_share", "examples", "delta", "chunk_size", "seed")
+    return MeasureSettings(device=str(resolve_device(device)), **{name: options[name] for name in names})
+
+
+def comparison_record(
+    found: Comparison, samples: tuple[Dataset, Dataset | None], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The comparison with what it was made of, as JSON values."""
+    sample, test_set = samples
+    return {
+        **found.record(),
+        "sample": _described(sample),
+        "test": None if test_set is None else _described(test_set),
+        "settings": settings | {"codebound": __version__},
+    }
+
+
+def _described(sample: Dataset) -> dict[str, Any]:
+    return {"name": sample.name, "n": sample.n, "classes": sample.classes, "sha256": sample.sha256}
+
+
+def save_comparison(folder: Path, record: dict[str, Any]) -> None:
+    """Writes the record, its rows, the picture and the page."""
+    from codebound_papers.report.comparison import compare_figure, compare_page
+    from codebound_papers.report.figures import standalone
+
+    settings, sample = record["settings"], record["sample"]
+    page = compare_page(
+        record,
+        title=f"Bounds on {settings['model']}, {settings['data']}",
+        subtitle=f"{sample['n']:,} examples, {sample['classes']} classes; made by codebound "
+        f"{settings['codebound']}",
+    )
+    write_json(folder / "compare.json", record)
+    for name, text in (
+        ("compare.csv", csv_text(record["rows"])),
+        ("compare.svg", standalone(compare_figure(record))),
+        ("compare.html", page),
+    ):
+        write_text(folder / name, text)
+
+
+def end_of_demo(
+    model: nn.Module,
+    samples: tuple[Dataset, Dataset | None],
+    folder: Path,
+    settings: dict[str, Any],
+    progress: Progress,
+) -> str:
+    """Compares a network with the certificate in a folder, and says where the page is."""
+    certificates = [folder / "certificate.cbound"]
+    found = compare(model, *samples, certificates=certificates, effort=None, progress=progress)
+    save_comparison(folder, comparison_record(found, samples, settings))
+    return f"Every published bound beside it: {folder / 'compare.html'}"
+
+
+def compare_epochs_from_options(
+    options: Mapping[str, Any],
+    *,
+    out: Path | None = None,
+    engine: Engine | None = None,
+    listener: Listener = NOBODY,
+) -> dict[str, Any]:
+    """Evaluates the published bounds on every kept epoch of a training run; an interrupted one goes on.
+
+    Args:
+        options: Those of ``codebound compare``, with ``over``.
+        out: Folder (default: ``compare`` in that of the run).
+        engine: Where examples are evaluated; None: here.
+        listener: Who follows it.
+    """
+    what, run_folder = options["over"]
+    if what != "epochs":
+        raise UsageError(f"bounds are compared over epochs of a run. Got {what!r}.")
+    measured = _measure_settings(options, engine)
+    sample, test_set = load_samples(options)
+    run = open_training_run(run_folder, sample)
+    folder = run_folder / "compare" if out is None else out
+    make_folder(folder)
+    settings = record_options(options) | {"device": measured.device}
+    kept = {
+        name: value for name, value in settings.items() if name not in (*OF_ONE_NETWORK, "certify", "over")
+    }
+    identity = {**kept, "run": dict(run.settings), "codebound": __version__}
+    listener.note(
+        f"Comparing bounds on {options['model']} after {len(run.weights)} epochs of {run_folder}; what is "
+        f"finished is kept in {folder}, and the same command goes on."
+    )
+
+    def point(epoch: int, path: Path) -> dict[str, object]:
+        return epoch_point(
+            load_network(options["model"], sample, path),
+            run.sample,
+            test_set,
+            epoch=epoch,
+            settings=measured,
+            like_for_like=options["like_for_like"],
+            engine=engine,
+        ).record()
+
+    points, journal = [], Journal(folder / "epochs.json", run=identity)
+    with listener.bar("epochs") as progress:
+        for done, (epoch, path) in enumerate(run.weights.items()):
+            progress(done, len(run.weights), f"epoch {epoch}")
+            points.append(journal.get(str(epoch), partial(point, epoch, path)))
+    from codebound_papers.report.comparison import epochs_figure
+
+    write_text(folder / "epochs.svg", epochs_figure(points))
+    write_text(folder / "epochs.csv", csv_text(flat_points(points)))
+    listener.note(f"Picture: {folder / 'epochs.svg'}")
+    return {"epochs": points, "settings": identity}
+
+
+def flat_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+    """Every point as one line: bounds as decimal logarithms, each in a column of its own."""
+    return [
+        {name: value for name, value in point.items() if name != "log10"}
+        | {f"log10 {name}": value for name, value in point["log10"].items()}
+        for point in points
+    ]

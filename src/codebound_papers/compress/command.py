@@ -1,0 +1,88 @@
+"""``codebound compress`` as a function: options in, files and a record out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codebound.commands import load_layers, load_samples, model_sizes, new_folder, record_options
+from codebound.data.load import load_dataset
+from codebound.errors import UsageError
+from codebound.files import write_atomically, write_json
+from codebound.progress import NOBODY, Listener
+from codebound.tensors import save_weights
+from codebound_papers.compress.catalogue import COMPRESSORS
+from codebound_papers.compress.compressors import CompressedNetwork, Job, LocalNetwork
+from codebound_papers.compress.methods import option_text, parse_options, run_method
+from codebound_papers.compress.summary import CompressionSummary, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_READ = (
+    "one message per tensor, each filled up with zeros to whole bytes: "
+    "codebound.coding.modes.decode_tensors(Bits(its bytes, bits), [shape])"
+)
+
+
+def compress_from_options(
+    options: Mapping[str, Any], *, out: Path | None = None, listener: Listener = NOBODY
+) -> dict[str, Any]:
+    """Compresses a network, and writes it with its message.
+
+    Args:
+        options: Those of ``codebound compress``.
+        out: New folder (default: the next free one in ``runs``).
+        listener: Who follows it.
+    """
+    method, model, data, layers = (options[name] for name in ("method", "model", "data", "layers"))
+    chosen = parse_options(method, options["options"] or ())
+    if data is None and COMPRESSORS[method].algorithm.trains:
+        raise UsageError(f"{method} trains on a sample: give one, as data.")
+    sample = measured = None
+    if data is not None:
+        sample, fresh = load_samples(options)
+        measured = fresh or sample
+    elif options["test"] is not None:
+        measured = load_dataset(options["test"], role="test", folder=options["data_folder"])
+    shape, outputs = model_sizes(model, options["input_shape"], options["classes"], measured)
+    network = load_layers(model, shape, outputs, options["weights"])
+    if measured is not None and options["examples"] is not None:
+        measured = measured.select(range(min(options["examples"], measured.n)), role=measured.role)
+    with new_folder(out, "compress") as folder, listener.bar(method) as progress:
+        job = Job(
+            network=network,
+            input_shape=shape,
+            sample=None if sample is None else sample.on("cpu"),
+            layers=None if layers is None else tuple(layers.split(",")),
+            seed=options["seed"],
+            progress=progress,
+        )
+        compressed = run_method(method, chosen, job)
+        summary = summarise(compressed, None if measured is None else measured.on("cpu"), progress=progress)
+    texts = {name: option_text(value) for name, value in chosen.items()}
+    record = {"method": method, "options": texts, **summary.record(), "out": str(folder)}
+    _save(folder, compressed, summary)
+    sizes = {"options": texts, "input_shape": list(shape), "classes": outputs}
+    for name, content in (("config", record_options(options) | sizes), ("result", record)):
+        write_json(folder / f"{name}.json", content)
+    return record
+
+
+def _save(folder: Path, compressed: CompressedNetwork | LocalNetwork, summary: CompressionSummary) -> None:
+    """Writes the decoded weights, and the message with what its reader has to know."""
+    state = compressed.module().state_dict()
+    save_weights(
+        folder / "compressed.safetensors", {name: state[name].contiguous() for name in summary.codes}
+    )
+    write_atomically(folder / "message.bin", b"".join(each.data for each in summary.messages.values()))
+    about: dict[str, Any] = {
+        "read_with": _READ,
+        "tensors": [
+            {"name": name, "shape": list(code.shape), "bits": summary.messages[name].length}
+            for name, code in summary.codes.items()
+        ],
+    }
+    if compressed.chain is not None:
+        about["architecture"] = compressed.chain.described()
+    write_json(folder / "message.json", about)
