@@ -8,8 +8,16 @@ import torch
 
 from codebound.rng import torch_stream
 from codebound_papers.guha23.magnitude import binomial_tail, count_bits
-from codebound_papers.shin21.compressor import replace_bulk, replace_small, split, split_signed
-from codebound_papers.shin21.thresholds import Corrected, ScaleFree, published_spread, spread
+from codebound_papers.shin21.compressor import (
+    Corrected,
+    ScaleFree,
+    published_spread,
+    replace_bulk,
+    replace_small,
+    split,
+    split_signed,
+    spread,
+)
 
 TAU, T, ETA = 2.0, 0.5, 0.05
 STATED = math.sqrt((TAU**2 + T) * math.log(3 / ETA))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from codebound_papers.measure.noise.meter import StabilityMeter, StabilitySettings, stability
-from codebound_papers.measure.noise.smoothness import Smoothness
+from codebound_papers.measure.noise.quantities import Smoothness
 
 torch.manual_seed(0)
 MODEL = nn.Sequential(

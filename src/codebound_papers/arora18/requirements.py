@@ -11,7 +11,7 @@ from codebound.nets.layers import LinearView
 from codebound.progress import Progress, silent
 from codebound_papers.arora18.projection_plan import compression_threshold
 from codebound_papers.arora18.stability import cushion, interlayer_cushion, plan
-from codebound_papers.measure.augmented import augmented_matrix
+from codebound_papers.measure.noise.quantities import augmented_matrix
 from codebound_papers.measure.norms import stable_rank
 
 if TYPE_CHECKING:

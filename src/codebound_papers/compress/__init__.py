@@ -29,8 +29,10 @@ __all__, __getattr__, __dir__ = lazily(
         "codebound_papers.guha23.magnitude": "LargestWeights MagnitudePruning common_variance",
         "codebound_papers.guha23.pruning_law": "strength_for",
         "codebound_papers.guha23.requirements": "MbpRequirements mbp_requirements",
-        "codebound_papers.shin21.compressor": "GaussianFill HeavyTail ReplacementTrials replacement_trials",
+        "codebound_papers.shin21.compressor": (
+            "Corrected GaussianFill HeavyTail Published ReplacementTrials ScaleFree StandardDeviation "
+            "replacement_trials"
+        ),
         "codebound_papers.shin21.requirements": "HeavytailRequirements heavytail_requirements",
-        "codebound_papers.shin21.thresholds": "Corrected Published ScaleFree StandardDeviation",
     },
 )

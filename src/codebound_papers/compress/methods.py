@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.errors import UsageError
 from codebound_papers.compress.catalogue import COMPRESSORS, find_compressor
-from codebound_papers.shin21.thresholds import RULES, AbstractThreshold
+from codebound_papers.shin21.compressor import RULES, AbstractThreshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

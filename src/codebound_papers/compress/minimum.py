@@ -26,8 +26,7 @@ from codebound_papers.compress.summary import summarise
 from codebound_papers.guha23.magnitude import MagnitudePruning
 from codebound_papers.guha23.pruning_law import strength_for
 from codebound_papers.measure.folded import fold_strictly
-from codebound_papers.shin21.compressor import HeavyTail
-from codebound_papers.shin21.thresholds import AbstractThreshold
+from codebound_papers.shin21.compressor import AbstractThreshold, HeavyTail
 
 if TYPE_CHECKING:
     from collections.abc import Callable

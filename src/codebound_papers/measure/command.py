@@ -14,7 +14,7 @@ from codebound.progress import NOBODY, Listener
 from codebound_papers.arora18.projection import project_matrix
 from codebound_papers.measure.folded import Workload, draw_examples, fold_and_wrap
 from codebound_papers.measure.noise.meter import StabilitySettings
-from codebound_papers.measure.noise.smoothness import Smoothness
+from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.measure.summary import summarise
 

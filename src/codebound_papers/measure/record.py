@@ -27,10 +27,17 @@ from codebound_papers.measure.folded import (
     fold_strictly,
 )
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
-from codebound_papers.measure.noise.smoothness import Smoothness
-from codebound_papers.measure.norms import frobenius_norm, l1_inf_norm, l2_1_norm
+from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.norms import (
+    LayerSpectrum,
+    TailValues,
+    frobenius_norm,
+    l1_inf_norm,
+    l2_1_norm,
+    layer_spectrum,
+    tail_values,
+)
 from codebound_papers.measure.outputs import Outputs, outputs
-from codebound_papers.measure.spectra import LayerSpectrum, TailValues, layer_spectrum, tail_values
 from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm, spectral_norm
 from codebound_papers.shin21.tails import PowerLawFit, fit_power_law
 

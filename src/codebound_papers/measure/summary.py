@@ -17,8 +17,8 @@ from codebound.files import finite
 from codebound.nets.layers import LinearView
 from codebound.progress import Progress, silent
 from codebound_papers.measure.noise.meter import StabilitySettings
+from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Distribution
-from codebound_papers.measure.noise.smoothness import Smoothness
 from codebound_papers.measure.record import Measured, MeasureSettings, Missing, measure_facts
 
 if TYPE_CHECKING:

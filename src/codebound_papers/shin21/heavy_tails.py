@@ -9,7 +9,7 @@ from codebound.refs import implements
 from codebound_papers.arora18.stability import contractions, cushion, fits_the_outputs, is_smooth, plan
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
-from codebound_papers.shin21.thresholds import (
+from codebound_papers.shin21.compressor import (
     product_tail,
     published_product_tail,
     published_spread,

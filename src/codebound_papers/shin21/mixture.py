@@ -16,8 +16,7 @@ import numpy as np
 from codebound.errors import UsageError
 from codebound.refs import implements
 from codebound.rng import numpy_stream
-from codebound_papers.measure.norms import stable_rank
-from codebound_papers.measure.spectra import TailValues, released_stable_rank, tail_values
+from codebound_papers.measure.norms import TailValues, released_stable_rank, stable_rank, tail_values
 from codebound_papers.shin21.tails import estimate_tail
 
 if TYPE_CHECKING:

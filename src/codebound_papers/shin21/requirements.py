@@ -10,9 +10,9 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import numpy_stream, stream_seed
 from codebound_papers.arora18.requirements import planned_projection
-from codebound_papers.measure.spectra import tail_values
+from codebound_papers.measure.norms import tail_values
+from codebound_papers.shin21.compressor import Published, ScaleFree
 from codebound_papers.shin21.tails import fit_power_law
-from codebound_papers.shin21.thresholds import Published, ScaleFree
 
 if TYPE_CHECKING:
     from torch import Tensor

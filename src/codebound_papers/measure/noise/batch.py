@@ -1,46 +1,244 @@
-"""One batch: a forward pass that takes norms on its way, and the quantities of noise stability from them."""
+"""Where noise stability is measured in a network, and its quantities there for one batch.
+
+The places are the activations, with the maps from each to the next. A forward pass takes norms on its way.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 
-from codebound.errors import ModelError
+from codebound.errors import ModelError, UsageError
+from codebound.nets.kinds import SHAPE
 from codebound.nets.layers import LinearView
 from codebound.rng import numpy_stream, stream_seed
-from codebound_papers.measure.augmented import augmented_matrix
-from codebound_papers.measure.noise.cushions import (
+from codebound_papers.measure.noise.jacobian import (
+    AbstractDerivative,
+    LayerDerivative,
+    SegmentDerivative,
+    column_squares,
+)
+from codebound_papers.measure.noise.quantities import (
     activation_contraction,
+    augmented_matrix,
+    gaussian_noise,
     interlayer_cushion,
     jacobian_spread,
     layer_cushion,
     map_frobenius_norm,
     norms,
+    smoothness_ratios,
 )
-from codebound_papers.measure.noise.jacobian import column_squares
 from codebound_papers.measure.noise.result import Key, Site
-from codebound_papers.measure.noise.smoothness import gaussian_noise, smoothness_ratios
 from codebound_papers.measure.norms import frobenius_norm
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from torch import Tensor, nn
 
     from codebound.nets.layers import AbstractLayerView
     from codebound.nets.steps import Steps
     from codebound_papers.measure.noise.jacobian import AbstractDerivative
-    from codebound_papers.measure.noise.layout import Layout, Place
-    from codebound_papers.measure.noise.smoothness import Smoothness
+    from codebound_papers.measure.noise.quantities import Smoothness
+
+
+_ELEMENTWISE = ("activation", "dropout", "identity", "flatten")
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
-    """What one forward pass has seen.
+class Place:
+    """An activation ``x^i`` before its nonlinearity: the output of a layer or of a residual sum.
+
+    Attributes:
+        name: Name of the layer or sum; a layer that is called again gets the number of the call.
+        node: The step that computes it.
+        view: The layer, or None for a sum.
+        input: The step whose output the layer is applied to.
+        images: Steps whose outputs are ``phi(x^i)``: inputs of the layers that follow.
+        cut: Position among the cuts of the network, or None where another branch runs beside it.
+    """
+
+    name: str
+    node: fx.Node = field(repr=False)
+    view: AbstractLayerView | None = field(repr=False)
+    input: fx.Node | None = field(repr=False)
+    images: tuple[fx.Node, ...] = field(repr=False)
+    cut: int | None
+
+
+def _places_of(steps: Steps) -> tuple[Place, ...]:
+    """All activations before nonlinearities in forward order; the last one is the network's output."""
+    output = steps.cuts[-1]
+    found = [
+        index
+        for index, step in enumerate(steps.sequence[: output + 1])
+        if step.view is not None or index == output or (step.kind.name == "add" and len(step.inputs) > 1)
+    ]
+    inputs = {index: steps.sequence[index].inputs[0] for index in found if steps.sequence[index].view}
+    images = defaultdict(list)
+    for used in dict.fromkeys(inputs.values()):
+        source = used
+        while source not in found and len(_tensors(steps, source)) == 1:
+            (source,) = _tensors(steps, source)
+        if source in found:
+            images[source].append(used)
+    calls = Counter(steps.sequence[index].name for index in found)
+    seen: Counter[str] = Counter()
+    places = []
+    for index in found:
+        step = steps.sequence[index]
+        seen[step.name] += 1
+        places.append(
+            Place(
+                name=step.name if calls[step.name] == 1 else f"{step.name} (call {seen[step.name]})",
+                node=steps.nodes[index],
+                view=step.view,
+                input=steps.nodes[inputs[index]] if index in inputs else None,
+                images=tuple(steps.nodes[used] for used in images[index]),
+                cut=steps.cuts.index(index) if index in steps.cuts else None,
+            )
+        )
+    return tuple(places)
+
+
+def _tensors(steps: Steps, index: int) -> list[int]:
+    """The steps whose outputs a step uses as tensors, sizes left out."""
+    return [used for used in steps.sequence[index].inputs if steps.sequence[used].kind != SHAPE]
+
+
+def _is_homogeneous(steps: Steps, index: int) -> bool:
+    """Whether a step, not a layer with its bias, satisfies ``f(t x) = t f(x)`` for ``t >= 0``."""
+    step = steps.sequence[index]
+    if step.kind == SHAPE:
+        return True
+    # a sum with a constant tensor has only one step as its input
+    return step.kind.homogeneous and (step.kind.name != "add" or len(step.inputs) > 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """The map from one place to the next that is a cut.
+
+    Attributes:
+        function: The map, on batches.
+        is_homogeneous: Whether ``M(x) = J x`` at every x.
+        elementwise: What comes before the layer where the map is ``x -> A phi(x) + b`` with an elementwise
+            ``phi``; None elsewhere.
+        matrix: ``A``, in that case.
+    """
+
+    function: Callable[[Tensor], Tensor] = field(repr=False)
+    is_homogeneous: bool
+    elementwise: Callable[[Tensor], Tensor] | None = field(repr=False)
+    matrix: Tensor | None = field(repr=False)
+
+    def at(self, x: Tensor, out_shape: tuple[int, ...]) -> AbstractDerivative:
+        """The derivative at a batch of activations."""
+        if self.elementwise is not None and self.matrix is not None and x.dim() == 2:
+            value, pullback = torch.func.vjp(self.elementwise, x)[:2]
+            if value.shape == x.shape:
+                return LayerDerivative(self.matrix, pullback(torch.ones_like(x))[0])
+        return SegmentDerivative(self.function, x, out_shape)
+
+
+def _link(steps: Steps, start: int, stop: int) -> Link:
+    """The map from cut ``start`` to cut ``stop``, where a layer or a sum is."""
+    between = range(steps.cuts[start] + 1, steps.cuts[stop] + 1)
+    last = steps.sequence[steps.cuts[stop]]
+    is_layer = isinstance(last.view, LinearView) and last.inputs == (steps.cuts[stop - 1],)
+    simple = is_layer and all(
+        steps.sequence[index].kind.name in _ELEMENTWISE
+        for index in between[:-1]
+        if steps.sequence[index].kind != SHAPE
+    )
+    return Link(
+        function=steps.segment(start, stop),
+        is_homogeneous=all(_is_homogeneous(steps, index) for index in between),
+        elementwise=steps.segment(start, stop - 1) if simple else None,
+        matrix=last.view.matrix if simple and last.view is not None else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The places of a network.
+
+    Attributes:
+        steps: The network's steps.
+        reported: The places that are reported, in forward order.
+        points: All places that are cuts, reported or not; the last one is the output.
+        links: The maps from each point to the next.
+        augments: Whether every activation but the output carries a constant coordinate 1, so that biases
+            are part of the matrices (A-E20).
+    """
+
+    steps: Steps = field(repr=False)
+    reported: tuple[Place, ...]
+    points: tuple[Place, ...]
+    links: tuple[Link, ...]
+    augments: bool
+
+    def constant(self, place: Place) -> float:
+        """The constant coordinate that an activation carries, 0 for none."""
+        return 1.0 if self.augments and place is not self.points[-1] else 0.0
+
+    @property
+    def hidden_constant(self) -> float:
+        """The constant coordinate of whatever a layer is applied to."""
+        return 1.0 if self.augments else 0.0
+
+
+def layout_of(steps: Steps, *, layers: Sequence[str] | None, augments: bool) -> Layout:
+    """The layout of a network: places to report by name, or all; biases part of the matrices or not.
+
+    Example:
+        >>> from torch import nn
+        >>> from codebound.nets.steps import steps_of
+        >>> from codebound.nets.walk import wrap
+        >>> steps = steps_of(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
+        >>> [place.name for place in layout_of(steps, layers=None, augments=True).points]
+        ['0', '2']
+    """
+    places = _places_of(steps)
+    names = [place.name for place in places]
+    for name in layers or ():
+        if name not in names:
+            raise UsageError(f"no layer {name!r}. Layers and sums of branches: {', '.join(names)}.")
+    augments = augments and any(view.bias is not None for view in steps.network.layers)
+    if augments:
+        _require_homogeneous(steps)
+    cuts = [place.cut for place in places if place.cut is not None]
+    return Layout(
+        steps=steps,
+        reported=tuple(place for place in places if layers is None or place.name in layers),
+        points=tuple(place for place in places if place.cut is not None),
+        links=tuple(_link(steps, start, stop) for start, stop in pairwise(cuts)),
+        augments=augments,
+    )
+
+
+def _require_homogeneous(steps: Steps) -> None:
+    wrong = [
+        step.name
+        for index, step in enumerate(steps.sequence)
+        if step.view is None and not _is_homogeneous(steps, index)
+    ]
+    if wrong:
+        raise UsageError(
+            f"biases cannot be part of the matrices: {', '.join(wrong)} is not homogeneous, f(t x) = t f(x), "
+            'as ReLU, max pooling and sums are. Use biases="separate", for which the theory claims less.'
+        )
+
+
+class Observation(fx.Interpreter):
+    """One forward pass, of the predictor or of another network with its graph, and what it has seen.
 
     Attributes:
         norms: Norm of the output of each watched step, per example.
@@ -49,60 +247,36 @@ class Observation:
         kept: Outputs that were kept.
     """
 
-    norms: Mapping[fx.Node, Tensor] = field(repr=False)
-    linear_norms: Mapping[fx.Node, Tensor] = field(repr=False)
-    shapes: Mapping[fx.Node, tuple[int, ...]] = field(repr=False)
-    kept: Mapping[fx.Node, Tensor] = field(repr=False)
-
-
-def observe(
-    steps: Steps,
-    x: Tensor,
-    *,
-    watch: Collection[fx.Node] = (),
-    biases: Mapping[fx.Node, Tensor] | None = None,
-    keep: Collection[fx.Node] = (),
-    model: nn.Module | None = None,
-) -> Observation:
-    """Runs a network once and takes norms as soon as each step is done, before anything works in place.
-
-    Args:
-        steps: The network.
-        x: A batch of inputs, left alone.
-        watch: Steps whose norms are wanted.
-        biases: Steps whose norm without bias is wanted, with the bias in a shape that broadcasts.
-        keep: Steps whose outputs are wanted, as copies.
-        model: Another network of the same graph that is run in place of the predictor.
-    """
-    watcher = _Watcher(steps, watch, biases or {}, keep, model)
-    try:
-        with torch.no_grad():
-            watcher.run(x.clone())  # a network may work in place on its input
-    except Exception as error:
-        raise ModelError(
-            f"{type(steps.network.model).__name__} fails on inputs of shape {tuple(x.shape)} {x.dtype} on "
-            f"{x.device}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        ) from error
-    return Observation(watcher.norms, watcher.linear_norms, watcher.shapes, watcher.kept)
-
-
-class _Watcher(fx.Interpreter):
     def __init__(
         self,
         steps: Steps,
-        watch: Collection[fx.Node],
-        biases: Mapping[fx.Node, Tensor],
-        keep: Collection[fx.Node],
-        model: nn.Module | None,
+        *,
+        watch: Collection[fx.Node] = (),
+        biases: Mapping[fx.Node, Tensor] | None = None,
+        keep: Collection[fx.Node] = (),
+        model: nn.Module | None = None,
     ) -> None:
         super().__init__(model or steps.network.predictor, graph=steps.network.graph)
-        self._watch, self._biases, self._keep = frozenset(watch), biases, frozenset(keep)
+        self._watch, self._biases, self._keep = frozenset(watch), biases or {}, frozenset(keep)
         self.norms: dict[fx.Node, Tensor] = {}
         self.linear_norms: dict[fx.Node, Tensor] = {}
         self.shapes: dict[fx.Node, tuple[int, ...]] = {}
         self.kept: dict[fx.Node, Tensor] = {}
 
+    def of(self, x: Tensor) -> Observation:
+        """Runs a batch, which is left alone, and takes norms before a later step can work in place."""
+        try:
+            with torch.no_grad():
+                self.run(x.clone())
+        except Exception as error:
+            raise ModelError(
+                f"{type(self.module).__name__} fails on inputs of shape {tuple(x.shape)} {x.dtype} on "
+                f"{x.device}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            ) from error
+        return self
+
     def run_node(self, n: fx.Node) -> Any:
+        """Runs a step; takes what is wanted of its output."""
         result = super().run_node(n)
         if n in self._watch:
             self.norms[n] = norms(result)
@@ -228,7 +402,7 @@ def smoothness_values(
     nodes = [place.node for place in layout.points]
     draws: dict[int, list[Tensor]] = {i: [] for i in sources}
     for draw in range(settings.draws):
-        moved = observe(layout.steps, x, keep=nodes, model=noisy[draw]).kept if noisy else {}
+        moved = Observation(layout.steps, keep=nodes, model=noisy[draw]).of(x).kept if noisy else {}
         for i in sources:
             if callable(settings.noise):
                 noises = [moved[nodes[i]] - points[i]]  # layer i itself is replaced too

@@ -29,16 +29,16 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed
 from codebound_papers.measure.noise.batch import (
+    Observation,
     interlayer_values,
     layer_values,
-    observe,
+    layout_of,
     site_of,
     smoothness_values,
 )
 from codebound_papers.measure.noise.jacobian import is_probed
-from codebound_papers.measure.noise.layout import layout_of
+from codebound_papers.measure.noise.quantities import Smoothness, perturbed
 from codebound_papers.measure.noise.result import Examples, Site, Stability
-from codebound_papers.measure.noise.smoothness import Smoothness, perturbed
 
 if TYPE_CHECKING:
     from torch import fx
@@ -174,7 +174,7 @@ class StabilityMeter:
         watch = [
             node for place in layout.reported for node in (place.node, place.input, *place.images) if node
         ]
-        seen = observe(layout.steps, x, watch=[*watch, *kept], biases=self._biases(), keep=kept)
+        seen = Observation(layout.steps, watch=[*watch, *kept], biases=self._biases(), keep=kept).of(x)
         if not self._sites:
             self._sites = tuple(site_of(place, layout, seen, self._initial) for place in layout.reported)
             self._shapes = dict(seen.shapes)

@@ -16,7 +16,7 @@ import numpy as np
 from codebound.errors import ModelError, UsageError
 from codebound.refs import implements
 from codebound_papers.measure.noise.jacobian import probe_interval
-from codebound_papers.measure.noise.smoothness import smoothness_quantile
+from codebound_papers.measure.noise.quantities import smoothness_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

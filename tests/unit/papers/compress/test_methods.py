@@ -18,7 +18,7 @@ from codebound_papers.compress.methods import (
     sentence_of,
 )
 from codebound_papers.guha23.magnitude import common_variance
-from codebound_papers.shin21.thresholds import ScaleFree
+from codebound_papers.shin21.compressor import ScaleFree
 
 QUICK = {"lottery": ["epochs=1"], "imp": ["epochs=1", "rounds=1"], "conv": ["numbers=8", "mixes=8"]}
 

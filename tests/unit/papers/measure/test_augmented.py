@@ -8,7 +8,7 @@ from torch import nn
 
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
-from codebound_papers.measure.augmented import augmented_matrix
+from codebound_papers.measure.noise.quantities import augmented_matrix
 
 
 def network(*, bias):

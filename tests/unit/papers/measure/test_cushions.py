@@ -8,7 +8,7 @@ from torch import nn
 
 from codebound.errors import UsageError
 from codebound.nets.layers import view_of
-from codebound_papers.measure.noise.cushions import (
+from codebound_papers.measure.noise.quantities import (
     linear_noise_sensitivity,
     map_frobenius_norm,
     noise_sensitivity,

@@ -11,13 +11,13 @@ from torch import nn
 from codebound.errors import UsageError
 from codebound.nets.steps import steps_of
 from codebound.nets.walk import wrap
+from codebound_papers.measure.noise.batch import layout_of
 from codebound_papers.measure.noise.jacobian import (
     LayerDerivative,
     SegmentDerivative,
     column_squares,
     probe_interval,
 )
-from codebound_papers.measure.noise.layout import layout_of
 
 
 class Residual(nn.Module):

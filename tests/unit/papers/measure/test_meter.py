@@ -14,22 +14,20 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
-from codebound_papers.measure.augmented import augmented_matrix
-from codebound_papers.measure.noise.cushions import (
+from codebound_papers.measure.noise.meter import StabilitySettings, stability
+from codebound_papers.measure.noise.quantities import (
+    Smoothness,
     activation_contraction,
+    adversarial_smoothness,
+    augmented_matrix,
+    gaussian_smoothness,
     interlayer_cushion,
     jacobian_spread,
     layer_cushion,
+    smoothness_quantile,
     tensor_spread,
 )
-from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.result import Key, best_examples
-from codebound_papers.measure.noise.smoothness import (
-    Smoothness,
-    adversarial_smoothness,
-    gaussian_smoothness,
-    smoothness_quantile,
-)
 from codebound_papers.measure.norms import stable_rank
 
 ALL = StabilitySettings(interlayer="all")

@@ -10,8 +10,8 @@ from torch import nn
 
 from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
 from codebound_papers.measure.noise.meter import StabilityMeter, StabilitySettings, stability
+from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Key
-from codebound_papers.measure.noise.smoothness import Smoothness
 
 ALL = StabilitySettings(interlayer="all")
 

@@ -11,12 +11,13 @@ from torch import nn
 from codebound.errors import ModelError, UsageError
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
-from codebound_papers.measure.norms import frobenius_norm, stable_rank
-from codebound_papers.measure.spectra import (
+from codebound_papers.measure.norms import (
+    frobenius_norm,
     layer_spectra,
     layer_spectrum,
     power_iteration_norm,
     released_stable_rank,
+    stable_rank,
     tail_values,
 )
 from codebound_papers.measure.spectral import matrix_spectral_norm

@@ -9,17 +9,15 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from codebound.errors import UsageError
-from codebound_papers.shin21.brackets import (
-    asymptotic_bracket_probability,
-    bracket_probability,
-    released_resilience,
-    resilience,
-    resilience_grid,
-)
 from codebound_papers.shin21.laws import (
     PowerLaw,
     Stable,
+    asymptotic_bracket_probability,
+    bracket_probability,
     published_spiked_second_moment,
+    released_resilience,
+    resilience,
+    resilience_grid,
     spiked_second_moment,
 )
 

@@ -19,9 +19,9 @@ from codebound_papers.compress.codes import Filled
 from codebound_papers.compress.compressors import compress
 from codebound_papers.compress.functions import heavytail
 from codebound_papers.guha23.magnitude import binomial_tail
-from codebound_papers.shin21.compressor import HeavyTail, replace_bulk, split, split_signed
-from codebound_papers.shin21.thresholds import (
+from codebound_papers.shin21.compressor import (
     Corrected,
+    HeavyTail,
     Published,
     ScaleFree,
     StandardDeviation,
@@ -29,6 +29,9 @@ from codebound_papers.shin21.thresholds import (
     product_tail,
     published_product_tail,
     published_spread,
+    replace_bulk,
+    split,
+    split_signed,
     spread,
 )
 

@@ -12,9 +12,8 @@ from codebound.errors import ModelError
 from codebound.nets.loading import load_model
 from codebound.store import Journal
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.shin21.items.figure1 import shin_figure1
-from codebound_papers.shin21.items.figure2 import shin_figure2
 from codebound_papers.shin21.items.figure3 import _NETWORKS, shin_figure3
+from codebound_papers.shin21.items.figures import shin_figure1, shin_figure2
 from codebound_papers.shin21.items.networks import (
     FILES,
     Subject,

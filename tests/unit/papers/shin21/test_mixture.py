@@ -10,8 +10,7 @@ from torch import nn
 
 from codebound.errors import UsageError
 from codebound.nets.layers import view_of
-from codebound_papers.measure.norms import stable_rank
-from codebound_papers.measure.spectra import tail_values
+from codebound_papers.measure.norms import stable_rank, tail_values
 from codebound_papers.shin21.mixture import fit_regressions, rank_against_alpha, released_regressions
 from codebound_papers.shin21.tails import estimate_tail
 
