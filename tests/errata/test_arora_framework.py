@@ -11,8 +11,9 @@ from codebound.bounds.lengths import choice_bits, parameter_bits
 from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_binomial
 from codebound.facts import OccamFacts
-from codebound.scores import MarginReport, margins
+from codebound.scores import margins
 from codebound_papers.measure.norms import frobenius_norm, l1_inf_norm
+from codebound_papers.measure.outputs import MarginReport
 
 
 def test_a_e1_scores_within_gamma_in_l2_do_not_keep_the_label():

@@ -10,8 +10,8 @@ from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_hoeffding
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.facts import OccamFacts
-from codebound.scores import MarginReport, published_margin_loss
 from codebound_papers.compress.deviations import exponential_deviation
+from codebound_papers.measure.outputs import MarginReport, published_margin_loss
 
 
 def margins(scores: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import torch
 
 from codebound.errors import CodeboundError, ModelError
 from codebound.nets.loading import load_model
-from codebound.scores import margin_report
+from codebound_papers.measure.outputs import margin_report
 
 FOLDER = Path(os.environ.get("CODEBOUND_MODELS", Path(__file__).parents[3] / "shared" / "models"))
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -19,7 +19,7 @@ from codebound.nets.tensors import forbidden_entries, tensors_of
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed
-from codebound.scores import margin_report
+from codebound.scores import error_count
 from codebound.tensors import state_sha256, state_tensors
 from codebound.train import runs
 from codebound.train.result import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
@@ -227,9 +227,8 @@ class _Samples:
 
     def errors(self, model: nn.Module) -> tuple[int, int | None]:
         """Errors on the training and on the test set."""
-        train = margin_report(model, self.train, dtype=self.dtype)
-        test = None if self.test is None else margin_report(model, self.test, dtype=self.dtype)
-        return train.errors, None if test is None else test.errors
+        train = error_count(model, self.train, dtype=self.dtype)
+        return train, None if self.test is None else error_count(model, self.test, dtype=self.dtype)
 
 
 def _train_epoch(

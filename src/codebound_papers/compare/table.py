@@ -16,7 +16,6 @@ from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.files import finite
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
-from codebound.scores import margin_report
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare.compressed import Compressed, closeness_of, given, labels, made
 from codebound_papers.compare.evidence import Evidence, Refused, evaluate
@@ -30,6 +29,7 @@ from codebound_papers.compare.rows import (
     refused_row,
     risk_row,
 )
+from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.value import PublishedValue
 

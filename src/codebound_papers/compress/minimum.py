@@ -14,7 +14,6 @@ import torch
 
 from codebound.errors import UsageError
 from codebound.progress import Progress, silent
-from codebound.scores import margin_report
 from codebound_papers.arora18.projection import MatrixProject
 from codebound_papers.compress.compressors import (
     AbstractCompressor,
@@ -26,6 +25,7 @@ from codebound_papers.compress.summary import summarise
 from codebound_papers.guha23.magnitude import MagnitudePruning
 from codebound_papers.guha23.pruning_law import strength_for
 from codebound_papers.measure.folded import fold_strictly
+from codebound_papers.measure.outputs import margin_report
 from codebound_papers.shin21.compressor import AbstractThreshold, HeavyTail
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import torch
 from codebound.coding.modes import encode_tensors
 from codebound.files import finite
 from codebound.progress import Progress, silent
-from codebound.scores import logit_chunks, margin_report
+from codebound.scores import logit_chunks
 from codebound_papers.compress.deviations import NetworkDeviation, deviation
+from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.spectral import matrix_spectral_norm
 
 if TYPE_CHECKING:

@@ -1,8 +1,12 @@
-"""One pass over the whole sample: margins, certified errors, and the longest input and output."""
+"""One pass over the whole sample: margins, certified errors, and the longest input and output.
+
+Counts of margins are exact for every threshold, in the memory that the sample's labels need.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -11,15 +15,175 @@ import torch
 from codebound.certificate.evaluate import TOLERANCE
 from codebound.engine.job import Job
 from codebound.engine.shards import over_shards
-from codebound.errors import ModelError
+from codebound.errors import ModelError, UsageError
 from codebound.progress import Progress, silent
-from codebound.scores import MarginReport, ambiguous_errors, logit_chunks, margins
+from codebound.refs import implements
+from codebound.scores import logit_chunks, margins
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from codebound.data.dataset import DeviceData
     from codebound.engine.job import Engine
+
+
+def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor:
+    """The certified loss: True where the margin does not clear ``tolerance`` times the largest ``|logit|``.
+
+    Errors, ties and non-finite rows are True for every tolerance. Two machines whose arithmetic differs by
+    less than the gap between two tolerances cannot disagree: what the wider one clears, the narrower clears.
+
+    Args:
+        logits: ``(n, classes)``.
+        labels: ``(n,)`` integers in ``[0, classes)``.
+        tolerance: At least 0; 0 gives the plain 0-1 loss with ties as errors.
+
+    Example:
+        >>> ambiguous_errors(torch.tensor([[1.0, 0.99995], [1.0, 0.5]]), torch.tensor([0, 0]), 1e-4)
+        tensor([ True, False])
+    """
+    if not 0.0 <= tolerance < 1.0:
+        raise UsageError(f"tolerance must lie in [0, 1). Got {tolerance}.")
+    margin = margins(logits, labels)
+    largest = logits.detach().double().abs().amax(dim=1)
+    return ~(margin > tolerance * largest)  # negated, so that NaN is an error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginReport:
+    """The margins of a sample, in ascending order; everything else follows from them.
+
+    Attributes:
+        values: ``(n,)`` float64, ascending, read-only; ``-inf`` where the network's output was not finite.
+    """
+
+    values: NDArray[np.float64] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        ordered = np.sort(np.asarray(self.values, dtype=np.float64))
+        if ordered.ndim != 1 or ordered.size == 0 or np.isnan(ordered).any():
+            raise UsageError(f"margins must be a non-empty vector without NaN. Got shape {ordered.shape}.")
+        ordered.flags.writeable = False
+        object.__setattr__(self, "values", ordered)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MarginReport) and np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash(self.values.tobytes())
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return int(self.values.size)
+
+    @property
+    def errors(self) -> int:
+        """Examples with margin at most 0: wrong, tied or not finite."""
+        return self.count(0.0)
+
+    @property
+    def ties(self) -> int:
+        """Examples with margin exactly 0."""
+        return self.errors - int(np.searchsorted(self.values, 0.0, side="left"))
+
+    @property
+    def non_finite(self) -> int:
+        """Examples whose output was NaN or infinite."""
+        return self.count(-np.inf)
+
+    @property
+    def minimum(self) -> float:
+        """The smallest margin."""
+        return float(self.values[0])
+
+    def count(self, gamma: float) -> int:
+        """``#{i : margin_i <= gamma}``, exactly."""
+        return int(np.searchsorted(self.values, gamma, side="right"))
+
+    @implements("G-DefR", "G-E1", kind="measure")
+    def loss(self, gamma: float = 0.0) -> float:
+        """Empirical margin loss ``(1/n) #{i : margin_i <= gamma}``, the sample version of G-DefR.
+
+        Differs.    Guha et al. print it with ``>=``, which counts the correct examples (G-E1);
+                    :func:`published_margin_loss` has that form.
+        """
+        return self.count(gamma) / self.n
+
+    def quantile(self, level: float) -> float:
+        """The smallest margin that at least a fraction ``level`` of the sample does not exceed.
+
+        An order statistic and never an interpolation, so ``-inf`` stays ``-inf``.
+        """
+        if not 0.0 <= level <= 1.0:
+            raise UsageError(f"a quantile level lies in [0, 1]. Got {level}.")
+        rank = math.ceil(round(level * self.n, 9))  # 0.1 of 30 is 3, although 0.1 * 30 > 3 in binary
+        return float(self.values[max(0, rank - 1)])
+
+    def quantiles(
+        self, levels: Sequence[float] = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
+    ) -> dict[float, float]:
+        """Quantiles by level."""
+        return {level: self.quantile(level) for level in levels}
+
+    def histogram(self, bins: int = 50) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Counts and ``bins + 1`` edges over the finite margins."""
+        counts, edges = np.histogram(self.values[self.non_finite :], bins=bins)
+        return counts.astype(np.int64), edges
+
+    def merge(self, *others: MarginReport) -> MarginReport:
+        """The report of all examples together: the same, in whatever way a sample was cut into shards."""
+        return MarginReport(np.concatenate([self.values, *(other.values for other in others)]))
+
+
+@implements("G-DefRhat", kind="published-form")
+def published_margin_loss(report: MarginReport, gamma: float) -> float:
+    """``(1/n) #{i : margin_i >= gamma}``, as Guha et al. print it: the fraction that is *right* by ``gamma``.
+
+    No loss in any useful sense (G-E1); use :meth:`MarginReport.loss`.
+    """
+    return 1.0 - int(np.searchsorted(report.values, gamma, side="left")) / report.n
+
+
+@implements("I-01", kind="measure")
+def margin_report(
+    model: nn.Module,
+    data: DeviceData,
+    *,
+    chunk_size: int = 1024,
+    dtype: torch.dtype = torch.float64,
+    engine: Engine | None = None,
+    progress: Progress = silent,
+) -> MarginReport:
+    """The margins of ``model`` on a sample.
+
+    Args:
+        model: A classifier; evaluated on a copy, in evaluation mode.
+        data: The sample, on the device where the work is to be done.
+        chunk_size: Examples in floating point at a time; bounds the memory.
+        dtype: Arithmetic of the forward pass; margins are float64 in any case.
+        engine: Where to work, one part of the sample on each of its workers; None: here.
+        progress: Told the number of examples that are done.
+    """
+    if engine is not None:
+        settings = {"model": model, "chunk_size": chunk_size, "dtype": dtype}
+        first, *others = over_shards(
+            data,
+            lambda part: Job(function=f"{__name__}:margin_report", arguments={**settings, "data": part}),
+            engine=engine,
+            chunk_size=chunk_size,
+            progress=progress,
+        )
+        return cast("MarginReport", first).merge(*others)
+    values = torch.empty(data.n, dtype=torch.float64)
+    done = 0
+    for logits, labels in logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress):
+        values[done : done + len(labels)] = margins(logits, labels)
+        done += len(labels)
+    return MarginReport(values.numpy())
 
 
 @dataclass(frozen=True, slots=True)

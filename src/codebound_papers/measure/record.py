@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from codebound.engine.job import Engine
     from codebound.nets.layers import AbstractLayerView
     from codebound.nets.walk import Network
-    from codebound.scores import MarginReport
     from codebound_papers.measure.noise.result import Stability
+    from codebound_papers.measure.outputs import MarginReport
 
 Family = Literal["margins", "norms", "maps", "spectra", "tails", "stability"]
 """Groups of measures; ``norms`` are those of matrices, ``maps`` those of what convolutions do to images."""

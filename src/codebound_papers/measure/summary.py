@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
     from codebound.nets.walk import Network
-    from codebound.scores import MarginReport
     from codebound_papers.measure.folded import FoldedNetwork
     from codebound_papers.measure.noise.result import Quantity, Site, Stability
+    from codebound_papers.measure.outputs import MarginReport
     from codebound_papers.measure.record import Family
     from codebound_papers.shin21.tails import PowerLawFit
 

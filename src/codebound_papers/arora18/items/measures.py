@@ -10,12 +10,12 @@ import torch
 
 from codebound.device import exact_convolutions
 from codebound.files import finite
-from codebound.scores import margin_report
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure.folded import draw_examples
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Distribution
+from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import MeasureSettings, measure_facts
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codebound.scores import margin_report
 from codebound_papers.guha23.items.released import bound_by_change, measure_smallest_margin, released_bound
 from codebound_papers.guha23.items.trained import Networks, Plan, plan_for
+from codebound_papers.measure.outputs import margin_report
 from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 

@@ -14,7 +14,6 @@ from codebound.data.dataset import Dataset, Scaling
 from codebound.data.splits import split
 from codebound.facts import HoldoutFacts
 from codebound.files import finite
-from codebound.scores import margin_report
 from codebound.train.config import TrainConfig, preset
 from codebound.train.schedules import Constant
 from codebound_papers.baselines.bars import guha_code
@@ -29,6 +28,7 @@ from codebound_papers.guha23.items.released import (
     released_bound,
 )
 from codebound_papers.guha23.pruning_law import strength_for
+from codebound_papers.measure.outputs import margin_report
 from codebound_papers.reproduce.samples import Samples, made_up_samples, named_samples
 from codebound_papers.reproduce.training import Trained, trained
 

@@ -9,9 +9,9 @@ from codebound.data.dataset import Dataset
 from codebound.engine.job import Finished, call
 from codebound.engine.processes import LocalEngine
 from codebound.errors import UsageError
-from codebound.scores import margin_report
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.measure.summary import summarise
 

@@ -12,7 +12,13 @@ from torch import nn
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import ModelError, UsageError
-from codebound.scores import MarginReport, ambiguous_errors, margin_report, margins, published_margin_loss
+from codebound.scores import margins
+from codebound_papers.measure.outputs import (
+    MarginReport,
+    ambiguous_errors,
+    margin_report,
+    published_margin_loss,
+)
 
 LOGITS = hnp.arrays(
     np.float64,
