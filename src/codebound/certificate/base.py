@@ -5,7 +5,7 @@ No program can check how a base was made. Its words are therefore printed wherev
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ import torch
 
 from codebound.errors import CertificateError, FormatError, UsageError
 from codebound.files import read_json
-from codebound.nets.loading import install, read_checkpoint
+from codebound.nets.loading import install, load_weights
 from codebound.nets.rebuild import with_weights
 from codebound.tensors import ADVICE
 from codebound.train.runs import CONFIG, EPOCHS, RESULT
@@ -71,13 +71,13 @@ def load_base(path: Path | str, model: nn.Module, *, sample: Dataset, says: str 
     """
     path = Path(path)
     _refuse_trained_on(sample, path)
-    checkpoint, wanted = read_checkpoint(path), model.state_dict()
+    found, wanted = load_weights(path), model.state_dict()
     head = _last_layer(wanted)
-    found = {name: tensor.shape for name, tensor in checkpoint.tensors.items()}
-    zeroed = () if all(found.get(name) == wanted[name].shape for name in head) else head
+    fits = all(name in found and found[name].shape == wanted[name].shape for name in head)
+    zeroed = () if fits else head
     zeros = {name: torch.zeros_like(wanted[name], device="cpu") for name in zeroed}
     network = with_weights(model, wanted)
-    install(network, replace(checkpoint, tensors={**checkpoint.tensors, **zeros}))
+    install(network, {**found, **zeros}, path=path)
     return Pretrained(network, says or f"of the file {path.name}", zeroed)
 
 

@@ -9,8 +9,7 @@ from torch import fx, nn
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.kinds import kind_of
 from codebound.nets.layers import refusal_of
-from codebound.nets.rebuild import eval_twin, with_weights
-from codebound.nets.tensors import tensors_of
+from codebound.nets.rebuild import eval_twin, tensors_of, with_weights
 from codebound.nets.walk import trace
 from codebound.refs import implements
 

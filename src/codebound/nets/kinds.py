@@ -27,25 +27,23 @@ class Kind:
             ``identity``, ``index``, ``pad``, ``add``, ``input``, ``shape`` or ``other``.
         lipschitz: An upper bound on the Lipschitz constant from l2 to l2, or None when none is known.
         homogeneous: Whether ``f(t x) = t f(x)`` for all ``t >= 0``.
-        linear: Whether the step is a linear map.
     """
 
     name: str
     lipschitz: float | None = None
     homogeneous: bool = False
-    linear: bool = False
 
 
-def _linear(name: str, lipschitz: float | None = 1.0) -> Kind:
-    return Kind(name, lipschitz, homogeneous=True, linear=True)
+def _homogeneous(name: str, lipschitz: float | None = 1.0) -> Kind:
+    return Kind(name, lipschitz, homogeneous=True)
 
 
 def _activation(lipschitz: float, *, homogeneous: bool = False) -> Kind:
     return Kind("activation", lipschitz, homogeneous=homogeneous)
 
 
-INPUT = _linear("input")
-ADD = _linear("add", math.sqrt(2.0))
+INPUT = _homogeneous("input")
+ADD = _homogeneous("add", math.sqrt(2.0))
 """Sum of two branches, as a map of the pair."""
 SHAPE = Kind("shape")
 """Sizes of a tensor rather than a tensor."""
@@ -96,7 +94,7 @@ def _avg_pool(axes: int) -> Callable[[Any], Kind]:
         smallest = abs(divisor) if divisor else 1 if padded or module.ceil_mode else window
         # Schur test: largest row sum times largest column sum; a row averages, so it sums to at most 1
         row_sum = window / abs(divisor) if divisor else 1.0
-        return _linear("pooling", math.sqrt(row_sum * _overlap(module, axes) / smallest))
+        return _homogeneous("pooling", math.sqrt(row_sum * _overlap(module, axes) / smallest))
 
     return kind
 
@@ -104,7 +102,7 @@ def _avg_pool(axes: int) -> Callable[[Any], Kind]:
 def _adaptive_avg_pool(module: Any) -> Kind:
     # with several outputs the windows depend on the size of the input and may overlap
     sizes = (module.output_size,) if isinstance(module.output_size, int) else module.output_size
-    return _linear("pooling", 1.0 if all(size == 1 for size in sizes) else None)
+    return _homogeneous("pooling", 1.0 if all(size == 1 for size in sizes) else None)
 
 
 def _per_axis(value: int | tuple[int, ...] | list[int], axes: int) -> tuple[int, ...]:
@@ -134,11 +132,11 @@ MODULE_KINDS: dict[type[nn.Module], Kind | Callable[[Any], Kind]] = {
     nn.AvgPool2d: _avg_pool(2),
     nn.AdaptiveAvgPool1d: _adaptive_avg_pool,
     nn.AdaptiveAvgPool2d: _adaptive_avg_pool,
-    nn.Flatten: _linear("flatten"),
-    nn.Dropout: _linear("dropout"),
-    nn.Dropout1d: _linear("dropout"),
-    nn.Dropout2d: _linear("dropout"),
-    nn.Identity: _linear("identity"),
+    nn.Flatten: _homogeneous("flatten"),
+    nn.Dropout: _homogeneous("dropout"),
+    nn.Dropout1d: _homogeneous("dropout"),
+    nn.Dropout2d: _homogeneous("dropout"),
+    nn.Identity: _homogeneous("identity"),
 }
 
 FUNCTION_KINDS: dict[object, type[nn.Module]] = {
@@ -184,11 +182,10 @@ def kind_of(module: nn.Module) -> Kind:
 
     Example:
         >>> kind_of(nn.MaxPool2d(3, stride=2))
-        Kind(name='pooling', lipschitz=2.0, homogeneous=True, linear=False)
+        Kind(name='pooling', lipschitz=2.0, homogeneous=True)
     """
     if registered_type(module, LAYER_VIEWS) is not None:
-        without_bias = getattr(module, "bias", None) is None
-        return Kind("layer", homogeneous=without_bias, linear=without_bias)
+        return Kind("layer", homogeneous=getattr(module, "bias", None) is None)
     base = registered_type(module, MODULE_KINDS)
     if base is None:
         return OTHER
@@ -209,11 +206,11 @@ def kind_of_node(node: fx.Node, root: nn.Module) -> Kind:
         return ADD if branches and not node.kwargs else OTHER
     if node.target is operator.getitem:
         # an index that is itself computed may pick an entry twice
-        return OTHER if len(node.all_input_nodes) > 1 else _linear("index")
+        return OTHER if len(node.all_input_nodes) > 1 else _homogeneous("index")
     if node.target is functional.pad:
         arguments = _arguments(node)
         zeros = arguments.get("mode") == "constant" and not arguments.get("value")
-        return _linear("pad") if zeros else OTHER
+        return _homogeneous("pad") if zeros else OTHER
     if node.target in FUNCTION_KINDS:
         return _kind_of_call(node, FUNCTION_KINDS[node.target])
     return OTHER
@@ -228,7 +225,7 @@ def _is_shape(node: fx.Node) -> bool:
 def _kind_of_call(node: fx.Node, module_type: type[nn.Module]) -> Kind:
     known = MODULE_KINDS[module_type]
     if module_type is nn.Dropout:
-        return OTHER if _arguments(node).get("training", True) else _linear("dropout")
+        return OTHER if _arguments(node).get("training", True) else _homogeneous("dropout")
     if isinstance(known, Kind):
         return known
     if len(node.all_input_nodes) > 1:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pickle
-import re
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from codebound.errors import ModelError, UsageError
+from codebound.nets.rebuild import dtype_name
 from codebound.nets.zoo import ZOO, build, seeded
 from codebound.user_code import current_directory_importable
 
@@ -29,21 +28,6 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model")
 _COUNTER = "num_batches_tracked"  # of batch norm: plays no part in evaluation, so a file may leave it out
 _REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """Named tensors of a weights file.
-
-    Attributes:
-        path: The file.
-        tensors: Its tensors, on the CPU, in the file's dtypes; all finite.
-        notes: What was unwrapped, renamed or left out while reading, in words.
-    """
-
-    path: Path
-    tensors: Mapping[str, Tensor]
-    notes: tuple[str, ...] = ()
 
 
 def load_model(
@@ -62,7 +46,7 @@ def load_model(
             keywords ``input_shape`` and ``classes`` that it takes; it returns an ``nn.Module``.
         input_shape: Shape of one input, without the batch.
         classes: Number of outputs.
-        weights: File for :func:`read_checkpoint`; without it the network is freshly initialised.
+        weights: File for :func:`load_weights`; without it the network is freshly initialised.
         seed: Seed of the initialisation.
 
     Example:
@@ -80,7 +64,7 @@ def load_model(
             "mlp:depth=5,width=784, or a function that returns a network as package.module:function."
         )
     if weights is not None:
-        install(model, read_checkpoint(weights))
+        install(model, load_weights(weights), path=weights)
     return model
 
 
@@ -89,21 +73,18 @@ def factory_of(model: str) -> str:
     return "" if model.partition(":")[0] in ZOO else model
 
 
-def load_weights(path: Path | str) -> dict[str, Tensor]:
-    """The named tensors of a weights file; :func:`read_checkpoint` also says what was unwrapped."""
-    return dict(read_checkpoint(path).tensors)
-
-
 def load_arrays(path: Path | str) -> dict[str, NDArray[np.float32]]:
     """The tensors of a weights file as a decoder takes them."""
     return {name: tensor.float().numpy() for name, tensor in load_weights(path).items()}
 
 
-def read_checkpoint(path: Path | str) -> Checkpoint:
-    """Reads ``.safetensors``, or a torch checkpoint with ``weights_only=True``; never runs code from a file.
+def load_weights(path: Path | str) -> dict[str, Tensor]:
+    """The named tensors of a weights file, on the CPU, in the file's dtypes; all finite.
+
+    Reads ``.safetensors``, or a torch checkpoint with ``weights_only=True``; never runs code from a file.
 
     A torch checkpoint may be the tensors themselves or hold them under ``state_dict``, ``model_state_dict``
-    or ``model``; a prefix ``module.`` that all names share is dropped. Both are noted.
+    or ``model``; a prefix ``module.`` that all names share is dropped.
     """
     path = Path(path)
     if path.suffix == ".pt2":
@@ -119,21 +100,21 @@ def read_checkpoint(path: Path | str) -> Checkpoint:
         raise ModelError(f"{path}: cannot be read ({cause.strerror}).") from cause
     if size > MAX_BYTES:
         raise ModelError(f"{path}: {size} bytes, more than the limit of {MAX_BYTES} bytes.")
-    notes: list[str] = []
-    payload = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
-    tensors = _drop_prefix(_unwrap(payload, path=path, notes=notes), notes=notes)
+    tensors = _unwrap(_read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path), path)
+    if all(name.startswith("module.") for name in tensors):
+        tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
     _check_tensors(tensors, path=path)
-    return Checkpoint(path, tensors, tuple(notes))
+    return tensors
 
 
-def install(model: nn.Module, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint into ``model``; names and shapes must match and no value may change.
+def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> None:
+    """Writes the tensors of a file into ``model``; names and shapes must match and no value may change.
 
     A tensor is converted to the dtype of the network when that is exact: float16 and bfloat16 widen to
     float32; float64 is refused where rounding to float32 would alter a value, because a statement about
     the network in the file would then be made about another one. Batch-norm counters may be missing.
     """
-    path, found, wanted = checkpoint.path, checkpoint.tensors, model.state_dict()
+    wanted = model.state_dict()
     missing = [name for name in wanted if name not in found and not name.endswith(_COUNTER)]
     unexpected = [name for name in found if name not in wanted]
     if missing or unexpected:
@@ -153,7 +134,7 @@ def install(model: nn.Module, checkpoint: Checkpoint) -> None:
             f"{path}: wrong shapes: {_some(misshapen)}. Check the model's options and the data's classes."
         )
     altered = [
-        f"{name} ({_short(tensor)} to {_short(wanted[name])})"
+        f"{name} ({dtype_name(tensor)} to {dtype_name(wanted[name])})"
         for name, tensor in found.items()
         if not _is_exact(tensor, wanted[name].dtype)
     ]
@@ -222,30 +203,20 @@ def _read_torch(path: Path) -> dict[str, object]:
     return dict(payload)
 
 
-def _unwrap(payload: dict[str, object], *, path: Path, notes: list[str]) -> dict[str, Tensor]:
+def _unwrap(payload: dict[str, object], path: Path) -> dict[str, Tensor]:
     for key in _WRAPPERS:
         inner = payload.get(key)
         if isinstance(inner, dict):
-            others = [name for name in payload if name != key]
-            notes.append(f"took {key!r} from the file; left out: {_some(others)}")
-            return _unwrap(dict(inner), path=path, notes=notes)
+            return _unwrap(dict(inner), path)
     strangers = [str(name) for name, value in payload.items() if not isinstance(value, Tensor)]
     if strangers or not payload:
         raise ModelError(f"{path}: expected named tensors. These are none: {_some(strangers)}.")
     return {str(name): value for name, value in payload.items() if isinstance(value, Tensor)}
 
 
-def _drop_prefix(tensors: dict[str, Tensor], *, notes: list[str]) -> dict[str, Tensor]:
-    prefix = "module."
-    if not all(name.startswith(prefix) for name in tensors):
-        return tensors
-    notes.append(f"dropped the prefix {prefix!r} from all names")
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
-
-
 def _check_tensors(tensors: Mapping[str, Tensor], *, path: Path) -> None:
     odd = [
-        f"{name} ({_short(tensor)})"
+        f"{name} ({dtype_name(tensor)})"
         for name, tensor in tensors.items()
         if tensor.dtype not in _REAL + _WHOLE or tensor.layout is not torch.strided or tensor.is_meta
     ]
@@ -273,10 +244,6 @@ def _is_exact(tensor: Tensor, dtype: torch.dtype) -> bool:
     if tensor.is_floating_point() != dtype.is_floating_point:
         return False
     return torch.equal(tensor.to(dtype).to(tensor.dtype), tensor)
-
-
-def _short(tensor: Tensor) -> str:
-    return re.sub(r"^torch\.", "", str(tensor.dtype))
 
 
 def _some(names: Iterable[str], limit: int = 8) -> str:

@@ -1,13 +1,104 @@
-"""New networks from a network and tensors, without touching the original."""
+"""Every tensor a network holds, and new networks from a network and tensors; the original stays as it is."""
 
 import copy
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from codebound.errors import ModelError
-from codebound.nets.tensors import HeldTensor, forbidden_entries, tensors_of
+from codebound.nets.kinds import recognised
+
+TensorKind = Literal["parameter", "buffer", "attribute"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldTensor:
+    """One tensor and where it lives.
+
+    Attributes:
+        names: All its qualified names: more than one when modules share it.
+        kind: ``attribute`` is a plain Python attribute, which ``state_dict`` does not see.
+        owner: The module that holds it first.
+        tensor: The tensor itself, not a copy.
+        is_persistent: Whether ``state_dict`` contains it.
+    """
+
+    names: tuple[str, ...]
+    kind: TensorKind
+    owner: nn.Module
+    tensor: Tensor
+    is_persistent: bool
+
+    @property
+    def name(self) -> str:
+        """Its first name."""
+        return self.names[0]
+
+
+def tensors_of(model: nn.Module) -> tuple[HeldTensor, ...]:
+    """All parameters, buffers and plain tensor attributes, each tensor object once, in module order."""
+    modules = list(model.named_modules(remove_duplicate=False))
+    found: dict[int, HeldTensor] = {}
+    for path, module in modules:
+        for held in _registered(path, module):
+            known = found.setdefault(id(held.tensor), held)
+            if known is not held:
+                found[id(held.tensor)] = replace(known, names=known.names + held.names)
+    for path, module in modules:
+        for held in _attributes(path, module):
+            found.setdefault(id(held.tensor), held)
+    lazy = [held.name for held in found.values() if is_lazy(held.tensor)]
+    if lazy:
+        raise ModelError(
+            f"{type(model).__name__} has lazy layers without weights: {', '.join(lazy)}. "
+            "Run the network once on an input, then pass it."
+        )
+    return tuple(found.values())
+
+
+def forbidden_entries(held: HeldTensor, value: Tensor) -> int:
+    """NaN and infinite entries that make ``value`` unusable in the place of ``held``."""
+    if held.kind != "parameter" and not recognised(held.owner):
+        return int(torch.isnan(value).sum())  # attention masks legitimately hold minus infinity
+    return int((~torch.isfinite(value)).sum())
+
+
+def _registered(path: str, module: nn.Module) -> Iterator[HeldTensor]:
+    prefix = f"{path}." if path else ""
+    for name, parameter in module._parameters.items():
+        if parameter is not None:
+            yield HeldTensor((prefix + name,), "parameter", module, parameter, is_persistent=True)
+    for name, buffer in module._buffers.items():
+        if buffer is not None:
+            persistent = name not in module._non_persistent_buffers_set
+            yield HeldTensor((prefix + name,), "buffer", module, buffer, is_persistent=persistent)
+
+
+def _attributes(path: str, module: nn.Module) -> Iterator[HeldTensor]:
+    prefix = f"{path}." if path else ""
+    for name, value in vars(module).items():
+        if name not in ("_parameters", "_buffers", "_modules"):
+            for where, tensor in _inside(prefix + name, value, depth=4):
+                yield HeldTensor((where,), "attribute", module, tensor, is_persistent=False)
+
+
+def _inside(name: str, value: object, *, depth: int) -> Iterator[tuple[str, Tensor]]:
+    """Tensors in a value, also inside modules and containers that PyTorch does not look into."""
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, nn.Module):
+        for inner, tensor in (*value.named_parameters(), *value.named_buffers()):
+            yield f"{name}.{inner}", tensor
+    elif depth and isinstance(value, dict):
+        for key, item in value.items():
+            yield from _inside(f"{name}[{key!r}]", item, depth=depth - 1)
+    elif depth and isinstance(value, (list, tuple, set)):
+        for index, item in enumerate(value):
+            yield from _inside(f"{name}[{index}]", item, depth=depth - 1)
 
 
 def with_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> nn.Module:
@@ -112,4 +203,9 @@ def _problems(held: tuple[HeldTensor, ...], tensors: Mapping[str, Tensor]) -> It
 
 
 def _describe(tensor: Tensor) -> str:
-    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+    return f"{tuple(tensor.shape)} {dtype_name(tensor)}"
+
+
+def dtype_name(tensor: Tensor) -> str:
+    """The type of its entries, such as ``float32``."""
+    return str(tensor.dtype).removeprefix("torch.")

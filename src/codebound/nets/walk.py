@@ -1,17 +1,182 @@
-"""A network as ordered layer views, and its activations, without touching the caller's module."""
+"""A network as ordered layer views, the account of all its tensors, and its activations; it is only read."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, fx, nn
 
-from codebound.errors import ModelError, UsageError
-from codebound.nets.coverage import Coverage, coverage_of
+from codebound.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.nets.kinds import recognised
-from codebound.nets.layers import AbstractLayerView, refusal_of, view_of
-from codebound.nets.rebuild import eval_twin
+from codebound.nets.layers import LAYER_VIEWS, AbstractLayerView, refusal_of, registered_type, view_of
+from codebound.nets.rebuild import (
+    HeldTensor,
+    TensorKind,
+    dtype_name,
+    eval_twin,
+    forbidden_entries,
+    tensors_of,
+)
+
+Status = Literal["seen", "carried", "unsupported"]
+
+CARRIED_TYPES: tuple[type[nn.Module], ...] = (
+    nn.BatchNorm1d,
+    nn.BatchNorm2d,
+    nn.SyncBatchNorm,
+    nn.GroupNorm,
+    nn.LayerNorm,
+    nn.PReLU,
+    nn.Embedding,
+)
+"""Module types without a layer view whose tensors a certificate can code as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageRow:
+    """One tensor of the network.
+
+    Attributes:
+        name: Qualified name.
+        kind: ``parameter``, ``buffer``, or ``attribute`` for a tensor that ``state_dict`` does not see.
+        module_type: Type of the module that holds it.
+        shape: Its shape.
+        dtype: Its dtype, such as ``float32``.
+        elements: Its number of entries.
+        status: ``seen`` through a layer view, ``carried`` as is, or ``unsupported``.
+        reason: Why it has that status.
+    """
+
+    name: str
+    kind: TensorKind
+    module_type: str
+    shape: tuple[int, ...]
+    dtype: str
+    elements: int
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Every tensor of a network exactly once; a tensor shared by modules is listed under its first name."""
+
+    tensors: tuple[CoverageRow, ...]
+
+    def rows(self) -> list[dict[str, str | int]]:
+        """The account as table rows with one column per field of ``CoverageRow``."""
+        return [{**asdict(row), "shape": "x".join(map(str, row.shape)) or "scalar"} for row in self.tensors]
+
+    def with_status(self, status: Status) -> tuple[CoverageRow, ...]:
+        """The tensors with that status."""
+        return tuple(row for row in self.tensors if row.status == status)
+
+    @property
+    def totals(self) -> dict[Status, int]:
+        """Number of entries by status."""
+        statuses: tuple[Status, ...] = ("seen", "carried", "unsupported")
+        return {status: sum(row.elements for row in self.with_status(status)) for status in statuses}
+
+    @property
+    def sentence(self) -> str:
+        """The totals in words."""
+        parts = [f"{elements:,} {status}" for status, elements in self.totals.items()]
+        return f"{len(self.tensors)} tensors, entries: {', '.join(parts)}."
+
+    def require_complete(self) -> None:
+        """Raises UnsupportedLayerError with all unsupported tensors, if there are any."""
+        missing = self.with_status("unsupported")
+        if missing:
+            lines = [
+                f"{row.name} ({row.module_type}, {row.elements:,} entries): {row.reason}" for row in missing
+            ]
+            raise UnsupportedLayerError(
+                f"{len(missing)} of {len(self.tensors)} tensors are not supported.\n  " + "\n  ".join(lines)
+            )
+
+
+def coverage_of(model: nn.Module, viewed: Collection[nn.Module]) -> Coverage:
+    """Accounts for all tensors of ``model``.
+
+    Args:
+        model: The network.
+        viewed: The modules with a layer view that its forward pass calls.
+
+    Raises:
+        ModelError: Some tensor has no values (meta device), or holds NaN or infinity; all are named.
+    """
+    held = tensors_of(model)
+    meta = [own.name for own in held if own.tensor.is_meta]
+    if meta:
+        raise ModelError(
+            f"{type(model).__name__} is on the meta device, so these have no values: {', '.join(meta)}. "
+            "Load weights first, or use with_weights(model, tensors)."
+        )
+    broken = [
+        f"{own.name}: {bad} of {own.tensor.numel()} entries"
+        for own in held
+        if (bad := forbidden_entries(own, own.tensor.detach()))
+    ]
+    if broken:
+        raise ModelError("the weights contain NaN or infinity.\n  " + "\n  ".join(broken))
+    seen = {id(tensor) for module in viewed for tensor in (module.weight, module.bias)}
+    return Coverage(tuple(_row(own, viewed, seen) for own in held))
+
+
+def _row(held: HeldTensor, viewed: Collection[nn.Module], seen: set[int]) -> CoverageRow:
+    status, reason = _status(held, viewed, seen)
+    if len(held.names) > 1:
+        reason += f"; also known as {', '.join(held.names[1:])}"
+    return CoverageRow(
+        name=held.name,
+        kind=held.kind,
+        module_type=type(held.owner).__name__,
+        shape=tuple(held.tensor.shape),
+        dtype=dtype_name(held.tensor),
+        elements=held.tensor.numel(),
+        status=status,
+        reason=reason,
+    )
+
+
+def _status(held: HeldTensor, viewed: Collection[nn.Module], seen: set[int]) -> tuple[Status, str]:
+    owner, refusal = held.owner, refusal_of(held.owner)
+    if id(held.tensor) in seen:
+        return "seen", "through its layer view"
+    if refusal is not None and registered_type(owner, LAYER_VIEWS) is not None:
+        return "unsupported", refusal
+    if held.kind == "attribute":
+        return "unsupported", "a plain attribute that state_dict does not see; register it as a buffer"
+    if not held.is_persistent:
+        return "unsupported", "a non-persistent buffer: state_dict and weight files do not contain it"
+    if isinstance(owner, CARRIED_TYPES):
+        return _status_carried(held)
+    if refusal is not None:
+        real = held.tensor.is_floating_point()
+        return (
+            "unsupported",
+            refusal if real else f"{dtype_name(held.tensor)} entries cannot be coded; {refusal}",
+        )
+    if owner in viewed:
+        return "unsupported", "its layer has a view of weight and bias only"
+    return (
+        "unsupported",
+        "the forward pass never calls this layer: it is unused, or its weight is read directly",
+    )
+
+
+def _status_carried(held: HeldTensor) -> tuple[Status, str]:
+    if isinstance(held.owner, nn.modules.batchnorm._BatchNorm) and held.owner.running_mean is None:
+        return (
+            "unsupported",
+            "a batch norm without running statistics: predictions depend on the rest of the batch",
+        )
+    if held.name.endswith("num_batches_tracked"):
+        return "carried", "counts training batches; evaluation does not read it"
+    if not held.tensor.is_floating_point():
+        return "unsupported", f"{dtype_name(held.tensor)} entries cannot be coded"
+    return "carried", "in a certificate it is coded in the message as is"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,31 +302,21 @@ class LayerActivation:
     output: Tensor = field(repr=False)
 
 
-def activations(
-    network: Network, x: Tensor, *, keep: Collection[str] | None = None
-) -> tuple[LayerActivation, ...]:
+def activations(network: Network, x: Tensor) -> tuple[LayerActivation, ...]:
     """Inputs and outputs of the layers on a batch, in the order of their calls; no gradients.
-
-    Args:
-        network: A wrapped network.
-        x: A batch of inputs.
-        keep: Names of the layers to record, so that memory is bounded; all when None.
 
     Example:
         >>> net = wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
         >>> [tuple(a.output.shape) for a in activations(net, torch.zeros(5, 4))]
         [(5, 3), (5, 2)]
     """
-    names = [view.name for view in network.layers if keep is None or view.name in keep]
-    for name in keep or ():
-        network.layer(name)
     kept: list[LayerActivation] = []
 
     def record(name: str, x: Tensor, output: Tensor) -> None:
         # copies, because a later in-place step would overwrite what was recorded
         kept.append(LayerActivation(name, x.clone(), output.clone()))
 
-    _observe(network.predictor, x, names=names, record=record)
+    _observe(network.predictor, x, names=[view.name for view in network.layers], record=record)
     return tuple(kept)
 
 

@@ -33,53 +33,20 @@ _FORMS: Mapping[object, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """An architecture of the zoo.
+    """An architecture of the zoo, by its name in a specification such as ``mlp:depth=5,width=784``.
 
     Attributes:
-        name: Its name in a specification such as ``mlp:depth=5,width=784``.
-        summary: What it is, in one line.
         factory: Called with the keywords ``input_shape``, ``classes`` and the options.
         input_shape: Input it was published for.
-        paper: Item of docs/references.md that uses it, or nothing.
         options: Type of every option, in the order of the signature.
     """
 
-    name: str
-    summary: str
     factory: Factory
     input_shape: tuple[int, ...]
-    paper: str
     options: Mapping[str, object]
-
-    @property
-    def parameters(self) -> int:
-        """Number of parameters with the default options and ten classes; allocates nothing."""
-        with torch.device("meta"):
-            model = self.factory(input_shape=self.input_shape, classes=10)
-        return sum(tensor.numel() for tensor in model.parameters())
 
 
 ZOO: dict[str, Architecture] = {}
-
-
-def describe() -> tuple[dict[str, object], ...]:
-    """One row per architecture: name, what it is, default input, parameters, options, paper item.
-
-    Example:
-        >>> [row["model"] for row in describe()]
-        ['linear', 'mlp', 'lenet5', 'alexnet', 'vgg19', 'resnet20', 'resnet56']
-    """
-    return tuple(
-        {
-            "model": each.name,
-            "summary": each.summary,
-            "input": "x".join(str(size) for size in each.input_shape),
-            "parameters": each.parameters,
-            "options": ", ".join(each.options),
-            "paper": each.paper,
-        }
-        for each in ZOO.values()
-    )
 
 
 def build(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int = 0) -> nn.Module:
@@ -175,16 +142,14 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def _register(summary: str, *, input_shape: tuple[int, ...], paper: str = "") -> Callable[[Factory], Factory]:
-    """Enters a factory under its own name; its keywords become the options of the specification."""
+def _register(*input_shape: int) -> Callable[[Factory], Factory]:
+    """Enters a factory under its own name, with the input it was published for; its keywords are options."""
 
     def register(factory: Factory) -> Factory:
         hints = typing.get_type_hints(factory)
         options = {key: hints[key] for key in inspect.signature(factory).parameters}
         del options["input_shape"], options["classes"]
-        ZOO[factory.__name__] = Architecture(
-            factory.__name__, summary, factory, input_shape=input_shape, paper=paper, options=options
-        )
+        ZOO[factory.__name__] = Architecture(factory, input_shape, options)
         return factory
 
     return register
@@ -204,14 +169,14 @@ def _image_shape(name: str, shape: tuple[int, ...], *, least: int) -> tuple[int,
     return channels, height, width
 
 
-@_register("one linear layer", input_shape=(1, 28, 28))
+@_register(1, 28, 28)
 def linear(*, input_shape: tuple[int, ...], classes: int, bias: bool = True) -> nn.Module:
     """A linear classifier on the flattened input."""
     inputs = math.prod(input_shape)
     return nn.Sequential(OrderedDict(flatten=nn.Flatten(), linear1=nn.Linear(inputs, classes, bias=bias)))
 
 
-@_register("ReLU multilayer perceptron; depth counts linear layers", input_shape=(1, 28, 28), paper="G-Exp1a")
+@_register(1, 28, 28)
 def mlp(
     *,
     input_shape: tuple[int, ...],
@@ -238,7 +203,7 @@ def mlp(
     return nn.Sequential(layers)
 
 
-@_register("LeNet-5 with ReLU and max pooling, for 28x28, 32x32 and 8x8", input_shape=(1, 28, 28))
+@_register(1, 28, 28)
 def lenet5(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """LeNet-5 (LeCun et al. 1998) with ReLU, max pooling and full connections.
 
@@ -294,7 +259,7 @@ def _scaled(model: nn.Sequential) -> nn.Sequential:
     return model
 
 
-@_register("AlexNet for CIFAR: five convolutions, one linear layer", input_shape=(3, 32, 32), paper="A-Fig2L")
+@_register(3, 32, 32)
 def alexnet(
     *, input_shape: tuple[int, ...], classes: int, dropout: float = 0.5, width: int = 64
 ) -> nn.Module:
@@ -329,9 +294,7 @@ def alexnet(
     return _scaled(nn.Sequential(layers))
 
 
-@_register(
-    "VGG-19 for CIFAR: sixteen convolutions, three linear layers", input_shape=(3, 32, 32), paper="A-Tab1"
-)
+@_register(3, 32, 32)
 def vgg19(
     *,
     input_shape: tuple[int, ...],
@@ -419,13 +382,13 @@ def _resnet(name: str, input_shape: tuple[int, ...], *, classes: int, blocks: in
     return nn.Sequential(layers)
 
 
-@_register("ResNet-20 for CIFAR, option-A shortcuts", input_shape=(3, 32, 32), paper="S-Tab1")
+@_register(3, 32, 32)
 def resnet20(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """He et al. 2016, three blocks in each of three stages of 16, 32 and 64 channels."""
     return _resnet("resnet20", input_shape, classes=classes, blocks=3)
 
 
-@_register("ResNet-56 for CIFAR, option-A shortcuts", input_shape=(3, 32, 32), paper="S-Tab1")
+@_register(3, 32, 32)
 def resnet56(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """He et al. 2016, nine blocks in each of three stages of 16, 32 and 64 channels."""
     return _resnet("resnet56", input_shape, classes=classes, blocks=9)

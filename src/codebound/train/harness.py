@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from codebound.device import device_name, isolated_random_state, resolve_device, seed_layers
 from codebound.errors import CodeboundError, DataError, ModelError, UsageError
-from codebound.nets.rebuild import with_weights
-from codebound.nets.tensors import forbidden_entries, tensors_of
+from codebound.nets.rebuild import forbidden_entries, tensors_of, with_weights
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import stream_seed

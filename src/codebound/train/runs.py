@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.errors import FormatError, UsageError
 from codebound.files import is_unfinished_write, read_json, write_atomically, write_json
-from codebound.nets.loading import install, read_checkpoint
+from codebound.nets.loading import install, load_weights
 from codebound.store import differences
 from codebound.tensors import (
     ADVICE,
@@ -159,7 +159,7 @@ def update_result(folder: Path, record: Mapping[str, object]) -> None:
 
 def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainResult:
     """Reads a finished run; ``model`` gets the trained weights and is part of the result."""
-    install(model, read_checkpoint(folder / WEIGHTS))
+    install(model, load_weights(folder / WEIGHTS), path=folder / WEIGHTS)
     model.eval()
     record: dict[str, Any] = read_json(folder / RESULT, advice=ADVICE)
     history = _read_history(folder)

@@ -77,8 +77,6 @@ def violations(module, shape, kind: Kind) -> list[str]:
                 found.append("lipschitz")
         if kind.homogeneous and not torch.allclose(module(3.7 * x), 3.7 * module(x)):
             found.append("homogeneous")
-        if kind.linear and not torch.allclose(module(x - 2 * y), module(x) - 2 * module(y)):
-            found.append("linear")
     return found
 
 
@@ -99,7 +97,6 @@ def test_no_claim_is_refuted(module, shape):
         (nn.GELU(), VECTOR, Kind("activation", lipschitz=1.1), "lipschitz"),
         (nn.AvgPool2d(2, divisor_override=1), IMAGE, Kind("pooling", lipschitz=1.0), "lipschitz"),
         (nn.ReLU6(), VECTOR, Kind("activation", homogeneous=True), "homogeneous"),
-        (nn.ReLU(), VECTOR, Kind("activation", linear=True), "linear"),
     ],
 )
 def test_the_checks_have_teeth(module, shape, claim, refuted):
@@ -132,7 +129,7 @@ def test_unknown_modules_claim_nothing():
         assert kind_of(module) == Kind("other")
     assert kind_of(nn.BatchNorm1d(3, track_running_stats=False)) == Kind("batch norm")
     assert kind_of(nn.Linear(2, 2)) == Kind("layer")
-    assert kind_of(nn.Linear(2, 2, bias=False)) == Kind("layer", homogeneous=True, linear=True)
+    assert kind_of(nn.Linear(2, 2, bias=False)) == Kind("layer", homogeneous=True)
 
 
 FUNCTIONS = [

@@ -11,7 +11,7 @@ from torch import nn
 
 from codebound.errors import ModelError, UsageError
 from codebound.nets import loading
-from codebound.nets.loading import load_model, load_weights, read_checkpoint
+from codebound.nets.loading import load_model, load_weights
 from codebound.nets.zoo import build
 
 SHAPE, CLASSES = (4,), 3
@@ -47,18 +47,9 @@ def test_torch_checkpoints_load_in_the_usual_wrappings(tmp_path, state, wrap):
     assert_same(load(tmp_path / "w.pt"), state)
 
 
-def test_the_record_says_what_was_unwrapped(tmp_path, state):
-    torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}, "epoch": 3}, tmp_path / "w.pt")
-    assert read_checkpoint(tmp_path / "w.pt").notes == (
-        "took 'state_dict' from the file; left out: epoch",
-        "dropped the prefix 'module.' from all names",
-    )
-
-
 def test_safetensors_load(tmp_path, state):
     save_file(state, tmp_path / "w.safetensors")
     assert_same(load(tmp_path / "w.safetensors"), state)
-    assert read_checkpoint(tmp_path / "w.safetensors").notes == ()
 
 
 def test_a_pickle_is_refused_and_does_not_run(tmp_path):

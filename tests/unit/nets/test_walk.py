@@ -76,14 +76,6 @@ def test_activations_are_those_of_evaluation_mode():
     assert model.training
 
 
-def test_only_the_kept_layers_are_recorded():
-    network = wrap(Backwards())
-    (only,) = activations(network, torch.zeros(2, 5), keep=["middle"])
-    assert only.name == "middle"
-    with pytest.raises(UsageError, match=r"no layer 'nope'\. Layers: first, middle, last"):
-        activations(network, torch.zeros(2, 5), keep=["nope"])
-
-
 def test_an_in_place_network_leaves_the_input_alone():
     network = wrap(nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 2)))
     x = -torch.ones(2, 3)

@@ -5,7 +5,7 @@ import torch
 from torch import fx, nn
 
 from codebound.errors import ModelError, UsageError
-from codebound.nets.zoo import ZOO, build, describe, parse_spec
+from codebound.nets.zoo import ZOO, build, parse_spec
 
 SMALL = ("linear", "mlp", "lenet5", "alexnet", "resnet20")
 
@@ -165,12 +165,3 @@ def test_option_a_shortcut_takes_every_second_pixel_and_pads_channels_on_both_si
     assert y.shape == (1, 32, 3, 3)
     assert torch.equal(y[:, 8:24], x[:, :, ::2, ::2])
     assert y[:, :8].abs().sum() == y[:, 24:].abs().sum() == 0
-
-
-def test_describe_lists_every_name_without_drawing_numbers():
-    before = torch.random.get_rng_state()
-    rows = {row["model"]: row for row in describe()}
-    assert torch.equal(before, torch.random.get_rng_state())
-    assert list(rows) == list(ZOO)
-    assert rows["resnet20"]["parameters"] == 269_722
-    assert rows["vgg19"]["options"] == "batch_norm, dropout, width"

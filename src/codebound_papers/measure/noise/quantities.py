@@ -22,8 +22,7 @@ from torch import Tensor
 
 from codebound.errors import UsageError
 from codebound.nets.layers import AbstractConvView, AbstractLayerView
-from codebound.nets.rebuild import copy_with
-from codebound.nets.tensors import tensors_of
+from codebound.nets.rebuild import copy_with, tensors_of
 from codebound.refs import implements
 from codebound.rng import stream_seed, torch_stream
 from codebound_papers.measure.norms import frobenius_norm
