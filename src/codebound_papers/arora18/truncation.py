@@ -212,7 +212,7 @@ def spectral_margin_risk(facts: NetworkFacts) -> PublishedValue:
                 ``printed_spectral_margin_risk`` leaves it so.
 
     Example:
-        >>> from codebound_papers.facts import LayerFacts
+        >>> from codebound_papers.facts import LayerFacts, NetworkFacts
         >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
         ...                    l2_1=28.0, l1_inf=80.0, variance=0.01)
         >>> facts = NetworkFacts(layers=(layer,), examples=60_000, classes=10, margin=0.5, margin_loss=0.1,
