@@ -30,7 +30,7 @@ from codebound import __version__
 from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Engine, Job, value_of
 from codebound.engine.processes import LocalEngine
-from codebound.store import Journal
+from codebound_papers.journal import Journal
 
 SHAPE, CLASSES = (1, 28, 28), 10
 INPUTS = math.prod(SHAPE)

@@ -1,7 +1,6 @@
 """Results that outlive the process that computes them: named by content, locked, each written whole.
 
-Trainings, sweeps and journals of finished parts share what is here: a key that is a hash of everything a
-result depends on, a lock that the system frees however a process ends, and a file of named values.
+A key is a hash of everything a result depends on; a lock is freed by the system however a process ends.
 Nothing here loads torch.
 """
 
@@ -11,28 +10,24 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-import math
 import os
 import platform
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
 from codebound import __version__
-from codebound.errors import CodeboundError, FormatError, UsageError
-from codebound.files import read_json, write_text
-from codebound.progress import Progress, silent
+from codebound.errors import CodeboundError, UsageError
 from codebound.user_code import current_directory_importable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
 
 _BLOCK = 1 << 20
 _POLL_SECONDS = 0.05
-
-Value = Mapping[str, Any]
 
 
 def content_key(parts: Mapping[str, object]) -> str:
@@ -185,176 +180,3 @@ def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list
         for name in dict.fromkeys((*there, *here))
         if there.get(name) != here.get(name)
     ]
-
-
-JOURNAL = ".cells.json"
-"""How the name of a journal ends that lies among other files."""
-
-
-class OutOfTimeError(CodeboundError):
-    """The deadline has passed, and a part is not finished."""
-
-
-class Journal:
-    """Values by name, each on disk as soon as it is computed: an interrupted run continues.
-
-    Attributes:
-        left: Parts that a caller has done without, because the deadline had passed.
-
-    Example:
-        >>> journal = Journal()
-        >>> journal.get("two", lambda: {"value": 2})
-        {'value': 2}
-        >>> journal.get("two", lambda: {"value": 3})
-        {'value': 2}
-    """
-
-    def __init__(
-        self,
-        path: Path | None = None,
-        *,
-        run: Mapping[str, Any] | None = None,
-        machine: Mapping[str, Any] | None = None,
-        progress: Progress = silent,
-        deadline: float = math.inf,
-    ) -> None:
-        """Takes over what an earlier run left.
-
-        Args:
-            path: The file; None keeps the values in memory.
-            run: What the values depend on; a file that was made by another run is refused.
-            machine: Where new values are computed: device and versions. A run may have begun on another.
-            progress: Told the number of finished parts and the one to come.
-            deadline: Moment of ``time.monotonic`` after which no new value is begun.
-        """
-        self._path, self._run, self._progress = path, dict(run or {}), progress
-        self._machine, self._deadline = dict(machine or {}), deadline
-        self._kept: dict[str, dict[str, Any]] = {}
-        self._asked: set[str] = set()
-        self.left: tuple[str, ...] = ()
-        if path is not None and path.exists():
-            self._kept = self._read(path)
-
-    def __contains__(self, name: str) -> bool:
-        """Whether the value of that name is finished."""
-        return name in self._kept
-
-    def get(self, name: str, compute: Callable[[], Value]) -> Value:
-        """The value of that name, computed if it is new; it must be plain JSON.
-
-        Raises:
-            OutOfTimeError: It is new, and the deadline has passed.
-        """
-        (value,) = self.get_all({name: compute})
-        return value
-
-    def get_all(self, parts: Mapping[str, Callable[[], Value]]) -> list[Value]:
-        """The values of those names; what another process works on comes last, and is waited for.
-
-        Several processes that need the same networks so share them out among themselves.
-        """
-        left = dict(parts)
-        while left:
-            busy = [busy for name in parts if name in left and (busy := self._finish(name, left))]
-            if busy:
-                self._progress(len(self._kept), None, "waiting for another process")
-                busy[0].wait(self._deadline)
-        return [dict(self._kept[name]["value"]) for name in parts]
-
-    def get_some(self, parts: Mapping[str, Callable[[], Value]]) -> list[Value]:
-        """The values of those parts that are finished, or can be in time; ``left`` names the others.
-
-        For a result whose parts are rows that stand alone: it shows those that there are.
-
-        Raises:
-            OutOfTimeError: There are none.
-        """
-        try:
-            return self.get_all(parts)
-        except OutOfTimeError:
-            finished = {name: part for name, part in parts.items() if name in self._kept}
-            if not finished:
-                raise
-        self.left += tuple(name for name in parts if name not in finished)
-        return self.get_all(finished)
-
-    def _finish(self, name: str, left: dict[str, Callable[[], Value]]) -> BusyError | None:
-        """Finishes one of the parts that are left, unless another process works on it."""
-        if name not in self._kept:
-            if not time.monotonic() < self._deadline:  # negated, so that no number is no time
-                raise OutOfTimeError(
-                    f"the deadline has passed before the part {name!r} was begun. The same command with a "
-                    "later deadline goes on."
-                )
-            self._progress(len(self._kept), None, name)
-            start = time.perf_counter(), time.process_time()
-            try:
-                computed = left[name]()
-            except BusyError as busy:
-                return busy
-            value = json.loads(json.dumps(computed, allow_nan=False))  # as a later run will read it
-            end = time.perf_counter(), time.process_time()
-            seconds, cpu_seconds = (round(b - a, 3) for a, b in zip(start, end, strict=True))
-            clocks = {"seconds": seconds, "cpu_seconds": cpu_seconds}
-            self._kept[name] = {**clocks, "machine": self._machine, "value": value}
-            self._save()
-        self._asked.add(name)
-        del left[name]
-        return None
-
-    def total(self, clock: Literal["seconds", "cpu_seconds"]) -> float:
-        """What the parts that were asked for took, whenever that was; on a busy machine the clocks differ."""
-        return round(sum(float(self._kept[name][clock]) for name in self._asked), 1)
-
-    def machines(self) -> list[dict[str, Any]]:
-        """Where the parts that were asked for were computed; how many of them at each, and in what time."""
-        counts, seconds = Counter[str](), Counter[str]()
-        for part in (part for name, part in self._kept.items() if name in self._asked):
-            machine = json.dumps(part["machine"], sort_keys=True)
-            counts[machine] += 1
-            seconds[machine] += part["seconds"]
-        return [
-            {**json.loads(machine), "cells": count, "seconds": round(seconds[machine], 1)}
-            for machine, count in counts.items()
-        ]
-
-    def _save(self) -> None:
-        if self._path is not None:
-            record = {"run": self._run, "cells": self._kept}
-            write_text(self._path, json.dumps(record, indent=0, allow_nan=False) + "\n")
-
-    def _read(self, path: Path) -> dict[str, dict[str, Any]]:
-        advice = "Remove it, or choose another folder."
-        record = read_json(path, advice=advice)
-        try:
-            run, parts = dict(record["run"]), dict(record["cells"])
-            for part in parts.values():
-                float(part["seconds"]), float(part["cpu_seconds"])
-                dict(part["machine"]), dict(part["value"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise FormatError(
-                f"{path} does not hold the finished parts of a run: {error!r}. {advice}"
-            ) from error
-        if found := differences(run, self._run):
-            raise UsageError(
-                f"{path} belongs to another run: {'; '.join(found)}. Their parts cannot be mixed. Give the "
-                "options of that run, choose another folder, or remove the file."
-            )
-        return parts
-
-
-def computed_once(path: Path, name: str, compute: Callable[[], Value]) -> Value:
-    """A value of a journal that many processes share; one of them computes it.
-
-    Raises:
-        BusyError: Another process computes it now.
-    """
-    if name in (found := Journal(path)):
-        return found.get(name, compute)
-    with locked(lock_beside(path), str(path)):
-        return Journal(path).get(name, compute)  # read again: another may just have finished it
-
-
-def lock_beside(path: Path) -> Path:
-    """The lock file of a file or folder that must not hold one."""
-    return path.with_name(f".{path.name}.lock")

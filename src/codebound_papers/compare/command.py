@@ -15,9 +15,9 @@ from codebound.files import make_folder, write_json, write_text
 from codebound.nets.loading import factory_of, load_arrays
 from codebound.progress import NOBODY, Listener, Progress
 from codebound.report.tables import csv_text
-from codebound.store import Journal
 from codebound_papers.compare.epochs import epoch_point, open_training_run
 from codebound_papers.compare.table import Comparison, compare
+from codebound_papers.journal import Journal
 from codebound_papers.measure.record import MeasureSettings
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from codebound.errors import CodeboundError, UsageError
-from codebound.store import OutOfTimeError
+from codebound_papers.journal import OutOfTimeError
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.run import compute, find_items
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.errors import FormatError
 from codebound.files import read_json, write_text
-from codebound.store import JOURNAL
+from codebound_papers.journal import JOURNAL
 from codebound_papers.reproduce.items import known_items
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.progress import Progress, silent
-from codebound.store import Journal
+from codebound_papers.journal import Journal
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from typing import Any
 
 from codebound.errors import UsageError
 from codebound.files import make_folder, write_text
-from codebound.store import JOURNAL, Journal
+from codebound_papers.journal import JOURNAL, Journal
 from codebound_papers.reproduce.items import Item, Reproduction, Settings, known_items
 
 MODELS = "CODEBOUND_MODELS"

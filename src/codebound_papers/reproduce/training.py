@@ -15,9 +15,10 @@ from codebound.errors import UsageError
 from codebound.nets.loading import load_model, load_weights
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
-from codebound.store import JOURNAL, computed_once, content_key, lock_beside, locked
+from codebound.store import content_key, locked
 from codebound.train import runs
 from codebound.train.harness import fit, run_record
+from codebound_papers.journal import JOURNAL, computed_once, lock_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,7 +18,7 @@ from codebound_papers.guha23.sketch.recovery import Recovery, recover, recover_l
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from codebound.store import Journal
+    from codebound_papers.journal import Journal
 
 Line = Literal["column", "row"]
 

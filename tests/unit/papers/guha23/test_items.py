@@ -9,7 +9,6 @@ import pytest
 import torch
 from scipy.stats import beta
 
-from codebound.store import Journal
 from codebound.train import harness
 from codebound_papers.guha23.items.figure1 import guha_figure1a, guha_figure1b, guha_figure1c
 from codebound_papers.guha23.items.figure2 import guha_figure2, rescaled
@@ -25,6 +24,7 @@ from codebound_papers.guha23.items.verdicts import (
     on_training,
 )
 from codebound_papers.guha23.pruning_law import kept_share
+from codebound_papers.journal import Journal
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.reproduce.items import Settings
 

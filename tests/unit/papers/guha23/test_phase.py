@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.errors import UsageError
-from codebound.store import Journal
 from codebound_papers.guha23.items import phase as sketch_phase
 from codebound_papers.guha23.items import sketch_draws
 from codebound_papers.guha23.items.phase import fit_constant, measured_form, printed_form
 from codebound_papers.guha23.items.sketch_draws import HYBRID, L1, Design, Draws
+from codebound_papers.journal import Journal
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.run import reproduce
 

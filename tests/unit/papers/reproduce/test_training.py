@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from codebound.errors import CodeboundError, UsageError
-from codebound.store import BusyError, Journal, OutOfTimeError, locked
+from codebound.store import BusyError, locked
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
+from codebound_papers.journal import Journal, OutOfTimeError
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.samples import made_up_samples
 from codebound_papers.reproduce.training import trained

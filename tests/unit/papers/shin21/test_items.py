@@ -10,7 +10,7 @@ from scipy import stats
 
 from codebound.errors import ModelError
 from codebound.nets.loading import load_model
-from codebound.store import Journal
+from codebound_papers.journal import Journal
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.shin21.items.figure3 import _NETWORKS, shin_figure3
 from codebound_papers.shin21.items.figures import shin_figure1, shin_figure2

@@ -7,13 +7,13 @@ import sys
 import pytest
 
 from codebound.errors import FormatError, UsageError
-from codebound.store import Journal, OutOfTimeError
+from codebound_papers.journal import Journal, OutOfTimeError
 
 RUN = {"item": "x", "seed": 0}
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from codebound.store import Journal
+from codebound_papers.journal import Journal
 
 cells, log = Journal(Path(sys.argv[1])), Path(sys.argv[2])
 
