@@ -3,12 +3,12 @@ PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
 # one thread a worker: more would fight over the cores
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 DATA    ?= digits
 SECONDS ?= 600
 
-.PHONY: install demo test check slow fuzz bench clean
+.PHONY: install demo test check static fast slow fuzz bench clean
 
 install: $(READY)
 
@@ -23,11 +23,16 @@ demo: $(READY)          ## train, compress, certify, verify, report; make demo D
 test: $(READY)          ## what continuous integration runs: static checks, then all fast tests
 	$(MAKE) --no-print-directory check
 
-check: $(READY)         ## format, lint, types, import contracts, fast tests
+check: $(READY)         ## format, lint, types, import contracts, fast tests: both at once
+	@$(MAKE) --no-print-directory -j 2 static fast
+
+static: $(READY)        ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fast: $(READY)          ## every test that is not slow, and the examples in docstrings
 	$(PYTEST) -m "not slow" --doctest-modules
 
 slow: $(READY)          ## validity simulations at full size (minutes)
