@@ -13,7 +13,6 @@ from codebound.cli.options import option
 from codebound.files import finite, write_json
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
-from codebound_papers.measure.command import choose_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +78,7 @@ def command(
     from codebound_papers.arora18.requirements import project_requirements
     from codebound_papers.compress.minimum import measured_minimum
     from codebound_papers.guha23.requirements import mbp_requirements
+    from codebound_papers.measure.command import choose_noise
     from codebound_papers.measure.folded import draw_examples, fold_and_wrap, fold_strictly
     from codebound_papers.measure.noise.meter import StabilitySettings
     from codebound_papers.measure.record import MeasureSettings, measure_facts

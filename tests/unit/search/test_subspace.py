@@ -101,7 +101,7 @@ def test_an_effort_has_so_many_runs(effort, most, monkeypatch):
     train, seen = subspace.train_in_subspace, []
 
     def counted(*arguments, **options):
-        seen.append(arguments[2])
+        seen.append(arguments[1])
         return train(*arguments, **options)
 
     monkeypatch.setattr(subspace, "train_in_subspace", counted)

@@ -94,7 +94,7 @@ def test_the_record_says_where_each_part_was_computed(squares, tmp_path):
 def test_fewer_epochs_are_another_run_and_a_printed_deviation(squares, tmp_path):
     record = reproduce(squares, tmp_path, Settings(epochs=3)).record
     assert record["command"] == "codebound reproduce test:squares --quick --seed 0 --epochs 3"
-    assert record["deviations"] == ["No network was trained for more than 3 epochs (--epochs).", "None."]
+    assert record["deviations"] == ["No network was trained for more than 3 epochs.", "None."]
     with pytest.raises(UsageError, match="another run"):
         reproduce(squares, tmp_path, Settings())
 
@@ -103,7 +103,7 @@ def test_fewer_epochs_are_another_run_and_a_printed_deviation(squares, tmp_path)
 def test_a_training_cut_short_stands_beside_the_published_one(id, epochs, monkeypatch, tmp_path):
     monkeypatch.setitem(ITEMS, id, replace(ITEMS["S-Fig1"], id=id))
     (deviation,) = reproduce(id, tmp_path, Settings(epochs=3)).record["deviations"]
-    assert deviation.endswith(f"3 epochs (--epochs); the paper's were for {epochs}.")
+    assert deviation.endswith(f"3 epochs; the paper's were for {epochs}.")
 
 
 def test_the_folder_of_pretrained_networks_comes_from_the_environment(squares, tmp_path, monkeypatch):
