@@ -1,27 +1,39 @@
 """The networks of Arora et al. 2018, VGG-19 and AlexNet on CIFAR-10, and what is measured of them.
 
-A measurement is kept beside the weights of its network, so that all items with that network share it.
+A measurement is kept beside the weights of its network, so that all items with that network share it: by
+layer as histograms of noise stability, of the whole network as the facts that the expressions are told.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import torch
 
 from codebound.data.dataset import Scaling
+from codebound.device import exact_convolutions
+from codebound.files import finite
 from codebound.train.config import TrainConfig, preset
 from codebound.train.schedules import Step
-from codebound_papers.arora18.items.measures import Measuring, measure_bound, measure_layers
-from codebound_papers.measure.folded import fold_and_wrap
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.measure.folded import draw_examples, fold_and_wrap
+from codebound_papers.measure.noise.meter import StabilitySettings, stability
+from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.result import Distribution
+from codebound_papers.measure.outputs import margin_report
+from codebound_papers.measure.record import MeasureSettings, measure_facts
 from codebound_papers.reproduce.items import item
 from codebound_papers.reproduce.samples import Samples, made_up_samples, named_samples
 from codebound_papers.reproduce.training import Trained, trained
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from codebound.nets.walk import Network
+    from codebound_papers.measure.noise.result import Quantity, Stability
     from codebound_papers.reproduce.items import Row, Settings, Size
 
 Labels = Literal["true", "corrupted"]
@@ -44,6 +56,44 @@ _BIASES = (
     "Biases, and batch norms after folding, stay out of cushions as in the paper, although the theory needs "
     "them inside (A-E20)."
 )
+QUANTITIES: dict[Quantity, str] = {
+    "cushion": "layer cushion",
+    "interlayer": "interlayer cushion (not clipped)",
+    "contraction": "activation contraction",
+    "smoothness": "interlayer smoothness",
+    "spread": "Jacobian spread beta",
+}
+"""What has a value for every example and layer, and its name in figures."""
+
+GAMMA = (
+    "gamma is the margin that a tenth of the training images stays below, besides those that are errors; the "
+    "paper does not say."
+)
+"""How the margin is chosen, for the list of deviations."""
+
+_BINS = 20
+_LEVELS = (0.0, 0.05, 0.5, 0.95, 1.0)
+_PIXELS = 16
+_NOISE = 0.1  # relative to the activation it is added to
+_CHUNK = {"cpu": 50, "cuda": 500}  # examples at a time: what stays near a cache, or keeps a GPU busy
+_MARGIN_SHARE, _MOST = 0.1, 0.99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measuring:
+    """How much is measured of a network.
+
+    Attributes:
+        examples: Training examples, drawn at random.
+        interlayer: Pairs of layers whose Jacobians count: each with the output, or each with all later ones.
+        probes: For the norms of Jacobians to hidden layers; those to no more outputs than probes are exact.
+        draws: Noise draws for smoothness; none when 0.
+    """
+
+    examples: int
+    interlayer: Literal["none", "output", "all"] = "all"
+    probes: int = 16
+    draws: int = 0
 
 
 class _Subject(NamedTuple):
@@ -167,6 +217,16 @@ def left_open(settings: Settings) -> str:
     return f" This run is {' and '.join(smaller)} than the published one: the question stays open."
 
 
+def verdict(agreed: int, of: int) -> str:
+    """Whether we agree, by the number of cases in which a statement holds.
+
+    Example:
+        >>> verdict(2, of=3), verdict(1, of=3)
+        ('We agree in part', 'We do not agree')
+    """
+    return "We agree" if agreed == of else "We agree in part" if 2 * agreed >= of else "We do not agree"
+
+
 def accuracies(name: str, found: Row) -> Row:
     """The accuracies in per cent of a network, beside the published ones."""
     training, validation = _ACCURACIES[name]
@@ -222,7 +282,7 @@ class Study:
 
         def compute() -> Row:
             subject, measuring = self.vgg19, self.plan.measuring
-            return subject.measured(f"end, {measuring}", lambda: self._bound(subject.network, measuring))
+            return subject.measured(f"end, {measuring}", lambda: self._measure(subject.network, measuring))
 
         return self.settings.cells.get("VGG-19", compute)
 
@@ -231,7 +291,7 @@ class Study:
 
         def compute() -> Row:
             subject, measuring = self.vgg19, self.plan.measuring
-            (found,) = self._layers(subject.at(0), measuring, layers=(layer,))["layers"]
+            (found,) = self.measure_layers(subject.at(0), measuring, layers=(layer,))["layers"]
             return dict(found)
 
         return self.settings.cells.get("VGG-19, random", compute)
@@ -241,7 +301,9 @@ class Study:
 
         def compute(labels: Labels) -> Row:
             subject, measuring = self.alexnet(labels), self.plan.measuring_alexnet
-            found = subject.measured(f"end, {measuring}", lambda: self._layers(subject.network, measuring))
+            found = subject.measured(
+                f"end, {measuring}", lambda: self.measure_layers(subject.network, measuring)
+            )
             return {**found, **{name: subject.record[name] for name in ("train_error", "test_error")}}
 
         parts = {f"AlexNet, {labels} labels": partial(compute, labels) for labels in LABELS}
@@ -256,26 +318,113 @@ class Study:
         """Facts and errors of VGG-19 after an epoch."""
 
         def compute() -> Row:
-            found = self._bound(self.vgg19.at(epoch), self.plan.measuring_epochs)
+            found = self._measure(self.vgg19.at(epoch), self.plan.measuring_epochs)
             return {name: found[name] for name in ("train_error", "test_error", "facts")}
 
         return self.settings.cells.get(f"epoch {epoch}", compute)
 
-    def _layers(self, network: Network, measuring: Measuring, *, layers: Sequence[str] | None = None) -> Row:
-        settings = self.settings
-        return measure_layers(
-            network,
-            self.samples,
-            measuring,
-            seed=settings.seed,
-            device=settings.device,
-            progress=settings.progress,
-            layers=layers,
-        )
+    def measure_layers(
+        self, network: Network, measuring: Measuring, *, layers: Sequence[str] | None = None
+    ) -> Row:
+        """Histograms, quantiles and worst values of the layers named, or of all; labels are not looked at."""
+        settings, draws = self.settings, measuring.draws
+        with exact_convolutions():
+            found = stability(
+                network,
+                draw_examples(self.samples.train, measuring.examples, seed=settings.seed),
+                StabilitySettings(
+                    layers=layers,
+                    interlayer=measuring.interlayer,
+                    biases="separate",
+                    probes=measuring.probes,
+                    pixels=_PIXELS,
+                    smoothness=Smoothness(_NOISE, draws=draws, seed=settings.seed) if draws else None,
+                    seed=settings.seed,
+                ),
+                chunk_size=_CHUNK[torch.device(settings.device).type],
+                device=settings.device,
+                progress=settings.progress,
+            )
+        return {
+            "examples": found.n,
+            "undefined": found.undefined,
+            "layers": [_layer(found, index, network) for index in range(len(found.sites))],
+        }
 
-    def _bound(self, network: Network, measuring: Measuring) -> Row:
-        settings = self.settings
-        network = fold_and_wrap(network, self.samples.train).network
-        layers = self._layers(network, measuring)
-        bound = measure_bound(network, self.samples, layers, seed=settings.seed, device=settings.device)
-        return {**layers, **bound}
+    def _measure(self, network: Network, measuring: Measuring) -> Row:
+        """Layers, errors, and the facts that the published expressions are told.
+
+        The margin gamma is the one that a tenth of the examples stays below, besides those that are errors:
+        it is positive along the whole training.
+        """
+        settings, samples = self.settings, self.samples
+        network = fold_and_wrap(network, samples.train).network
+        layers = self.measure_layers(network, measuring)
+        asked = MeasureSettings(
+            families=("margins", "norms", "maps"), device=settings.device, seed=settings.seed
+        )
+        with exact_convolutions():
+            measured = measure_facts(network, samples.train, asked)
+        rows = {row["layer"]: row for row in layers["layers"]}
+        margins = measured.margins
+        train_error, test_error = margins.loss(), None
+        gamma = margins.quantile(min(train_error + _MARGIN_SHARE, _MOST))
+        facts = replace(
+            measured.facts,
+            layers=tuple(_with_stability(layer, rows[layer.name]) for layer in measured.facts.layers),
+            margin=gamma,
+            margin_loss=margins.loss(gamma),
+        )
+        if samples.test is not None:
+            test_error = margin_report(network.model, samples.test.on(settings.device)).loss()
+        return {**layers, "train_error": train_error, "test_error": test_error, "facts": asdict(facts)}
+
+
+def _layer(found: Stability, index: int, network: Network) -> Row:
+    site, worst, names = found.sites[index], found.layers[index], [view.name for view in network.layers]
+    described: dict[str, Row] = {}
+    for quantity in QUANTITIES:
+        if found.has(quantity, site.name):
+            # the spread of the paper is that of the map to the output
+            values = found.distribution(quantity, site.name, target=names[-1] if quantity == "spread" else "")
+            described[quantity] = _described(values, scale="log" if quantity == "smoothness" else "linear")
+    return {
+        "layer": site.name,
+        "number": names.index(site.name) + 1,
+        "width": site.width,
+        "clip": site.self_cushion,
+        "minimal_interlayer": worst.minimal_interlayer,
+        **described,
+    }
+
+
+def _described(values: Distribution, *, scale: Literal["linear", "log"]) -> Row:
+    is_log = scale == "log"
+    counts, edges = (Distribution(np.log(values.values)) if is_log else values).histogram(_BINS)
+    return {
+        "n": values.n,
+        "scale": scale,
+        "counts": counts.tolist(),
+        "edges": (np.exp(edges) if is_log else edges).tolist(),
+        "quantiles": {f"{level:g}": finite(value) for level, value in values.quantiles(_LEVELS).items()},
+    }
+
+
+def _with_stability(facts: LayerFacts, row: Row) -> LayerFacts:
+    def worst(quantity: str, level: str) -> float | None:
+        return row[quantity]["quantiles"][level] if quantity in row else None
+
+    return replace(
+        facts,
+        cushion=worst("cushion", "0"),
+        interlayer_cushion=row["minimal_interlayer"],
+        contraction=worst("contraction", "1"),
+        spread=worst("spread", "1"),
+    )
+
+
+def facts_of(record: Mapping[str, Any]) -> NetworkFacts:
+    """The facts of a measured network."""
+    facts = dict(record["facts"])
+    layers = tuple(LayerFacts(**layer) for layer in facts.pop("layers"))
+    return NetworkFacts(layers=layers, **facts)

@@ -10,21 +10,27 @@ import torch
 from codebound.nets.fold import fold_batch_norms
 from codebound.rng import numpy_stream
 from codebound.train.sampling import shuffle_labels
-from codebound_papers.arora18.items import networks as arora_networks
-from codebound_papers.arora18.items.alexnet import arora_figure2_left, arora_figure_a6, arora_figure_a7
-from codebound_papers.arora18.items.figure2 import arora_figure2_middle, arora_figure2_right
-from codebound_papers.arora18.items.histograms import bins, clipping, overlaid, verdict
-from codebound_papers.arora18.items.measures import facts_of
-from codebound_papers.arora18.items.networks import Study, deviations, left_open
-from codebound_papers.arora18.items.table1 import PUBLISHED, arora_table1
-from codebound_papers.arora18.items.vgg19 import (
+from codebound_papers.arora18.items.bounds import (
+    PUBLISHED,
+    arora_figure2_middle,
+    arora_figure2_right,
+    arora_table1,
+)
+from codebound_papers.arora18.items.histograms import (
     arora_figure1,
+    arora_figure2_left,
     arora_figure_a1,
     arora_figure_a2,
     arora_figure_a3,
     arora_figure_a4,
     arora_figure_a5,
+    arora_figure_a6,
+    arora_figure_a7,
+    bins,
+    clipping,
+    overlaid,
 )
+from codebound_papers.arora18.items.networks import Study, deviations, facts_of, left_open, verdict
 from codebound_papers.reproduce.items import Settings
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
@@ -212,7 +218,7 @@ def test_a_network_is_measured_once_for_all_items(study, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("measured again")
 
-    monkeypatch.setattr(arora_networks, "measure_layers", refuse)
+    monkeypatch.setattr(Study, "measure_layers", refuse)
     assert arora_figure_a4(Settings(size="tiny")).figures
     with pytest.raises(AssertionError, match="measured again"):
         arora_figure_a4(Settings(size="tiny", seed=1))
@@ -241,7 +247,7 @@ def test_the_settings_for_random_labels_are_named():
 
 def test_one_layer_alone_has_the_values_it_has_among_all(study):
     subject, measuring = study.vgg19.at(0), study.plan.measuring
-    (expected,) = (row for row in study._layers(subject, measuring)["layers"] if row["number"] == 2)
+    (expected,) = (row for row in study.measure_layers(subject, measuring)["layers"] if row["number"] == 2)
     assert study.measured_random(expected["layer"]) == json.loads(json.dumps(expected))
 
 
