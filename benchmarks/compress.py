@@ -16,7 +16,7 @@ from codebound.coding.modes import encode_tensors
 from codebound.nets.layers import view_of
 from codebound_papers.compress.compressors import AbstractCompressor
 from codebound_papers.guha23.magnitude import LargestWeights, MagnitudePruning
-from codebound_papers.guha23.pruning_law import strength_for
+from codebound_papers.guha23.pruning import strength_for
 from codebound_papers.shin21.compressor import HeavyTail
 
 SHAPES = [(100, 100), (500, 200), (1000, 1000), (2500, 4000)]

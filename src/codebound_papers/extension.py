@@ -19,7 +19,7 @@ _SKETCH = (
 )
 _PROPOSE = "codebound_papers.compress.compressors:propose_compressed"
 METHODS = {name: Method(entry.sentence, _PROPOSE) for name, entry in COMPRESSORS.items()}
-METHODS["sketch"] = Method(_SKETCH, "codebound_papers.guha23.sketch.search:propose_sketched")
+METHODS["sketch"] = Method(_SKETCH, "codebound_papers.guha23.sketch.layers:propose_sketched")
 METHODS |= {name: METHODS.pop(name) for name in ("lottery", "imp")}  # what trains comes last
 
 SWEEP_VERBS = {

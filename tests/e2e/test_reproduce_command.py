@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
+from codebound_papers.guha23.items import comparisons as guha_table2
 from codebound_papers.guha23.items import phase as sketch_phase
 from codebound_papers.guha23.items import sketch_draws
-from codebound_papers.guha23.items import tables as guha_table2
 from codebound_papers.guha23.items import trained as guha_trained
 from codebound_papers.guha23.items.trained import parts_of, plan_for
 

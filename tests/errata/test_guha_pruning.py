@@ -20,13 +20,14 @@ from codebound_papers.guha23.magnitude import (
     published_pruned_probability,
 )
 from codebound_papers.guha23.masks import ticket_bits
-from codebound_papers.guha23.pruning import published_rounding_bound, rounding_bound
-from codebound_papers.guha23.pruning_law import (
+from codebound_papers.guha23.pruning import (
     change_moments,
     expected_change_norm,
     expected_nonzeros,
     kept_share,
     least_kept_share,
+    published_rounding_bound,
+    rounding_bound,
     strength_for,
 )
 from codebound_papers.guha23.sketching import published_count_nats

@@ -27,7 +27,7 @@ __all__, __getattr__, __dir__ = lazily(
         "codebound_papers.compress.minimum": "MeasuredMinimum measured_minimum",
         "codebound_papers.compress.summary": "CarriedTensor CompressionSummary LayerSummary summarise",
         "codebound_papers.guha23.magnitude": "LargestWeights MagnitudePruning common_variance",
-        "codebound_papers.guha23.pruning_law": "strength_for",
+        "codebound_papers.guha23.pruning": "strength_for",
         "codebound_papers.guha23.requirements": "MbpRequirements mbp_requirements",
         "codebound_papers.shin21.compressor": (
             "Corrected GaussianFill HeavyTail Published ReplacementTrials ScaleFree StandardDeviation "

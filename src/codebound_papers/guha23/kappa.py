@@ -23,14 +23,15 @@ from codebound_papers.guha23.pruning import (
     PrunedLayer,
     PruningFacts,
     deviation_conditions,
+    expected_change_norm,
     has_short_inputs,
     has_small_changes,
+    kept_share,
     latala,
     log_e_form,
     pruned_changes,
     rounded_changes,
 )
-from codebound_papers.guha23.pruning_law import expected_change_norm, kept_share
 from codebound_papers.measure.spectral import matrix_spectral_norm
 from codebound_papers.value import (
     Constant,

@@ -22,7 +22,7 @@ from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
-from codebound_papers.guha23.pruning_law import check_strength, expected_change_norm, kept_share, strength_for
+from codebound_papers.guha23.pruning import check_strength, expected_change_norm, kept_share, strength_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ def prune_randomly(
         keep_diagonal: Whether entries (i, i) are never pruned (as published; released code prunes them).
 
     Example:
-        >>> from codebound_papers.guha23.pruning_law import kept_share
+        >>> from codebound_papers.guha23.pruning import kept_share
         >>> entries = torch.randn(500, 400, generator=torch_stream(0, "example"))
         >>> pruned = prune_randomly(entries, strength=1.0, variance=1.0, generator=torch_stream(1, "example"))
         >>> round(float(pruned.count_nonzero()) / 200_000, 2), round(kept_share(1.0), 2)

@@ -10,7 +10,7 @@ from codebound.errors import ModelError
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
 from codebound_papers.guha23.magnitude import prune_randomly
-from codebound_papers.guha23.pruning_law import expected_change_norm, kept_share, least_kept_share
+from codebound_papers.guha23.pruning import expected_change_norm, kept_share, least_kept_share
 from codebound_papers.measure.spectral import matrix_spectral_norm
 
 if TYPE_CHECKING:

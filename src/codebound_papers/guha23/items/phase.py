@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from codebound.errors import UsageError
 from codebound_papers.guha23.items.sketch_draws import HYBRID, L1, Design, Draws, Line
-from codebound_papers.guha23.items.sketch_figure import phase_figure
 from codebound_papers.guha23.sketch.sparsity import column_degree
+from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _ENOUGH = 0.75  # share of the draws from which a side counts as enough
 _FACTORS = (1.75, 1.55, *(1.4 * 0.965**step for step in range(2, 22)))  # sides tried, in units of the law
 _LINE = 2  # non-zeros in a line, where only one number of them is looked at
 _ONES = 5
+_LINES = "non-zeros in a line, j"
 _LOUD = 1e-3  # noise from which the digits of the solver do not matter
 
 
@@ -146,15 +147,7 @@ def guha_sketch_phase(settings: Settings) -> Reproduction:
             "Matrices are a diagonal and j - 1 random permutations with Gaussian values.",
         ),
         points={"draws recovered": counts},
-        figures={
-            "sketch-phase": phase_figure(
-                counts=counts,
-                thresholds=thresholds,
-                constant=found.measured[L1].constant,
-                ensembles=found.ensembles,
-                noise=found.noise,
-            )
-        },
+        figures={"sketch-phase": _figure(found)},
     )
 
 
@@ -266,3 +259,81 @@ def _sentences(found: _Found) -> Iterator[str]:
 def _numbers(found: _Found, decoder: str) -> str:
     numbers = [row["numbers_per_nonzero"] for row in found.thresholds if row["decoder"] == decoder]
     return f"{min(numbers):.1f} to {max(numbers):.1f}"
+
+
+def _figure(found: _Found) -> Figure:
+    """Success over j and m for each p; constants; placement of ones; noise."""
+    counts, thresholds, constant = found.counts, found.thresholds, found.measured[L1].constant
+    maps = [
+        _map(p, _where(counts, {"p": p, "decoder": L1}), _where(thresholds, {"p": p}), constant)
+        for p in dict.fromkeys(row["p"] for row in counts)
+    ]
+    constants = _constants(_where(thresholds, {"decoder": L1}))
+    plots = [*maps, constants, _placements(found.ensembles), _stability(found.noise)]
+    return Figure(plots, columns=max(len(maps), 3))
+
+
+def _map(p: int, counts: Sequence[Row], thresholds: Sequence[Row], constant: float) -> Plot:
+    unit = {row["j"]: row["m"] / row["c"] for row in thresholds}
+    tried = [row for row in counts if row["j"] in unit]
+    peeling = _where(thresholds, {"decoder": HYBRID})
+    lines = sorted(unit)
+    return Plot(
+        f"recovered by l1, p = {p} (white: none)",
+        _LINES,
+        "m / sqrt(N ln(p²/N))",
+        (
+            Series(
+                "", _of(tried, "j"), [row["m"] / unit[row["j"]] for row in tried], "shades", _shares(tried)
+            ),
+            Series(f"fitted to all p: {constant:.2f}", lines, [constant for _ in lines]),
+            *curves(peeling, "j", {"c": "enough with peeling first"}, "dashed"),
+        ),
+        x_scale="log",
+        x_ticks=lines,
+    )
+
+
+def _constants(thresholds: Sequence[Row]) -> Plot:
+    constants = {"c": "c of c sqrt(N ln(p²/N))", "C": "C of C sqrt(jp) ln p"}
+    points, ticks = curves(thresholds, "j", constants, "points"), sorted(set(_of(thresholds, "j")))
+    return Plot("constants of m, all p", _LINES, "constant", points, x_scale="log", x_ticks=ticks)
+
+
+def _placements(ensembles: Sequence[Row]) -> Plot:
+    placed = {line: _where(ensembles, {"ones_by": line}) for line in ("row", "column")}
+    return Plot(
+        f"recovered by l1, p = {ensembles[0]['p']}, j = {ensembles[0]['j']}",
+        "mean number of ones in a column",
+        "share of draws",
+        tuple(
+            Series(f"{line} by {line}", _of(rows, "ones_per_column"), _shares(rows), "points")
+            for line, rows in placed.items()
+        ),
+    )
+
+
+def _stability(noise: Sequence[Row]) -> Plot:
+    by_side = {m: _where(noise, {"m": m}) for m in dict.fromkeys(row["m"] for row in noise)}
+    l1 = [line for m, rows in by_side.items() for line in curves(rows, "noise", {"l1_error": f"l1, m = {m}"})]
+    peeling = curves(by_side[max(by_side)], "noise", {"peeling_error": "peeling"}, "dashed")
+    return Plot(
+        f"noise, p = {noise[0]['p']}, j = {noise[0]['j']}",
+        "relative noise on the sketch",
+        "relative error",
+        [*l1, *peeling],
+        x_scale="log",
+        y_scale="log",
+    )
+
+
+def _of(rows: Sequence[Row], column: str) -> list[float]:
+    return [row[column] for row in rows]
+
+
+def _shares(rows: Sequence[Row]) -> list[float]:
+    return [row["recovered"] / row["draws"] for row in rows]
+
+
+def _where(rows: Sequence[Row], wanted: Row) -> list[Row]:
+    return [row for row in rows if wanted.items() <= row.items()]

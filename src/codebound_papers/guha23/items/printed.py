@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from codebound_papers.baselines.risks import parameter_counting
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23.sketching import dropped_failure_probability, implied_kept_share
-from codebound_papers.value import PublishedValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,21 +57,16 @@ def like_for_like(bars: Mapping[str, float | None], n: int) -> dict[str, float |
         >>> {name: round(log, 2) for name, log in like_for_like(MNIST[784], 48_000).items()}
         {'neyshabur15': 6.39, 'neyshabur17': 3.78, 'bartlett17': 0.45, 'guha': 3.77}
     """
+    logs = {name: bars[name] for name in BARS}
+    return {
+        name: log if log is None or name == "guha" else 0.5 * (log - math.log(n))
+        for name, log in logs.items()
+    }
 
-    def risk(name: str, log_value: float | None) -> float | None:
-        if log_value is None or name == "guha":
-            return log_value
-        bar = PublishedValue(
-            ref="I-17:guha-code",
-            name=BARS[name],
-            log_value=log_value,
-            unit="capacity",
-            subject="f",
-            sentence="A bar.",
-        )
-        return bar.like_for_like(n).log_value
 
-    return {name: risk(name, bars[name]) for name in BARS}
+def fair(row: Row) -> dict[str, float | None]:
+    """The bars of a measured network, like for like."""
+    return like_for_like(row["released"], row["n"])
 
 
 def printed_network(data: str, width: int) -> NetworkFacts:
@@ -108,22 +102,22 @@ def printed_network(data: str, width: int) -> NetworkFacts:
 
 def deductions(data: str, table: Mapping[int, Mapping[str, float]]) -> list[Row]:
     """What the printed numbers of a table say about the networks and the comparison, width by width."""
-    return [_deduced(data, width, bars) for width, bars in table.items()]
+    return [_deduced(printed_network(data, width), width, bars) for width, bars in table.items()]
 
 
-def _deduced(data: str, width: int, bars: Mapping[str, float]) -> Row:
-    facts = printed_network(data, width)
-    fair = like_for_like(bars, facts.examples)
-    assert fair["bartlett17"] is not None
-    sides = [facts.input_size, *(layer.rows for layer in facts.layers)]
+def _deduced(facts: NetworkFacts, width: int, bars: Mapping[str, float]) -> Row:
+    fairly = like_for_like(bars, facts.examples)
+    assert fairly["bartlett17"] is not None
     return {
         "width": width,
         "n": facts.examples,
         "Neyshabur 2017 - Bartlett 2017": bars["neyshabur17"] - bars["bartlett17"],
         "ln mean fan-in": math.log(fmean(layer.columns for layer in facts.layers)),
         "kept share by Guha 2023": implied_kept_share(facts, log_value=bars["guha"]),
-        **{f"{BARS[name]}, like for like": log for name, log in fair.items()},
-        "Guha / Bartlett, like for like": math.exp(bars["guha"] - fair["bartlett17"]),
+        **{f"{BARS[name]}, like for like": log for name, log in fairly.items()},
+        "Guha / Bartlett, like for like": math.exp(bars["guha"] - fairly["bartlett17"]),
         "parameter counting": parameter_counting(facts).log_value,
-        "failure probability left out": dropped_failure_probability(sides),
+        "failure probability left out": dropped_failure_probability(
+            [facts.input_size, *(layer.rows for layer in facts.layers)]
+        ),
     }

@@ -13,8 +13,7 @@ from codebound.nets.rebuild import with_weights
 from codebound.rng import torch_stream
 from codebound_papers.guha23.kappa import released_needed_margin
 from codebound_papers.guha23.magnitude import prune_randomly
-from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts
-from codebound_papers.guha23.pruning_law import kept_share
+from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts, kept_share
 from codebound_papers.guha23.sketching import released_sketching
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm

@@ -27,7 +27,7 @@ from codebound_papers.guha23.items.released import (
     needed_margin,
     released_bound,
 )
-from codebound_papers.guha23.pruning_law import strength_for
+from codebound_papers.guha23.pruning import strength_for
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.reproduce.samples import Samples, made_up_samples, named_samples
 from codebound_papers.reproduce.training import Trained, trained

@@ -6,12 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from codebound_papers.baselines.bars import decimal_orders
-from codebound_papers.guha23.items.printed import BARS, EPOCHS
-from codebound_papers.guha23.items.rows import fair, separating
+from codebound_papers.guha23.items.printed import BARS, EPOCHS, fair
 from codebound_papers.guha23.items.trained import CODE, TEXT, USUAL_SHARE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from codebound_papers.reproduce.items import Row
 
@@ -23,14 +22,29 @@ _NONE = (
 )
 
 
-def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int) -> str:
-    """The comparison that the paper makes.
+def separating(rows: Iterable[Row]) -> list[Row]:
+    """The networks whose smallest margin is positive: for the others the older bounds are infinite."""
+    return [row for row in rows if row["smallest_margin"] > 0.0]
 
-    Args:
-        rows: Measured networks.
-        deduced: What the printed numbers imply.
-        claimed: Decimal orders that the text sees between its own bound and the next one.
-    """
+
+def on_table(
+    rows: Sequence[Row],
+    printed: Mapping[int, Mapping[str, float]],
+    deduced: Sequence[Row],
+    *,
+    claimed: int,
+) -> Iterator[str]:
+    """All that is said of measured networks beside a printed table, and what its numbers imply."""
+    yield as_released(rows, deduced, claimed=claimed)
+    yield at_printed_widths(rows, printed, n=deduced[0]["n"])
+    yield on_one_scale(rows, deduced)
+    yield on_pruning(rows, deduced)
+    yield on_training(rows)
+    yield on_plain_lines(rows, deduced)
+
+
+def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int) -> str:
+    """The paper's comparison; its text sees so many decimal orders between its own bound and the next."""
     found = separating(rows)
     if not found:
         return _NONE
@@ -47,13 +61,7 @@ def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int) ->
 
 
 def at_printed_widths(rows: Sequence[Row], printed: Mapping[int, Mapping[str, float]], *, n: int) -> str:
-    """How far our numbers are from the printed ones.
-
-    Args:
-        rows: Measured networks.
-        printed: The table of the paper.
-        n: Examples of the networks in it.
-    """
+    """How far our numbers are from the printed ones, of networks with n examples."""
     shared = [row for row in separating(rows) if row["width"] in printed]
     if not shared:
         return (

@@ -10,11 +10,15 @@ import torch
 from scipy.stats import beta
 
 from codebound.train import harness
-from codebound_papers.guha23.items.figure1 import guha_figure1a, guha_figure1b, guha_figure1c
-from codebound_papers.guha23.items.figure2 import guha_figure2, rescaled
+from codebound_papers.guha23.items.comparisons import (
+    guha_figure1a,
+    guha_figure1b,
+    guha_figure1c,
+    guha_table1,
+    guha_table2,
+)
 from codebound_papers.guha23.items.printed import CIFAR10, MNIST, deductions, like_for_like
 from codebound_papers.guha23.items.released import measure_smallest_margin, released_bound
-from codebound_papers.guha23.items.tables import guha_table1, guha_table2
 from codebound_papers.guha23.items.trained import CODE, TEXT, Networks, plan_for
 from codebound_papers.guha23.items.verdicts import (
     as_released,
@@ -23,8 +27,9 @@ from codebound_papers.guha23.items.verdicts import (
     on_pruning,
     on_training,
 )
-from codebound_papers.guha23.pruning_law import kept_share
 from codebound_papers.journal import Journal
+from codebound_papers.guha23.items.watched import guha_figure2, rescaled
+from codebound_papers.guha23.pruning import kept_share
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.reproduce.items import Settings
 
@@ -179,7 +184,8 @@ def test_networks_with_and_without_a_positive_margin_are_among_them():
 def test_published_numbers_stand_beside_ours(monkeypatch):
     plan = plan_for("mnist", "tiny")
     monkeypatch.setattr(
-        "codebound_papers.guha23.items.tables.plan_for", lambda data, size: replace(plan, widths=(8, 500))
+        "codebound_papers.guha23.items.comparisons.plan_for",
+        lambda data, size: replace(plan, widths=(8, 500)),
     )
     first, second = list(guha_table1(Settings(size="tiny")).tables.values())[:2]
     assert [row["width"] for row in first] == [8, 8, 500, 500]

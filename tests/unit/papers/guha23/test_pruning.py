@@ -31,8 +31,8 @@ from codebound_papers.guha23.pruning import (
     pruned_deviation_corrected,
     rounded_deviation,
     rounded_deviation_corrected,
+    strength_for,
 )
-from codebound_papers.guha23.pruning_law import strength_for
 
 DEVIATIONS = (pruned_deviation, pruned_deviation_corrected, rounded_deviation, rounded_deviation_corrected)
 SMALL_CHANGES = "every layer changes by at most its spectral norm over the number of layers"

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from codebound_papers.guha23.items.experiments import guha_exp_x1, guha_exp_x2
 from codebound_papers.guha23.items.released import (
     bound_by_change,
     draw_pruning,
@@ -18,6 +17,7 @@ from codebound_papers.guha23.items.released import (
     strengths,
 )
 from codebound_papers.guha23.items.trained import Networks, plan_for
+from codebound_papers.guha23.items.watched import guha_exp_x1, guha_exp_x2
 from codebound_papers.reproduce.items import Settings
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
