@@ -7,7 +7,7 @@ is left out.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codebound_papers.baselines.bars import decimal_orders
 from codebound_papers.guha23.items import verdicts
@@ -174,11 +174,11 @@ def _networks_table(rows: Iterable[Row]) -> list[Row]:
     return [_pick(row, _MEASURED) for row in rows]
 
 
-def _pick(row: Row, columns: Mapping[str, str]) -> Row:
+def _pick(row: Row, columns: Mapping[str, str]) -> dict[str, Any]:
     return {label: row[name] for label, name in columns.items()}
 
 
-def _beside(ours: Logs, printed: Logs) -> Row:
+def _beside(ours: Logs, printed: Logs) -> dict[str, Any]:
     """Every number with the printed one behind it."""
     return {
         column: value
