@@ -27,9 +27,9 @@ from codebound_papers.guha23.items.verdicts import (
     on_pruning,
     on_training,
 )
-from codebound_papers.journal import Journal
 from codebound_papers.guha23.items.watched import guha_figure2, rescaled
 from codebound_papers.guha23.pruning import kept_share
+from codebound_papers.journal import Journal
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.reproduce.items import Settings
 
