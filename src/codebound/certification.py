@@ -22,7 +22,7 @@ from codebound.certificate.claims import (
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.issuing import issue
 from codebound.certificate.task import Original, Task
-from codebound.data.duplicates import cross_duplicates
+from codebound.data.dataset import cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, check_delta

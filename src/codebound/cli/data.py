@@ -15,8 +15,7 @@ from codebound.errors import DataError
 from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
-    from codebound.data.dataset import Dataset, Scaling
-    from codebound.data.duplicates import Duplicates
+    from codebound.data.dataset import Dataset, Duplicates, Scaling
 
 app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True, add_completion=False)
 
@@ -48,17 +47,18 @@ _Folder = Annotated[
 @app.command("list")
 def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> None:
     """Show every dataset known by name and where it was found."""
-    from codebound.data.layouts import known_datasets
+    from codebound.data.catalogue import KNOWN, known_datasets, remedy
 
     rows: list[dict[str, object]] = []
-    for entry in known_datasets(folder):
-        known = entry.known
+    for name, found in known_datasets(folder).items():
+        known = KNOWN[name]
+        advice = "" if found else remedy(known)
         facts = {"train": known.sizes["train"], "test": known.sizes.get("test", 0)}
-        row = {"name": known.name, **facts, "input": _shape(known.input_shape), "classes": known.classes}
+        row = {"name": name, **facts, "input": _shape(known.input_shape), "classes": known.classes}
         if output is Format.table:
-            rows.append({**row, "where": entry.found or f"not here: {entry.remedy}"})
+            rows.append({**row, "where": found or f"not here: {advice}"})
         else:
-            rows.append({**row, "found": entry.found, "remedy": entry.remedy})
+            rows.append({**row, "found": found, "remedy": advice})
     emit_rows(rows, output)
     if output is Format.table:
         note("Also taken: an .npz file (x, y), a folder of images by class, package.module:factory.")
@@ -137,7 +137,7 @@ def show(
 def _test_duplicates(spec: str, dataset: Dataset, folder: Path | None) -> Duplicates | None:
     """Examples of the test split that occur in the training split, where a dataset has both here."""
     from codebound.data.catalogue import KNOWN
-    from codebound.data.duplicates import cross_duplicates
+    from codebound.data.dataset import cross_duplicates
     from codebound.data.load import load_dataset
 
     known = KNOWN.get(spec.lower())

@@ -55,7 +55,7 @@ def _found() -> Iterator[tuple[str, str, str]]:
     import torch
 
     from codebound import __version__
-    from codebound.data.layouts import known_datasets
+    from codebound.data.catalogue import KNOWN, known_datasets, remedy
 
     yield "codebound", __version__, ""
     yield "python", platform.python_version(), ""
@@ -66,8 +66,8 @@ def _found() -> Iterator[tuple[str, str, str]]:
         yield "cuda", torch.cuda.get_device_name(0), "use --device cuda"
     else:
         yield "cuda", "none", "everything runs on the CPU; training is slower"
-    for entry in known_datasets():
-        yield f"data {entry.name}", entry.found or "not here", entry.remedy
+    for name, found in known_datasets().items():
+        yield f"data {name}", found or "not here", "" if found else remedy(KNOWN[name])
     for name, (extra, gain) in _EXTRAS.items():
         yield f"extra [{extra}]", "installed" if find_spec(name) else "not installed", f"adds {gain}"
 

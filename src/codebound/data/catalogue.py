@@ -1,16 +1,25 @@
-"""The datasets known by name: shapes, checksums of their content, and the folder they are cached in."""
+"""The datasets known by name: shapes and checksums, where their files are found, and reading them."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from codebound.data.cifar import read_binary, read_pickled
+from codebound.data.idx import parse_idx, read_whole
+from codebound.errors import DataError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 Layout = Literal["embedded", "idx", "cifar10", "cifar100"]
 
@@ -60,8 +69,33 @@ class Known:
         return tuple(name for role in self.sizes for name in self.files(role))
 
 
-_IDX_SIZES = MappingProxyType({"train": 60_000, "test": 10_000})
-_CIFAR_SIZES = MappingProxyType({"train": 50_000, "test": 10_000})
+def _like_mnist(name: str, title: str, folder: str, *md5: str) -> Known:
+    known = Known(
+        name=name,
+        title=title,
+        layout="idx",
+        sizes=MappingProxyType({"train": 60_000, "test": 10_000}),
+        input_shape=(1, 28, 28),
+        classes=10,
+        divisor=255.0,
+        folder=folder,
+    )
+    return replace(known, md5=dict(zip(known.all_files(), md5, strict=False)))
+
+
+def _cifar(classes: Literal[10, 100], folder: str, *md5: str) -> Known:
+    known = Known(
+        name=f"cifar{classes}",
+        title=f"CIFAR-{classes}",
+        layout="cifar10" if classes == 10 else "cifar100",
+        sizes=MappingProxyType({"train": 50_000, "test": 10_000}),
+        input_shape=(3, 32, 32),
+        classes=classes,
+        divisor=255.0,
+        folder=folder,
+    )
+    return replace(known, md5=dict(zip(known.all_files(), md5, strict=False)))
+
 
 KNOWN: dict[str, Known] = {
     known.name: known
@@ -75,76 +109,36 @@ KNOWN: dict[str, Known] = {
             classes=10,
             divisor=16.0,
         ),
-        Known(
-            name="mnist",
-            title="MNIST",
-            layout="idx",
-            sizes=_IDX_SIZES,
-            input_shape=(1, 28, 28),
-            classes=10,
-            divisor=255.0,
-            folder="MNIST/raw",
-            md5={
-                "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-                "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-                "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-                "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
-            },
+        _like_mnist(
+            "mnist",
+            "MNIST",
+            "MNIST/raw",
+            "6bbc9ace898e44ae57da46a324031adb",
+            "a25bea736e30d166cdddb491f175f624",
+            "2646ac647ad5339dbf082846283269ea",
+            "27ae3e4e09519cfbb04c329615203637",
         ),
-        Known(
-            name="fashion-mnist",
-            title="Fashion-MNIST",
-            layout="idx",
-            sizes=_IDX_SIZES,
-            input_shape=(1, 28, 28),
-            classes=10,
-            divisor=255.0,
-            folder="FashionMNIST/raw",
-            md5={
-                "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
-                "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
-                "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
-                "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
-            },
+        _like_mnist(
+            "fashion-mnist",
+            "Fashion-MNIST",
+            "FashionMNIST/raw",
+            "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+            "9018921c3c673c538a1fc5bad174d6f9",
+            "8181f5470baa50b63fa0f6fddb340f0a",
+            "15d484375f8d13e6eb1aabb0c3f46965",
         ),
-        Known(
-            name="cifar10",
-            title="CIFAR-10",
-            layout="cifar10",
-            sizes=_CIFAR_SIZES,
-            input_shape=(3, 32, 32),
-            classes=10,
-            divisor=255.0,
-            folder="cifar-10-batches-py",
-            md5={
-                "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
-                "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
-                "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
-                "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
-                "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
-                "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
-            },
+        _cifar(
+            10,
+            "cifar-10-batches-py",
+            "5dd7e06a14cb22eb9f671a540d1b7c25",
+            "5ea93a67294ea407fff1d09f752e9692",
+            "942cd6a4bcdd0dd3c604fbe906cb4421",
+            "ae636b3ba5c66a11e91e8cb52e771fcb",
+            "53f37980c15c3d472c316c40844f3f0d",
+            "803d5f7f4d78ea53de84dbe85f74fb6d",
         ),
-        Known(
-            name="kmnist",
-            title="KMNIST",
-            layout="idx",
-            sizes=_IDX_SIZES,
-            input_shape=(1, 28, 28),
-            classes=10,
-            divisor=255.0,
-            folder="KMNIST/raw",
-        ),
-        Known(
-            name="cifar100",
-            title="CIFAR-100",
-            layout="cifar100",
-            sizes=_CIFAR_SIZES,
-            input_shape=(3, 32, 32),
-            classes=100,
-            divisor=255.0,
-            folder="cifar-100-python",
-        ),
+        _like_mnist("kmnist", "KMNIST", "KMNIST/raw"),
+        _cifar(100, "cifar-100-python"),
     )
 }
 
@@ -168,3 +162,129 @@ def cache_folder() -> Path:
     else:
         user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return user_cache / "codebound" / "data"
+
+
+_FOLDERS: dict[Layout, tuple[str, ...]] = {
+    "idx": ("raw",),
+    "cifar10": ("cifar-10-batches-bin", "cifar-10-batches-py"),
+    "cifar100": ("cifar-100-binary", "cifar-100-python"),
+}
+_CIFAR_LABELS: dict[Layout, tuple[str, ...]] = {
+    "cifar10": ("labels",),
+    "cifar100": ("coarse_labels", "fine_labels"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files of one split of a known dataset, in the order of ``known.files(role)``."""
+
+    known: Known
+    role: str
+    files: tuple[Path, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where the files lie."""
+        return self.files[0].parent
+
+
+def _spellings(known: Known, file: str) -> tuple[str, ...]:
+    if known.layout == "idx":
+        dotted = file.replace("-idx", ".idx")
+        return file, f"{file}.gz", dotted, f"{dotted}.gz"
+    return file, file.removesuffix(".bin")
+
+
+def find(known: Known, role: str, root: Path) -> Found | None:
+    """Looks for a split in torchvision's layout under ``root``, then for its files in ``root`` itself."""
+    if not known.files(role):
+        return None
+    for base in (root / known.folder, *(root / folder for folder in _FOLDERS[known.layout]), root):
+        candidates = [[base / name for name in _spellings(known, file)] for file in known.files(role)]
+        files = [next((path for path in paths if path.is_file()), None) for paths in candidates]
+        present = tuple(path for path in files if path is not None)
+        if len(present) == len(files):
+            return Found(known, role, present)
+    return None
+
+
+def places(known: Known, folder: Path | None) -> list[Path]:
+    """Where a known dataset is looked for: the given folder, then its entry in the cache."""
+    return [*([folder] if folder is not None else []), cache_folder() / known.name]
+
+
+def known_datasets(folder: Path | None = None) -> dict[str, str]:
+    """Where each dataset known by name was found, in words; empty when it is not here. Nothing is read."""
+    where = {}
+    for known in KNOWN.values():
+        hits = (find(known, "train", place) for place in places(known, folder))
+        hit = next((found for found in hits if found is not None), None)
+        embedded = "embedded in scikit-learn" if known.layout == "embedded" else ""
+        where[known.name] = str(hit.folder) if hit else embedded
+    return where
+
+
+def remedy(known: Known) -> str:
+    """What to do when a known dataset is not here."""
+    fetch = f"codebound data get {known.name}"
+    return fetch if known.md5 else f"give the folder that has torchvision's {known.folder}"
+
+
+def md5_of(path: Path) -> str:
+    """Checksum of a file's content, unpacked when its name ends in ``.gz``."""
+    return hashlib.md5(read_whole(path), usedforsecurity=False).hexdigest()
+
+
+def check_content(known: Known, file: str, content: bytearray | memoryview, *, path: Path) -> None:
+    """Compares content with the catalogue's checksum, where it has one.
+
+    Raises:
+        DataError: The bytes are not those of ``file``.
+    """
+    expected = known.md5.get(file)
+    actual = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if expected is not None and actual != expected:
+        raise DataError(
+            f"{path} is not {file} of {known.title}: its content has md5 {actual}, expected {expected}. "
+            "The file is damaged or belongs to another dataset. Replace it "
+            f"(`codebound data get {known.name}`), or load data of your own as an .npz file."
+        )
+
+
+def read(found: Found) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Inputs ``(n, channels, height, width)`` and labels of a split, after the checksum of each file."""
+    known = found.known
+    pairs = list(zip(known.files(found.role), found.files, strict=True))
+    if known.layout == "idx":
+        x, y = (_read_idx(known, file, path) for file, path in pairs)
+        if x.ndim != 3 or y.shape != (len(x),):
+            raise DataError(
+                f"{found.folder}: the images have shape {x.shape} and the labels {y.shape}; "
+                "expected n x height x width and n."
+            )
+        x = x[:, None]
+    else:
+        labels = _CIFAR_LABELS[known.layout]
+        batches = [_read_cifar(known, file, path, labels) for file, path in pairs]
+        x = np.concatenate([rows[:, len(labels) :] for rows in batches]).reshape(-1, 3, 32, 32)
+        y = np.concatenate([rows[:, len(labels) - 1] for rows in batches])
+    if x.shape[1:] != known.input_shape:
+        raise DataError(
+            f"{found.folder}: {known.title} has inputs of {known.input_shape}. Got {x.shape[1:]}."
+        )
+    return x, y.astype(np.int64)
+
+
+def _read_idx(known: Known, file: str, path: Path) -> NDArray[np.uint8]:
+    content = read_whole(path)
+    values = parse_idx(content, name=str(path))
+    check_content(known, file, content, path=path)
+    return values
+
+
+def _read_cifar(known: Known, file: str, path: Path, labels: tuple[str, ...]) -> NDArray[np.uint8]:
+    is_binary = path.suffix == ".bin"
+    rows = read_binary(path, labels=len(labels)) if is_binary else read_pickled(path, labels=labels)
+    check_content(known, file, rows.data, path=path)
+    return rows

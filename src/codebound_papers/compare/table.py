@@ -10,7 +10,7 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.evaluate import count_errors
-from codebound.data.duplicates import cross_duplicates
+from codebound.data.dataset import cross_duplicates
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.files import finite

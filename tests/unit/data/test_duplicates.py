@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codebound.data.dataset import Dataset
-from codebound.data.duplicates import cross_duplicates
+from codebound.data.dataset import Dataset, cross_duplicates
 from codebound.errors import DataError
 
 

@@ -13,9 +13,8 @@ import pytest
 from PIL import Image
 
 from codebound.data.arrays import STANDARDISED
-from codebound.data.catalogue import KNOWN
+from codebound.data.catalogue import KNOWN, known_datasets, remedy
 from codebound.data.dataset import Scaling
-from codebound.data.layouts import known_datasets
 from codebound.data.load import load_dataset
 from codebound.errors import DataError, UsageError
 
@@ -277,11 +276,11 @@ def test_arguments_out_of_range():
 
 def test_listing_looks_and_does_not_read(tmp_path):
     write(tmp_path / "cache/data/mnist", dict.fromkeys(MNIST, b"damaged"))
-    found = {entry.name: entry for entry in known_datasets()}
-    assert found["digits"].found == "embedded in scikit-learn"
-    assert found["mnist"].found == str(tmp_path / "cache/data/mnist")
-    assert (found["cifar10"].found, found["cifar10"].remedy) == ("", "codebound data get cifar10")
-    assert "KMNIST/raw" in found["kmnist"].remedy
+    found = known_datasets()
+    assert found["digits"] == "embedded in scikit-learn"
+    assert found["mnist"] == str(tmp_path / "cache/data/mnist")
+    assert (found["cifar10"], remedy(KNOWN["cifar10"])) == ("", "codebound data get cifar10")
+    assert "KMNIST/raw" in remedy(KNOWN["kmnist"])
 
 
 def test_the_catalogue_needs_no_torch():
@@ -289,5 +288,5 @@ def test_the_catalogue_needs_no_torch():
         code = f"import sys; import {names}; sys.exit('torch' in sys.modules)"
         return subprocess.run([sys.executable, "-c", code], check=False).returncode
 
-    assert loads_torch("codebound.data.catalogue, codebound.data.layouts, codebound.data.download") == 0
+    assert loads_torch("codebound.data.catalogue, codebound.data.download") == 0
     assert loads_torch("codebound.data.load") == 1

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from codebound.data.catalogue import KNOWN, cache_folder
-from codebound.data.duplicates import cross_duplicates
-from codebound.data.layouts import find
+from codebound.data.catalogue import KNOWN, cache_folder, find
+from codebound.data.dataset import cross_duplicates
 from codebound.data.load import load_dataset
 
 # Class counts of the training splits as their authors give them; Fashion-MNIST and CIFAR-10 are balanced.
