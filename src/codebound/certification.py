@@ -32,9 +32,8 @@ from codebound.results import Certification
 from codebound.rng import torch_stream
 from codebound.search.methods import require_method
 from codebound.search.search import EFFORTS, Effort, Search, run
-from codebound.train.config import TrainConfig
+from codebound.train.config import Cosine, TrainConfig
 from codebound.train.harness import fit
-from codebound.train.schedules import Cosine
 
 if TYPE_CHECKING:
     from torch import nn

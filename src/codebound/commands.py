@@ -26,9 +26,8 @@ from codebound.nets.walk import Network, wrap
 from codebound.nets.zoo import ZOO
 from codebound.progress import NOBODY, Listener
 from codebound.train import runs
-from codebound.train.config import TrainConfig, preset
+from codebound.train.config import TrainConfig, parse_schedule, preset
 from codebound.train.harness import fit, run_record
-from codebound.train.schedules import parse_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
     from codebound.results import Saved
-    from codebound.train.result import TrainResult
+    from codebound.train.runs import TrainResult
 
 _CLASSES = 10
 # settings of a training whose option has another name

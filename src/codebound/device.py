@@ -66,18 +66,3 @@ def lower_precision(precision: Precision, device: torch.device) -> AbstractConte
         return nullcontext()
     # each weight is cast once a step anyway, and a replayed step must not find the cast of an earlier one
     return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
-
-
-@contextmanager
-def exact_convolutions() -> Iterator[None]:
-    """Convolutions inside are computed in the type of their inputs.
-
-    On a GPU the default is to round single precision to 10 bits (TF32), which is good enough to train, and
-    too coarse to tell the curvature of a network from rounding.
-    """
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = before

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.engine.job import Job
-from codebound.engine.shards import over_shards
+from codebound.engine.job import Job, over_shards
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import margins

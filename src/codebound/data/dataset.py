@@ -1,4 +1,4 @@
-"""A labelled sample as it is stored: integers in memory, literal scaling, a content hash; copies in another."""
+"""A sample as it is stored: integers in memory, literal scaling constants, a content hash; and its copies."""
 
 from __future__ import annotations
 

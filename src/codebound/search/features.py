@@ -22,7 +22,7 @@ from codebound.rng import torch_stream
 from codebound.search.pruned import SHORT, PruneBudget, best_plan
 from codebound.search.search import Search, UnsuitedError
 from codebound.search.trainers import AbstractTrainer, Candidate, best_polished, require_time
-from codebound.train.polishing_linear import polish_linear
+from codebound.train.polishing import polish_linear
 from codebound.train.pruning import PruneSettings, prune
 from codebound.train.subspace import Learner
 

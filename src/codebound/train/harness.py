@@ -21,9 +21,8 @@ from codebound.rng import stream_seed
 from codebound.scores import error_count
 from codebound.tensors import state_sha256, state_tensors
 from codebound.train import runs
-from codebound.train.result import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
-from codebound.train.sampling import Epoch, shuffle_labels
-from codebound.train.updates import make_optimizer, make_update, set_rate
+from codebound.train.runs import EpochEvent, EpochRow, Measures, OnEpoch, TrainResult
+from codebound.train.updates import Epoch, make_optimizer, make_update, set_rate, shuffle_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

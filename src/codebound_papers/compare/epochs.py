@@ -10,7 +10,7 @@ from codebound.files import finite, read_json
 from codebound.progress import Progress, silent
 from codebound.tensors import ADVICE
 from codebound.train import runs
-from codebound.train.sampling import shuffle_labels
+from codebound.train.updates import shuffle_labels
 from codebound_papers.compare.table import compare
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from codebound.bounds.margin import margin_for_deviation
-from codebound.engine.job import Job
-from codebound.engine.shards import over_shards
+from codebound.engine.job import Job, over_shards
 from codebound.errors import UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements

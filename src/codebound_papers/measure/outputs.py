@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from codebound.certificate.evaluate import TOLERANCE
-from codebound.engine.job import Job
-from codebound.engine.shards import over_shards
+from codebound.engine.job import Job, over_shards
 from codebound.errors import ModelError, UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements

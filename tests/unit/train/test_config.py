@@ -4,8 +4,7 @@ from dataclasses import replace
 import pytest
 
 from codebound.errors import UsageError
-from codebound.train.config import TrainConfig, preset
-from codebound.train.schedules import Constant, Cosine, Step
+from codebound.train.config import Constant, Cosine, Step, TrainConfig, preset
 
 
 def test_arora18_is_what_the_paper_says():

@@ -10,10 +10,9 @@ from codebound.data.dataset import Dataset, Scaling
 from codebound.data.load import load_dataset
 from codebound.device import resolve_device
 from codebound.errors import DataError, ModelError, UsageError
-from codebound.train.config import TrainConfig
+from codebound.train.config import Cosine, Step, TrainConfig
 from codebound.train.harness import fit
-from codebound.train.sampling import Epoch, shuffle_labels
-from codebound.train.schedules import Cosine, Step
+from codebound.train.updates import Epoch, shuffle_labels
 
 
 def blobs(n: int = 203, *, seed: int = 0, noise: float = 1.0) -> Dataset:

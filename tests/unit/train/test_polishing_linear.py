@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.modes import encode_tensors
-from codebound.train.polishing_linear import _Search, polish_linear
+from codebound.train.polishing import _LinearSearch, polish_linear
 
 
 def problem(seed: int, n: int = 60, size: int = 5, classes: int = 3):
@@ -38,7 +38,7 @@ def cost(x: torch.Tensor, y: torch.Tensor, levels: np.ndarray, price: float) -> 
 @settings(max_examples=15, deadline=None)
 def test_every_count_is_that_of_the_changed_layer(seed):
     x, y, levels = problem(seed, n=40, size=5)
-    search = _Search(x, y, 0.5, ())
+    search = _LinearSearch(x, y, 0.5, ())
     point = search.point(levels)
     assert point.errors == errors_of(x, y, levels)
     moves = np.array([[1] * 5, [-1] * 5, [0, 3, 0, -2, 1]], dtype=np.int32)

@@ -11,10 +11,9 @@ from torch import nn
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import CodeboundError, FormatError, UsageError
-from codebound.train.config import TrainConfig
+from codebound.train.config import Step, TrainConfig
 from codebound.train.harness import fit
 from codebound.train.runs import epochs_on_disk, kept_epochs
-from codebound.train.schedules import Step
 
 SGD = TrainConfig(
     optimizer="sgd", learning_rate=0.05, schedule=Step(every=2, multiply=0.5), epochs=5, batch_size=16

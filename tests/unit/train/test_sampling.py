@@ -6,7 +6,7 @@ from scipy.stats import binom
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import UsageError
 from codebound.train.config import TrainConfig
-from codebound.train.sampling import Epoch, shift_images, shuffle_labels
+from codebound.train.updates import Epoch, shift_images, shuffle_labels
 
 LEVEL = 1e-9
 

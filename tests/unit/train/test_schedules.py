@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.errors import UsageError
-from codebound.train.schedules import Constant, Cosine, Step, parse_schedule
+from codebound.train.config import Constant, Cosine, Step, parse_schedule
 
 
 @given(st.floats(0, 1000), st.integers(1, 1000))

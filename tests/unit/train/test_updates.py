@@ -9,11 +9,9 @@ from torch import nn
 
 from codebound.data.dataset import Dataset
 from codebound.train import harness, updates
-from codebound.train.config import TrainConfig
+from codebound.train.config import Constant, Cosine, TrainConfig
 from codebound.train.harness import fit
-from codebound.train.sampling import Picks
-from codebound.train.schedules import Constant, Cosine
-from codebound.train.updates import Replayed, Seen, is_recordable
+from codebound.train.updates import Picks, Replayed, Seen, is_recordable
 
 
 def images(n=50):

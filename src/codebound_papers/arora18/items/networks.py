@@ -6,6 +6,7 @@ layer as histograms of noise stability, of the whole network as the facts that t
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -14,10 +15,8 @@ import numpy as np
 import torch
 
 from codebound.data.dataset import Scaling
-from codebound.device import exact_convolutions
 from codebound.files import finite
-from codebound.train.config import TrainConfig, preset
-from codebound.train.schedules import Step
+from codebound.train.config import Step, TrainConfig, preset
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure.folded import draw_examples, fold_and_wrap
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
@@ -30,7 +29,7 @@ from codebound_papers.reproduce.samples import Samples, made_up_samples, named_s
 from codebound_papers.reproduce.training import Trained, trained
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codebound.nets.walk import Network
     from codebound_papers.measure.noise.result import Quantity, Stability
@@ -328,7 +327,7 @@ class Study:
     ) -> Row:
         """Histograms, quantiles and worst values of the layers named, or of all; labels are not looked at."""
         settings, draws = self.settings, measuring.draws
-        with exact_convolutions():
+        with _exact_convolutions():
             found = stability(
                 network,
                 draw_examples(self.samples.train, measuring.examples, seed=settings.seed),
@@ -363,7 +362,7 @@ class Study:
         asked = MeasureSettings(
             families=("margins", "norms", "maps"), device=settings.device, seed=settings.seed
         )
-        with exact_convolutions():
+        with _exact_convolutions():
             measured = measure_facts(network, samples.train, asked)
         rows = {row["layer"]: row for row in layers["layers"]}
         margins = measured.margins
@@ -428,3 +427,18 @@ def facts_of(record: Mapping[str, Any]) -> NetworkFacts:
     facts = dict(record["facts"])
     layers = tuple(LayerFacts(**layer) for layer in facts.pop("layers"))
     return NetworkFacts(layers=layers, **facts)
+
+
+@contextmanager
+def _exact_convolutions() -> Iterator[None]:
+    """Convolutions inside are computed in the type of their inputs.
+
+    On a GPU the default is to round single precision to 10 bits (TF32), which is good enough to train, and
+    too coarse to tell the curvature of a network from rounding.
+    """
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before

@@ -14,8 +14,7 @@ from codebound.data.dataset import Dataset, Scaling
 from codebound.data.splits import split
 from codebound.facts import HoldoutFacts
 from codebound.files import finite
-from codebound.train.config import TrainConfig, preset
-from codebound.train.schedules import Constant
+from codebound.train.config import Constant, TrainConfig, preset
 from codebound_papers.baselines.bars import guha_code
 from codebound_papers.baselines.risks import literature, parameter_counting
 from codebound_papers.guha23.items.printed import BARS, EXAMPLES

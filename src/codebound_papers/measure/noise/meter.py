@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from codebound.data.dataset import Dataset, DeviceData
-from codebound.engine.job import Job
-from codebound.engine.shards import over_shards
+from codebound.engine.job import Job, over_shards
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
 from codebound.nets.layers import AbstractLayerView, LinearView

@@ -9,7 +9,7 @@ import torch
 
 from codebound.nets.fold import fold_batch_norms
 from codebound.rng import numpy_stream
-from codebound.train.sampling import shuffle_labels
+from codebound.train.updates import shuffle_labels
 from codebound_papers.arora18.items.bounds import (
     PUBLISHED,
     arora_figure2_middle,
