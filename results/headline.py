@@ -148,9 +148,8 @@ def train(name: str, out: Path, changes: dict[str, float]) -> None:
 def certify(name: str, runs: list[dict[str, Any]]) -> None:
     """Certifies the best of the runs and keeps certificate, JSON and verdict in this folder."""
     from codebound import __version__
-    from codebound.certificate.assessment import assess
+    from codebound.certificate.assessment import assess, issue
     from codebound.certificate.evaluate import count_errors
-    from codebound.certificate.issuing import issue
     from codebound.certificate.task import Task
 
     recipe, best = RECIPES[name], min(runs, key=lambda each: float(each["estimated_bound"]))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from codebound.bounds.held_out import holdout
+from codebound.certificate.assessment import issue
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
@@ -20,7 +20,6 @@ from codebound.certificate.claims import (
     require_shape,
 )
 from codebound.certificate.evaluate import count_errors
-from codebound.certificate.issuing import issue
 from codebound.certificate.task import Original, Task
 from codebound.data.dataset import cross_duplicates
 from codebound.device import resolve_device
@@ -38,7 +37,6 @@ from codebound.train.harness import fit
 if TYPE_CHECKING:
     from torch import nn
 
-    from codebound.bounds.risk import RiskBound
     from codebound.certificate.base import Pretrained
     from codebound.certificate.task import Tensors
     from codebound.chains.chain import Chain
@@ -47,53 +45,6 @@ if TYPE_CHECKING:
 
 _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Request:
-    """What was asked for, checked as far as that goes without looking at the network."""
-
-    sample: Dataset
-    claim: AbstractClaim
-    method: str
-    effort: Effort
-    delta: float
-    test_set: Dataset | None
-    base: Pretrained | None
-    factory: str
-    seed: int
-    device: torch.device
-    engine: Engine | None
-    progress: Progress
-
-    def __post_init__(self) -> None:
-        check_delta(self.delta)
-        require_method(self.method)
-        if self.effort not in EFFORTS:
-            raise UsageError(f"unknown effort {self.effort!r}. Known: {', '.join(EFFORTS)}.")
-        if self.base is not None and self.claim.trains_base:
-            raise UsageError("a claim after a split trains a base of its own: give it or a base, not both.")
-        if self.test_set is None:
-            return
-        require_shape("test", self.test_set, self.sample)
-        if self.test_set.y.max() >= self.sample.classes:
-            raise DataError(
-                f"the test sample has a label {self.test_set.y.max()}; the sample has {self.sample.classes} "
-                "classes."
-            )
-
-    def settings(self, module: nn.Module) -> dict[str, object]:
-        """The request in words and numbers."""
-        return {
-            "model": self.factory or type(module).__name__,
-            "data": self.sample.name,
-            "claim": str(self.claim),
-            "method": self.method,
-            "effort": self.effort,
-            "delta": self.delta,
-            "seed": self.seed,
-            "device": str(self.device),
-        }
 
 
 def certify(
@@ -152,21 +103,77 @@ def certify(
         >>> certify(network, digits, effort="quick").certificate.claim.vacuous
         True
     """
-    request = _Request(
+    start, place = time.perf_counter(), resolve_device(device)
+    claim = _claim(claim, unlabelled, input_range, prior_tenths)
+    check_delta(delta)
+    require_method(method)
+    if effort not in EFFORTS:
+        raise UsageError(f"unknown effort {effort!r}. Known: {', '.join(EFFORTS)}.")
+    if base is not None and claim.trains_base:
+        raise UsageError("a claim after a split trains a base of its own: give it or a base, not both.")
+    if test_set is not None:
+        _check_samples(sample, test_set)
+    module = model.model if isinstance(model, Network) else model
+    original = _read(module, sample, factory)
+    if original.chain is not None and original.chain.classes != sample.classes:
+        raise ModelError(
+            f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes."
+        )
+    original_errors = count_errors(original.build(), sample.on("cpu"), engine=engine).errors
+    helper: tuple[str, Tensors] | None = None
+    prior, rest = claim.split(sample)
+    if prior is not None:
+        original = _trained_on_prior(original, prior, progress)
+        helper = "trained on the prior part of the sample", original.arrays
+    elif base is not None:
+        helper = base.name, _base_tensors(base, original, sample)
+    task = Task(sample=sample, delta=delta, claim=claim, original=original, base=helper, rest=rest)
+    search = Search(task, effort, seed=seed, device=place, engine=engine, progress=progress)
+    best = run(search, method)
+    certificate = issue(best, task, progress=progress)
+    test_errors, fresh, copies = None, None, None
+    if test_set is not None:
+        test_errors = count_errors(best.network, test_set.on("cpu"), engine=engine).errors
+        fresh = holdout(
+            HoldoutFacts(errors=test_errors, n=test_set.n, delta=delta, classes=sample.classes, subject="g")
+        )
+        copies = cross_duplicates(sample, test_set).count
+    return Certification(
+        certificate=certificate,
+        network=best.network.float(),
         sample=sample,
-        claim=_claim(claim, unlabelled, input_range, prior_tenths),
-        method=method,
-        effort=effort,
-        delta=delta,
-        test_set=test_set,
-        base=base,
-        factory=factory,
-        seed=seed,
-        device=resolve_device(device),
-        engine=engine,
-        progress=progress,
+        settings={
+            "model": factory or type(module).__name__,
+            "data": sample.name,
+            "claim": str(claim),
+            "method": method,
+            "effort": effort,
+            "delta": delta,
+            "seed": seed,
+            "device": str(place),
+        },
+        holdout=fresh,
+        test_errors=test_errors,
+        original_errors=original_errors,
+        base=task.base_tensors,
+        original=original.arrays if claim.is_about_f else None,
+        unlabelled=claim.unlabelled,
+        copies=copies,
+        method=search.method,
+        skipped=search.skipped,
+        tried=search.tried,
+        is_interrupted=search.is_interrupted,
+        seconds=time.perf_counter() - start,
     )
-    return _certified(model.model if isinstance(model, Network) else model, request)
+
+
+def _check_samples(sample: Dataset, test_set: Dataset) -> None:
+    """Refuses a test sample that no network for the sample can be tested on."""
+    require_shape("test", test_set, sample)
+    if test_set.y.max() >= sample.classes:
+        raise DataError(
+            f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
+        )
 
 
 def _claim(
@@ -190,47 +197,6 @@ def _claim(
     return claims[0] if claims else AboutG()
 
 
-def _certified(module: nn.Module, request: _Request) -> Certification:
-    """Reads the network, says what is to be certified, searches, issues, and tests what was found."""
-    start = time.perf_counter()
-    original = _read(module, request.sample, request.factory)
-    if original.chain is not None and original.chain.classes != request.sample.classes:
-        raise ModelError(
-            f"the network has {original.chain.classes} outputs, the sample {request.sample.classes} classes."
-        )
-    original_errors = count_errors(original.build(), request.sample.on("cpu"), engine=request.engine).errors
-    task = _task(original, request)
-    search = Search(
-        task,
-        request.effort,
-        seed=request.seed,
-        device=request.device,
-        engine=request.engine,
-        progress=request.progress,
-    )
-    best = run(search, request.method)
-    certificate = issue(best, task, progress=request.progress)
-    test_errors, fresh, copies = _tested(best.network, request)
-    return Certification(
-        certificate=certificate,
-        network=best.network.float(),
-        sample=request.sample,
-        settings=request.settings(module),
-        holdout=fresh,
-        test_errors=test_errors,
-        original_errors=original_errors,
-        base=task.base_tensors,
-        original=task.f.arrays if task.claim.is_about_f else None,
-        unlabelled=task.claim.unlabelled,
-        copies=copies,
-        method=search.method,
-        skipped=search.skipped,
-        tried=search.tried,
-        is_interrupted=search.is_interrupted,
-        seconds=time.perf_counter() - start,
-    )
-
-
 def _read(module: nn.Module, sample: Dataset, factory: str) -> Original:
     """The network, every tensor of which is known."""
     first = next(module.parameters(), torch.zeros(()))
@@ -240,34 +206,10 @@ def _read(module: nn.Module, sample: Dataset, factory: str) -> Original:
     return Original.read(module, sample.input_shape, factory=factory)
 
 
-def _task(original: Original, request: _Request) -> Task:
-    """What messages are made for: the claim, and the base that they may code differences to."""
-    base: tuple[str, Tensors] | None = None
-    prior, _ = request.claim.split(request.sample)
-    if prior is not None:
-        original = _trained_on_prior(original, prior, request.progress)
-        base = "trained on the prior part of the sample", original.arrays
-    elif request.base is not None:
-        base = request.base.name, _base_tensors(request.base, original, request)
-    return Task(sample=request.sample, delta=request.delta, claim=request.claim, original=original, base=base)
-
-
-def _tested(network: nn.Module, request: _Request) -> tuple[int | None, RiskBound | None, int | None]:
-    """Beside the certificate: errors and hold-out bound of g on the test sample, and copies in it."""
-    test_set = request.test_set
-    if test_set is None:
-        return None, None, None
-    errors = count_errors(network, test_set.on("cpu"), engine=request.engine).errors
-    facts = HoldoutFacts(
-        errors=errors, n=test_set.n, delta=request.delta, classes=request.sample.classes, subject="g"
-    )
-    return errors, holdout(facts), cross_duplicates(request.sample, test_set).count
-
-
-def _base_tensors(base: Pretrained, original: Original, request: _Request) -> Tensors:
+def _base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
     """The tensors of a base, if it is a network like f."""
     factory = "" if original.architecture is None else original.architecture.name
-    found = _read(base.network, request.sample, factory)
+    found = _read(base.network, sample, factory)
     for name, tensor in original.arrays.items():
         if name not in found.arrays or found.arrays[name].shape != tensor.shape:
             has = f"has shape {found.arrays[name].shape}" if name in found.arrays else "is not there"

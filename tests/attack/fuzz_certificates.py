@@ -35,8 +35,7 @@ N = 12  # examples: evaluating is not what is fuzzed
 
 def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
     """True certificates of every mode and operation, with their samples."""
-    from codebound.certificate.assessment import assess
-    from codebound.certificate.issuing import issue
+    from codebound.certificate.assessment import assess, issue
     from codebound.certificate.task import Task
     from codebound.chains.chain import Chain
     from codebound.chains.message import Message, Options

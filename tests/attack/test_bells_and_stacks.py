@@ -25,8 +25,7 @@ from attack.crafting import (
 from cbound_writer import Stack, Stage
 from torch import nn
 
-from codebound.certificate.assessment import assess
-from codebound.certificate.issuing import issue
+from codebound.certificate.assessment import assess, issue
 from codebound.certificate.task import Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options

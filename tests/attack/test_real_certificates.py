@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate.assessment import assess
+from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.certificate.issuing import issue
 from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.chains.chain import Chain

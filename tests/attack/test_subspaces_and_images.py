@@ -21,8 +21,7 @@ from attack.crafting import (
     sealed,
 )
 
-from codebound.certificate.assessment import assess
-from codebound.certificate.issuing import issue
+from codebound.certificate.assessment import assess, issue
 from codebound.certificate.task import Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options

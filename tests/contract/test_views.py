@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.certificate.assessment import assess
+from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode, verify
-from codebound.certificate.issuing import issue
 from codebound.certificate.task import Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options

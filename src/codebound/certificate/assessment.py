@@ -1,17 +1,26 @@
-"""What a message proves: it is encoded, decoded again, and judged by the errors of the decoded network."""
+"""What a message proves, and its certificate.
+
+A message is encoded, decoded again, and judged by the errors of the decoded network. A certificate is never
+issued without the consent of the second program.
+"""
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.bounds.occam import occam_binomial, occam_kl
+from codebound import __version__
+from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
-from codebound.certificate.claims import Evidence
-from codebound.certificate.decoding import build_network, decode_bits
+from codebound.certificate.decoding import build_network, decode_bits, verify
 from codebound.certificate.evaluate import count_errors, estimated_error_rate
+from codebound.certificate.file import Certificate, CertificateFacts, Claim, Helper
+from codebound.errors import CertificateError
 from codebound.facts import OccamFacts
 from codebound.progress import Progress, silent
+from codebound.refs import implements
 
 if TYPE_CHECKING:
     from torch import nn
@@ -69,12 +78,21 @@ class Assessed:
         return value if value < 1.0 else 1.0 + distance
 
 
+Encoded = tuple["Bits", tuple[tuple[str, int], ...]]
+"""The bits of a message, and where they went."""
+
+
 def assess(
-    message: Message, task: Task, *, engine: Engine | None = None, progress: Progress = silent
+    message: Message,
+    task: Task,
+    *,
+    encoded: Encoded | None = None,
+    engine: Engine | None = None,
+    progress: Progress = silent,
 ) -> Assessed:
-    """Encodes a message, decodes it, and bounds the risk from the errors of the decoded network."""
-    message = task.claim.fitted(message, task)
-    bits, ledger = message.encode()
+    """Encodes a message, unless that was done, decodes it, and bounds the risk of the decoded network."""
+    fitted = task.claim.fitted(message, task)
+    bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
     network = decode_bits(
         bits,
         input_shape=task.sample.input_shape,
@@ -82,27 +100,99 @@ def assess(
         module=task.module,
         base=task.base_tensors,
     )
-    index = message.options.theta_index
+    index = fitted.options.theta_index
     theta = 0.0 if index is None else grid_theta(index).value
-    sample = task.counted_data
-    count = count_errors(network, sample, theta=theta, engine=engine, progress=progress)
+    count = count_errors(network, task.counted_data, theta=theta, engine=engine, progress=progress)
     facts = OccamFacts(
         errors=count.errors,
-        n=sample.n,
+        n=task.counted.n,
         code_bits=bits.length,
         delta=task.claim.delta_share * task.delta,
         classes=task.sample.classes,
     )
-    conclusion = task.claim.conclude(Evidence(facts, message, network), task)
-    return Assessed(message, bits, ledger, network, count, facts, conclusion)
+    conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
+    return Assessed(fitted, bits, ledger, network, count, facts, conclusion)
 
 
-def guess(message: Message, task: Task) -> float:
+def guess(message: Message, task: Task) -> tuple[float, Encoded]:
     """What the bound would be if the first examples were typical: for choosing among messages, no bound."""
-    n, sample = task.counted.n, task.first_data
-    bits, _ = message.encode()
+    n, encoded = task.counted.n, message.encode()
+    code_bits = encoded[0].length
     network = build_network(message, module=task.module, base=task.base_tensors)
-    rate = estimated_error_rate(network, sample)
-    facts = OccamFacts(errors=int(rate * n), n=n, code_bits=bits.length, delta=task.delta)
-    value = occam_kl(facts).value
-    return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + bits.length / n
+    rate = estimated_error_rate(network, task.first_data)
+    value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
+    return (value + 1e-9 * rate if value < 1.0 else 1.0 + rate + code_bits / n), encoded
+
+
+@implements("I-05", kind="certificate")
+def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Certificate:
+    """The certificate of an assessed message, checked by the independent verifier before it is returned.
+
+    Raises:
+        CertificateError: The verifier refuses: the certificate was never issued.
+    """
+    helper = task.helper(assessed.message)
+    certificate = Certificate(
+        claim=_claim(assessed),
+        facts=CertificateFacts(
+            n=assessed.facts.n,
+            errors=assessed.facts.errors,
+            code_bits=assessed.bits.length,
+            classes=task.sample.classes,
+            sample_sha256=task.sample.sha256,
+            message_sha256=hashlib.sha256(assessed.bits.data).hexdigest(),
+            extra={**assessed.conclusion.counted, **task.claim.described(task)},
+        ),
+        helper=helper,
+        ledger=assessed.ledger,
+        declarations=_declarations(assessed, task, helper),
+        made_by={"codebound": __version__, "date": datetime.date.today().isoformat()},
+        message=assessed.bits,
+    )
+    verdict = verify(
+        certificate,
+        task.sample,
+        module=task.module,
+        base=task.base_tensors,
+        unlabelled=task.claim.unlabelled,
+        original=task.f.arrays if task.claim.is_about_f else None,
+        progress=progress,
+    )
+    if not verdict.is_accepted:
+        raise CertificateError(
+            "the independent verifier refuses this certificate, so it was not issued:\n  "
+            + "\n  ".join(verdict.reasons)
+        )
+    return certificate
+
+
+def _claim(assessed: Assessed) -> Claim:
+    """The bound, with looser forms of it that are easier to compute."""
+    facts, bound, apart = assessed.facts, assessed.bound, assessed.conclusion.disagreement
+    return Claim(
+        statement=bound.ref,
+        subject=bound.subject,
+        delta=bound.delta,
+        bound=bound.value,
+        kl=max(bound.value, min(1.0, occam_kl(facts).value + apart)),
+        hoeffding=max(bound.value, min(1.0, occam_hoeffding(facts).value + apart)),
+        vacuous=bound.vacuous,
+    )
+
+
+def _declarations(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ...]:
+    """What has to be true and cannot be computed: the assumptions, and the helper in words."""
+    scaling = helper.scaling
+    lines = [
+        *([] if helper.base is None else [helper.base.declared(assessed.bound.ref)]),
+        *assessed.bound.assumptions,
+        f"Inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}.",
+    ]
+    lines.append(
+        "The network is run in float64, or in float32: there the largest deviation seen on the sample was "
+        f"{assessed.count.float32_deviation:.1e} of the largest logit."
+    )
+    if helper.architecture is not None:
+        lines.append(f"The architecture {helper.architecture.name} was chosen without looking at the sample.")
+    lines.extend(f"About the data: {warning}" for warning in task.sample.warnings)
+    return tuple(line[:400] for line in lines)

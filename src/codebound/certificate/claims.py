@@ -6,16 +6,24 @@ the common facts. To add one: a class here, its bound in ``codebound.bounds``, a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import torch
 
 from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
-from codebound.certificate.domain import covering_theta
+from codebound.bounds.original import (
+    LayerBounds,
+    grid_theta,
+    occam_disagreement,
+    occam_domain,
+    output_deviation,
+    theta_on_grid,
+)
 from codebound.certificate.evaluate import count_disagreements
 from codebound.chains.message import Options
 from codebound.coding.stream import Stream
@@ -24,32 +32,21 @@ from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamF
 from codebound.refs import implements
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
     from torch import nn
 
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.task import Task
     from codebound.chains.message import Message
+    from codebound.chains.operations import AbstractOperation
     from codebound.data.dataset import Dataset
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """What was found out about a message.
-
-    Attributes:
-        facts: What the Occam bound is told; its delta is that bound's share.
-        message: The message, with all its options.
-        network: The network that its bits decode to.
-    """
-
-    facts: OccamFacts
-    message: Message
-    network: nn.Module
-
-
-@dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What follows from it.
+    """What follows from the errors of a decoded network.
 
     Attributes:
         bound: On the risk.
@@ -95,8 +92,15 @@ class AbstractClaim(ABC):
         return message
 
     @abstractmethod
-    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:
-        """The bound that follows."""
+    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:
+        """The bound that follows.
+
+        Args:
+            facts: What the Occam bound is told; its delta is that bound's share.
+            message: The message, with all its options.
+            network: The network that its bits decode to.
+            task: What it was made for.
+        """
 
     def described(self, task: Task) -> dict[str, Any]:
         """What it states beside what was counted, by its name in the certificate."""
@@ -107,8 +111,8 @@ class AbstractClaim(ABC):
 class AboutG(AbstractClaim):
     """C-2: the risk of g, from its errors on the whole sample."""
 
-    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:  # noqa: D102
-        return Conclusion(occam_binomial(evidence.facts))
+    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
+        return Conclusion(occam_binomial(facts))
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,9 @@ class AfterSplit(AbstractClaim):
     def options(self, *, has_base: bool) -> Options:  # noqa: D102
         return Options(tenths=self.tenths, has_base=has_base)
 
-    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:  # noqa: D102
-        facts = SplitFacts(certify=evidence.facts, n_prior=task.sample.n - evidence.facts.n)
-        return Conclusion(occam_split(facts), counted={"n_prior": facts.n_prior})
+    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
+        parts = SplitFacts(certify=facts, n_prior=task.sample.n - facts.n)
+        return Conclusion(occam_split(parts), counted={"n_prior": parts.n_prior})
 
 
 class AbstractClaimAboutF(AbstractClaim):
@@ -178,8 +182,8 @@ class OnDomain(AbstractClaimAboutF):
         )
         return replace(message, options=replace(message.options, theta_index=index))
 
-    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:  # noqa: D102
-        facts, index = evidence.facts, evidence.message.options.theta_index
+    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
+        index = message.options.theta_index
         assert index is not None  # the message is fitted
         without_theta = replace(facts, code_bits=facts.code_bits - grid_theta(index).code_bits)
         return Conclusion(occam_domain(DomainFacts(at_theta=without_theta, theta_index=index)))
@@ -207,20 +211,18 @@ class ByDisagreement(AbstractClaimAboutF):
         require_shape("unlabelled", self.unlabelled, task.sample)
         super().check(task)
 
-    def conclude(self, evidence: Evidence, task: Task) -> Conclusion:  # noqa: D102
-        fresh, risk = self.unlabelled, evidence.facts
-        apart = count_disagreements(task.f.build(), evidence.network, fresh.on("cpu"))
-        facts = DisagreementFacts(
-            risk=risk, disagreement=HoldoutFacts(errors=apart, n=fresh.n, delta=risk.delta)
-        )
+    def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
+        fresh, delta = self.unlabelled, facts.delta
+        errors = count_disagreements(task.f.build(), network, fresh.on("cpu"))
+        apart = HoldoutFacts(errors=errors, n=fresh.n, delta=delta)
         return Conclusion(
-            occam_disagreement(facts),
-            disagreement=holdout(facts.disagreement).value,
+            occam_disagreement(DisagreementFacts(risk=facts, disagreement=apart)),
+            disagreement=holdout(apart).value,
             counted={
-                "disagreements": apart,
+                "disagreements": errors,
                 "n_unlabelled": fresh.n,
-                "delta_risk": risk.delta,
-                "delta_disagreement": risk.delta,
+                "delta_risk": delta,
+                "delta_disagreement": delta,
             },
         )
 
@@ -252,3 +254,75 @@ def prior_and_rest(sample: Dataset, tenths: int) -> tuple[Dataset, Dataset]:
     if not 0 < first < sample.n:
         raise UsageError(f"{sample.n} examples cannot be split into tenths.")
     return sample.select(order[:first], role="prior"), sample.select(order[first:], role="certify")
+
+
+_ABOVE = 1.0 + 1e-9  # covers the rounding of a singular value in float64
+
+
+def covering_theta(
+    message: Message,
+    original: Mapping[str, NDArray[np.float32]],
+    sample: Dataset,
+    low: float,
+    high: float,
+    *,
+    base: Mapping[str, NDArray[np.float32]] | None = None,
+) -> int:
+    """Index of the smallest margin on the grid that covers the deviation of g from f on the domain.
+
+    Args:
+        message: The message; its network must have the shapes of f.
+        original: Tensors of f.
+        sample: Gives the input shape and the scaling; its values are not used.
+        low: Smallest stored value of any input, as declared.
+        high: Largest stored value of any input, as declared.
+        base: Tensors of the base, where the message codes differences.
+    """
+    chain = message.chain
+    if chain is None or not all(operation.is_bounded for operation in chain.operations):
+        raise CertificateError(
+            "a certificate on a bounded domain needs a chain of linear, convolution and pooling operations; "
+            "the deviation of other operations and of factories is not bounded here."
+        )
+    weights = message.weights(base)
+    if {n: v.shape for n, v in weights.items()} != {n: v.shape for n, v in original.items()}:
+        raise CertificateError("a certificate on a bounded domain needs f and g of the same shapes.")
+    shapes = (*chain.input_shapes(), (chain.classes,))
+    change = {name: np.subtract(weights[name], original[name], dtype=np.float64) for name in original}
+    layers = []
+    for position, operation in enumerate(chain.operations):
+        name, constant = f"{position}.weight", f"{position}.bias"
+        if name in original:
+            pixels = math.prod(shapes[position + 1][1:])  # a constant is added at every pixel
+            weight, bias, bias_change = original[name], original.get(constant), change.get(constant)
+            layers.append(
+                LayerBounds(
+                    weight=_norm(operation, weight.astype(np.float64), shapes[position]),
+                    weight_change=_norm(operation, change[name], shapes[position]),
+                    bias=_length(bias) * math.sqrt(pixels) * _ABOVE,
+                    bias_change=_length(bias_change) * math.sqrt(pixels) * _ABOVE,
+                )
+            )
+    deviation = output_deviation(layers, input_norm=_input_norm(sample, low, high))
+    if deviation == 0.0:
+        return -8000
+    return theta_on_grid(deviation).index
+
+
+def _input_norm(sample: Dataset, low: float, high: float) -> float:
+    scaling, shape = sample.scaling, sample.input_shape
+    means, stds = (
+        np.broadcast_to(np.array(values, dtype=np.float64), shape[0])
+        for values in (scaling.mean, scaling.std)
+    )
+    ends = [(value / scaling.divisor - means) / stds for value in (low, high)]
+    largest = np.maximum(np.abs(ends[0]), np.abs(ends[1]))
+    return math.sqrt(float((largest**2).sum()) * math.prod(shape[1:])) * (1.0 + 1e-12)
+
+
+def _length(vector: NDArray[np.floating[Any]] | None) -> float:
+    return 0.0 if vector is None else float(np.linalg.norm(vector.astype(np.float64)))
+
+
+def _norm(operation: AbstractOperation, weight: NDArray[np.float64], shape: tuple[int, ...]) -> float:
+    return operation.norm(torch.from_numpy(weight), shape) * _ABOVE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -91,10 +91,16 @@ class Original:
         """Hash of the tensors (docs/format.md)."""
         return float32_sha256(self.arrays)
 
+    def differences(self, base: Tensors | None) -> Tensors:
+        """The tensors, or what they differ by from those of a base."""
+        if base is None:
+            return self.arrays
+        return {name: (value - base[name]).astype(np.float32) for name, value in self.arrays.items()}
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+
+@dataclass(eq=False, kw_only=True)
 class Task:
-    """What messages are made for.
+    """What messages are made for; all that follows from it is prepared once.
 
     Attributes:
         sample: The sample.
@@ -102,6 +108,14 @@ class Task:
         claim: What is to be certified.
         original: The network f to start from; None where messages are made without one.
         base: Name and tensors of the base, where differences are coded.
+        rest: The examples that errors are counted on, where the claim has split the sample already.
+        counted: The examples that errors are counted on.
+        counted_data: The same, where errors are counted.
+        first_data: The first of them, for choosing among messages.
+        module: What the factory made, where f is no chain.
+        base_tensors: The tensors of the base, if there is one.
+        coded: What a message codes: the tensors of f, or their differences to the base.
+        options: The options that every message has.
     """
 
     sample: Dataset
@@ -109,53 +123,30 @@ class Task:
     claim: AbstractClaim = field(default_factory=AboutG)
     original: Original | None = None
     base: tuple[str, Tensors] | None = None
+    rest: InitVar[Dataset | None] = None
+    counted: Dataset = field(init=False)
+    counted_data: DeviceData = field(init=False)
+    first_data: DeviceData = field(init=False)
+    module: nn.Module | None = field(init=False)
+    base_tensors: Tensors | None = field(init=False)
+    coded: Tensors = field(init=False)
+    options: Options = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, rest: Dataset | None) -> None:
         self.claim.check(self)
+        self.counted = self.claim.split(self.sample)[1] if rest is None else rest
+        self.counted_data = self.counted.on("cpu")
+        self.first_data = self.counted_data.part(0, _FIRST_EXAMPLES)
+        self.module = None if self.original is None else self.original.module
+        self.base_tensors = None if self.base is None else self.base[1]
+        self.coded = {} if self.original is None else self.original.differences(self.base_tensors)
+        self.options = self.claim.options(has_base=self.base is not None)
 
     @property
     def f(self) -> Original:
         """The network f, where there is one."""
         assert self.original is not None  # whoever asks was given one
         return self.original
-
-    @property
-    def module(self) -> nn.Module | None:
-        """What the factory made, where f is no chain."""
-        return None if self.original is None else self.original.module
-
-    @property
-    def base_tensors(self) -> Tensors | None:
-        """The tensors of the base, if there is one."""
-        return None if self.base is None else self.base[1]
-
-    @cached_property
-    def coded(self) -> Tensors:
-        """What a message codes: the tensors of f, or their differences to the base."""
-        if self.base is None:
-            return self.f.arrays
-        base = self.base[1]
-        return {name: (value - base[name]).astype(np.float32) for name, value in self.f.arrays.items()}
-
-    @property
-    def options(self) -> Options:
-        """The options that every message has."""
-        return self.claim.options(has_base=self.base is not None)
-
-    @cached_property
-    def counted(self) -> Dataset:
-        """The examples that errors are counted on."""
-        return self.claim.split(self.sample)[1]
-
-    @cached_property
-    def counted_data(self) -> DeviceData:
-        """The same, where errors are counted."""
-        return self.counted.on("cpu")
-
-    @cached_property
-    def first_data(self) -> DeviceData:
-        """The first of them, for choosing among messages."""
-        return self.counted_data.part(0, _FIRST_EXAMPLES)
 
     def helper(self, message: Message) -> Helper:
         """The helper descriptor; the factory is none where the message describes a network by itself."""

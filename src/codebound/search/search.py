@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from codebound.certificate.assessment import Encoded
     from codebound.certificate.task import Task
     from codebound.chains.message import Message
     from codebound.data.dataset import DeviceData
@@ -73,9 +74,9 @@ class Search:
             self._sample = self.task.counted.on(self.device)
         return self._sample
 
-    def propose(self, message: Message) -> float:
+    def propose(self, message: Message, encoded: Encoded | None = None) -> float:
         """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
-        found = assess(message, self.task, engine=self.engine, progress=self.progress)
+        found = assess(message, self.task, encoded=encoded, engine=self.engine, progress=self.progress)
         self.tried += 1
         if self.best is None or found.rank < self.best.rank:
             self.best, self.method = found, self.running
@@ -96,7 +97,7 @@ class Search:
             makers: One function per message; None for a message that cannot be the best.
         """
         to_beat = math.inf if self.best is None else self.best.score
-        guesses: list[tuple[float, int, Message]] = []
+        guesses: list[tuple[float, int, Message, Encoded]] = []
         for done, make in enumerate(makers):
             self.progress(done, len(makers) + _FINALISTS, self.note)
             message = make()
@@ -105,12 +106,13 @@ class Search:
             if self.task.claim.stays_near_f:
                 self.propose(message)
             else:
-                guesses.append((guess(message, self.task), done, message))
+                estimate, encoded = guess(message, self.task)
+                guesses.append((estimate, done, message, encoded))
                 guesses = sorted(guesses)[:_FINALISTS]  # a message can be as large as the network
-        for done, (estimate, _, message) in enumerate(guesses, start=len(makers)):
+        for done, (estimate, _, message, encoded) in enumerate(guesses, start=len(makers)):
             self.progress(done, len(makers) + _FINALISTS, self.note)
             if estimate < to_beat:
-                self.propose(message)
+                self.propose(message, encoded)
 
     @property
     def most_bits(self) -> float:

@@ -12,11 +12,10 @@ import torch
 from torch import nn
 
 from codebound.certificate import assessment
-from codebound.certificate.assessment import assess
+from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain, prior_and_rest
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.file import Certificate
-from codebound.certificate.issuing import issue
 from codebound.certificate.task import Original, Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from codebound.certificate.assessment import issue
 from codebound.certificate.claims import ByDisagreement
-from codebound.certificate.issuing import issue
 from codebound.certificate.task import Original, Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
