@@ -10,8 +10,15 @@ from dataclasses import dataclass, replace
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-from codebound_papers.arora18.projection_plan import ProjectionPlan, compression_threshold
-from codebound_papers.arora18.stability import conditions, contractions, log_demand, plan, spreads
+from codebound_papers.arora18.projection_plan import (
+    compression_threshold,
+    contractions,
+    fits_the_outputs,
+    is_smooth,
+    log_demand,
+    plan_projection,
+    spreads,
+)
 from codebound_papers.baselines.risks import over_squared_margin
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
@@ -24,6 +31,7 @@ from codebound_papers.value import (
     log_sum,
     safe_exp,
     safe_log,
+    separates,
 )
 
 OUTLIERS = 0.05
@@ -80,15 +88,12 @@ def margin_numbers(facts: NetworkFacts) -> PublishedValue:
     That is lemma 3, ``published_total``, at the accuracy of ``epsilon_for_margin``.
     """
     _require_fully_connected(facts)
-    planned = plan(facts)
-    factor = compression_threshold(
-        depth=facts.depth, width=facts.width, examples=facts.examples, delta=facts.delta
-    )
+    log_numerator = math.log(2.0 * compression_threshold(facts)) + _log_stability(facts)
     return PublishedValue(
-        log_value=over_squared_margin(math.log(2.0 * factor) + _log_stability(facts), facts),
+        log_value=over_squared_margin(log_numerator, facts),
         sentence=f"Numbers that lemma 10 asks for, with its constant 144; f has {facts.parameters:,}.",
         failure_published=facts.delta / 2.0,
-        hypotheses=(*conditions(facts, planned), _is_shorter(planned)),
+        hypotheses=_conditions(facts),
         errata=_ERRATA,
     )
 
@@ -100,39 +105,31 @@ def margin_numbers(facts: NetworkFacts) -> PublishedValue:
     facts="stability",
     kind="numerics",
 )
-def proven_numbers(facts: NetworkFacts, *, smoothness_delta: float | None = None) -> PublishedValue:
-    """Numbers with which the proof of lemma 10 goes through: the counts of ``plan_projection``, added up.
-
-    Args:
-        facts: The network and its sample; fully connected.
-        smoothness_delta: Share of noise draws that may violate the measured smoothness; None is delta.
-    """
+def proven_numbers(facts: NetworkFacts) -> PublishedValue:
+    """Numbers with which the proof of lemma 10 goes through: the counts of ``plan_projection``, added up."""
     _require_fully_connected(facts)
-    planned = plan(facts)
+    planned = plan_projection(facts)
     counts = [] if planned is None else [layer.count or 0 for layer in planned.layers]
     return PublishedValue(
         log_value=math.log(sum(counts)) if counts else math.inf,
         sentence="Numbers with which the proof of lemma 10, its constants repaired, keeps every "
         f"classification of margin gamma on the sample; f has {facts.parameters:,}.",
-        failure_corrected=facts.delta / 2.0 + _share(smoothness_delta, facts),
-        hypotheses=(*conditions(facts, planned), _is_shorter(planned)),
+        failure_corrected=facts.delta / 2.0 + facts.delta,
+        hypotheses=_conditions(facts),
         errata=("A-E4", "A-E6", "A-E8", "A-E26"),
     )
 
 
 @expression("A-Thm4.1", name="Arora 4.1: noise stability", facts="stability")
-def fully_connected_risk(
-    facts: NetworkFacts, *, outliers: float = 0.0, smoothness_delta: float | None = None
-) -> PublishedValue:
+def fully_connected_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> PublishedValue:
     """``margin loss + sqrt(c^2 d^2 max||f||^2 sum_i 1/(mu_i mu_{i->})^2 / (gamma^2 n))``, about g.
 
     Differs.    The failure probability of the measured smoothness, which the paper leaves out, is in the
-                corrected one (A-E8). The hidden logarithms contain the depth once more (A-E15).
+                corrected one: delta again (A-E8). The hidden logarithms contain the depth once more (A-E15).
 
     Args:
         facts: The network and its sample; fully connected.
         outliers: zeta, the share of the sample that the measurements leave out; it is added.
-        smoothness_delta: Share of noise draws that may violate the measured smoothness; None is delta.
 
     Raises:
         UsageError: A measurement is missing, or a layer is a convolution; names the layer.
@@ -151,15 +148,14 @@ def fully_connected_risk(
         ['interlayer smoothness rho_delta >= 3d', 'some layer needs fewer numbers than it has weights']
     """
     _require_fully_connected(facts)
-    planned = plan(facts)
     return PublishedValue(
         log_value=_log_risk(facts, outliers),
         sentence="Margin loss of f plus the root of contraction, depth, largest output and cushions over the "
         "margin and n; about a compressed g that need not exist.",
         margin_loss=facts.margin_loss,
         failure_published=facts.delta,
-        failure_corrected=facts.delta + _share(smoothness_delta, facts),
-        hypotheses=(*conditions(facts, planned), _is_shorter(planned)),
+        failure_corrected=2.0 * facts.delta,
+        hypotheses=_conditions(facts),
         constants=(BIG_O,),
         errata=_ERRATA,
     )
@@ -184,24 +180,19 @@ def fully_connected_risk_with_outliers(facts: NetworkFacts) -> PublishedValue:
 
 
 @expression("A-Lem14:count", "A-Lem13", name="Arora lemma 14: numbers", unit="numbers", facts="stability")
-def convolutional_numbers(facts: NetworkFacts, *, constant: float = 1.0) -> PublishedValue:
+def convolutional_numbers(facts: NetworkFacts) -> PublishedValue:
     """Numbers by lemma 14: those of algorithm 4 for convolutions, of lemma 3 for fully connected layers.
 
     Lemma 13 has ``Q = 144 Q'^2`` with another open constant. No count is proven for convolutions (A-E17).
-
-    Args:
-        facts: The network and its sample.
-        constant: Q of algorithm 4, which the paper leaves open.
     """
-    planned = plan(facts, constant=constant)
+    planned = plan_projection(facts)
     published = [] if planned is None else [safe_log(layer.published) for layer in planned.layers]
     return PublishedValue(
         log_value=log_sum(published) if published else math.inf,
-        sentence=f"Numbers that lemma 14 asks for, with its open constant as {constant:g}; f has "
-        f"{facts.parameters:,}.",
+        sentence=f"Numbers that lemma 14 asks for, with its open constant as 1; f has {facts.parameters:,}.",
         failure_published=facts.delta,
-        hypotheses=(*conditions(facts, planned), _is_shorter(planned), _is_independent(facts)),
-        constants=(Constant("Q", constant, "in the numbers of algorithm 4"),),
+        hypotheses=(*_conditions(facts), _is_independent(facts)),
+        constants=(Constant("Q", 1.0, "in the numbers of algorithm 4"),),
         errata=_CONV_ERRATA,
     )
 
@@ -218,14 +209,13 @@ def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     Raises:
         UsageError: A measurement is missing; names the layer.
     """
-    planned = plan(facts)
     return PublishedValue(
         log_value=_log_risk(facts),
         sentence="Margin loss of f plus the root of contraction, spread, depth, patch size, largest output "
         "and cushions over the margin and n; its proof rests on a lemma that is false.",
         margin_loss=facts.margin_loss,
         failure_published=facts.delta,
-        hypotheses=(*conditions(facts, planned), _is_shorter(planned), _is_independent(facts)),
+        hypotheses=(*_conditions(facts), _is_independent(facts)),
         constants=(BIG_O,),
         errata=_CONV_ERRATA,
     )
@@ -255,17 +245,23 @@ def _log_risk(facts: NetworkFacts, outliers: float = 0.0) -> float:
     return log_sum([risk, safe_log(outliers)])
 
 
-def _share(smoothness_delta: float | None, facts: NetworkFacts) -> float:
-    return facts.delta if smoothness_delta is None else smoothness_delta
+def _conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
+    """What the induction over the layers needs, and whether anything is gained by it.
 
-
-def _is_shorter(planned: ProjectionPlan | None) -> Hypothesis:
-    """Whether anything is gained: by the proven count, or the published one of a convolution."""
-    statement = "some layer needs fewer numbers than it has weights"
+    That is by the proven count of a layer, or by the published one of a convolution.
+    """
+    accurate, shorter = "eps_i <= 1 in every layer", "some layer needs fewer numbers than it has weights"
+    first = separates(facts), is_smooth(facts), fits_the_outputs(facts)
+    planned = plan_projection(facts)
     if planned is None:
-        return Hypothesis(statement, None)
+        return *first, Hypothesis(accurate, None), Hypothesis(shorter, None)
+    worst = max(planned.layers, key=lambda layer: layer.epsilon)
     small = [x.name for x in planned.layers if (x.published if x.count is None else x.count) < x.weights]
-    return Hypothesis(statement, bool(small), ", ".join(small) or "none is")
+    return (
+        *first,
+        Hypothesis(accurate, worst.epsilon <= 1.0, f"at most {worst.epsilon:.3g}, in {worst.name}"),
+        Hypothesis(shorter, bool(small), ", ".join(small) or "none is"),
+    )
 
 
 def _is_independent(facts: NetworkFacts) -> Hypothesis:

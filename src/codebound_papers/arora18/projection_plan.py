@@ -1,65 +1,18 @@
-"""How many numbers a random projection keeps (Arora et al. 2018, algorithms 1 and 4), and a plan per layer.
+"""Noise stability as the theorems use it (Arora et al. 2018): read off the facts, and as a plan per layer.
 
-The plan (lemmas 3, 10 and 14) is arithmetic on measured noise stability; ``projection.induction`` measures
-what its proof claims.
+The plan (lemmas 3, 10 and 14) is arithmetic on measured numbers: how many of them a random projection keeps
+by algorithms 1 and 4. ``projection.induction`` measures what its proof claims.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codebound.errors import UsageError
 from codebound.refs import implements
+from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.value import Hypothesis, safe_log
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCushions:
-    """What was measured on one layer.
-
-    Attributes:
-        name: The layer.
-        weights: Its number of weights.
-        cushion: Layer cushion mu_i.
-        interlayer_cushion: Minimal interlayer cushion mu_{i->}.
-        patch: ``ceil(kappa / s)`` of a convolution; None for a fully connected layer.
-    """
-
-    name: str
-    weights: int
-    cushion: float
-    interlayer_cushion: float
-    patch: int | None = None
-
-    def __post_init__(self) -> None:
-        if min(self.cushion, self.interlayer_cushion) <= 0.0 or self.weights < 1 or self.patch == 0:
-            raise UsageError(f"cushions are positive, weights and patch at least 1. Got {self}.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSettings:
-    """What a plan is made for.
-
-    Attributes:
-        contraction: Activation contraction c, at least 1.
-        epsilon: Relative accuracy of the outputs, in (0, 1]; see ``epsilon_for_margin``.
-        delta: Failure probability of the whole plan.
-        examples: Size m of the sample.
-        width: Largest number h of units of a layer.
-    """
-
-    contraction: float
-    epsilon: float
-    delta: float
-    examples: int
-    width: int
-
-    def __post_init__(self) -> None:
-        is_probability = 0.0 < self.epsilon <= 1.0 and 0.0 < self.delta < 1.0
-        if not is_probability or self.contraction < 1.0 or min(self.examples, self.width) < 1:
-            raise UsageError(
-                "epsilon is in (0, 1], delta in (0, 1), and contraction, examples and width are at least 1. "
-                f"Got {self}."
-            )
+_LEAST_ACCURACY = 1e-100  # its square is still a double; zero cushions and infinite contractions are below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +22,30 @@ class PlannedLayer:
     Attributes:
         name: The layer.
         weights: Its number of weights.
-        epsilon: Accuracy eps_i of its projection.
-        published: The count of lemma 3, with its constant 72; for a convolution that of algorithm 4, with Q.
+        inputs: Its number of inputs; of one patch for a convolution.
+        cushion: Layer cushion ``mu_i``.
+        interlayer_cushion: Minimal interlayer cushion ``mu_{i->}``.
+        epsilon: Accuracy of its projection, ``eps_i``.
+        published: The count of lemma 3, with its constant 72; for a convolution that of algorithm 4, Q = 1.
         count: The count with which the proof goes through; None for a convolution, where none does (A-E17).
+        least_inputs: Inputs below which no cushions let lemma 3 compress the layer (A-E26); None for a
+            convolution, and where nobody asked.
     """
 
     name: str
     weights: int
+    inputs: int
+    cushion: float
+    interlayer_cushion: float
     epsilon: float
     published: float
     count: int | None
+    least_inputs: float | None = None
+
+    @property
+    def asked(self) -> int:
+        """Numbers that the layer would be replaced by."""
+        return math.ceil(self.published) if self.count is None else self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +59,63 @@ class ProjectionPlan:
 
     layers: tuple[PlannedLayer, ...]
     eta: float
+
+
+def cushion(layer: LayerFacts) -> float:
+    """mu_i."""
+    return _measured(layer.cushion, layer, "layer cushion")
+
+
+def interlayer_cushion(layer: LayerFacts) -> float:
+    """mu_{i->}."""
+    return _measured(layer.interlayer_cushion, layer, "interlayer cushion")
+
+
+def contractions(facts: NetworkFacts) -> tuple[float, ...]:
+    """c_i of every layer; 1 for the last, which has no activation."""
+    measured = [_measured(each.contraction, each, "activation contraction") for each in facts.layers[:-1]]
+    return (*measured, 1.0)
+
+
+def spreads(facts: NetworkFacts) -> tuple[float, ...]:
+    """beta_i of every layer; 1 for a fully connected layer and for the last."""
+    measured = [
+        1.0 if layer.patch is None else _measured(layer.spread, layer, "Jacobian spread")
+        for layer in facts.layers[:-1]
+    ]
+    return (*measured, 1.0)
+
+
+def log_demand(layer: LayerFacts) -> float:
+    """Log of ``ceil(kappa/s)^2 / (mu_i^2 mu_{i->}^2)``; infinite where a cushion is zero."""
+    return 2.0 * (math.log(layer.patch or 1) - safe_log(cushion(layer)) - safe_log(interlayer_cushion(layer)))
+
+
+def is_smooth(facts: NetworkFacts) -> Hypothesis:
+    """Smoothness of at least three times the depth."""
+    statement = "interlayer smoothness rho_delta >= 3d"
+    if facts.smoothness is None:
+        return Hypothesis(statement, None)
+    least = 3 * facts.depth
+    return Hypothesis(statement, facts.smoothness >= least, f"{facts.smoothness:.4g} against {least}")
+
+
+def fits_the_outputs(facts: NetworkFacts) -> Hypothesis:
+    """A larger margin than the outputs allow makes every example an error, and the theorem trivial."""
+    return Hypothesis(
+        "gamma^2 <= 2 max||f(x)||^2",
+        abs(facts.margin) <= math.sqrt(2.0) * facts.largest_output,
+        f"gamma {facts.margin:.4g}, max||f(x)|| {facts.largest_output:.4g}",
+    )
+
+
+def _measured(value: float | None, layer: LayerFacts, what: str) -> float:
+    if value is None:
+        raise UsageError(
+            f"layer {layer.name} has no {what}: it was not measured, and the expression needs it. "
+            "Measure noise stability on the sample first (codebound_papers.measure.record)."
+        )
+    return value
 
 
 @implements("A-Lem10", "S-Lem2.3", kind="algorithm")
@@ -115,43 +139,40 @@ def epsilon_for_margin(margin: float, *, largest_output: float) -> float:
 
 
 @implements("A-Lem3", kind="published-form")
-def published_total(layers: Sequence[LayerCushions], setting: PlanSettings) -> float:
+def published_total(facts: NetworkFacts, *, epsilon: float) -> float:
     """Numbers by lemma 3: ``72 c^2 d^2 log(mdh/delta) / eps^2 * sum_i 1 / (mu_i^2 mu_{i->}^2)``.
 
-    Example:
-        >>> layer = LayerCushions(name="fc", weights=100, cushion=0.5, interlayer_cushion=0.5)
-        >>> setting = PlanSettings(contraction=1.0, epsilon=1.0, delta=0.05, examples=1000, width=10)
-        >>> round(published_total([layer], setting))
-        14061
+    Args:
+        facts: The network and its sample; fully connected.
+        epsilon: Relative accuracy of the outputs, in (0, 1]; see ``epsilon_for_margin``.
     """
-    return sum(_published_count(layer, setting, depth=len(layers)) for layer in layers)
+    contraction = max(contractions(facts))
+    return sum(
+        _published_count(layer, facts, contraction=contraction, epsilon=epsilon) for layer in facts.layers
+    )
+
+
+def _published_count(layer: LayerFacts, facts: NetworkFacts, *, contraction: float, epsilon: float) -> float:
+    cushions = cushion(layer) * interlayer_cushion(layer)
+    return compression_threshold(facts) * (contraction / (epsilon * cushions)) ** 2
 
 
 @implements("A-E26", kind="numerics")
-def compression_threshold(*, depth: int, width: int, examples: int, delta: float) -> float:
+def compression_threshold(facts: NetworkFacts) -> float:
     """``72 d^2 ln(mdh/delta)``: lemma 3 compresses a layer only if its inputs outnumber this times its stable
     rank.
 
     For the cushions are at most ``1/sqrt(srank)`` and ``1/sqrt(h)``, c is at least 1 and eps at most 1.
-
-    Example:
-        >>> round(compression_threshold(depth=2, width=500, examples=50_000, delta=0.05))
-        5968
     """
-    if min(depth, width, examples) < 1 or not 0.0 < delta < 1.0:
-        raise UsageError("depth, width and examples are at least 1, and delta is in (0, 1).")
-    return 72.0 * depth**2 * math.log(examples * depth * width / delta)
+    depth = facts.depth
+    return 72.0 * depth**2 * math.log(facts.examples * depth * facts.width / facts.delta)
 
 
 @implements("A-X4.1", "A-Lem14", "I-22", kind="algorithm")
 def plan_projection(
-    layers: Sequence[LayerCushions],
-    setting: PlanSettings,
-    *,
-    spread: float = 1.0,
-    constant: float = 1.0,
-) -> ProjectionPlan:
-    """The accuracy and the counts of every layer, for outputs that move by at most ``epsilon`` of their norm.
+    facts: NetworkFacts, *, contraction: float | None = None, spread: float | None = None
+) -> ProjectionPlan | None:
+    """What the lemmas ask of every layer for the margin; None where they ask for infinitely many numbers.
 
     ``eps_i = eps mu_i mu_{i->} / (6 c d)``, also over beta for a convolution, and for a fully connected layer
     ``k_i = sign_count(eps_i, delta / (2 d^2 h m))``. The lemmas also need a smoothness of at least 3d.
@@ -160,41 +181,47 @@ def plan_projection(
                 training error of the decoded network needs none of this and is free, because k is coded.
 
     Args:
-        layers: Measured stability, in forward order.
-        setting: Accuracy, failure probability and sizes.
-        spread: beta, how evenly Jacobians spread over pixels; for convolutions.
-        constant: Q of algorithm 4, which the paper leaves open.
+        facts: The network and its sample.
+        contraction: The largest c_i where it is not that of a layer: sums of branches have one too.
+        spread: The same for beta, how evenly Jacobians spread over pixels; for convolutions.
+
+    Raises:
+        UsageError: A measurement is missing; names the layer.
     """
-    depth = len(layers)
-    if depth == 0 or spread <= 0.0 or constant <= 0.0:
-        raise UsageError("a plan needs at least one layer, a positive spread and a positive constant.")
-    eta = setting.delta / (2.0 * depth**2 * setting.width * setting.examples)
+    cushions = [(cushion(layer), interlayer_cushion(layer)) for layer in facts.layers]
+    c = max(contractions(facts)) if contraction is None else contraction
+    beta = max(spreads(facts)) if spread is None else spread
+    if min(facts.margin, facts.largest_output) <= 0.0:
+        return None
+    epsilon = 1.0
+    if fits_the_outputs(facts).holds:
+        epsilon = epsilon_for_margin(facts.margin, largest_output=facts.largest_output)
+    if epsilon * min(own * later for own, later in cushions) < _LEAST_ACCURACY * c * beta:
+        return None
+    eta = facts.delta / (2.0 * facts.depth**2 * facts.width * facts.examples)
     planned = []
-    for layer in layers:
-        accuracy = (
-            setting.epsilon * layer.cushion * layer.interlayer_cushion / (6 * setting.contraction * depth)
-        )
+    for layer, (own, later) in zip(facts.layers, cushions, strict=True):
+        accuracy = epsilon * own * later / (6 * c * facts.depth)
         count = None
         if layer.patch is None:
-            published = _published_count(layer, setting, depth=depth)
+            published = _published_count(layer, facts, contraction=c, epsilon=epsilon)
             count = sign_count(min(accuracy, 1.0), eta)
         else:
-            accuracy /= spread
-            published = published_conv_count(accuracy, eta, patch=layer.patch, constant=constant).numbers
+            accuracy /= beta
+            published = published_conv_count(accuracy, eta, patch=layer.patch).numbers
         planned.append(
             PlannedLayer(
-                name=layer.name, weights=layer.weights, epsilon=accuracy, published=published, count=count
+                name=layer.name,
+                weights=layer.weights,
+                inputs=layer.columns,
+                cushion=own,
+                interlayer_cushion=later,
+                epsilon=accuracy,
+                published=published,
+                count=count,
             )
         )
     return ProjectionPlan(layers=tuple(planned), eta=eta)
-
-
-def _published_count(layer: LayerCushions, setting: PlanSettings, *, depth: int) -> float:
-    factor = compression_threshold(
-        depth=depth, width=setting.width, examples=setting.examples, delta=setting.delta
-    )
-    cushions = layer.cushion * layer.interlayer_cushion
-    return factor * (setting.contraction / (setting.epsilon * cushions)) ** 2
 
 
 @implements("A-Alg1:count", kind="published-form")

@@ -2,55 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codebound.errors import ModelError
 from codebound.nets.layers import LinearView
 from codebound.progress import Progress, silent
-from codebound_papers.arora18.projection_plan import compression_threshold
-from codebound_papers.arora18.stability import cushion, interlayer_cushion, plan
+from codebound_papers.arora18.projection_plan import compression_threshold, plan_projection
 from codebound_papers.measure.noise.quantities import augmented_matrix
 from codebound_papers.measure.norms import stable_rank
 
 if TYPE_CHECKING:
     from codebound.nets.layers import AbstractLayerView
-    from codebound_papers.arora18.projection_plan import ProjectionPlan
+    from codebound_papers.arora18.projection_plan import PlannedLayer, ProjectionPlan
     from codebound_papers.measure.record import Measured
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectedLayer:
-    """What random projection would need in one layer.
-
-    Attributes:
-        name: The layer.
-        weights: Its number of weights.
-        inputs: Its number of inputs; of one patch for a convolution.
-        cushion: Layer cushion ``mu_i``.
-        interlayer_cushion: Minimal interlayer cushion ``mu_{i->}``.
-        epsilon: Accuracy of its projection, ``eps_i``.
-        published: Numbers by lemma 3, or by algorithm 4 for a convolution.
-        count: Numbers with which the proof goes through; None for a convolution, where none does.
-        least_inputs: Inputs below which no cushions let lemma 3 compress the layer (A-E26); None for a
-            convolution.
-    """
-
-    name: str
-    weights: int
-    inputs: int
-    cushion: float
-    interlayer_cushion: float
-    epsilon: float
-    published: float
-    count: int | None
-    least_inputs: float | None
-
-    @property
-    def asked(self) -> int:
-        """Numbers that the layer would be replaced by."""
-        return math.ceil(self.published) if self.count is None else self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +31,7 @@ class ProjectRequirements:
         notes: What a reader should know, in sentences.
     """
 
-    layers: tuple[ProjectedLayer, ...]
+    layers: tuple[PlannedLayer, ...]
     contraction: float
     smoothness: float | None
     smoothness_needed: float
@@ -115,7 +80,7 @@ def planned_projection(measured: Measured) -> ProjectionPlan:
         ModelError: A layer is called twice, or noise stability is not defined or zero.
     """
     facts, found = measured.theorem_facts, measured.require_stability()
-    planned = plan(
+    planned = plan_projection(
         facts, contraction=max(1.0, found.contraction or 1.0), spread=max(1.0, found.spread or 1.0)
     )
     if planned is None:
@@ -145,9 +110,7 @@ def project_requirements(measured: Measured, *, progress: Progress = silent) -> 
     """
     planned, network = planned_projection(measured), measured.network
     facts, found = measured.facts, measured.require_stability()
-    factor = compression_threshold(
-        depth=facts.depth, width=facts.width, examples=facts.examples, delta=facts.delta
-    )
+    factor = compression_threshold(facts)
     settings = measured.settings.stability
     is_augmented = settings is None or settings.biases == "augmented"
     augments = is_augmented and measured.has_biases
@@ -161,18 +124,7 @@ def project_requirements(measured: Measured, *, progress: Progress = silent) -> 
     progress(facts.depth, facts.depth, "")
     return ProjectRequirements(
         layers=tuple(
-            ProjectedLayer(
-                name=layer.name,
-                weights=layer.weights,
-                inputs=layer.columns,
-                cushion=cushion(layer),
-                interlayer_cushion=interlayer_cushion(layer),
-                epsilon=asked.epsilon,
-                published=asked.published,
-                count=asked.count,
-                least_inputs=least_inputs(network.layer(layer.name)),
-            )
-            for layer, asked in zip(facts.layers, planned.layers, strict=True)
+            replace(layer, least_inputs=least_inputs(network.layer(layer.name))) for layer in planned.layers
         ),
         contraction=max(1.0, found.contraction or 1.0),
         smoothness=facts.smoothness,

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-from codebound_papers.arora18.stability import contractions, cushion, fits_the_outputs, is_smooth, plan
+from codebound_papers.arora18.projection_plan import (
+    contractions,
+    cushion,
+    fits_the_outputs,
+    is_smooth,
+    plan_projection,
+)
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
 from codebound_papers.shin21.compressor import (
@@ -59,7 +65,7 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
     Raises:
         UsageError: A measurement is missing; names the layer.
     """
-    planned = plan(facts)
+    planned = plan_projection(facts)
     if planned is None:
         epsilons, published, scale_free = [0.0] * facts.depth, 0.0, 0.0
     else:  # thresholds are proportional to the accuracy
@@ -255,7 +261,7 @@ def _failure(
     _check_layers(facts, thresholds, "threshold")
     if min(*thresholds, variance) < 0.0:
         raise UsageError(f"thresholds and variance are at least 0. Got {list(thresholds)} and {variance}.")
-    planned = plan(facts)
+    planned = plan_projection(facts)
     logs = [math.inf]
     if planned is not None:
         logs = [

@@ -18,7 +18,7 @@ from codebound_papers.arora18.items.networks import (
     vgg19_item,
 )
 from codebound_papers.arora18.noise_stability import table_rows
-from codebound_papers.arora18.stability import plan
+from codebound_papers.arora18.projection_plan import plan_projection
 from codebound_papers.baselines.bars import arora_figure, noise_stability_bar
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
@@ -73,7 +73,7 @@ def arora_table1(settings: Settings) -> Reproduction:
 
 
 def _layer_rows(facts: NetworkFacts) -> list[Row]:
-    planned = plan(facts)
+    planned = plan_projection(facts)
     needed = [None] * facts.depth if planned is None else [float(layer.published) for layer in planned.layers]
     rows: list[Row] = []
     for number, (row, numbers) in enumerate(zip(table_rows(facts), needed, strict=True), start=1):

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stable_facts import stable_layer as layer
+from stable_facts import stable_network as network
 
 from codebound.errors import UsageError
 from codebound_papers.arora18.noise_stability import (
@@ -17,10 +19,10 @@ from codebound_papers.arora18.noise_stability import (
     proven_numbers,
     table_rows,
 )
-from codebound_papers.arora18.projection_plan import LayerCushions, PlanSettings, published_total
+from codebound_papers.arora18.projection_plan import published_total
 from codebound_papers.arora18.truncation import printed_spectral_margin_risk, spectral_margin_risk
 from codebound_papers.baselines.bars import noise_stability_bar
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.value import PublishedValue
 
 RISKS = (spectral_margin_risk, printed_spectral_margin_risk, fully_connected_risk, convolutional_risk)
@@ -32,42 +34,6 @@ STABILITY = (
     convolutional_risk,
     noise_stability_bar,
 )
-
-
-def layer(name: str = "0", **changes) -> LayerFacts:
-    facts = {
-        "name": name,
-        "rows": 100,
-        "columns": 100,
-        "frobenius": 6.0,
-        "spectral": 2.0,
-        "operator_norm": 2.0,
-        "l2_1": 50.0,
-        "l1_inf": 9.0,
-        "variance": 0.0036,
-        "cushion": 0.3,
-        "interlayer_cushion": 0.1,
-        "contraction": 1.4,
-    }
-    return LayerFacts(**{**facts, **changes})
-
-
-def network(*layers: LayerFacts, **changes) -> NetworkFacts:
-    layers = layers or (layer("a"), layer("b", cushion=0.2), layer("c", contraction=None))
-    facts = {
-        "layers": layers,
-        "examples": 50_000,
-        "classes": 10,
-        "margin": 0.5,
-        "margin_loss": 0.02,
-        "input_norm": 7.0,
-        "input_size": 100,
-        "largest_output": 9.0,
-        "delta": 0.05,
-        "parameters": sum(each.weights for each in layers),
-        "smoothness": 12.0,
-    }
-    return NetworkFacts(**{**facts, **changes})
 
 
 def convolutional(**changes) -> NetworkFacts:
@@ -89,7 +55,7 @@ def test_theorem_4_1_by_hand():
     assert found.subject == "g"
     assert found.failure_published == 0.05
     assert found.failure_corrected == pytest.approx(0.1)
-    assert fully_connected_risk(network(), smoothness_delta=0.2).failure_corrected == pytest.approx(0.25)
+    assert fully_connected_risk(network()).failure_corrected == pytest.approx(0.1)
     assert fully_connected_risk(network(), outliers=0.25).value == pytest.approx(expected + 0.25)
 
 
@@ -145,14 +111,8 @@ def test_theorem_2_2_needs_a_margin_that_the_layers_can_lose(margin, holds):
 
 def test_lemma_10_is_lemma_3_with_twice_the_constant():
     facts = network()
-    stack = [
-        LayerCushions(name=x.name, weights=x.weights, cushion=x.cushion, interlayer_cushion=0.1)
-        for x in facts.layers
-    ]
-    setting = PlanSettings(
-        contraction=1.4, epsilon=0.5 / (math.sqrt(2) * 9), delta=0.05, examples=50_000, width=100
-    )
-    assert margin_numbers(facts).value == pytest.approx(published_total(stack, setting))
+    lemma_3 = published_total(facts, epsilon=0.5 / (math.sqrt(2) * 9))
+    assert margin_numbers(facts).value == pytest.approx(lemma_3)
     terms = 2 / (0.3 * 0.1) ** 2 + 1 / (0.2 * 0.1) ** 2
     explicit = 144 * 1.4**2 * 3**2 * math.log(50_000 * 3 * 100 / 0.05) * 9**2 / 0.5**2 * terms
     assert margin_numbers(facts).value == pytest.approx(explicit)
@@ -213,12 +173,12 @@ def test_numbers_of_convolutions_by_hand():
     eta = 0.05 / (2 * 2**2 * 100 * 50_000)
     epsilon = 0.5 / (math.sqrt(2) * 9)
     accuracy = epsilon * 0.3 * 0.1 / (6 * 1.4 * 2 * 1.2)
-    mixes = math.ceil(5.0 * (3 * math.log(1 / eta) / accuracy) ** 2)
+    mixes = math.ceil((3 * math.log(1 / eta) / accuracy) ** 2)
     conv = mixes * 2 * math.ceil(math.log2(1 / eta) / 2)
     dense = 72 * 1.4**2 * 2**2 * math.log(50_000 * 2 * 100 / 0.05) / (epsilon * 0.3 * 0.1) ** 2
-    found = convolutional_numbers(convolutional(), constant=5.0)
+    found = convolutional_numbers(convolutional())
     assert found.value == pytest.approx(conv + dense)
-    assert found.constants[0].value == 5.0
+    assert found.constants[0].value == 1.0
     assert found.failure_corrected is None
 
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from stable_facts import stable_layer, stable_network
 from torch import nn
 
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.errors import ModelError, UsageError
 from codebound.nets.walk import Network, wrap
-from codebound_papers.arora18.projection_plan import LayerCushions, PlanSettings, plan_projection
+from codebound_papers.arora18.projection_plan import plan_projection
 from codebound_papers.arora18.requirements import project_requirements
 from codebound_papers.compress import minimum
 from codebound_papers.compress.minimum import KNOBS, measured_minimum
@@ -239,11 +240,9 @@ def change_norm(weight, strength):
 
 @pytest.mark.parametrize(("depth", "width", "cushion", "tau"), [(3, 100, 0.3, 1.8e-4), (5, 500, 0.2, 3e-5)])
 def test_published_thresholds_against_the_root_mean_square_weight(depth, width, cushion, tau):
-    layer = LayerCushions(
-        name="fc", weights=width**2, cushion=cushion, interlayer_cushion=1 / math.sqrt(width)
-    )
-    setting = PlanSettings(contraction=1.4, epsilon=1.0, delta=0.05, examples=50_000, width=width)
-    plan = plan_projection([layer] * depth, setting)
+    measured_on = {"cushion": cushion, "interlayer_cushion": 1 / math.sqrt(width), "contraction": 1.4}
+    layer = stable_layer(rows=width, columns=width, **measured_on)
+    plan = plan_projection(stable_network(*[layer] * depth, margin=math.sqrt(2.0) * 9.0))
     matrix = torch.full((width, width), 1.0 / width)  # of Frobenius norm 1
     found = ScaleFree(plan.layers[0].epsilon, plan.eta).of(matrix, variance=0.0)
     assert found == pytest.approx(tau, rel=0.05)
