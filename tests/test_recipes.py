@@ -31,10 +31,10 @@ from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
 from codebound.refs import REGISTRY, implements
 from codebound.search.methods import METHODS, Method
-from codebound_papers.compare.evidence import published_expressions
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, compress
 from codebound_papers.measure.spectral import spectral_norm
+from codebound_papers.published import published_expressions
 from codebound_papers.value import EXPRESSIONS, PublishedValue, expression
 
 ROOT = Path(__file__).parents[1]

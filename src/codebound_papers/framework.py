@@ -5,6 +5,7 @@ true form is C-4 (``codebound.bounds.occam.occam_hoeffding``), on the errors of 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from codebound.errors import UsageError
@@ -42,6 +43,7 @@ def big_o_risk(facts: NetworkFacts, *, log_nats: float) -> float:
     "G-Thm3.1",
     "A-Thm2.1",
     name="Compression framework",
+    refused="A-Thm2.1",
     facts="all",
     needs={"parameters": "code_bits", "deviation": "deviation"},
 )
@@ -150,3 +152,22 @@ def is_close(facts: NetworkFacts, deviation: float | None) -> Hypothesis:
     return Hypothesis(
         statement, deviation <= facts.margin / 2.0, f"{deviation:.4g} against {facts.margin / 2.0:.4g}"
     )
+
+
+def spectral_products(facts: NetworkFacts, norms: Sequence[float]) -> list[float]:
+    """Logs of every layer's norm times the spectral norms of all others: ``prod ||A|| N_l / ||A_l||``.
+
+    Nothing is divided, so a layer of zeros gives a product of zero and no error.
+    """
+    logs = [safe_log(layer.spectral) for layer in facts.layers]
+    return [safe_log(norm) + math.fsum(logs[:place] + logs[place + 1 :]) for place, norm in enumerate(norms)]
+
+
+def spectral_capacity(facts: NetworkFacts, norms: Sequence[float]) -> float:
+    """Log of ``prod ||A||_2^2 sum_l N_l^2 / ||A_l||_2^2`` for one norm N_l per layer."""
+    return log_sum([2.0 * product for product in spectral_products(facts, norms)])
+
+
+def over_squared_margin(log_value: float, facts: NetworkFacts) -> float:
+    """``log(value / gamma^2)``; infinite without a positive margin, whatever the value."""
+    return log_value - 2.0 * math.log(facts.margin) if facts.margin > 0.0 else math.inf

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import wraps
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
 from codebound.errors import UsageError
 from codebound.facts import Subject
+from codebound.files import finite
 from codebound.refs import Kind, implements
 from codebound_papers.facts import NetworkFacts
 
@@ -95,6 +96,24 @@ class PublishedValue:
         """The conditions that fail on this network."""
         return tuple(each for each in self.hypotheses if each.holds is False)
 
+    def record(self) -> dict[str, object]:
+        """What keeps the value from being a guarantee, for JSON."""
+        record = {
+            "name": self.name,
+            "reference": self.ref,
+            "sentence": self.sentence,
+            "unit": self.unit,
+            "value": self.value,
+            "log10": self.log10,
+            "margin_loss": self.margin_loss,
+            "failure_published": self.failure_published,
+            "failure_corrected": self.failure_corrected,
+            "hypotheses": [asdict(each) for each in self.hypotheses],
+            "constants": [asdict(each) for each in self.constants],
+            "errata": self.errata,
+        }
+        return dict(finite(record))
+
     def like_for_like(self, examples: int) -> "PublishedValue":
         """A ``capacity`` as an excess risk, ``sqrt(value / n)``; a ``risk`` as it is.
 
@@ -135,6 +154,7 @@ class Expression:
         facts: The facts that it is a function of.
         needs: Its other arguments, and the evidence that each one is.
         form: Appended to the names of its values, where several forms of a bound share them.
+        refused: ID of the row that says why it has no value; empty: the same.
         function: Its value, or several.
     """
 
@@ -145,12 +165,8 @@ class Expression:
     facts: FactsKind
     needs: Mapping[str, str] = field(default_factory=dict)
     form: str = ""
+    refused: str = ""
     function: Callable[..., Any]
-
-    @property
-    def module(self) -> str:
-        """Where it is implemented."""
-        return self.function.__module__
 
 
 EXPRESSIONS: list[Expression] = []
@@ -164,6 +180,7 @@ def expression(
     facts: FactsKind = "chain",
     needs: Mapping[str, str] | None = None,
     form: str = "",
+    refused: str = "",
     kind: Kind | None = "published-form",
 ) -> Callable[[Callable[P, V]], Callable[P, V]]:
     """Registers a function of ``NetworkFacts`` as a published expression, and labels its value.
@@ -172,12 +189,13 @@ def expression(
 
     Args:
         refs: IDs of docs/references.md; the value has the first.
-        name: See ``Expression``, as for the next five.
+        name: See ``Expression``, as for the next six.
         unit: Which decides whether it is a bound or a lemma.
         subject: f or g.
         facts: What it is a function of.
         needs: Its other arguments.
         form: Appended to names in a table.
+        refused: ID of the row without a value.
         kind: As for ``implements``; None where the ID belongs to what measured the facts.
     """
 
@@ -200,6 +218,7 @@ def expression(
                 facts=facts,
                 needs=needs or {},
                 form=form,
+                refused=refused,
                 function=labelled,
             )
         )

@@ -11,7 +11,7 @@ from codebound_papers.arora18.noise_stability import (
     margin_numbers,
 )
 from codebound_papers.arora18.truncation import spectral_margin_risk
-from codebound_papers.baselines.bars import noise_stability_bar
+from codebound_papers.baselines import noise_stability_bar
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.shin21.heavy_tails import _scaled_erfc, dudley_integral
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import mpmath
 import pytest
 
-from codebound_papers.baselines.bars import arora_figure, guha_code
-from codebound_papers.baselines.risks import literature, parameter_counting
+from codebound_papers.baselines import arora_figure, guha_code, literature, parameter_counting
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23.pruning import gaussian_pruning, rounded_deviation
 from codebound_papers.guha23.sketching import sketching_risk

@@ -19,9 +19,8 @@ from codebound_papers.arora18.projection_plan import (
     plan_projection,
     spreads,
 )
-from codebound_papers.baselines.risks import over_squared_margin
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.framework import big_o_risk
+from codebound_papers.framework import big_o_risk, over_squared_margin
 from codebound_papers.value import (
     BIG_O,
     Constant,
@@ -162,10 +161,11 @@ def fully_connected_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> Publi
 
 
 @expression("A-Imp-i", name="Arora: noise stability, from the initial weights", facts="distance", kind=None)
-def noise_stability_from_initial(facts: NetworkFacts) -> PublishedValue:
+def noise_stability_from_initial(facts: NetworkFacts) -> tuple[PublishedValue, ...]:
     """Theorem 5.1 or, without a convolution, 4.1, with cushions relative to the distance from the start."""
     has_convolution = any(layer.patch is not None for layer in facts.layers)
-    return (convolutional_risk if has_convolution else fully_connected_risk)(facts)
+    value = (convolutional_risk if has_convolution else fully_connected_risk)(facts)
+    return (replace(value, ref="A-Imp-i", name=f"{value.name}, from the initial weights"),)
 
 
 @expression(

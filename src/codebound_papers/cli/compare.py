@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from codebound.cli.options import RUN, given_engine, option
 from codebound.errors import UsageError
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
-
-if TYPE_CHECKING:
-    pass
 
 _WHAT = "What is compared"
 
@@ -102,12 +99,13 @@ def command(
         compare_from_options,
         flat_points,
     )
+    from codebound_papers.report.comparison import compare_tables
 
     hear = listener(quiet=quiet)
     with given_engine(engine, workers, address) as measurers:
         if over is None:
             record = compare_from_options(options, out=out, engine=measurers, listener=hear)
-            emit(record, output, _shown(record), rows=record["rows"])
+            emit(record, output, compare_tables(record), rows=record["rows"])
             if out is not None:
                 hear.note(f"Page with the picture: {out / 'compare.html'}")
             return
@@ -121,15 +119,6 @@ def command(
     told = "None of the published bounds is a guarantee; a certificate is about one network."
     brief = Table("", [_brief(point) for point in points])
     emit(record, output, [brief, told], rows=flat_points(points))
-
-
-def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
-    from codebound_papers.report.comparison import compare_table, refused_table
-
-    yield compare_table(record)
-    if (refused := refused_table(record)) is not None:
-        yield refused
-    yield from record["notes"]
 
 
 def _brief(point: Mapping[str, Any]) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from codebound.cli.options import option
 from codebound.report.tables import Table, tabulate
 from codebound_papers.cli import options as own
 from codebound_papers.compress.catalogue import COMPRESSORS
-
-if TYPE_CHECKING:
-    pass
 
 _METHODS = f"{', '.join(COMPRESSORS)}; see --list."
 _COLUMNS = (

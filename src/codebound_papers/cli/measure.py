@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, listener
 from codebound.cli.options import given_engine, option
 from codebound_papers.cli import options as own
 from codebound_papers.cli.options import STABILITY
-
-if TYPE_CHECKING:
-    pass
 
 
 def command(

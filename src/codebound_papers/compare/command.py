@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
@@ -22,6 +21,7 @@ from codebound_papers.measure.record import MeasureSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from torch import nn
 
@@ -49,7 +49,7 @@ def compare_from_options(
     """
     measured, model, fresh = _measure_settings(options, engine), options["model"], options["unlabelled"]
     sample, test_set = samples = load_samples(options)
-    network = load_network(model, sample, options["weights"])
+    network, factory = load_network(model, sample, options["weights"]), factory_of(model)
     listener.note(
         f"Comparing bounds on {model}, {options['data']}: {sample.n:,} examples, "
         f"{min(measured.examples, sample.n):,} of them for noise stability; {measured.device}."
@@ -59,7 +59,7 @@ def compare_from_options(
             network,
             sample,
             test_set,
-            certificates=[Path(path) for path in options["certificate"] or ()],
+            certificates=options["certificate"] or (),
             bases=[load_arrays(path) for path in options["base"] or ()],
             unlabelled=None
             if fresh is None
@@ -68,7 +68,7 @@ def compare_from_options(
             settings=measured,
             initial=None if options["initial"] is None else load_network(model, sample, options["initial"]),
             like_for_like=options["like_for_like"],
-            factory=factory_of(model),
+            factory=factory,
             engine=engine,
             progress=progress,
         )
@@ -81,7 +81,7 @@ def compare_from_options(
 def _measure_settings(options: Mapping[str, Any], engine: Engine | None) -> MeasureSettings:
     device = "cpu" if engine is not None and options["device"] == "auto" else options["device"]
     names = ("margin_share", "examples", "delta", "chunk_size", "seed")
-    return MeasureSettings(device=str(resolve_device(device)), **{name: options[name] for name in names})
+    return MeasureSettings(**{name: options[name] for name in names}, device=str(resolve_device(device)))
 
 
 def comparison_record(
@@ -106,20 +106,14 @@ def save_comparison(folder: Path, record: dict[str, Any]) -> None:
     from codebound_papers.report.comparison import compare_figure, compare_page
     from codebound_papers.report.figures import standalone
 
-    settings, sample = record["settings"], record["sample"]
-    page = compare_page(
-        record,
-        title=f"Bounds on {settings['model']}, {settings['data']}",
-        subtitle=f"{sample['n']:,} examples, {sample['classes']} classes; made by codebound "
-        f"{settings['codebound']}",
-    )
+    texts = {
+        "svg": standalone(compare_figure(record)),
+        "html": compare_page(record),
+        "csv": csv_text(record["rows"]),
+    }
     write_json(folder / "compare.json", record)
-    for name, text in (
-        ("compare.csv", csv_text(record["rows"])),
-        ("compare.svg", standalone(compare_figure(record))),
-        ("compare.html", page),
-    ):
-        write_text(folder / name, text)
+    for suffix, text in texts.items():
+        write_text(folder / f"compare.{suffix}", text)
 
 
 def end_of_demo(

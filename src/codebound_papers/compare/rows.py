@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 from codebound.errors import UsageError
 from codebound.files import finite
-from codebound_papers.compare.evidence import Refused
 
 if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound
     from codebound.facts import HoldoutFacts, Subject
+    from codebound_papers.published import Refused
     from codebound_papers.value import PublishedValue
 
 Kind = Literal["certified", "holdout", "test", "published"]
@@ -50,11 +50,7 @@ class Row:
 
     def record(self) -> dict[str, object]:
         """The row for JSON; an infinite value is null, and the note says so."""
-        record = asdict(self)
-        return {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in record.items()
-        }
+        return dict(finite(asdict(self)))
 
 
 def risk_row(bound: RiskBound, *, name: str, kind: Kind, note: str = "") -> Row:
@@ -139,26 +135,6 @@ def published_row(value: PublishedValue, *, examples: int, classes: int, like_fo
         vacuous=comparable.value >= 1.0 - 1.0 / classes,
         note=" ".join(notes),
     )
-
-
-def details(value: PublishedValue | Refused) -> dict[str, object]:
-    """What keeps a published value from being a guarantee, or why there is none, for JSON."""
-    if isinstance(value, Refused):
-        return {"name": value.name, "reference": value.ref, "reason": value.reason}
-    return {
-        "name": value.name,
-        "reference": value.ref,
-        "sentence": value.sentence,
-        "unit": value.unit,
-        "value": finite(value.value),
-        "log10": finite(value.log10),
-        "margin_loss": value.margin_loss,
-        "failure_published": value.failure_published,
-        "failure_corrected": value.failure_corrected,
-        "hypotheses": [asdict(each) for each in value.hypotheses],
-        "constants": [asdict(each) for each in value.constants],
-        "errata": list(value.errata),
-    }
 
 
 def decimal_log(value: float) -> float:

@@ -18,19 +18,10 @@ from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare.compressed import Compressed, closeness_of, given, labels, made
-from codebound_papers.compare.evidence import Evidence, Refused, evaluate
-from codebound_papers.compare.rows import (
-    BAR,
-    ORDER,
-    Row,
-    details,
-    error_row,
-    published_row,
-    refused_row,
-    risk_row,
-)
+from codebound_papers.compare.rows import BAR, ORDER, Row, error_row, published_row, refused_row, risk_row
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
+from codebound_papers.published import Evidence, Refused, evaluate
 from codebound_papers.value import PublishedValue
 
 if TYPE_CHECKING:
@@ -55,6 +46,7 @@ BARS = (
     "Rows that end in Arora's figure or Guha's code are capacities, as plotted there; whether one is vacuous "
     "is decided by sqrt(capacity / n), which like_for_like shows."
 )
+_BOUNDS = ("risk", "capacity")  # units of a bound; the others are those of lemmas
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -190,7 +182,7 @@ def compare(
                 )
             ]
         except (CertificateError, ModelError) as refusal:
-            rows.append(refused_row(Refused("C-2", "Certificate", "g", str(refusal)), "certified"))
+            rows.append(refused_row(Refused("C-2", "Certificate", "risk", "g", str(refusal)), "certified"))
     rows += [each.row() for each in compressed]
     evidence = Evidence(measured, seed=settings.seed)
     plain = [each for each in compressed if each.is_plain]
@@ -207,28 +199,29 @@ def compare(
         fresh, note = _fresh_rows(module, compressed, sample, test_set, settings, engine)
         rows += fresh
         notes += note
-    found = evaluate(evidence, ("risk", "capacity"))
+    found = evaluate(evidence)
+    bounds = [each for each in found if each.unit in _BOUNDS]
     facts = measured.facts
     rows += [
         refused_row(each)
         if isinstance(each, Refused)
         else published_row(each, examples=facts.examples, classes=facts.classes, like_for_like=like_for_like)
-        for each in found
+        for each in bounds
     ]
     return Comparison(
         rows=tuple(sorted(rows, key=_rank)),
-        details=tuple(details(each) for each in found if isinstance(each, PublishedValue)),
-        lemmas=tuple(details(each) for each in evaluate(evidence, ("numbers", "deviation", "probability"))),
-        complexities=_complexities(measured),
+        details=tuple(each.record() for each in bounds if isinstance(each, PublishedValue)),
+        lemmas=tuple(each.record() for each in found if each.unit not in _BOUNDS),
+        complexities=_complexities(evidence),
         measured=measured,
         like_for_like=like_for_like,
         notes=tuple(notes),
     )
 
 
-def _complexities(measured: Measured) -> tuple[LayerComplexity, ...]:
+def _complexities(evidence: Evidence) -> tuple[LayerComplexity, ...]:
     try:
-        return table_rows(measured.stability_facts)
+        return table_rows(evidence.facts("stability"))
     except CodeboundError:  # the row of the bound that adds them up says why
         return ()
 

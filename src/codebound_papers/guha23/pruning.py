@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-from codebound_papers.baselines.risks import spectral_products
 from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.framework import spectral_products
 from codebound_papers.value import (
     Constant,
     Hypothesis,

@@ -205,12 +205,13 @@ class Measured:
             raise UsageError("norms were not measured: ask for that family.")
         seen, found = self._outputs, self.stability
         gamma = seen.margins.quantile(self.settings.margin_share)
+        margin_loss = seen.margins.loss(gamma)
         return NetworkFacts(
-            layers=self.norms if found is None else _with_stability(self.norms, found),
+            layers=self.norms if found is None else with_stability(self.norms, found),
             examples=self.settings.sample_size or self.sample.n,
             classes=self.sample.classes,
             margin=gamma,
-            margin_loss=seen.margins.loss(gamma),
+            margin_loss=margin_loss,
             input_norm=seen.input_norm,
             input_size=math.prod(self.sample.input_shape),
             largest_output=seen.output_norm,
@@ -218,23 +219,6 @@ class Measured:
             parameters=sum(parameter.numel() for parameter in self.network.model.parameters()),
             smoothness=None if found is None else found.smoothness,
         )
-
-    @property
-    def chain_facts(self) -> NetworkFacts:
-        """The facts, for expressions with a product over layers.
-
-        Raises:
-            ModelError: The network is no chain of layers to which they apply.
-        """
-        if self.obstacle:
-            raise ModelError(self.obstacle)
-        return self.facts
-
-    @property
-    def least_margin_facts(self) -> NetworkFacts:
-        """The facts of a chain with the smallest margin of the sample as gamma."""
-        least = self.margins.minimum
-        return replace(self.chain_facts, margin=least, margin_loss=self.margins.loss(least))
 
     @property
     def theorem_facts(self) -> NetworkFacts:
@@ -270,42 +254,11 @@ class Measured:
         """Whether some layer has a bias."""
         return any(view.bias is not None for view in self.network.layers)
 
-    @property
-    def stability_facts(self) -> NetworkFacts:
-        """The facts of a chain with all measures of noise stability.
-
-        Raises:
-            ModelError: They were not measured, or the network is no chain.
-        """
-        facts = self.chain_facts
-        self.require_stability()
-        return facts
-
     def require_stability(self) -> Stability:
         """Noise stability, or the reason why there is none."""
         if self.stability is None:
             raise ModelError(f"noise stability was not measured: {self.unstable or 'nobody asked for it.'}")
         return self.stability
-
-    @property
-    def distance_facts(self) -> NetworkFacts:
-        """The same with cushions relative to the distance from the initial weights (A-Imp-i).
-
-        Raises:
-            ModelError: The network before training is not known, or noise stability was not measured.
-        """
-        facts = self.stability_facts
-        cushions = {row.layer: row.distance_cushion for row in self.require_stability().layers}
-        if any(cushions.get(layer.name) is None for layer in facts.layers):
-            raise ModelError("it needs the network before training: give its initial weights.")
-        layers = tuple(replace(layer, cushion=cushions[layer.name]) for layer in facts.layers)
-        return replace(facts, layers=layers)
-
-    def facts_without_outliers(self, share: float) -> NetworkFacts:
-        """The same, measured on the best examples alone: a share of them is left out (A-Imp-ii)."""
-        facts = self.stability_facts
-        found = replace(self.require_stability(), outliers=share)
-        return replace(facts, layers=_with_stability(facts.layers, found))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -521,7 +474,7 @@ def _norms(view: AbstractLayerView, of_map: SpectralNorm | None) -> LayerFacts:
     )
 
 
-def _with_stability(layers: tuple[LayerFacts, ...], found: Stability) -> tuple[LayerFacts, ...]:
+def with_stability(layers: tuple[LayerFacts, ...], found: Stability) -> tuple[LayerFacts, ...]:
     """The layers with their measures of noise stability, if they have any."""
     rows = {row.layer: row for row in found.layers}
     return tuple(

@@ -25,6 +25,12 @@ GROUPS = {
 _PLOTTED = 4  # curves of bounds in one plot: as many as there are colours
 
 
+def compare_tables(record: Record) -> list[Table | str]:
+    """What a terminal shows: the bounds, what does not apply, and the notes."""
+    refused = refused_table(record)
+    return [compare_table(record), *([refused] if refused else []), *record["notes"]]
+
+
 def compare_table(record: Record) -> Table:
     """The rows that have a value, in plain columns."""
     rows = [
@@ -88,14 +94,9 @@ def compare_figure(record: Record) -> str:
     )
 
 
-def compare_page(record: Record, *, title: str, subtitle: str) -> str:
-    """The page.
-
-    Args:
-        record: The content of ``compare.json``.
-        title: Heading.
-        subtitle: One line under it.
-    """
+def compare_page(record: Record) -> str:
+    """The page about the content of ``compare.json``."""
+    settings, sample = record["settings"], record["sample"]
     undrawn = [row["name"] for row in record["rows"] if applies(row) and row["log10"] is None]
     caption = "Every bound that has a value; an error rate left of the dashed line says more than guessing."
     if not record["like_for_like"]:
@@ -107,16 +108,15 @@ def compare_page(record: Record, *, title: str, subtitle: str) -> str:
     return rendered(
         "compare.html.j2",
         {
-            "title": title,
-            "subtitle": subtitle,
+            "title": f"Bounds on {settings['model']}, {settings['data']}",
+            "subtitle": f"{sample['n']:,} examples, {sample['classes']} classes; made by codebound "
+            f"{settings['codebound']}",
             "notes": record["notes"],
             "figure": compare_figure(record),
             "caption": caption,
             "tables": [table for table in tables if table is not None],
             "details": [each for each in record["details"] if each["hypotheses"]],
-            "settings": [
-                (name.replace("_", " "), _plain(value)) for name, value in record["settings"].items()
-            ],
+            "settings": [(name.replace("_", " "), _plain(value)) for name, value in settings.items()],
         },
         package="codebound_papers.report",
     )

@@ -19,7 +19,7 @@ from codebound_papers.arora18.items.networks import (
 )
 from codebound_papers.arora18.noise_stability import table_rows
 from codebound_papers.arora18.projection_plan import plan_projection
-from codebound_papers.baselines.bars import arora_figure, noise_stability_bar
+from codebound_papers.baselines import arora_figure, noise_stability_bar
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 from codebound_papers.value import safe_log

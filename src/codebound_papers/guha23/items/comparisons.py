@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from codebound_papers.baselines.bars import decimal_orders
+from codebound_papers.baselines import decimal_orders
 from codebound_papers.guha23.items import verdicts
 from codebound_papers.guha23.items.printed import (
     BARS,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from codebound_papers.baselines.risks import parameter_counting
+from codebound_papers.baselines import parameter_counting
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23.sketching import dropped_failure_probability, implied_kept_share
 

@@ -15,8 +15,7 @@ from codebound.data.splits import split
 from codebound.facts import HoldoutFacts
 from codebound.files import finite
 from codebound.train.config import Constant, TrainConfig, preset
-from codebound_papers.baselines.bars import guha_code
-from codebound_papers.baselines.risks import literature, parameter_counting
+from codebound_papers.baselines import guha_code, literature, parameter_counting
 from codebound_papers.guha23.items.printed import BARS, EXAMPLES
 from codebound_papers.guha23.items.printed import MNIST as PRINTED
 from codebound_papers.guha23.items.released import (

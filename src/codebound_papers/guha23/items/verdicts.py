@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from codebound_papers.baselines.bars import decimal_orders
+from codebound_papers.baselines import decimal_orders
 from codebound_papers.guha23.items.printed import BARS, EPOCHS, fair
 from codebound_papers.guha23.items.trained import CODE, TEXT, USUAL_SHARE
 

@@ -21,7 +21,7 @@ from codebound_papers.arora18.noise_stability import (
 )
 from codebound_papers.arora18.projection_plan import published_total
 from codebound_papers.arora18.truncation import printed_spectral_margin_risk, spectral_margin_risk
-from codebound_papers.baselines.bars import noise_stability_bar
+from codebound_papers.baselines import noise_stability_bar
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.value import PublishedValue
 

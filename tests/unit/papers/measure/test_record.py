@@ -13,6 +13,7 @@ from codebound.nets import walk
 from codebound.nets.loading import load_model
 from codebound_papers.guha23.kappa import prune_for_margin
 from codebound_papers.measure.record import MeasureSettings, measure_facts
+from codebound_papers.published import Evidence
 
 PLAN = MeasureSettings(examples=20)
 
@@ -130,7 +131,7 @@ def test_a_subset_is_measured_alone_and_says_what_it_lacks():
     found = measure_facts(mlp(), images(), MeasureSettings(families=("margins", "norms")))
     assert found.facts.layers[0].cushion is None
     with pytest.raises(ModelError, match="nobody asked"):
-        _ = found.stability_facts
+        Evidence(found).facts("stability")
 
 
 def test_a_network_is_folded_wrapped_and_traced_once_for_everything(monkeypatch):
@@ -167,9 +168,9 @@ def test_what_is_no_chain_has_a_reason_in_place_of_facts(name):
     build, reason = OBSTACLES[name]
     measured = measure_facts(build(), images(), PLAN)
     assert reason in measured.obstacle
-    for facts in ("chain_facts", "least_margin_facts", "stability_facts", "distance_facts"):
+    for kind in ("chain", "least margin", "stability", "distance", "without outliers"):
         with pytest.raises(ModelError, match=reason):
-            getattr(measured, facts)
+            Evidence(measured).facts(kind)
     assert measured.stability is None
     assert measured.facts.layers[0].frobenius > 0.0  # what has a meaning is measured all the same
 
@@ -192,17 +193,18 @@ def test_outliers_and_initial_weights_change_the_cushions():
         for parameter in initial.parameters():
             parameter.mul_(0.9)
     measured = measure_facts(net, data, PLAN, initial=initial)
-    trimmed = measured.facts_without_outliers(0.3)
-    assert trimmed.layers[0].cushion >= measured.stability_facts.layers[0].cushion
-    assert measured.distance_facts.layers[0].cushion > measured.stability_facts.layers[0].cushion
+    kinds = ("stability", "without outliers", "distance")
+    plain, trimmed, relative = (Evidence(measured).facts(kind).layers[0].cushion for kind in kinds)
+    assert trimmed >= plain
+    assert relative > plain
     with pytest.raises(ModelError, match="initial weights"):
-        _ = measure_facts(net, data, PLAN).distance_facts
+        Evidence(measure_facts(net, data, PLAN)).facts("distance")
 
 
 def test_least_margin_is_the_smallest_of_the_sample():
     measured = measure_facts(mlp(), images(), PLAN)
-    assert measured.least_margin_facts.margin == measured.margins.minimum
-    assert measured.least_margin_facts.margin_loss == 1 / 60
+    least = Evidence(measured).facts("least margin")
+    assert (least.margin, least.margin_loss) == (measured.margins.minimum, 1 / 60)
     assert measure_facts(mlp(), images(), MeasureSettings(examples=5, margin_share=0.0)).facts.margin == (
         measured.margins.minimum
     )

@@ -51,7 +51,8 @@ def record() -> dict:
         "facts": {"classes": 10},
         "like_for_like": False,
         "notes": ["One sentence."],
-        "settings": {"model": "mlp", "margin_share": 0.05},
+        "settings": {"model": "mlp", "data": "digits", "codebound": "1.0", "margin_share": 0.05},
+        "sample": {"n": 1797, "classes": 10},
     }  # fmt: skip
 
 
@@ -87,7 +88,7 @@ def test_the_picture_has_every_finite_row_and_the_line_of_guessing():
 
 
 def test_the_page_escapes_and_says_what_is_not_drawn():
-    page = compare_page(record(), title="Bounds on mlp", subtitle="few examples")
+    page = compare_page(record())
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
     assert "Not drawn, because infinite or zero: counted; endless." in page

@@ -1,26 +1,24 @@
-"""What published expressions are evaluated on, and how one is evaluated or refused."""
+"""All published expressions: what they are evaluated on, and how one is evaluated or refused."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from codebound.errors import CodeboundError, UsageError
-from codebound_papers import framework
+from codebound.errors import CodeboundError, ModelError, UsageError
+from codebound_papers import baselines, framework
 from codebound_papers.arora18 import noise_stability, truncation
 from codebound_papers.arora18.noise_stability import OUTLIERS
-from codebound_papers.baselines import bars, risks
 from codebound_papers.guha23 import kappa, lottery, pruning, sketching
 from codebound_papers.guha23.kappa import prune_for_margin, released_needed_margin
+from codebound_papers.measure.record import with_stability
 from codebound_papers.shin21 import heavy_tails
 from codebound_papers.shin21.heavy_tails import replacement_thresholds
 from codebound_papers.value import EXPRESSIONS, PublishedValue
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from codebound.facts import Subject
     from codebound_papers.compare.proximity import Closeness
     from codebound_papers.facts import NetworkFacts
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
     from codebound_papers.value import Expression, FactsKind, Unit
 
 _MODULES = (
-    risks,
-    bars,
+    baselines,
     framework,
     truncation,
     noise_stability,
@@ -104,21 +101,31 @@ class Evidence:
         return self.message
 
     def facts(self, kind: FactsKind) -> NetworkFacts:
-        """The facts of that kind, or a refusal that says why they do not apply."""
+        """The facts of that kind.
+
+        Raises:
+            ModelError: They do not apply to this network, or were not measured.
+        """
         measured = self.measured
-        match kind:
-            case "all":
-                return measured.facts
-            case "chain":
-                return measured.chain_facts
-            case "stability":
-                return measured.stability_facts
-            case "least margin":
-                return measured.least_margin_facts
-            case "distance":
-                return measured.distance_facts
-            case "without outliers":
-                return measured.facts_without_outliers(OUTLIERS)
+        if kind != "all" and measured.obstacle:
+            raise ModelError(measured.obstacle)
+        facts = measured.facts
+        if kind in ("all", "chain"):
+            return facts
+        if kind == "least margin":
+            least = measured.margins.minimum
+            return replace(facts, margin=least, margin_loss=measured.margins.loss(least))
+        found = measured.require_stability()
+        if kind == "distance":
+            cushions = {row.layer: row.distance_cushion for row in found.layers}
+            if any(cushions.get(layer.name) is None for layer in facts.layers):
+                raise ModelError("it needs the network before training: give its initial weights.")
+            layers = tuple(replace(layer, cushion=cushions[layer.name]) for layer in facts.layers)
+            return replace(facts, layers=layers)
+        if kind == "without outliers":
+            found = replace(found, outliers=OUTLIERS)
+            return replace(facts, layers=with_stability(facts.layers, found))
+        return facts
 
     @cached_property
     def thresholds(self) -> tuple[float, ...]:
@@ -139,26 +146,49 @@ class Refused:
 
     ref: str
     name: str
+    unit: Unit
     subject: Subject
     reason: str
 
+    def record(self) -> dict[str, object]:
+        """The reason, for JSON."""
+        return {"name": self.name, "reference": self.ref, "reason": self.reason}
 
-def evaluate(evidence: Evidence, units: Collection[Unit]) -> list[PublishedValue | Refused]:
-    """The values of all expressions of these units, and the refusals among them."""
-    chosen = (each for each in published_expressions() if each.unit in units)
-    return [value for each in chosen for value in _values(each, evidence)]
+
+def evaluate(evidence: Evidence) -> list[PublishedValue | Refused]:
+    """The values of all expressions, and the refusals among them.
+
+    What they are told is gathered first, so that the papers are read one after the other.
+    """
+    told = [(each, _arguments(each, evidence)) for each in published_expressions()]
+    return [value for each, arguments in told for value in _values(each, arguments)]
 
 
 def published_expressions() -> list[Expression]:
     """All published expressions, in the order of the table."""
-    return [each for module in _MODULES for each in EXPRESSIONS if each.module == module.__name__]
+    return [
+        each for module in _MODULES for each in EXPRESSIONS if each.function.__module__ == module.__name__
+    ]
 
 
-def _values(expression: Expression, evidence: Evidence) -> list[PublishedValue | Refused]:
+def _arguments(expression: Expression, evidence: Evidence) -> dict[str, Any] | CodeboundError:
+    """What an expression is told, or why it does not apply."""
     try:
-        inputs = {name: getattr(evidence, source) for name, source in expression.needs.items()}
-        found = expression.function(evidence.facts(expression.facts), **inputs)
+        needs = {name: getattr(evidence, source) for name, source in expression.needs.items()}
+        return {"facts": evidence.facts(expression.facts), **needs}
     except CodeboundError as refusal:
-        return [Refused(expression.ref, expression.name, expression.subject, str(refusal))]
+        return refusal
+
+
+def _values(
+    expression: Expression, arguments: dict[str, Any] | CodeboundError
+) -> list[PublishedValue | Refused]:
+    try:
+        if isinstance(arguments, CodeboundError):
+            raise arguments
+        found = expression.function(**arguments)
+    except CodeboundError as refusal:
+        ref = expression.refused or expression.ref
+        return [Refused(ref, expression.name, expression.unit, expression.subject, str(refusal))]
     values = [found] if isinstance(found, PublishedValue) else found
     return [replace(value, name=f"{value.name}{expression.form}") for value in values]
