@@ -83,7 +83,7 @@ def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(
         "meter:measure_part",
         "evaluate:errors_in",
         "proximity:closeness",
-        "scores:margin_report",
+        "outputs:margin_report",
     }
 
 
