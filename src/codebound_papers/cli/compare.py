@@ -93,12 +93,8 @@ def command(
     Example: codebound compare --model mlp --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
     options = dict(locals())
-    from codebound_papers.compare.command import (
-        OF_ONE_NETWORK,
-        compare_epochs_from_options,
-        compare_from_options,
-        flat_points,
-    )
+    from codebound_papers.compare.command import compare_from_options
+    from codebound_papers.compare.epochs import OF_ONE_NETWORK, compare_epochs_from_options, flat_points
     from codebound_papers.report.comparison import compare_tables
 
     hear = listener(quiet=quiet)

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
 from codebound.commands import load_network, load_samples, optional_folder, record_options
 from codebound.data.load import load_dataset
 from codebound.device import resolve_device
-from codebound.errors import UsageError
-from codebound.files import make_folder, write_json, write_text
+from codebound.files import write_json, write_text
 from codebound.nets.loading import factory_of, load_arrays
 from codebound.progress import NOBODY, Listener, Progress
 from codebound.report.tables import csv_text
-from codebound_papers.compare.epochs import epoch_point, open_training_run
 from codebound_papers.compare.table import Comparison, compare
-from codebound_papers.journal import Journal
 from codebound_papers.measure.record import MeasureSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from torch import nn
 
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
-
-OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")
-"""Options that say nothing about a whole training."""
 
 
 def compare_from_options(
@@ -47,7 +40,7 @@ def compare_from_options(
         engine: Where examples are evaluated; None: here.
         listener: Who follows it.
     """
-    measured, model, fresh = _measure_settings(options, engine), options["model"], options["unlabelled"]
+    measured, model, fresh = measure_settings(options, engine), options["model"], options["unlabelled"]
     sample, test_set = samples = load_samples(options)
     network, factory = load_network(model, sample, options["weights"]), factory_of(model)
     listener.note(
@@ -78,7 +71,8 @@ def compare_from_options(
     return record
 
 
-def _measure_settings(options: Mapping[str, Any], engine: Engine | None) -> MeasureSettings:
+def measure_settings(options: Mapping[str, Any], engine: Engine | None) -> MeasureSettings:
+    """What is measured, and where."""
     device = "cpu" if engine is not None and options["device"] == "auto" else options["device"]
     names = ("margin_share", "examples", "delta", "chunk_size", "seed")
     return MeasureSettings(**{name: options[name] for name in names}, device=str(resolve_device(device)))
@@ -128,69 +122,3 @@ def end_of_demo(
     found = compare(model, *samples, certificates=certificates, effort=None, progress=progress)
     save_comparison(folder, comparison_record(found, samples, settings))
     return f"Every published bound beside it: {folder / 'compare.html'}"
-
-
-def compare_epochs_from_options(
-    options: Mapping[str, Any],
-    *,
-    out: Path | None = None,
-    engine: Engine | None = None,
-    listener: Listener = NOBODY,
-) -> dict[str, Any]:
-    """Evaluates the published bounds on every kept epoch of a training run; an interrupted one goes on.
-
-    Args:
-        options: Those of ``codebound compare``, with ``over``.
-        out: Folder (default: ``compare`` in that of the run).
-        engine: Where examples are evaluated; None: here.
-        listener: Who follows it.
-    """
-    what, run_folder = options["over"]
-    if what != "epochs":
-        raise UsageError(f"bounds are compared over epochs of a run. Got {what!r}.")
-    measured = _measure_settings(options, engine)
-    sample, test_set = load_samples(options)
-    run = open_training_run(run_folder, sample)
-    folder = run_folder / "compare" if out is None else out
-    make_folder(folder)
-    settings = record_options(options) | {"device": measured.device}
-    kept = {
-        name: value for name, value in settings.items() if name not in (*OF_ONE_NETWORK, "certify", "over")
-    }
-    identity = {**kept, "run": dict(run.settings), "codebound": __version__}
-    listener.note(
-        f"Comparing bounds on {options['model']} after {len(run.weights)} epochs of {run_folder}; what is "
-        f"finished is kept in {folder}, and the same command goes on."
-    )
-
-    def point(epoch: int, path: Path) -> dict[str, object]:
-        return epoch_point(
-            load_network(options["model"], sample, path),
-            run.sample,
-            test_set,
-            epoch=epoch,
-            settings=measured,
-            like_for_like=options["like_for_like"],
-            engine=engine,
-        ).record()
-
-    points, journal = [], Journal(folder / "epochs.json", run=identity)
-    with listener.bar("epochs") as progress:
-        for done, (epoch, path) in enumerate(run.weights.items()):
-            progress(done, len(run.weights), f"epoch {epoch}")
-            points.append(journal.get(str(epoch), partial(point, epoch, path)))
-    from codebound_papers.report.comparison import epochs_figure
-
-    write_text(folder / "epochs.svg", epochs_figure(points))
-    write_text(folder / "epochs.csv", csv_text(flat_points(points)))
-    listener.note(f"Picture: {folder / 'epochs.svg'}")
-    return {"epochs": points, "settings": identity}
-
-
-def flat_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
-    """Every point as one line: bounds as decimal logarithms, each in a column of its own."""
-    return [
-        {name: value for name, value in point.items() if name != "log10"}
-        | {f"log10 {name}": value for name, value in point["log10"].items()}
-        for point in points
-    ]

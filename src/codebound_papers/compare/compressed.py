@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 from codebound.bounds.margin import occam_margin
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.file import Certificate
-from codebound.certification import certify
 from codebound.chains.reading import chain_of
 from codebound.errors import CertificateError, CodeboundError
 from codebound.facts import MarginFacts, OccamFacts
-from codebound.progress import Progress, silent
 from codebound.tensors import float32_sha256
-from codebound_papers.compare.proximity import Closeness, closeness
 from codebound_papers.compare.rows import Row, decimal_log, risk_row
 
 if TYPE_CHECKING:
@@ -26,8 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.data.dataset import Dataset
-    from codebound.engine.job import Engine
-    from codebound.search.search import Effort
+    from codebound_papers.compare.proximity import Closeness
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -77,11 +73,7 @@ class Compressed:
         )
 
     def margin_row(self, close: Closeness) -> Row:
-        """What its length certifies through the margin of f (C-7): never tighter, but what the papers state.
-
-        Args:
-            close: How close g is to f on the sample of the certificate.
-        """
+        """What its length certifies through the margin of f (C-7): never tighter, but in the papers."""
         claim, facts = self.certificate.claim, self.certificate.facts
         theta, counted, outliers = close.best_theta()
         occam = OccamFacts(
@@ -93,33 +85,6 @@ class Compressed:
             f"or g is farther from f than that margin absorbs ({outliers:,} outliers). {self.declared}"
         ).rstrip()
         return risk_row(bound, name=f"{self.name}, through the margin of f", kind="certified", note=note)
-
-
-def made(
-    model: nn.Module,
-    sample: Dataset,
-    *,
-    effort: Effort,
-    delta: float,
-    factory: str,
-    seed: int,
-    device: str,
-    engine: Engine | None,
-    progress: Progress = silent,
-) -> Compressed:
-    """Compresses f and certifies what comes out."""
-    found = certify(
-        model,
-        sample,
-        effort=effort,
-        delta=delta,
-        factory=factory,
-        seed=seed,
-        device=device,
-        engine=engine,
-        progress=progress,
-    )
-    return Compressed(label=f"{found.method}, {effort}", certificate=found.certificate, network=found.network)
 
 
 def given(
@@ -200,20 +165,3 @@ def _weights(model: nn.Module, sample: Dataset) -> Mapping[str, NDArray[np.float
     except CodeboundError:
         return None
     return {name: tensor.detach().cpu().float().numpy() for name, tensor in tensors.items()}
-
-
-def closeness_of(
-    compressed: Compressed,
-    model: nn.Module,
-    sample: Dataset,
-    *,
-    device: str,
-    engine: Engine | None,
-    progress: Progress = silent,
-) -> Closeness:
-    """How close g is to f on the sample."""
-
-    def told(done: int, total: int | None, note: str = "") -> None:
-        progress(done, total, "closeness")
-
-    return closeness(model, compressed.network.to(device), sample.on(device), engine=engine, progress=told)

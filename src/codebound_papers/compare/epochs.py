@@ -1,80 +1,95 @@
-"""The published bounds along a training run: one point for each epoch whose weights were kept."""
+"""``codebound compare --over epochs``: the published bounds after every kept epoch of a training run."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from codebound import __version__
+from codebound.commands import load_network, load_samples, record_options
 from codebound.errors import DataError, UsageError
-from codebound.files import finite, read_json
-from codebound.progress import Progress, silent
+from codebound.files import finite, make_folder, read_json, write_text
+from codebound.progress import NOBODY, Listener
+from codebound.report.tables import csv_text
 from codebound.tensors import ADVICE
 from codebound.train import runs
 from codebound.train.updates import shuffle_labels
-from codebound_papers.compare.table import compare
+from codebound_papers.compare.command import measure_settings
+from codebound_papers.compare.table import Comparison, compare
+from codebound_papers.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    from torch import nn
 
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
-    from codebound_papers.measure.record import MeasureSettings
+
+OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")
+"""Options that say nothing about a whole training."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochPoint:
-    """A network after an epoch.
-
-    Attributes:
-        epoch: Its number, from 1.
-        train_error: Share of the sample on which it errs.
-        test_error: Share of the test sample; None without one.
-        gamma: The margin at which bounds are evaluated.
-        least_margin: The smallest margin of the sample.
-        log10: Decimal logarithms of the published bounds, by name; None where one is infinite.
-    """
-
-    epoch: int
-    train_error: float
-    test_error: float | None
-    gamma: float
-    least_margin: float
-    log10: Mapping[str, float | None]
-
-    def record(self) -> dict[str, object]:
-        """The point, ready for JSON."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainingRun:
-    """What a run folder of ``codebound train`` holds.
-
-    Attributes:
-        sample: The sample with the labels that were trained on: shuffled ones where the run shuffled them.
-        weights: Weights by epoch.
-        settings: What determines the run.
-    """
-
-    sample: Dataset
-    weights: Mapping[int, Path]
-    settings: Mapping[str, object]
-
-
-def open_training_run(folder: Path, sample: Dataset) -> TrainingRun:
-    """Reads a run folder.
+def compare_epochs_from_options(
+    options: Mapping[str, Any],
+    *,
+    out: Path | None = None,
+    engine: Engine | None = None,
+    listener: Listener = NOBODY,
+) -> dict[str, Any]:
+    """Evaluates the published bounds on every kept epoch of a training run; an interrupted one goes on.
 
     Args:
-        folder: The folder.
-        sample: The sample that the run was trained on, as it is stored.
-
-    Raises:
-        DataError: The run was trained on other data.
-        UsageError: It has kept no weights.
+        options: Those of ``codebound compare``, with ``over``.
+        out: Folder (default: ``compare`` in that of the run).
+        engine: Where examples are evaluated; None: here.
+        listener: Who follows it.
     """
+    what, run_folder = options["over"]
+    if what != "epochs":
+        raise UsageError(f"bounds are compared over epochs of a run. Got {what!r}.")
+    measured = measure_settings(options, engine)
+    sample, test_set = load_samples(options)
+    run, weights = _open_run(run_folder, sample)
+    shuffled = shuffle_labels(sample, float(run["label_shuffle"]), seed=int(run["seed"]))
+    folder = run_folder / "compare" if out is None else out
+    make_folder(folder)
+    settings = record_options(options) | {"device": measured.device}
+    kept = {
+        name: value for name, value in settings.items() if name not in (*OF_ONE_NETWORK, "certify", "over")
+    }
+    identity = {**kept, "run": run, "codebound": __version__}
+    listener.note(
+        f"Comparing bounds on {options['model']} after {len(weights)} epochs of {run_folder}; what is "
+        f"finished is kept in {folder}, and the same command goes on."
+    )
+
+    def point(epoch: int, path: Path) -> dict[str, Any]:
+        found = compare(
+            load_network(options["model"], sample, path),
+            shuffled,
+            test_set,
+            effort=None,
+            settings=measured,
+            like_for_like=options["like_for_like"],
+            engine=engine,
+        )
+        return {"epoch": epoch, **_point(found)}
+
+    points, journal = [], Journal(folder / "epochs.json", run=identity)
+    with listener.bar("epochs") as progress:
+        for done, (epoch, path) in enumerate(weights.items()):
+            progress(done, len(weights), f"epoch {epoch}")
+            points.append(journal.get(str(epoch), partial(point, epoch, path)))
+    from codebound_papers.report.comparison import epochs_figure
+
+    write_text(folder / "epochs.svg", epochs_figure(points))
+    write_text(folder / "epochs.csv", csv_text(flat_points(points)))
+    listener.note(f"Picture: {folder / 'epochs.svg'}")
+    return {"epochs": points, "settings": identity}
+
+
+def _open_run(folder: Path, sample: Dataset) -> tuple[dict[str, Any], dict[int, Path]]:
+    """What determines a run of ``codebound train``, and its weights by epoch."""
     weights = runs.kept_epochs(folder)
     settings = read_json(folder / runs.CONFIG, advice=ADVICE)
     if settings.get("data_sha256") != sample.sha256:
@@ -87,54 +102,29 @@ def open_training_run(folder: Path, sample: Dataset) -> TrainingRun:
         raise UsageError(
             f"{folder} has kept no weights: the training is not finished, or runs without keep_epochs."
         )
-    shuffled = shuffle_labels(sample, float(str(settings["label_shuffle"])), seed=int(str(settings["seed"])))
-    return TrainingRun(shuffled, weights, settings)
+    return settings, weights
 
 
-def epoch_point(
-    model: nn.Module,
-    sample: Dataset,
-    test_set: Dataset | None = None,
-    *,
-    epoch: int,
-    settings: MeasureSettings | None = None,
-    like_for_like: bool = False,
-    engine: Engine | None = None,
-    progress: Progress = silent,
-) -> EpochPoint:
-    """Evaluates the published bounds on the network after an epoch.
-
-    Args:
-        model: The network after that epoch.
-        sample: The sample with the labels it was trained on.
-        test_set: For the test error.
-        epoch: Its number.
-        settings: What is measured.
-        like_for_like: Whether bars of figures are divided by n and square-rooted.
-        engine: Where examples are evaluated, one part of the sample on each worker; None: here.
-        progress: Told what is done.
-    """
-    found = compare(
-        model,
-        sample,
-        test_set,
-        effort=None,
-        settings=settings,
-        like_for_like=like_for_like,
-        engine=engine,
-        progress=progress,
-    )
-    measured = found.measured
-    tested = [row.value for row in found.rows if row.kind == "test"]
-    return EpochPoint(
-        epoch=epoch,
-        train_error=measured.margins.loss(),
-        test_error=tested[0] if tested else None,
-        gamma=measured.facts.margin,
-        least_margin=measured.margins.minimum,
-        log10={
+def _point(found: Comparison) -> dict[str, Any]:
+    """Error rates, margins, and decimal logarithms of the published bounds; None where one is infinite."""
+    margins = found.measured.margins
+    return {
+        "train_error": margins.loss(),
+        "test_error": next((row.value for row in found.rows if row.kind == "test"), None),
+        "gamma": found.measured.facts.margin,
+        "least_margin": margins.minimum,
+        "log10": {
             row.name: finite(row.log10)
             for row in found.rows
             if row.kind == "published" and row.log10 is not None
         },
-    )
+    }
+
+
+def flat_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+    """Every point as one line: bounds as decimal logarithms, each in a column of its own."""
+    return [
+        {name: value for name, value in point.items() if name != "log10"}
+        | {f"log10 {name}": value for name, value in point["log10"].items()}
+        for point in points
+    ]

@@ -10,6 +10,7 @@ from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.evaluate import count_errors
+from codebound.certification import certify
 from codebound.data.dataset import cross_duplicates
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, OccamFacts
@@ -17,7 +18,8 @@ from codebound.files import finite
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
-from codebound_papers.compare.compressed import Compressed, closeness_of, given, labels, made
+from codebound_papers.compare.compressed import Compressed, given, labels
+from codebound_papers.compare.proximity import closeness
 from codebound_papers.compare.rows import BAR, ORDER, Row, error_row, published_row, refused_row, risk_row
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
@@ -168,26 +170,32 @@ def compare(
     rows: list[Row] = [_raw_row(module, measured)]
     if not certificates and effort is not None:
         try:
-            compressed = [
-                made(
-                    module,
-                    sample,
-                    effort=effort,
-                    delta=settings.delta,
-                    factory=factory,
-                    seed=settings.seed,
-                    device=settings.device,
-                    engine=engine,
-                    progress=progress,
-                )
-            ]
+            made = certify(
+                module,
+                sample,
+                effort=effort,
+                delta=settings.delta,
+                factory=factory,
+                seed=settings.seed,
+                device=settings.device,
+                engine=engine,
+                progress=progress,
+            )
+            label = f"{made.method}, {effort}"
+            compressed = [Compressed(label=label, certificate=made.certificate, network=made.network)]
         except (CertificateError, ModelError) as refusal:
             rows.append(refused_row(Refused("C-2", "Certificate", "risk", "g", str(refusal)), "certified"))
     rows += [each.row() for each in compressed]
     evidence = Evidence(measured, seed=settings.seed)
     plain = [each for each in compressed if each.is_plain]
     for each in plain:
-        close = closeness_of(each, module, sample, device=settings.device, engine=engine, progress=progress)
+        close = closeness(
+            module,
+            each.network.to(settings.device),
+            sample.on(settings.device),
+            engine=engine,
+            progress=lambda done, total, note="": progress(done, total, "closeness"),
+        )
         rows.append(each.margin_row(close))
         if each is min(plain, key=lambda one: one.certificate.claim.bound):
             evidence = Evidence(measured, (each.certificate.facts.code_bits, close), settings.seed)

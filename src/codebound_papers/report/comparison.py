@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.report.html import rendered
 from codebound.report.tables import Table
-from codebound_papers.report.figures import Mark, Plot, Series, marks_figure, plots_figure
+from codebound_papers.report.figures import Mark, Marks, Plot, Series, plots_figure
 from codebound_papers.report.measures import NONE, rounded_up
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ def compare_figure(record: Record) -> str:
         if applies(row) and row["log10"] is not None
     ]
     guessing = math.log10(1.0 - 1.0 / record["facts"]["classes"])
-    return marks_figure(
+    return Marks(
         marks, label="decimal logarithm: 0 is an error rate of 100 %", line=(guessing, "guessing")
-    )
+    ).inline()
 
 
 def compare_page(record: Record) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
     Curve = Mapping[str, Any]
 
@@ -59,11 +60,7 @@ def histogram_figure(panels: Sequence[Panel], *, label: str) -> str:
     """Histograms side by side on one scale, so that layers can be compared.
 
     The scale ends where no more than one in a hundred examples of each layer lies beyond, and not before
-    the marks.
-
-    Args:
-        panels: The histograms; each mark is drawn as a line.
-        label: Name of the quantity, under the axes.
+    the marks, which are lines.
     """
     marks = [panel.mark for panel in panels if panel.mark is not None]
     low = min([panel.curve["edges"][0] for panel in panels] + marks)
@@ -88,9 +85,7 @@ def histogram_figure(panels: Sequence[Panel], *, label: str) -> str:
 def survival_figure(panels: Sequence[Panel], *, label: str) -> str:
     """Shares of values above x on logarithmic axes, with the fitted tails; the smallest tenth is left out.
 
-    Args:
-        panels: The curves. A tail that the values cannot carry is dashed.
-        label: Name of the values, under the axes.
+    A tail that the values cannot carry is dashed.
     """
 
     def draw(axes: Axes, panel: Panel) -> None:
@@ -119,43 +114,6 @@ class Mark:
     name: str
     log10: float
     group: str
-
-
-def marks_figure(marks: Sequence[Mark], *, label: str, line: tuple[float, str]) -> str:
-    """Numbers below each other on one logarithmic axis, from the first at the top to the last.
-
-    The axis shows exponents, because some numbers are larger than any double.
-
-    Args:
-        marks: The numbers.
-        label: Name of the axis.
-        line: Where a vertical line is drawn, as a decimal logarithm, and what it says.
-    """
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure as Canvas
-    from matplotlib.ticker import MaxNLocator
-
-    groups = list(dict.fromkeys(mark.group for mark in marks))
-    with rc_context(_STYLE):
-        figure = Canvas(figsize=(8.4, 0.9 + 0.19 * len(marks)), layout="constrained")
-        FigureCanvasSVG(figure)
-        axes = figure.add_subplot()
-        axes.axvline(line[0], color=_INK, linewidth=0.8, linestyle="--", label=line[1])
-        for group, colour in zip(groups, _PALETTE * len(groups), strict=False):
-            places = [place for place, mark in enumerate(marks) if mark.group == group]
-            values = [marks[place].log10 for place in places]
-            axes.hlines(places, [line[0]] * len(places), values, color=colour, linewidth=1.0)
-            axes.plot(values, places, "o", color=colour, markersize=4.5, label=group)
-        axes.set_yticks(range(len(marks)), [mark.name for mark in marks], parse_math=False)
-        axes.set_ylim(len(marks) - 0.5, -0.5)
-        axes.set_xlabel(label)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.tick_params(width=0.5, length=2)
-        figure.legend(loc="outside upper center", ncols=len(groups) + 1, frameon=False, fontsize=8)
-        file = io.StringIO()
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    return _inline(file.getvalue())
 
 
 def standalone(svg: str) -> str:
@@ -274,7 +232,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Numbers below each other on one logarithmic axis, still to be drawn; see `marks_figure`.
+    """Numbers below each other on one logarithmic axis, from the first at the top to the last.
+
+    The axis shows exponents, because some numbers are larger than any double.
 
     Attributes:
         marks: The numbers.
@@ -288,26 +248,41 @@ class Marks:
 
     def svg(self) -> str:
         """The drawing."""
-        return standalone(marks_figure(self.marks, label=self.label, line=self.line))
+        return standalone(self.inline())
+
+    def inline(self) -> str:
+        """The drawing for a page."""
+        return _inline(_render(self._draw, (8.4, 0.9 + 0.19 * len(self.marks))))
+
+    def _draw(self, figure: Canvas) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        marks, (start, text) = self.marks, self.line
+        groups = list(dict.fromkeys(mark.group for mark in marks))
+        axes = figure.add_subplot()
+        axes.axvline(start, color=_INK, linewidth=0.8, linestyle="--", label=text)
+        for group, colour in zip(groups, _PALETTE * len(groups), strict=False):
+            places = [place for place, mark in enumerate(marks) if mark.group == group]
+            values = [marks[place].log10 for place in places]
+            axes.hlines(places, [start] * len(places), values, color=colour, linewidth=1.0)
+            axes.plot(values, places, "o", color=colour, markersize=4.5, label=group)
+        axes.set_yticks(range(len(marks)), [mark.name for mark in marks], parse_math=False)
+        axes.set_ylim(len(marks) - 0.5, -0.5)
+        axes.set_xlabel(self.label)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.tick_params(width=0.5, length=2)
+        figure.legend(loc="outside upper center", ncols=len(groups) + 1, frameon=False, fontsize=8)
 
 
 def plots_figure(plots: Sequence[Plot], *, columns: int = 3) -> str:
     """Plots side by side as a document of its own, dark on white."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
     rows = -(-len(plots) // columns)
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(2.9 * columns, 2.4 * rows), layout="constrained", facecolor="white")
-        FigureCanvasSVG(figure)
+
+    def draw(figure: Canvas) -> None:
         for place, plot in enumerate(plots, start=1):
             _draw(figure.add_subplot(rows, columns, place), plot)
-        file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    svg = file.getvalue()
-    body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    return re.sub(r'<g id="[^"]*"', "<g", body).replace(_INK, "#1f2328")
+
+    return _render(draw, (2.9 * columns, 2.4 * rows), background="white").replace(_INK, "#1f2328")
 
 
 def _draw(axes: Axes, plot: Plot) -> None:
@@ -382,15 +357,10 @@ def _most_are_below(histogram: Curve) -> float:
 def _drawn(
     panels: Sequence[Panel], draw: Callable[[Axes, Panel], None], *, x_label: str, y_label: str
 ) -> str:
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
     columns = min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(2.1 * columns, 1.5 * rows), layout="constrained")
-        FigureCanvasSVG(figure)
+
+    def draw_all(figure: Canvas) -> None:
         for place, panel in enumerate(panels):
             axes = figure.add_subplot(rows, columns, place + 1)
             draw(axes, panel)
@@ -401,15 +371,29 @@ def _drawn(
                 axes.set_xlabel(x_label)
             if place % columns == 0:
                 axes.set_ylabel(y_label)
+
+    return _inline(_render(draw_all, (2.1 * columns, 1.5 * rows)))
+
+
+def _render(
+    draw: Callable[[Canvas], None], size: tuple[float, float], *, background: str | None = None
+) -> str:
+    """The drawing without prologue, metadata and group names; transparent without a background."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure as Canvas
+
+    with rc_context(_STYLE):
+        figure = Canvas(figsize=size, layout="constrained", facecolor=background)
+        FigureCanvasSVG(figure)
+        draw(figure)
         file = io.StringIO()
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    return _inline(file.getvalue())
+        figure.savefig(file, format="svg", transparent=background is None, metadata={"Date": None})
+    svg = file.getvalue()
+    body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return re.sub(r'<g id="[^"]*"', "<g", body)
 
 
 def _inline(svg: str) -> str:
-    """The drawing without what only a file of its own needs: prologue, metadata, namespaces, group names."""
-    body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r' xmlns(:\w+)?="[^"]*"', "", body)
-    body = re.sub(r'<g id="[^"]*"', "<g", body)
-    return body.replace(_INK, "currentColor").strip()
+    """The drawing as part of a page, in the colour of its text."""
+    return re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg).replace(_INK, "currentColor").strip()
