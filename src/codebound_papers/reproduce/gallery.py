@@ -46,7 +46,7 @@ deviations that it lists, `--epochs` cuts trainings short. Trained networks are 
 shared between items.
 
 Where the GPU is on a machine with nothing but PyTorch, numpy and safetensors,
-`python -m codebound.reproduce ITEM --full --device cuda --out DIR` computes the parts there, of several
+`python -m codebound_papers.reproduce ITEM --full --device cuda --out DIR` computes the parts there, of several
 items (`G-Tab1 A-Fig1`), of a paper (`G`) or of `all`; with `--deadline 3000` it begins no part after 3,000
 seconds and says what is left. Several such commands, for different items, may run side by side: a network
 that they share is trained and measured by one of them, while the others take another one or wait.
