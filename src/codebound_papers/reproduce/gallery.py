@@ -39,16 +39,16 @@ $ codebound reproduce S-Fig2 --quick    # makes it again; the same command conti
 ```
 
 A run prints tables with the published numbers beside ours where the paper has any, and sentences that say
-whether we agree or why not, with the ID of the erratum in [references.md](references.md). `--out` then holds
-the rows, command, machines with versions, seed and time as JSON, the figures as SVG, and the finished parts
-(`*.cells.json`), which only an interrupted run needs. `--full` has the settings of the paper but for the
-deviations that it lists, `--epochs` cuts trainings short. Trained networks are kept in the cache folder and
-shared between items.
+whether we agree or why not, with the ID of the erratum in [references.md](../docs/references.md). `--out`
+then holds the rows, command, machines with versions, seed and time as JSON, the figures as SVG, and the
+finished parts (`*.cells.json`), which only an interrupted run needs. `--full` has the settings of the paper
+but for the deviations that it lists, `--epochs` cuts trainings short. Trained networks are kept in the cache
+folder and shared between items.
 
-Where the GPU is on a machine with nothing but PyTorch, numpy and safetensors,
-`python -m codebound_papers.reproduce ITEM --full --device cuda --out DIR` computes the parts there, of several
-items (`G-Tab1 A-Fig1`), of a paper (`G`) or of `all`; with `--deadline 3000` it begins no part after 3,000
-seconds and says what is left. Several such commands, for different items, may run side by side: a network
+Where the GPU is on a machine with nothing but PyTorch, numpy and safetensors, `python -m
+codebound_papers.reproduce ITEM --full --device cuda --out DIR` computes the parts there, of several items
+(`G-Tab1 A-Fig1`), of a paper (`G`) or of `all`; with `--deadline 3000` it begins no part after 3,000 seconds
+and says what is left. Several such commands, for different items, may run side by side: a network
 that they share is trained and measured by one of them, while the others take another one or wait.
 `codebound reproduce ITEM --full --out DIR` then finds the parts finished and writes the results anywhere.
 With `--deadline 0` it begins none: a table of networks then has those that are finished, and names the
