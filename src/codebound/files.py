@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from codebound.errors import CodeboundError, FormatError, UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _UNFINISHED_WRITE = ".partial"
 _MOST_JSON_BYTES = 64 << 20
+_MOST_TOML_BYTES = 1 << 20
 
 
 def make_folder(path: Path) -> None:
@@ -88,6 +95,26 @@ def read_json(path: Path, *, advice: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise FormatError(f"{path} must hold a JSON object. Got a {type(record).__name__}. {advice}")
     return record
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """Reads a short TOML file.
+
+    Args:
+        path: The file.
+        what: What it is, for messages.
+
+    Raises:
+        UsageError: It cannot be read, or is none.
+    """
+    try:
+        if path.stat().st_size > _MOST_TOML_BYTES:
+            raise UsageError(f"{what} {path} has more than {_MOST_TOML_BYTES:,} bytes: too many for it.")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{what} {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # of TOML and of UTF-8
+        raise UsageError(f"{what} {path} is no TOML: {error}.") from error
 
 
 def is_unfinished_write(path: Path, names: tuple[str, ...]) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, listener, print_table
+from codebound.cli.console import Format, emit, listener, note, print_table
 from codebound.cli.options import RUN, given_engine, option
-from codebound.cli.results import print_result
 from codebound.report.tables import tabulate
 from codebound.search.methods import known_methods
+
+if TYPE_CHECKING:
+    from codebound.results import Saved
 
 _F = "Certificates for the original network, or with a learned helper"
 _METHODS = f"auto for the best of all, or {', '.join(known_methods())}; see --list."
@@ -73,3 +75,38 @@ def command(
     with given_engine(engine, workers, address) as counters:
         saved = certify_from_options(options, out=out, engine=counters, listener=listener(quiet=quiet))
     print_result(saved, output, quiet=quiet)
+
+
+def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
+    """Prints the result; the sentence and the way to check it go to stderr."""
+    from codebound.bounds.risk import percent
+
+    result = saved.result
+    vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
+    bound = percent(result["bound"])
+    rows = [("certified error", bound, f"{result['statement']}, for {result['subject']}{vacuous}")]
+    if "holdout" in result:
+        counted = (
+            f"{result['test_errors']} errors on the held-out examples "
+            f"({result['test_copies_in_sample']} of them copies)"
+        )
+        rows.append(("hold-out bound", percent(result["holdout"]), f"C-11, {counted}, for comparison"))
+    errors, before = f"{result['train_errors']} of {result['n']}", result["original_train_errors"]
+    told = f"by {result['method']}: everything the decoder needs to be told"
+    rows += [
+        ("training errors", errors, f"of the decoded network; {before} before compression"),
+        ("message", f"{result['code_bits']} bits", told),
+        ("verifier", result["verdict"], "the independent program agrees"),
+    ]
+    if "base_declared" in result:
+        declared = f"{result['base_declared']} No program can check that; without it the bound is void."
+        rows.append(("DECLARED", "g is the base" if result["base_is_g"] else "a base", declared))
+    emit(result, output, [tabulate(("what", "value", "note"), rows)], rows=[result])
+    if output is Format.table and not quiet:
+        if result["interrupted"]:
+            note("The search was interrupted; this is the best message found until then.")
+        for method, reason in result["methods_skipped"].items():
+            note(f"Skipped {method}: {reason}")
+        note(saved.sentence)
+        note(f"Check it: {result['verify']}")
+        note(f"Report: {saved.folder / 'report.html'}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -16,8 +15,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from codebound.errors import UsageError
-
-_MOST_BYTES = 1 << 20
+from codebound.files import read_toml
 
 
 def with_config(command: Callable[..., None]) -> Callable[..., None]:
@@ -43,7 +41,7 @@ def with_config(command: Callable[..., None]) -> Callable[..., None]:
 
 def _defaults_from(context: typer.Context, path: Path | None) -> None:
     if path is not None:
-        context.default_map = _checked(_read(path), context.command.params, path)
+        context.default_map = _checked(read_toml(path, "--config"), context.command.params, path)
 
 
 _Config = Annotated[
@@ -55,24 +53,6 @@ _Config = Annotated[
         help="TOML file with options of this command; flags go on top.",
     ),
 ]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(
-                f"--config {path} has more than {_MOST_BYTES:,} bytes: that is no list of options."
-            )
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--config {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:  # of TOML and of UTF-8
-        raise UsageError(f"--config {path} is no TOML: {error}.") from error
 
 
 def _checked(table: dict[str, Any], parameters: Any, path: Path) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from codebound.cli import options as opt
+from codebound.cli.certify import print_result
 from codebound.cli.console import Format, note, progress_bar
 from codebound.cli.options import option
-from codebound.cli.results import print_result
 from codebound.errors import UsageError
 from codebound.extensions import find_extensions, loaded
 

@@ -15,14 +15,14 @@ from codebound.cli.config import with_config
 from codebound.errors import CodeboundError, UsageError
 from codebound.extensions import Verb, find_extensions, loaded
 
-_OWN = {
+OWN_VERBS = {
     "demo": Verb("codebound.cli.demo:command", has_config=False),
     "data": Verb("codebound.cli.data:app"),
     "train": Verb("codebound.cli.train:command"),
     "certify": Verb("codebound.cli.certify:command"),
-    "verify": Verb("codebound.cli.verify:app"),
-    "decode": Verb("codebound.cli.decode:command", has_config=False),
-    "show": Verb("codebound.cli.show:command", has_config=False),
+    "verify": Verb("codebound.cli.certificates:verify"),
+    "decode": Verb("codebound.cli.certificates:decode", has_config=False),
+    "show": Verb("codebound.cli.certificates:show", has_config=False),
     "bound": Verb("codebound.cli.bound:command", has_config=False),
     "sweep": Verb("codebound.cli.sweep:command", has_config=False),
     "doctor": Verb("codebound.cli.doctor:command", has_config=False),
@@ -33,8 +33,8 @@ class _Commands(Mapping[str, Any]):
     """Our own verbs and those of extensions, each after the one that it names."""
 
     def __init__(self) -> None:
-        self._verbs: dict[str, Verb] = {**_OWN, **find_extensions()["VERBS"]}
-        self._order = list(_OWN)
+        self._verbs: dict[str, Verb] = {**OWN_VERBS, **find_extensions()["VERBS"]}
+        self._order = list(OWN_VERBS)
         for name, verb in find_extensions()["VERBS"].items():
             self._order.insert(self._order.index(verb.after) + 1, name)
 

@@ -10,36 +10,20 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from codebound.errors import UsageError
+from codebound.files import read_toml
 from codebound.store import content_key, named_sha256, source_sha256, versions
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-_MOST_BYTES = 1 << 20
 _MOST_JOBS = 100_000
 _OWN_KEYS = ("verb", "name", "cpus", "gpus")  # of an entry; all others are arguments of its command
 _SHORT_DIGITS = 12
 
 Table = Mapping[str, Any]
-
-
-def short(key: str) -> str:
-    """The start of a key: enough to tell the jobs of a plan apart."""
-    return key[:_SHORT_DIGITS]
-
-
-def _anything(arguments: Mapping[str, Any]) -> object:
-    """Accepts all arguments."""
-    return arguments
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -67,7 +51,7 @@ class Verb:
     weights: str = ""
     columns: tuple[str, ...] = ()
     is_resumable: bool = False
-    check: Callable[[Mapping[str, Any]], object] = field(default=_anything)
+    check: Callable[[Mapping[str, Any]], object] = dict  # accepts everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +66,8 @@ class Reference:
     job: str
     file: str
 
-    def record(self) -> dict[str, str]:
-        """As JSON."""
-        return {"job": self.job, "file": self.file}
-
     def __str__(self) -> str:
-        return f"@{short(self.job)}/{self.file}"
+        return f"@{self.job[:_SHORT_DIGITS]}/{self.file}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -114,8 +94,8 @@ class PlannedJob:
 
     @property
     def short_key(self) -> str:
-        """The start of the key, for people."""
-        return short(self.key)
+        """The start of the key: enough to tell the jobs of a plan apart."""
+        return self.key[:_SHORT_DIGITS]
 
     @property
     def label(self) -> str:
@@ -133,7 +113,7 @@ class PlannedJob:
         return {
             "job": self.key,
             "verb": self.verb.name,
-            "arguments": _plain(self.arguments),
+            "arguments": {name: _mapped(value, asdict) for name, value in self.arguments.items()},
             "inputs": dict(self.inputs),
             "versions": versions(),
         }
@@ -149,14 +129,7 @@ def read_plan(path: Path, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]:
     Raises:
         UsageError: The plan is wrong; nothing has run.
     """
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"{path} is larger than {_MOST_BYTES} bytes: that is no plan.")
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"the plan {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:  # of TOML and of UTF-8
-        raise UsageError(f"the plan {path} is no TOML: {error}.") from error
+    table = read_toml(path, "the plan")
     try:
         return plan_jobs(table, verbs)
     except UsageError as error:
@@ -188,8 +161,9 @@ def plan_jobs(table: Table, verbs: Mapping[str, Verb]) -> tuple[PlannedJob, ...]
     for point in points:
         above: dict[str, PlannedJob] = {}
         for name, verb, own in entries:
-            shared = {**defaults, **point}
-            job = _planned(name, verb, {**_known(shared, verb), **own}, above, content)
+            known = verb.options | {"cpus", "gpus"}
+            shared = {key: value for key, value in {**defaults, **point}.items() if key in known}
+            job = _planned(name, verb, {**shared, **own}, above, content)
             above[name] = jobs.setdefault(job.key, job)
     return tuple(jobs.values())
 
@@ -229,10 +203,6 @@ def _points(grid: Table, entries: int) -> Iterator[dict[str, Any]]:
         yield dict(zip(grid, values, strict=True))
 
 
-def _known(shared: Table, verb: Verb) -> dict[str, Any]:
-    return {name: value for name, value in shared.items() if name in verb.options or name in ("cpus", "gpus")}
-
-
 def _planned(
     name: str,
     verb: Verb,
@@ -253,14 +223,14 @@ def _planned(
             raise UsageError(f"job {name}: {key} = {absent[0]!r} does not exist in {Path.cwd()}.")
     digests = {key: named_sha256(value, content) for key, value in named.items()}
     inputs = {key: digest for key, digest in digests.items() if digest}
+    files = {key: _mapped(value, lambda each: each.file) for key, value in arguments.items()}
     try:
-        verb.check({key: _placeholder(value) for key, value in arguments.items()})
+        verb.check(files)
     except UsageError as error:
         raise UsageError(f"job {name}: {error}") from error
-    key = content_key(
-        {"verb": verb.name, "arguments": _plain(arguments), "inputs": inputs, "versions": versions()}
-    )
-    return PlannedJob(key=key, name=name, verb=verb, arguments=arguments, inputs=inputs, cpus=cpus, gpus=gpus)
+    job = PlannedJob(key="", name=name, verb=verb, arguments=arguments, inputs=inputs, cpus=cpus, gpus=gpus)
+    content_of_job = {name: value for name, value in job.record().items() if name != "job"}
+    return replace(job, key=content_key(content_of_job))
 
 
 def _argument(job: str, key: str, value: object, above: Mapping[str, PlannedJob]) -> object:
@@ -294,19 +264,11 @@ def _each(value: object) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _placeholder(value: object) -> object:
+def _mapped(value: object, change: Callable[[Reference], object]) -> Any:
+    """An argument with another value in place of every reference."""
     if isinstance(value, list):
-        return [_placeholder(each) for each in value]
-    return value.file if isinstance(value, Reference) else value
-
-
-def _plain(value: object) -> Any:
-    """A value, or a table of values, as JSON."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return value.record() if isinstance(value, Reference) else value
+        return [_mapped(each, change) for each in value]
+    return change(value) if isinstance(value, Reference) else value
 
 
 def _named(table: object, where: str) -> dict[str, Any]:

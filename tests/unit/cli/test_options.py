@@ -10,7 +10,7 @@ import pytest
 
 import codebound
 from codebound.cli import options
-from codebound.cli.main import app
+from codebound.cli.main import OWN_VERBS, app
 from codebound.commands import record_options
 from codebound.extensions import find_extensions, loaded
 
@@ -26,7 +26,7 @@ SHARED = {
 
 
 def functions():
-    own = {verb: f"codebound.cli.{verb}:command" for verb in VERBS}
+    own = {verb: OWN_VERBS[verb].function for verb in VERBS}
     papers = {verb: each.function for verb, each in find_extensions()["VERBS"].items()}
     return {verb: loaded(home) for verb, home in {**own, **papers}.items()}
 

@@ -7,7 +7,6 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from codebound.cli import verbs
 from codebound.cli.main import app
 from codebound.sweep.plan import Verb
 
@@ -38,7 +37,7 @@ def sweep(tmp_path, monkeypatch):
         options=frozenset({"x", "y"}),
         columns=("value",),
     )
-    monkeypatch.setattr(verbs, "verbs", lambda: {"square": square})
+    monkeypatch.setattr("codebound.cli.sweep.verbs", lambda: {"square": square})
     return lambda *arguments: CliRunner().invoke(app, ("sweep", "plan.toml", "--workers", "1", *arguments))
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codebound.cli.verbs import keywords, verbs
+from codebound.cli.sweep import keywords, verbs
 from codebound.errors import UsageError
 
 

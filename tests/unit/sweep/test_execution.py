@@ -18,9 +18,8 @@ import pytest
 from codebound.engine.processes import LocalEngine
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.store import locked, versions
-from codebound.sweep.execution import execute, states
+from codebound.sweep.execution import execute, merge, states
 from codebound.sweep.jobs import run_job
-from codebound.sweep.merging import merge
 from codebound.sweep.plan import Verb, plan_jobs
 
 TOYS = """

@@ -1,0 +1,83 @@
+"""What can be done with a certificate: ``codebound verify``, ``decode`` and ``show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codebound.cli import options as opt
+from codebound.cli.console import Format, emit, note
+from codebound.cli.options import option
+from codebound.errors import UsageError
+from codebound.report.tables import Table
+
+verify = typer.Typer(add_completion=False)
+
+
+@verify.command(
+    add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def _verify(context: typer.Context) -> None:
+    """Decide whether a certificate is true; the same as the program codebound-verify.
+
+    Example: codebound verify runs/certify-1/certificate.cbound --data digits
+    """
+    from codebound_verify.__main__ import main
+
+    raise typer.Exit(main(context.args or ["--help"]))
+
+
+def decode(
+    file: opt.CertificateFile,
+    out: Annotated[Path, option("Where to write the network g (.safetensors).")],
+    model: Annotated[
+        str | None, option("package.module:factory, if the architecture is outside the file.")
+    ] = None,
+    base: Annotated[
+        Path | None, option("Safetensors file of the base, if the message codes differences.")
+    ] = None,
+) -> None:
+    """Write the network that a certificate is about."""
+    from safetensors.torch import save_file
+
+    from codebound.certificate import decoding
+    from codebound.certificate.file import Certificate
+    from codebound.nets.loading import load_arrays, load_model
+
+    if out.exists():
+        raise UsageError(f"{out} exists already. Choose another --out.")
+    if not out.parent.is_dir():
+        raise UsageError(f"the folder {out.parent} does not exist. Choose another --out.")
+    certificate = Certificate.load(file)
+    shape, classes = certificate.helper.input_shape, certificate.facts.classes
+    module = None if model is None else load_model(model, input_shape=shape, classes=classes)
+    network = decoding.decode(certificate, module=module, base=None if base is None else load_arrays(base))
+    temporary = out.with_name(f".{out.name}")
+    save_file({name: t.contiguous() for name, t in network.state_dict().items()}, temporary)
+    temporary.replace(out)
+    note(f"{network}")
+    note(f"{certificate}\nWritten to {out}.")
+
+
+def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
+    """Print the claim, where the bits went, and what is declared; checks nothing (see verify)."""
+    from dataclasses import asdict
+
+    from codebound.certificate.file import Certificate
+
+    certificate = Certificate.load(file)
+    record = asdict(certificate)
+    del record["message"]
+    ledger = [{"part": part, "bits": bits} for part, bits in certificate.ledger]
+    emit(record, output, [str(certificate), Table("", ledger)], rows=ledger)
+    if output is Format.table:
+        note("Declared, and not checkable by any program:")
+        for line in certificate.declarations:
+            note(f"  - {_printable(line)}")
+
+
+def _printable(text: str) -> str:
+    """The text with control characters escaped: a stranger's file must not draw on the terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
