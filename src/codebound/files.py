@@ -75,11 +75,7 @@ def finite(value: Any) -> Any:
 
 
 def read_json(path: Path, *, advice: str) -> dict[str, Any]:
-    """Reads a JSON object.
-
-    Args:
-        path: The file.
-        advice: What to do if it cannot be read.
+    """Reads a JSON object; the advice says what to do if it cannot be read.
 
     Raises:
         FormatError: The file is too large, or holds none.

@@ -144,13 +144,6 @@ def over_shards(
 
     A part is a number of whole chunks: the batches, and so what is found on them, are those of one pass.
 
-    Args:
-        sample: The examples, on the CPU.
-        job_of: The job of a part.
-        engine: Where jobs run.
-        chunk_size: Examples in a batch.
-        progress: Told the examples done.
-
     Raises:
         CodeboundError: A job failed; nothing is said about fewer examples.
     """

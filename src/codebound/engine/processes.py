@@ -26,12 +26,7 @@ _PATIENCE = 5.0  # seconds for an idle worker to end by itself, so that its libr
 
 
 def open_engine(kind: str, *, workers: int | None = None, address: str | None = None) -> Engine:
-    """An engine; use it in a ``with`` block.
-
-    Args:
-        kind: ``local`` or ``ray``.
-        workers: Jobs at the same time, or cores of a Ray that is started here.
-        address: Of a Ray cluster.
+    """An engine, ``local`` or ``ray``, with an address if a cluster runs; use it in a ``with`` block.
 
     Example:
         >>> open_engine("local", workers=2).slots
@@ -67,11 +62,7 @@ class LocalEngine(Engine):
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        """Starts nothing yet.
-
-        Args:
-            workers: Jobs at the same time, whatever cores they use; all cores of this process by default.
-        """
+        """Starts nothing yet; as many workers as this process has cores, unless told otherwise."""
         if workers is not None and workers < 1:
             raise UsageError(f"at least one worker is needed. Got {workers}.")
         self._slots = workers or _cores()

@@ -97,11 +97,7 @@ class Coverage:
 
 
 def coverage_of(model: nn.Module, viewed: Collection[nn.Module]) -> Coverage:
-    """Accounts for all tensors of ``model``.
-
-    Args:
-        model: The network.
-        viewed: The modules with a layer view that its forward pass calls.
+    """Accounts for all tensors of ``model``; ``viewed`` are the modules with a view that its pass calls.
 
     Raises:
         ModelError: Some tensor has no values (meta device), or holds NaN or infinity; all are named.

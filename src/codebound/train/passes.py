@@ -50,13 +50,9 @@ class Passes:
         activity: str,
         progress: Progress,
     ) -> None:
-        """Makes all steps.
+        """Makes all steps: each is called with the steps done and the places of the next examples.
 
-        Args:
-            step: Called with the steps done and the places of the next examples; returns the loss.
-            device: Where the places are wanted.
-            activity: When the loss may fail to be finite, for the message.
-            progress: Told the steps done, after every pass.
+        A step returns its loss; ``activity`` says in the message when it may fail to be finite.
 
         Raises:
             ModelError: The loss is not finite at the end of a pass.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,7 @@ _FRESH = 15  # moves after which examples near the boundary are looked for again
 _LEAST_NEAR = 100  # examples that judge a move, however clear all decisions are
 _ATTEMPTS = 60  # most promising changes of a linear layer that are looked at
 _COLUMNS = 64  # weights whose changes are counted at a time
+_cost = attrgetter("cost")
 
 
 def polish(
@@ -51,15 +53,7 @@ def polish(
     """Integers near the given ones with fewer errors + price x bits; those given, if none are found.
 
     Candidates are ranked by the gradient of a smooth count, and judged by the examples whose decision one
-    move can change; every round ends with a count of all.
-
-    Args:
-        features: The fixed part of the network for the sample.
-        settings: The subspace of the integers, and the price of a bit.
-        integers: Where to start.
-        evaluations: Most candidates that are tried.
-        base: Tensors to start from in place of the random ones.
-        progress: Told the candidates tried.
+    move can change; every round ends with a count of all. At most ``evaluations`` candidates are tried.
     """
     search = _Search(features, settings, base)
     if np.abs(integers).max() > MAX_BELL_LEVEL:
@@ -117,14 +111,11 @@ class _Search:
         self.random = np.random.default_rng(settings.seed)
 
     def margins(self, values: Tensor, examples: Tensor) -> Tensor:
-        """Logit of the label less the largest other."""
-        tensors, found = self.expansion.tensors(values), []
-        for part in torch.split(examples, _CHUNK):
-            logits = self.features.logits(tensors, part)
-            labels = self.features.labels[part].unsqueeze(1)
-            others = logits.scatter(1, labels, -torch.inf).amax(1)
-            found.append(logits.gather(1, labels).squeeze(1) - others)
-        return torch.cat(found)
+        tensors, features = self.expansion.tensors(values), self.features
+        parts = torch.split(examples, _CHUNK)
+        return torch.cat(
+            [_margins(features.logits(tensors, part).T, features.labels[part]) for part in parts]
+        )
 
     @torch.no_grad()
     def counted(self, values: Tensor) -> _Point:
@@ -147,7 +138,7 @@ class _Search:
                 if climb.tried < evaluations:
                     climb.attempt(pair)
         end = self.counted(climb.here.values) if climb.accepted else start
-        return min((start, end), key=lambda point: point.cost), climb.tried
+        return min((start, end), key=_cost), climb.tried
 
     def ranked(self, climb: _Climb) -> list[int]:
         """All moves, the most promising first: move m < d adds 1 to integer m, move d + m takes 1 away."""
@@ -244,15 +235,7 @@ def polish_linear(
     A count finds the errors after every change of one weight by one, and after every removal. The most
     promising changes are then made, one after the other, where errors and bits, now those of the shortest
     code, fall together. When none does, pairs are tried: each of those changes, and what is best after it.
-
-    Args:
-        inputs: What the layer sees, one row per example.
-        labels: Labels.
-        levels: Where to start: one row of integers per class.
-        price: Errors that one bit is worth.
-        counts: Most counts of all changes.
-        strides: Passed to ``best_tensor_code``.
-        progress: Told the counts made.
+    Inputs have one row per example, levels one row per class; ``counts`` is the most counts that are made.
 
     Example:
         >>> inputs, labels = torch.eye(2).repeat(50, 1), torch.tensor([0, 1]).repeat(50)
@@ -361,10 +344,6 @@ class _LinearSearch:
                 moved = seen[places] * torch.from_numpy(steps[places]).to(seen)[:, None]
                 changes[way, start + places] = ((slack + moved) <= 0.0).sum(1).cpu().numpy() - now
         return changes
-
-
-def _cost(point: _LinearPoint) -> float:
-    return point.cost
 
 
 def _margins(logits: Tensor, labels: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from codebound import __version__
@@ -174,11 +174,7 @@ class TrainResult:
 
 
 def open_run(folder: Path, run: Mapping[str, object]) -> None:
-    """Creates a run folder, or checks that an existing one holds the same run.
-
-    Args:
-        folder: The run folder; its parents are created.
-        run: Everything that determines the trained weights, as JSON values.
+    """Creates a run folder, or checks that an existing one holds the same run: all that determines weights.
 
     Raises:
         UsageError: The folder holds another run, or files that are no run.
@@ -293,24 +289,11 @@ def load_result(folder: Path, model: nn.Module, config: TrainConfig) -> TrainRes
     model.eval()
     record: dict[str, Any] = read_json(folder / RESULT, advice=ADVICE)
     history = _read_history(folder)
+    known: dict[str, Any] = {"model": model, "config": config, "history": history}
     try:
-        result = TrainResult(
-            model=model,
-            config=config,
-            history=history,
-            train_errors=record["train_errors"],
-            n=record["n"],
-            test_errors=record["test_errors"],
-            test_n=record["test_n"],
-            seconds=record["seconds"],
-            stopped_early=record["stopped_early"],
-            resumed_from=len(history),
-            device=record["device"],
-            torch_version=record["torch"],
-            data_sha256=record["data_sha256"],
-            test_sha256=record["test_sha256"],
-            weights_sha256=record["weights_sha256"],
-        )
+        known |= {"resumed_from": len(history), "torch_version": record["torch"]}
+        names = [each.name for each in fields(TrainResult) if each.name not in known]
+        result = TrainResult(**known, **{name: record[name] for name in names})
     except KeyError as error:
         raise FormatError(
             f"{folder / RESULT} has no field {error}. Remove the run folder to train anew."

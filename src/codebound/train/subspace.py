@@ -201,11 +201,8 @@ class Features:
 class Expansion:
     """From d integers, or real numbers in their place, to all tensors of a network, differentiably.
 
-    Args:
-        learner: The network; its head starts at zero when the settings say so.
-        settings: Dimension, step, entries and seed.
-        base: Tensors to start from in place of the random ones.
-        device: Where the tensors live.
+    The tensors start from those of ``base`` where it is given, else from random ones; the head of the network
+    starts at zero when the settings say so.
     """
 
     def __init__(
@@ -255,12 +252,6 @@ def train_in_subspace(
     The loss is (1 - p^h) / h, p the probability of the label and h rising from 0 to the hardness, plus the
     code length of the integers under a discretised logistic law whose scale is learned.
     On a GPU the step is recorded once and replayed.
-
-    Args:
-        features: The fixed part of the network for the examples to train on, on the device to train on.
-        settings: The subspace and the training.
-        base: Tensors to start from in place of the random ones.
-        progress: Told the steps done.
     """
     training = _Training(features, settings, base)
     training.passes.run(

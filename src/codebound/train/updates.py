@@ -199,15 +199,7 @@ def make_update(
     *,
     dtype: torch.dtype,
 ) -> Update:
-    """How a training updates the weights; on a GPU the update is recorded and replayed.
-
-    Args:
-        model: What is trained.
-        data: The sample, on the device of the model.
-        optimizer: Of the model.
-        config: Settings.
-        dtype: Type of the network's inputs.
-    """
+    """How a training updates the weights; on a GPU the update is recorded and replayed."""
     is_low = config.precision == "bfloat16"
 
     def step(picks: Picks) -> Seen:
@@ -251,12 +243,7 @@ class Replayed:
     """A step that is recorded at its first batch, and replayed for all others of that size.
 
     Batches of another size run as they are, and so does everything if recording fails, for example because
-    a layer waits for the device.
-
-    Args:
-        step: The step.
-        model: What it trains; recording leaves its weights and statistics as they were.
-        optimizer: Likewise.
+    a layer waits for the device. Recording leaves weights, statistics and optimiser as they were.
     """
 
     def __init__(self, step: Update, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -294,12 +281,8 @@ def record(
 ) -> tuple[T, Callable[[], None]]:
     """Records work on a CUDA device: what it returns, in place, and the function that does it again.
 
-    The work is done a few times before, for real; recording itself computes nothing.
-
-    Args:
-        work: What to record.
-        device: Where its tensors are.
-        generators: Sources of its random numbers, besides the device's own.
+    The work is done a few times before, for real; recording itself computes nothing. ``generators`` are the
+    sources of its random numbers, besides the device's own.
     """
     here, side = torch.cuda.current_stream(device), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     graph = torch.cuda.CUDAGraph()
