@@ -13,7 +13,8 @@ from torch.nn.utils import parametrizations, prune
 from codebound.errors import CodeboundError
 from codebound.nets.fold import fold_batch_norms
 from codebound.nets.rebuild import with_weights
-from codebound.nets.walk import activations, wrap
+from codebound.nets.walk import wrap
+from codebound_papers.measure.steps import activations
 
 
 class Tied(nn.Module):

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from codebound.nets.fold import fold_batch_norms
-from codebound.nets.steps import steps_of
-from codebound.nets.walk import activations, wrap
+from codebound.nets.walk import wrap
 from codebound.nets.zoo import ZOO, build
+from codebound_papers.measure.steps import activations, steps_of
 
 
 @pytest.fixture(params=ZOO, scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,8 +15,8 @@ from codebound.chains.operations import OPERATIONS
 from codebound.chains.shifts import MeanOverShifts
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.fold import fold_batch_norms
-from codebound.nets.steps import steps_of
-from codebound.nets.walk import wrap
+from codebound.nets.kinds import SHAPE, kind_of_node
+from codebound.nets.walk import traced_steps, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,21 +108,28 @@ def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
             if child is not None
             for inner, step in (_steps(child) if isinstance(child, nn.Sequential) else [("", child)])
         ]
-    steps = steps_of(wrap(model))
-    if not steps.is_chain:
+    network = wrap(model)
+    nodes, _ = traced_steps(network)
+    kinds = {node: kind_of_node(node, network.predictor) for node in nodes}
+    main = [node for node in nodes if kinds[node] != SHAPE]
+    is_chain = all(
+        [used for used in node.all_input_nodes if used in main] == [previous]
+        for previous, node in pairwise(main)
+    )
+    if not is_chain:
         raise UnsupportedLayerError(
             f"{type(model).__name__} is no chain of layers, so a message cannot describe its architecture."
         )
     found: list[tuple[str, nn.Module]] = []
-    for step, node in zip(steps.sequence, steps.nodes, strict=True):
-        if step.kind.name in ("input", "shape", "flatten"):
+    for node in main:
+        if kinds[node].name in ("input", "flatten"):
             continue
         if node.op == "call_module":
-            found.append((step.name, model.get_submodule(step.name)))
-        elif re.fullmatch(r"relu(_\d+)?", step.name):
-            found.append((step.name, nn.ReLU()))
+            found.append((str(node.target), model.get_submodule(str(node.target))))
+        elif re.fullmatch(r"relu(_\d+)?", node.name):
+            found.append((node.name, nn.ReLU()))
         else:
-            raise UnsupportedLayerError(f"{step.name}: a chain has no such operation.")
+            raise UnsupportedLayerError(f"{node.name}: a chain has no such operation.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""A network as ordered layer views, the account of all its tensors, and its activations; it is only read."""
+"""A network as ordered layer views, the account of all its tensors, and its steps; it is only read."""
 
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
@@ -283,40 +283,24 @@ def trace(predictor: nn.Module) -> tuple[fx.Graph | None, str]:
     return graph, ""
 
 
-@dataclass(frozen=True, eq=False)
-class LayerActivation:
-    """What went in and out of one call of a layer.
-
-    Attributes:
-        name: The layer.
-        input: What the layer was applied to, ``phi(x^{i-1})``.
-        output: Its output before any activation, ``x^i``.
-    """
-
-    name: str
-    input: Tensor = field(repr=False)
-    output: Tensor = field(repr=False)
-
-
-def activations(network: Network, x: Tensor) -> tuple[LayerActivation, ...]:
-    """Inputs and outputs of the layers on a batch, in the order of their calls; no gradients.
-
-    Example:
-        >>> net = wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
-        >>> [tuple(a.output.shape) for a in activations(net, torch.zeros(5, 4))]
-        [(5, 3), (5, 2)]
-    """
-    kept: list[LayerActivation] = []
-
-    def record(name: str, x: Tensor, output: Tensor) -> None:
-        # copies, because a later in-place step would overwrite what was recorded
-        kept.append(LayerActivation(name, x.clone(), output.clone()))
-
-    _observe(network.predictor, x, names=[view.name for view in network.layers], record=record)
-    return tuple(kept)
+def traced_steps(network: Network) -> tuple[tuple[fx.Node, ...], fx.Node]:
+    """The steps of a network's forward pass, and the one that gives its output; refuses what has none."""
+    name = type(network.model).__name__
+    if network.graph is None:
+        raise ModelError(f"the steps of {name} cannot be found: {network.untraceable}.")
+    inputs = [node for node in network.graph.nodes if node.op == "placeholder"]
+    (output,) = (node.args[0] for node in network.graph.nodes if node.op == "output")
+    if len(inputs) != 1 or not isinstance(output, fx.Node):
+        raise ModelError(
+            f"{name} must take one tensor and return one. It takes {len(inputs)} arguments "
+            f"({', '.join(node.name for node in inputs)}) and returns {output}. "
+            "Wrap it in a module that does."
+        )
+    nodes = tuple(node for node in network.graph.nodes if node.op not in ("get_attr", "output"))
+    return nodes, output
 
 
-def _observe(
+def observe(
     predictor: nn.Module, x: Tensor, *, names: Collection[str], record: Callable[[str, Tensor, Tensor], None]
 ) -> None:
     """Runs the network and reports each call of the named layers; the hooks go whatever happens."""
@@ -345,5 +329,5 @@ def _calls_on(predictor: nn.Module, example: Tensor) -> tuple[str, ...]:
     """Names of the layers in the order in which ``example`` passes them."""
     called: list[str] = []
     names = [name for name, module in predictor.named_modules() if refusal_of(module) is None]
-    _observe(predictor, example, names=names, record=lambda name, *_: called.append(name))
+    observe(predictor, example, names=names, record=lambda name, *_: called.append(name))
     return tuple(called)

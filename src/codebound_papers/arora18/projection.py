@@ -16,7 +16,7 @@ import torch
 from codebound.coding.arithmetic import MAX_WORK
 from codebound.coding.stream import Stream
 from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.walk import activations, wrap
+from codebound.nets.walk import wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound_papers.arora18.projection_plan import sign_count
@@ -24,6 +24,7 @@ from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_PROJECTIONS, Proj
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.random_matrices import project_onto
 from codebound_papers.compress.rounding import rounded, weight_of
+from codebound_papers.measure.steps import activations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import LayerActivation
     from codebound_papers.compress.compressors import CompressedNetwork
+    from codebound_papers.measure.steps import LayerActivation
 
 
 _BLOCK_ENTRIES = 1 << 21  # of the sign matrices, held at a time

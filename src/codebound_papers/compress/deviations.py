@@ -11,12 +11,11 @@ import torch
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.errors import ModelError, UsageError
 from codebound.nets.kinds import SHAPE
-from codebound.nets.steps import steps_of
-from codebound.nets.walk import activations
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import logit_chunks
 from codebound_papers.measure.spectral import spectral_norm
+from codebound_papers.measure.steps import activations, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

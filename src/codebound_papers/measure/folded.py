@@ -11,16 +11,15 @@ import torch
 from codebound.errors import ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
 from codebound.nets.kinds import SHAPE
-from codebound.nets.steps import steps_of
-from codebound.nets.walk import Network, activations, wrap
+from codebound.nets.walk import Network, wrap
 from codebound.rng import numpy_stream
+from codebound_papers.measure.steps import activations, steps_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.data.dataset import Dataset
-    from codebound.nets.steps import Step
-    from codebound.nets.walk import LayerActivation
+    from codebound_papers.measure.steps import LayerActivation, Step
 
 _PROBES = 64
 

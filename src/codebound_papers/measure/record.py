@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 from codebound.errors import CodeboundError, ModelError, UsageError
 from codebound.facts import check_delta
 from codebound.nets.layers import AbstractConvView
-from codebound.nets.steps import steps_of
 from codebound.progress import Progress, silent
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure.folded import (
@@ -39,6 +38,7 @@ from codebound_papers.measure.norms import (
 )
 from codebound_papers.measure.outputs import Outputs, outputs
 from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm, spectral_norm
+from codebound_papers.measure.steps import steps_of
 from codebound_papers.shin21.tails import PowerLawFit, fit_power_law
 
 if TYPE_CHECKING:

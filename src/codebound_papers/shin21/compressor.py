@@ -21,7 +21,6 @@ import torch
 from codebound.coding.quantization import nearest_step, step_size
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import LinearView
-from codebound.nets.steps import steps_of
 from codebound.numerics import log_chernoff_tail
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -30,6 +29,7 @@ from codebound.scores import margins
 from codebound_papers.compress.codes import Filled, Filling
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
 from codebound_papers.compress.rounding import rounded, weight_of
+from codebound_papers.measure.steps import steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The order of layers is the order of execution, and activations are what the layers saw."""
+"""The order of layers is the order of execution."""
 
 import threading
 
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from codebound.errors import ModelError, UsageError
-from codebound.nets.walk import activations, wrap
+from codebound.nets.walk import wrap
 
 
 class Backwards(nn.Module):
@@ -47,40 +47,6 @@ def test_a_layer_called_twice_is_listed_once_with_both_calls():
     assert [view.name for view in network.layers] == ["0", "3"]
     assert network.calls == ("0", "0", "3")
     assert network.shared == ("0",)
-    x = torch.randn(2, 3)
-    first, second, last = activations(network, x)
-    assert (first.name, second.name, last.name) == ("0", "0", "3")
-    assert torch.equal(second.input, torch.relu(layer(x)))
-
-
-@pytest.mark.parametrize("inplace", [False, True])
-def test_activations_are_inputs_and_pre_activations(inplace):
-    torch.manual_seed(0)
-    model = nn.Sequential(
-        nn.Conv2d(1, 2, 3), nn.ReLU(inplace), nn.Flatten(), nn.Linear(8, 4), nn.ReLU(inplace)
-    )
-    x = torch.randn(5, 1, 4, 4)
-    first, second = activations(wrap(model), x)
-    assert torch.equal(first.input, x)
-    assert torch.equal(first.output, model[0](x))
-    assert (first.output < 0).any()
-    assert torch.equal(second.input, torch.relu(first.output).flatten(1))
-    assert torch.equal(second.output, model[3](second.input))
-    assert not second.output.requires_grad
-
-
-def test_activations_are_those_of_evaluation_mode():
-    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.9), nn.Linear(3, 2)).train()
-    first, second = activations(wrap(model), torch.ones(4, 3))
-    assert torch.equal(second.input, first.output)
-    assert model.training
-
-
-def test_an_in_place_network_leaves_the_input_alone():
-    network = wrap(nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 2)))
-    x = -torch.ones(2, 3)
-    activations(network, x)
-    assert torch.equal(x, -torch.ones(2, 3))
 
 
 def test_the_predictor_follows_later_training_of_the_model():

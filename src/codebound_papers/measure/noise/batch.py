@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.steps import Steps
     from codebound_papers.measure.noise.jacobian import AbstractDerivative
     from codebound_papers.measure.noise.quantities import Smoothness
+    from codebound_papers.measure.steps import Steps
 
 
 _ELEMENTWISE = ("activation", "dropout", "identity", "flatten")
@@ -200,7 +200,7 @@ def layout_of(steps: Steps, *, layers: Sequence[str] | None, augments: bool) -> 
 
     Example:
         >>> from torch import nn
-        >>> from codebound.nets.steps import steps_of
+        >>> from codebound_papers.measure.steps import steps_of
         >>> from codebound.nets.walk import wrap
         >>> steps = steps_of(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
         >>> [place.name for place in layout_of(steps, layers=None, augments=True).points]

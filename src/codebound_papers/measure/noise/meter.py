@@ -22,7 +22,6 @@ from codebound.engine.job import Job, over_shards
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
 from codebound.nets.layers import AbstractLayerView, LinearView
-from codebound.nets.steps import steps_of
 from codebound.nets.walk import Network, trace, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -38,6 +37,7 @@ from codebound_papers.measure.noise.batch import (
 from codebound_papers.measure.noise.jacobian import is_probed
 from codebound_papers.measure.noise.quantities import Smoothness, perturbed
 from codebound_papers.measure.noise.result import Examples, Site, Stability
+from codebound_papers.measure.steps import steps_of
 
 if TYPE_CHECKING:
     from torch import fx

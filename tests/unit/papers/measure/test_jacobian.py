@@ -9,7 +9,6 @@ from scipy.stats import binom
 from torch import nn
 
 from codebound.errors import UsageError
-from codebound.nets.steps import steps_of
 from codebound.nets.walk import wrap
 from codebound_papers.measure.noise.batch import layout_of
 from codebound_papers.measure.noise.jacobian import (
@@ -18,6 +17,7 @@ from codebound_papers.measure.noise.jacobian import (
     column_squares,
     probe_interval,
 )
+from codebound_papers.measure.steps import steps_of
 
 
 class Residual(nn.Module):

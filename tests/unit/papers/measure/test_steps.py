@@ -1,4 +1,4 @@
-"""Steps, cuts and segments: composing segments is the forward pass, bit for bit."""
+"""Composing segments is the forward pass, bit for bit; activations are what the layers saw."""
 
 import pytest
 import torch
@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional
 
 from codebound.errors import ModelError, UsageError
-from codebound.nets.steps import steps_of
 from codebound.nets.walk import wrap
+from codebound_papers.measure.steps import activations, steps_of
 
 
 class Block(nn.Module):
@@ -161,3 +161,41 @@ def test_what_has_no_steps_says_why():
     steps = steps_of(wrap(mlp()))
     with pytest.raises(UsageError, match="0 <= start <= stop < 6"):
         steps.segment(3, 2)
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_activations_are_inputs_and_pre_activations(inplace):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.ReLU(inplace), nn.Flatten(), nn.Linear(8, 4), nn.ReLU(inplace)
+    )
+    x = torch.randn(5, 1, 4, 4)
+    first, second = activations(wrap(model), x)
+    assert torch.equal(first.input, x)
+    assert torch.equal(first.output, model[0](x))
+    assert (first.output < 0).any()
+    assert torch.equal(second.input, torch.relu(first.output).flatten(1))
+    assert torch.equal(second.output, model[3](second.input))
+    assert not second.output.requires_grad
+
+
+def test_activations_are_those_of_evaluation_mode():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.9), nn.Linear(3, 2)).train()
+    first, second = activations(wrap(model), torch.ones(4, 3))
+    assert torch.equal(second.input, first.output)
+    assert model.training
+
+
+def test_an_in_place_network_leaves_the_input_alone():
+    network = wrap(nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 2)))
+    x = -torch.ones(2, 3)
+    activations(network, x)
+    assert torch.equal(x, -torch.ones(2, 3))
+
+
+def test_a_layer_called_twice_has_two_activations():
+    layer = nn.Linear(3, 3)
+    x = torch.randn(2, 3)
+    first, second, last = activations(wrap(nn.Sequential(layer, nn.ReLU(), layer, nn.Linear(3, 2))), x)
+    assert (first.name, second.name, last.name) == ("0", "0", "3")
+    assert torch.equal(second.input, torch.relu(layer(x)))

@@ -1,4 +1,4 @@
-"""The forward pass as a list of steps, cut where a single activation determines everything after it."""
+"""The forward pass as a list of steps, cut where one activation determines what comes after; activations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from itertools import pairwise
 
 from torch import Tensor, fx
 
-from codebound.errors import ModelError, UsageError
+from codebound.errors import UsageError
 from codebound.nets.kinds import OTHER, SHAPE, Kind, kind_of_node
 from codebound.nets.layers import AbstractLayerView, refusal_of, view_of
-from codebound.nets.walk import Network
+from codebound.nets.walk import Network, observe, traced_steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,18 +89,7 @@ def steps_of(network: Network) -> Steps:
         >>> steps.segment(1, 3)(torch.zeros(5, 3)).shape
         torch.Size([5, 2])
     """
-    name = type(network.model).__name__
-    if network.graph is None:
-        raise ModelError(f"the steps of {name} cannot be found: {network.untraceable}.")
-    inputs = [node for node in network.graph.nodes if node.op == "placeholder"]
-    (output,) = (node.args[0] for node in network.graph.nodes if node.op == "output")
-    if len(inputs) != 1 or not isinstance(output, fx.Node):
-        raise ModelError(
-            f"{name} must take one tensor and return one. It takes {len(inputs)} arguments "
-            f"({', '.join(node.name for node in inputs)}) and returns {output}. "
-            "Wrap it in a module that does."
-        )
-    nodes = tuple(node for node in network.graph.nodes if node.op not in ("get_attr", "output"))
+    nodes, output = traced_steps(network)
     position = {node: index for index, node in enumerate(nodes)}
     steps = tuple(_step(node, network, position) for node in nodes)
     return Steps(sequence=steps, cuts=_cuts(steps, output=position[output]), network=network, nodes=nodes)
@@ -133,3 +122,39 @@ def _cuts(steps: tuple[Step, ...], *, output: int) -> tuple[int, ...]:
             cuts.append(index)
         horizon = max(horizon, last_use[index])
     return (*cuts, output)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerActivation:
+    """What went in and out of one call of a layer.
+
+    Attributes:
+        name: The layer.
+        input: What the layer was applied to, ``phi(x^{i-1})``.
+        output: Its output before any activation, ``x^i``.
+    """
+
+    name: str
+    input: Tensor = field(repr=False)
+    output: Tensor = field(repr=False)
+
+
+def activations(network: Network, x: Tensor) -> tuple[LayerActivation, ...]:
+    """Inputs and outputs of the layers on a batch, in the order of their calls; no gradients.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from codebound.nets.walk import wrap
+        >>> net = wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
+        >>> [tuple(a.output.shape) for a in activations(net, torch.zeros(5, 4))]
+        [(5, 3), (5, 2)]
+    """
+    kept: list[LayerActivation] = []
+
+    def record(name: str, x: Tensor, output: Tensor) -> None:
+        # copies, because a later in-place step would overwrite what was recorded
+        kept.append(LayerActivation(name, x.clone(), output.clone()))
+
+    observe(network.predictor, x, names=[view.name for view in network.layers], record=record)
+    return tuple(kept)
