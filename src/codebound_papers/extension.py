@@ -40,7 +40,7 @@ SWEEP_VERBS = {
         ),
     ),
     "measure": SweepVerb(
-        "codebound_papers.measure.command:measure_from_options",
+        "codebound_papers.measure.summary:measure_from_options",
         "codebound_papers.cli.measure:command",
         "",
         ("margins.errors", "margins.min", "margins.max"),

@@ -60,7 +60,7 @@ def command(
     Example: codebound measure --model mlp --weights runs/w/model.safetensors --data digits
     """
     options = dict(locals())
-    from codebound_papers.measure.command import measure_from_options
+    from codebound_papers.measure.summary import measure_from_options
     from codebound_papers.report.measures import flat_rows, measure_tables
 
     hear = listener(quiet=quiet)

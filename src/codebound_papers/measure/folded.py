@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
     from codebound_papers.measure.steps import LayerActivation, Step
 
-_PROBES = 64
+PROBES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Workload:
         Those to the output are small up to 64 outputs, the others up to 1,024 entries.
         """
         is_small = self.outputs <= 64 if interlayer == "output" else self.widest <= 1024
-        return None if is_small else _PROBES
+        return None if is_small else PROBES
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +89,7 @@ class FoldedNetwork:
 def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
     """Folds, wraps and traces a network once; one that is wrapped and has no batch norms is taken as it is.
 
-    Args:
-        model: The network, wrapped or not; never changed.
-        sample: Of which one example is taken, for a network that has to be run to be understood.
+    One example of the sample is for a network that has to be run to be understood.
     """
     module = model.model if isinstance(model, Network) else model
     weight = next(module.parameters(), None)
@@ -185,14 +183,7 @@ def _is_between(step: Step) -> bool:
 
 
 def draw_examples(sample: Dataset, count: int, *, seed: int, purpose: str = "measured examples") -> Dataset:
-    """That many examples at random, in stored order, or all of them.
-
-    Args:
-        sample: The sample.
-        count: How many; at least 1.
-        seed: Of the choice.
-        purpose: Names the choice: the same seed chooses other examples for another one.
-    """
+    """That many examples at random, in stored order, or all; another purpose has other ones."""
     if count < 1:
         raise UsageError(f"examples is at least 1. Got {count}.")
     if count >= sample.n:

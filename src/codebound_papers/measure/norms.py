@@ -212,11 +212,6 @@ class LayerSpectrum:
         return (self.frobenius_norm / self.spectral_norm) ** 2 if self.spectral_norm > 0.0 else 0.0
 
     @property
-    def largest_cushion(self) -> float:
-        """``1 / sqrt(stable rank)``, which no layer cushion exceeds: ``||A x|| <= ||A||_2 ||x||``."""
-        return self.spectral_norm / self.frobenius_norm if self.frobenius_norm > 0.0 else 0.0
-
-    @property
     def eigenvalues(self) -> NDArray[np.float64]:
         """Eigenvalues of ``A^T A`` that are not zero, descending."""
         return self.singular_values[self.singular_values > 0.0] ** 2

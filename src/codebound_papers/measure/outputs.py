@@ -212,7 +212,7 @@ class Outputs:
         )
 
 
-def outputs(
+def evaluate_sample(
     model: nn.Module,
     data: DeviceData,
     *,
@@ -222,23 +222,16 @@ def outputs(
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Outputs:
-    """Evaluates a network on a sample.
+    """Evaluates a copy of a network on a sample, in its own arithmetic unless told another one.
 
-    Args:
-        model: Evaluated on a copy, in evaluation mode.
-        data: The sample, on the device where the work is to be done.
-        classes: Outputs that the network has to have.
-        chunk_size: Examples at a time; bounds the memory.
-        dtype: Arithmetic of the network; its own when None.
-        engine: Where to work, one part of the sample on each of its workers; None: here.
-        progress: Told the examples done.
+    With an engine one part of the sample is evaluated on each of its workers.
 
     Example:
         >>> from codebound.data.dataset import Dataset
         >>> net = torch.nn.Linear(2, 2, bias=False)
         >>> with torch.no_grad(): _ = net.weight.copy_(torch.eye(2))
         >>> one = Dataset("one", "train", np.array([[3, 4]], dtype="float32"), np.array([0]), 2)
-        >>> found = outputs(net, one.on("cpu"), classes=2, chunk_size=1)
+        >>> found = evaluate_sample(net, one.on("cpu"), classes=2, chunk_size=1)
         >>> found.margins.minimum, found.errors, found.output_norm, found.input_norm
         (-1.0, 1, 5.0, 5.0)
     """
@@ -246,7 +239,7 @@ def outputs(
         settings = {"model": model, "classes": classes, "chunk_size": chunk_size, "dtype": dtype}
         first, *others = over_shards(
             data,
-            lambda part: Job(function=f"{__name__}:outputs", arguments={**settings, "data": part}),
+            lambda part: Job(function=f"{__name__}:evaluate_sample", arguments={**settings, "data": part}),
             engine=engine,
             chunk_size=chunk_size,
             progress=progress,

@@ -18,6 +18,7 @@ from codebound.nets.layers import AbstractConvView
 from codebound.progress import Progress, silent
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure.folded import (
+    PROBES,
     FoldedNetwork,
     chain_obstacle,
     draw_examples,
@@ -36,7 +37,7 @@ from codebound_papers.measure.norms import (
     layer_spectrum,
     tail_values,
 )
-from codebound_papers.measure.outputs import Outputs, outputs
+from codebound_papers.measure.outputs import Outputs, evaluate_sample
 from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm, spectral_norm
 from codebound_papers.measure.steps import steps_of
 from codebound_papers.shin21.tails import PowerLawFit, fit_power_law
@@ -61,9 +62,11 @@ Family = Literal["margins", "norms", "maps", "spectra", "tails", "stability"]
 
 _ALL = ("margins", "norms", "maps", "spectra", "tails", "stability")
 _LIGHT = 10**7  # multiplications of a forward pass up to which Jacobians between all pairs are measured
-_PROBES = 64
 _PIXELS = 16  # of every layer of a heavy network, as in the papers' figures
-_NOISE, _DRAWS, _NOISY_EXAMPLES = 0.1, 5, 50
+_NOISY_EXAMPLES = 50
+NOISE, DRAWS = 0.1, 5
+"""Size of Gaussian noise relative to the activation that it is added to, and draws of any noise."""
+
 _NO_CHAIN = (
     "The network is no chain of layers, and the theorem is about chains: its numbers are for the record."
 )
@@ -323,7 +326,7 @@ def measure_facts(
 
     seen = None
     if "margins" in asked:
-        seen = outputs(
+        seen = evaluate_sample(
             network.model,
             sample.on(settings.device),
             classes=sample.classes,
@@ -332,8 +335,11 @@ def measure_facts(
             engine=engine,
             progress=tell("margins"),
         )
-        if "norms" in asked:
-            _require_finite(seen.margins)
+        if "norms" in asked and (bad := seen.margins.non_finite):
+            raise ModelError(
+                f"the network's outputs are not finite on {bad} of {sample.n} examples, so margins and "
+                "bounds mean nothing. Check the weights, and that the data is scaled as in training."
+            )
     missing: list[Missing] = []
     obstacle = chain_obstacle(network)
     found, unstable = None, ""
@@ -390,14 +396,6 @@ def measure_facts(
     )
 
 
-def _require_finite(report: MarginReport) -> None:
-    if report.non_finite:
-        raise ModelError(
-            f"the network's outputs are not finite on {report.non_finite} of {report.n} examples, so margins "
-            "and bounds mean nothing. Check the weights, and that the data is scaled as in training."
-        )
-
-
 def _noise_stability(
     folded: FoldedNetwork,
     sample: Dataset,
@@ -414,9 +412,9 @@ def _noise_stability(
         is_light = work.multiplications <= _LIGHT
         chosen = StabilitySettings(
             interlayer="all" if is_light else "output",
-            probes=_PROBES if is_light else work.probes("output"),
+            probes=PROBES if is_light else work.probes("output"),
             pixels=None if is_light else _PIXELS,
-            smoothness=Smoothness(_NOISE, draws=_DRAWS, delta=settings.delta, seed=settings.seed),
+            smoothness=Smoothness(NOISE, draws=DRAWS, delta=settings.delta, seed=settings.seed),
             seed=settings.seed,
         )
         sample, noisy = (
@@ -445,7 +443,7 @@ def _describe(found: Stability) -> str:
     noisy = found.n if found.noisy is None else found.noisy.n
     return (
         f"Noise stability is that of {found.n:,} random examples, with Jacobians to {goal} and {norms}; "
-        f"smoothness that of {noisy} of them, under {_DRAWS} draws of Gaussian noise {_NOISE} times as long "
+        f"smoothness that of {noisy} of them, under {DRAWS} draws of Gaussian noise {NOISE} times as long "
         "as an activation."
     )
 

@@ -1,29 +1,38 @@
-"""What was measured of a network as plain rows, for JSON, tables and pages; None is infinite or missing.
+"""What was measured of a network as plain rows, for JSON, tables and pages, and ``codebound measure``.
 
-What cannot be measured is listed with the reason; nothing is left out in silence.
+None is infinite or missing. What cannot be measured is listed with the reason, never left out in silence.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from codebound import __version__
+from codebound.commands import load_network, optional_folder, record_options
+from codebound.data.load import load_dataset
+from codebound.device import resolve_device
 from codebound.errors import UsageError
-from codebound.files import finite
+from codebound.files import finite, write_json, write_text
 from codebound.nets.layers import LinearView
-from codebound.progress import Progress, silent
+from codebound.progress import NOBODY, Listener, Progress, silent
+from codebound_papers.arora18.projection import project_matrix
+from codebound_papers.measure.folded import PROBES, Workload, draw_examples, fold_and_wrap
 from codebound_papers.measure.noise.meter import StabilitySettings
 from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Distribution
-from codebound_papers.measure.record import Measured, MeasureSettings, Missing, measure_facts
+from codebound_papers.measure.record import DRAWS, NOISE, Measured, MeasureSettings, Missing, measure_facts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from numpy.typing import NDArray
-    from torch import nn
+    from torch import Tensor, nn
 
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
     from codebound_papers.measure.outputs import MarginReport
     from codebound_papers.measure.record import Family
     from codebound_papers.shin21.tails import PowerLawFit
+
 
 Row = dict[str, object]
 
@@ -49,6 +59,8 @@ NAMES: dict[Quantity, str] = {
 """Quantities that have one value per example, and their names in rows."""
 
 _COLUMNS = (
+    "name",
+    "kind",
     "shape",
     "frobenius_norm",
     "spectral_norm",
@@ -61,20 +73,14 @@ _COLUMNS = (
     "distance_from_initial",
     "distance_cushion",
 )
+_EMPTY: Row = dict.fromkeys(_COLUMNS)
 _LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _CURVE_POINTS = 200
+_NUMBERS = 1024  # per layer, of the projected noise: the default of the compressor
 _BESIDE = (
     "it runs beside another branch, so its output alone does not determine what follows; "
     "the sum at the end of the branches takes its place"
 )
-
-
-class _Sample(Protocol):
-    """What margins and per-example values of a layer have in common."""
-
-    def quantile(self, level: float) -> float: ...
-
-    def histogram(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +155,7 @@ def summarise(
     settings = replace(
         settings,
         dtype=settings.dtype or torch.float64,
-        stability=settings.stability or StabilitySettings(smoothness=Smoothness(0.1, draws=5)),
+        stability=settings.stability or StabilitySettings(smoothness=Smoothness(NOISE, draws=DRAWS)),
     )
     return summary_of(measure_facts(model, data, settings, initial=initial, engine=engine, progress=progress))
 
@@ -172,9 +178,11 @@ def summary_of(measured: Measured) -> Summary:
                 if not found.has("interlayer", site.name)
             ]
     if measured.outputs is not None:
-        margins = _margin_row(measured.margins)
-        if measured.margins.non_finite < measured.margins.n:
-            histogram_of_margins = _histogram(measured.margins)
+        report = measured.margins
+        counts = {name: getattr(report, name) for name in ("n", "errors", "ties", "non_finite")}
+        margins = counts | _spread_of(report)
+        if report.non_finite < report.n:
+            histogram_of_margins = _histogram(report)
     return Summary(
         layers=tuple(rows.values()),
         network=None if found is None else _network_row(found),
@@ -185,17 +193,16 @@ def summary_of(measured: Measured) -> Summary:
     )
 
 
-def _empty_row(name: str, kind: str) -> Row:
-    """A row with all columns, so that every row has the same."""
-    return {"name": name, "kind": kind, **dict.fromkeys(_COLUMNS)}
-
-
 def _layer_rows(measured: Measured) -> dict[str, Row]:
     """Norms, spectra and tails."""
     rows = {}
     for view in measured.network.layers:
         kind = "linear" if isinstance(view, LinearView) else "convolution"
-        rows[view.name] = row = _empty_row(view.name, kind) | {"shape": list(view.weight.shape)}
+        rows[view.name] = row = _EMPTY | {
+            "name": view.name,
+            "kind": kind,
+            "shape": list(view.weight.shape),
+        }
         if view.name in measured.spectra:
             spectrum = measured.spectra[view.name]
             row["frobenius_norm"] = spectrum.frobenius_norm
@@ -241,9 +248,8 @@ def _add_stability(rows: dict[str, Row], found: Stability) -> dict[str, Row]:
         layer = site.name.rpartition(" (call ")[0] or site.name
         if layer in rows:  # a layer that is called again has one more row for each call
             ordered.setdefault(layer, rows[layer])
-        row = ordered.setdefault(
-            site.name, _empty_row(site.name, "sum" if site.frobenius is None else "call")
-        )
+        kind = "sum" if site.frobenius is None else "call"
+        row = ordered.setdefault(site.name, _EMPTY | {"name": site.name, "kind": kind})
         row |= _stability_row(found, site)
     return ordered | {name: row for name, row in rows.items() if name not in ordered}
 
@@ -265,17 +271,6 @@ def _tail_row(fit: PowerLawFit, *, of: str, values: int) -> Row:
     }
 
 
-def _margin_row(report: MarginReport) -> Row:
-    """The margins of a sample."""
-    return {
-        "n": report.n,
-        "errors": report.errors,
-        "ties": report.ties,
-        "non_finite": report.non_finite,
-        **_spread_of(report),
-    }
-
-
 def _stability_row(result: Stability, site: Site) -> Row:
     """Noise stability at one layer."""
     (worst,) = (row for row in result.layers if row.layer == site.name)
@@ -288,11 +283,14 @@ def _stability_row(result: Stability, site: Site) -> Row:
         smoothness = result.distribution("smoothness", site.name)
         row["interlayer_smoothness"] = {"rho": finite(worst.smoothness), **_spread_of(smoothness)}
     if result.has("interlayer", site.name):
-        found = result.distribution("interlayer", site.name)
         low, high = result.interval(site.name)
         row["interlayer_cushion"] = {
-            **_spread_of(found),
-            "to": _by_target(result, site.name),
+            **_spread_of(result.distribution("interlayer", site.name)),
+            "to": {  # the smallest to each later layer
+                key.target: finite(result.distribution("interlayer", site.name, target=key.target).minimum)
+                for key in result.columns
+                if (key.quantity, key.layer) == ("interlayer", site.name)
+            },
             "probe_interval": None if low == high else [low, high],
         }
         row["minimal_interlayer_cushion"] = finite(worst.minimal_interlayer)
@@ -300,14 +298,6 @@ def _stability_row(result: Stability, site: Site) -> Row:
         "noise_sensitivity": finite(worst.noise_sensitivity),
         "distance_from_initial": finite(site.distance),
         "distance_cushion": finite(worst.distance_cushion),
-    }
-
-
-def _by_target(result: Stability, layer: str) -> Row:
-    """The smallest interlayer cushion to each later layer."""
-    targets = [key.target for key in result.columns if (key.quantity, key.layer) == ("interlayer", layer)]
-    return {
-        target: finite(result.distribution("interlayer", layer, target=target).minimum) for target in targets
     }
 
 
@@ -338,7 +328,7 @@ def _histograms(result: Stability, layer: str) -> Row:
     }
 
 
-def _histogram(sample: _Sample) -> Row:
+def _histogram(sample: MarginReport | Distribution) -> Row:
     """Counts and edges over the finite values."""
     counts, edges = sample.histogram()
     return {"counts": counts.tolist(), "edges": edges.tolist(), "scale": "linear"}
@@ -375,9 +365,128 @@ def survival(values: NDArray[np.float64], *, of: str, fit: PowerLawFit | None = 
     }
 
 
-def _spread_of(sample: _Sample) -> Row:
+def _spread_of(sample: MarginReport | Distribution) -> Row:
     return {
         "min": finite(sample.quantile(0.0)),
         "max": finite(sample.quantile(1.0)),
         "quantiles": {str(level): finite(sample.quantile(level)) for level in _LEVELS},
     }
+
+
+def measure_from_options(
+    options: Mapping[str, Any],
+    *,
+    out: Path | None = None,
+    engine: Engine | None = None,
+    listener: Listener = NOBODY,
+) -> dict[str, Any]:
+    """Measures a network layer by layer.
+
+    Args:
+        options: Those of ``codebound measure``.
+        out: New folder for the record and a page with figures; None: nothing is written.
+        engine: Where examples are evaluated; None: here.
+        listener: Who follows it.
+    """
+    model, initial, seed = options["model"], options["initial"], options["seed"]
+    device = "cpu" if engine is not None and options["device"] == "auto" else options["device"]
+    place = resolve_device(device)
+    noise, words = choose_noise(options["smoothness"], seed)
+    whole = load_dataset(options["data"], folder=options["data_folder"])
+    network = load_network(model, whole, options["weights"])
+    before = None if initial is None else load_network(model, whole, initial)
+    folded = fold_and_wrap(network, whole)
+    count = folded.workload.examples if options["examples"] is None else options["examples"]
+    sample = draw_examples(whole, count, seed=seed)
+    probes = _probes(options["jacobian"], folded.workload, options["interlayer"])
+    chosen = MeasureSettings(
+        families=tuple(name.strip() for name in options["families"].split(",")),
+        tails_of=options["tails_of"],
+        stability=StabilitySettings(
+            interlayer=options["interlayer"],
+            biases=options["biases"],
+            probes=probes,
+            smoothness=noise,
+            outliers=options["outliers"],
+            seed=seed,
+        ),
+        chunk_size=options["chunk_size"],
+        device=str(place),
+        seed=seed,
+    )
+    settings = record_options(options) | {
+        "families": list(chosen.families),
+        "jacobian": "exact" if probes is None else f"{probes} probes, exact where that is less work",
+        "smoothness": words,
+        "device": str(place),
+        "codebound": __version__,
+    }
+    listener.note(_start(settings, sample, whole))
+    with optional_folder(out) as folder, listener.bar("measure") as progress:
+        found = summarise(folded, sample, chosen, initial=before, engine=engine, progress=progress)
+    record = {
+        **found.record(),
+        "sample": {
+            "data": options["data"],
+            "n": whole.n,
+            "measured": sample.n,
+            "classes": whole.classes,
+            "input_shape": list(whole.input_shape),
+            "sha256": sample.sha256,
+        },
+        "settings": settings,
+    }
+    if folder is not None:
+        _save(folder, record | {"curves": found.curves})
+    return record
+
+
+def choose_noise(kind: str, seed: int) -> tuple[Smoothness | None, str]:
+    """The noise for smoothness, and in words."""
+    if kind == "none":
+        return None, "none"
+    if kind == "gaussian":
+        words = f"{DRAWS} draws of Gaussian noise, {NOISE} as long as the activation"
+        return Smoothness(NOISE, draws=DRAWS, seed=seed), words
+    if kind == "project":
+        words = f"{DRAWS} random projections to {_NUMBERS} numbers a layer"
+        return Smoothness(_projected, draws=DRAWS, seed=seed), words
+    raise UsageError(f"smoothness is gaussian, project or none. Got {kind!r}.")
+
+
+def _projected(matrix: Tensor, seed: int) -> Tensor:
+    """What the compressor makes of a layer: one with fewer weights than numbers stays as it is."""
+    return project_matrix(matrix, count=_NUMBERS, seed=seed) if matrix.numel() > _NUMBERS else matrix
+
+
+def _probes(jacobian: str, work: Workload, interlayer: str) -> int | None:
+    if jacobian not in ("auto", "exact", "probes"):
+        raise UsageError(f"jacobian is auto, exact or probes. Got {jacobian!r}.")
+    if jacobian == "auto":
+        return work.probes(interlayer)
+    return None if jacobian == "exact" else PROBES
+
+
+def _start(settings: dict[str, Any], sample: Dataset, whole: Dataset) -> str:
+    many = f"all {whole.n:,}" if sample.n == whole.n else f"{sample.n:,} of {whole.n:,}"
+    text = f"Measuring {settings['model']} on {settings['data']}: {many} examples"
+    if "stability" in settings["families"]:
+        goals = {"output": "to the output", "all": "to all later layers"}
+        if settings["interlayer"] in goals:
+            text += f"; Jacobians {goals[settings['interlayer']]}: {settings['jacobian']}"
+        text += f"; smoothness: {settings['smoothness']}"
+    return f"{text}; {settings['device']}."
+
+
+def _save(folder: Path, record: dict[str, Any]) -> None:
+    from codebound_papers.report.measures import measure_page
+
+    settings, sample = record["settings"], record["sample"]
+    write_json(folder / "measure.json", record)
+    page = measure_page(
+        record,
+        title=f"Measures of {settings['model']} on {settings['data']}",
+        subtitle=f"{sample['measured']:,} of {sample['n']:,} examples; made by codebound "
+        f"{settings['codebound']}",
+    )
+    write_text(folder / "measure.html", page)

@@ -265,8 +265,7 @@ class HeavyTail(AbstractCompressor):
     is_seed_coded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.mask not in get_args(Mask):
-            raise UsageError(f"a mask is {', '.join(get_args(Mask))}. Got {self.mask!r}.")
+        _check_mask(self.mask, Mask)
         _check_variance(self.variance)
         if not isinstance(self.threshold, AbstractThreshold) and not self.threshold >= 0.0:
             raise UsageError(f"a threshold is at least 0. Got {self.threshold}.")
@@ -455,9 +454,9 @@ def _moments(matrix: Tensor) -> tuple[float, float]:
     return float(mean), float(deviation)
 
 
-def _check_mask(mask: PlainMask) -> None:
-    if mask not in get_args(PlainMask):
-        raise UsageError(f"a mask is {', '.join(get_args(PlainMask))}. Got {mask!r}.")
+def _check_mask(mask: str, masks: object = PlainMask) -> None:
+    if mask not in get_args(masks):
+        raise UsageError(f"a mask is {', '.join(get_args(masks))}. Got {mask!r}.")
 
 
 def _tail(matrix: Tensor, threshold: float, mask: PlainMask) -> Tensor:

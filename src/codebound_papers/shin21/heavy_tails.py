@@ -96,10 +96,7 @@ def published_replacement_failure(
 ) -> PublishedValue:
     """What S-Prop1.1 gives for the probability that some output moves too far, over all layers and examples.
 
-    Args:
-        facts: The network and its sample.
-        thresholds: tau_i per layer: smaller weights are replaced by noise.
-        variance: t, of the noise.
+    Weights of a layer below its threshold tau_i are replaced by noise of variance t.
     """
     return _failure(
         facts,
@@ -122,13 +119,7 @@ def published_replacement_failure(
 def replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
 ) -> PublishedValue:
-    """The same by S-Prop1.1x, with accuracies relative to the norms of the layers (S-E8).
-
-    Args:
-        facts: The network and its sample.
-        thresholds: tau_i per layer: smaller weights are replaced by noise.
-        variance: t, of the noise.
-    """
+    """The same by S-Prop1.1x, with accuracies relative to the norms of the layers (S-E8)."""
     return _failure(
         facts,
         thresholds,
@@ -147,10 +138,6 @@ def replacement_failure(
 def heavy_tail_risk(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedValue:
     """``margin loss + sqrt(sum_i k_i / n)``, about g: k_i weights of a layer are kept, the others are noise.
 
-    Args:
-        facts: The network and its sample.
-        kept: k_i per layer, the weights above its threshold; see ``replacement_thresholds``.
-
     Raises:
         UsageError: A measurement is missing, or a count does not fit its layer; names the layer.
     """
@@ -168,10 +155,6 @@ def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int])
     """The same with the logarithms that the proof hides: ``margin loss + dudley_integral / sqrt(n)``.
 
     ``kappa = e^2 c^d max||f|| d / prod_i mu_i``; Arora's factor 2/gamma is missing in it (S-E21).
-
-    Args:
-        facts: The network and its sample.
-        kept: k_i per layer, the weights above its threshold; see ``replacement_thresholds``.
     """
     log_kappa = (
         2.0
@@ -194,12 +177,8 @@ def dudley_integral(numbers: float, *, log_kappa: float, diameter: float = 1.0) 
     """``int_0^D sqrt(q log(2 q kappa / e)) de`` in closed form, finite for any kappa.
 
     With ``Lam = log(2 q kappa / D)`` it is ``D sqrt(q) (sqrt(Lam) + sqrt(pi)/2 exp(Lam) erfc(sqrt(Lam)))``.
-    Where ``D > 2 q kappa`` one network covers all, and the integral ends at ``2 q kappa``.
-
-    Args:
-        numbers: q.
-        log_kappa: Logarithm of kappa.
-        diameter: D, of the losses.
+    Where ``D > 2 q kappa`` one network covers all, and the integral ends at ``2 q kappa``. ``numbers`` is q,
+    and ``diameter`` is D, that of the losses.
 
     Example:
         >>> round(dudley_integral(100, log_kappa=5.0), 3)

@@ -15,8 +15,6 @@ from codebound_papers.shin21.compressor import Published, ScaleFree
 from codebound_papers.shin21.tails import fit_power_law
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from codebound.nets.layers import AbstractLayerView
     from codebound_papers.measure.record import Measured
 
@@ -121,23 +119,16 @@ def heavytail_requirements(measured: Measured, *, progress: Progress = silent) -
                 epsilon=planned.epsilon,
                 rms=rms,
                 published_threshold=published,
-                published_share=_share_up_to(magnitudes, published),
+                published_share=float((magnitudes <= published).double().mean()),
                 scale_free_threshold=scale_free,
-                scale_free_share=_share_up_to(magnitudes, scale_free),
+                scale_free_share=float((magnitudes <= scale_free).double().mean()),
                 p_value=p_value,
                 tail=tail,
             )
         )
     progress(len(layers), len(layers), "")
-    return HeavytailRequirements(
-        layers=tuple(layers),
-        eta=eta,
-        notes=(*measured.chain_notes, *measured.filter_notes),
-    )
-
-
-def _share_up_to(magnitudes: Tensor, threshold: float) -> float:
-    return float((magnitudes <= threshold).double().mean())
+    notes = (*measured.chain_notes, *measured.filter_notes)
+    return HeavytailRequirements(layers=tuple(layers), eta=eta, notes=notes)
 
 
 def _tail(view: AbstractLayerView, seed: int) -> tuple[float | None, str]:

@@ -113,23 +113,6 @@ class PowerLawFit:
     comparisons: tuple[Comparison, ...]
     resamples: int
 
-    @property
-    def row(self) -> dict[str, object]:
-        """One line of a table; cells without a number are empty."""
-        estimate, (low, high) = self.estimate, self.interval or ("", "")
-        return {
-            "status": self.status,
-            "density_exponent": estimate.density_exponent if estimate else "",
-            "tail_exponent": estimate.tail_exponent if estimate else "",
-            "low": low,
-            "high": high,
-            "xmin": estimate.xmin if estimate else "",
-            "tail_points": estimate.tail_points if estimate else 0,
-            "distance": estimate.distance if estimate else "",
-            "p_value": "" if self.p_value is None else self.p_value,
-            "reason": self.reason,
-        }
-
 
 @implements("I-26", kind="measure")
 def estimate_tail(values: ArrayLike, *, least_points: int = 2) -> TailEstimate:

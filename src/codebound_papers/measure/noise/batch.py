@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from codebound.nets.layers import AbstractLayerView
     from codebound_papers.measure.noise.jacobian import AbstractDerivative
+    from codebound_papers.measure.noise.meter import StabilitySettings
     from codebound_papers.measure.noise.quantities import Smoothness
     from codebound_papers.measure.steps import Steps
 
@@ -346,16 +347,14 @@ def interlayer_values(
     seen: Observation,
     *,
     targets: Mapping[int, Sequence[int]],
-    probes: int | None,
-    pixels: int | None,
-    seed: int,
+    settings: StabilitySettings,
 ) -> dict[Key, Tensor]:
     """Interlayer cushions, and spreads of the Jacobians of layers with pixels.
 
     ``targets`` has the numbers of the points to measure from, and for each of them those to measure to.
     """
     pairs = [(i, j) for i, wanted in targets.items() for j in wanted]
-    squares = column_squares(derivatives, pairs, probes=probes, seed=seed) if pairs else {}
+    squares = column_squares(derivatives, pairs, probes=settings.probes, seed=settings.seed) if pairs else {}
     values = {}
     for i, wanted in targets.items():
         source, image = layout.points[i], points[i].unsqueeze(0)
@@ -370,8 +369,11 @@ def interlayer_values(
             total, positions = by_pixel.sum(dim=1), by_pixel.shape[1]
             image_norm = norms(image[0])
             if positions > 1:
-                picked = by_pixel if pixels is None else by_pixel[:, _sample(positions, pixels, seed, source)]
-                values[Key("spread", source.name, target.name)] = jacobian_spread(picked, total / positions)
+                stream = numpy_stream(settings.seed, f"pixels/{source.name}")  # the same in every batch
+                picked = sorted(stream.permutation(positions)[: settings.pixels].tolist())
+                values[Key("spread", source.name, target.name)] = jacobian_spread(
+                    by_pixel[:, picked], total / positions
+                )
             if layout.augments:
                 # the constant is one more column, x^j - J x^i, and in hidden layers one more row
                 total = total + norms(points[j] - image[0]) ** 2 + layout.constant(target)
@@ -431,9 +433,3 @@ def _with_constant(norm: Tensor, constant: float) -> Tensor:
 def _channel_axis(place: Place, *, batched: bool = False) -> int:
     """Linear layers act on the last axis; images have their channels first."""
     return -1 if isinstance(place.view, LinearView) else int(batched)
-
-
-def _sample(positions: int, pixels: int, seed: int, place: Place) -> list[int]:
-    """The pixels that are looked at: the same in every batch."""
-    chosen = numpy_stream(seed, f"pixels/{place.name}").permutation(positions)[:pixels]
-    return [int(pixel) for pixel in sorted(chosen)]

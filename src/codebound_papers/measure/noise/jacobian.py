@@ -69,13 +69,7 @@ class AbstractDerivative(ABC):
 
 
 class SegmentDerivative(AbstractDerivative):
-    """The derivative of any differentiable map, by automatic differentiation.
-
-    Args:
-        function: The map, on batches.
-        x: The batch of inputs at which to differentiate.
-        out_shape: Shape of one output.
-    """
+    """The derivative of any differentiable map on batches, by automatic differentiation, at a batch x."""
 
     def __init__(self, function: Callable[[Tensor], Tensor], x: Tensor, out_shape: tuple[int, ...]) -> None:
         self.like, self.out_shape = x, out_shape
@@ -105,12 +99,7 @@ class SegmentDerivative(AbstractDerivative):
 
 
 class LayerDerivative(AbstractDerivative):
-    """The derivative of ``x -> A phi(x)`` for an elementwise ``phi``: ``A`` times a diagonal.
-
-    Args:
-        matrix: ``A``, of shape ``(out, in)``.
-        slopes: ``phi'(x)``, of shape ``(examples, in)``; kept as ``like``.
-    """
+    """The derivative of ``x -> A phi(x)`` for an elementwise ``phi``: ``A`` times the slopes ``phi'(x)``."""
 
     def __init__(self, matrix: Tensor, slopes: Tensor) -> None:
         self.like, self.out_shape = slopes, (matrix.shape[0],)
@@ -138,17 +127,13 @@ def column_squares(
 ) -> dict[tuple[int, int], Tensor]:
     r"""Squared norms of the columns of Jacobians; their sum is :math:`\|J^{i,j}\|_F^2`.
 
-    Args:
-        derivatives: From each point to the next.
-        pairs: The wanted ``(i, j)``, ``i < j``.
-        probes: Exact norms when None. Otherwise the mean over this many standard Gaussian probes
-            ``||J^T v||^2``, whose expectation is the same (Hutchinson), for Jacobians with more rows and
-            columns than that (:func:`is_probed`); :func:`probe_interval` says how far off it can be.
-        seed: Seed of the probes, which are the same for all examples: any split of a sample into batches
-            gives the same values.
+    Exact without probes. Otherwise the mean over so many standard Gaussian probes ``||J^T v||^2``, whose
+    expectation is the same (Hutchinson), for Jacobians with more rows and columns than that
+    (:func:`is_probed`); :func:`probe_interval` says how far off it can be. Probes are the same for all
+    examples: any split of a sample into batches gives the same values.
 
     Returns:
-        For each pair a tensor of shape ``(examples, *shape of point i)``.
+        For each wanted pair ``(i, j)``, ``i < j``, a tensor of shape ``(examples, *shape of point i)``.
 
     Example:
         >>> step = LayerDerivative(torch.tensor([[3.0, 1.0], [4.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
@@ -179,7 +164,9 @@ def column_squares(
     for j, sources in probed.items():
         last, wanted = derivatives[j - 1], probes or 0
         chunks = _ranges(wanted, last.like, max(sizes[min(sources) : j + 1]))
-        probe = _probes(last, wanted, torch_stream(seed, f"Jacobian probes/{j}"))
+        stream = torch_stream(seed, f"Jacobian probes/{j}")
+        probe = torch.randn((wanted, 1, *last.out_shape), generator=stream, dtype=last.like.dtype)
+        probe = probe.to(last.like.device)
         firsts = (
             last.pull(probe[start:stop].expand(-1, last.examples, *last.out_shape)) for start, stop in chunks
         )
@@ -258,11 +245,6 @@ def _units(shape: tuple[int, ...], start: int, stop: int, like: Tensor) -> Tenso
     picked = torch.arange(start, stop, device=like.device)
     units = functional.one_hot(picked, math.prod(shape)).to(like.dtype)
     return units.view(-1, 1, *shape).expand(-1, len(like), *shape)
-
-
-def _probes(last: AbstractDerivative, count: int, generator: torch.Generator) -> Tensor:
-    probes = torch.randn((count, 1, *last.out_shape), generator=generator, dtype=last.like.dtype)
-    return probes.to(last.like.device)
 
 
 @implements("I-21:probes", kind="measure")

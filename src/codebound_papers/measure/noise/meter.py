@@ -7,7 +7,6 @@ end of residual blocks take its place.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -96,13 +95,7 @@ class StabilitySettings:
 
 
 class Part(NamedTuple):
-    """What a meter knows of the examples it has seen.
-
-    Attributes:
-        sites: The layers, in forward order.
-        probed: Pairs of layers whose Jacobian norm is an estimate.
-        examples: The values of every example.
-    """
+    """What a meter knows of the examples it has seen: see ``Stability``, and the values of every example."""
 
     sites: tuple[Site, ...]
     probed: frozenset[tuple[str, str]]
@@ -143,21 +136,16 @@ class StabilityMeter:
             steps_of(network), layers=self.settings.layers, augments=self.settings.biases == "augmented"
         )
         self._initial = None if initial is None else _views(_prepared(initial, device), like=network)
-        self._forget()
-
-    def for_smoothness(self) -> StabilityMeter:
-        """A meter of the same layers that has seen nothing yet, and measures no Jacobians."""
-        other = copy.copy(self)
-        other.settings = replace(self.settings, interlayer="none")
-        other._forget()
-        return other
-
-    def _forget(self) -> None:
-        self._noisy = _noisy_networks(self._layout.steps.network, self.settings.smoothness)
+        self._noisy = _noisy_networks(network, self.settings.smoothness)
         self._sites: tuple[Site, ...] = ()
         self._probed: frozenset[tuple[str, str]] = frozenset()
         self._shapes: dict[fx.Node, tuple[int, ...]] = {}
         self._examples = Examples()
+
+    @property
+    def network(self) -> Network:
+        """What is measured: without batch norms, on the device."""
+        return self._layout.steps.network
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
@@ -196,9 +184,7 @@ class StabilityMeter:
                 derivatives,
                 seen,
                 targets=self._targets(),
-                probes=settings.probes,
-                pixels=settings.pixels,
-                seed=settings.seed,
+                settings=settings,
             )
             if settings.smoothness is not None:
                 values |= smoothness_values(
@@ -338,9 +324,11 @@ def stability(
     found = conclude(data, meter, progress)
     if noisy is None:
         return found
-    meter.settings = settings
+    quiet = replace(settings, interlayer="none")
     smoothness = conclude(
-        noisy, meter.for_smoothness(), lambda done, total, _="": progress(done, total, "smoothness")
+        noisy,
+        StabilityMeter(meter.network, quiet, device=device),
+        lambda done, total, _="": progress(done, total, "smoothness"),
     )
     return replace(found, noisy=smoothness)
 

@@ -7,7 +7,7 @@ histograms and the choice of outliers are exact, and any split of a sample gives
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -402,21 +402,3 @@ class Stability:
             return 1.0, 1.0
         low, high = probe_interval(self.probes, confidence)
         return math.sqrt(low), math.sqrt(high)
-
-    def merge(self, *others: Stability) -> Stability:
-        """The result of all examples together, as if they had been measured in one pass, in that order."""
-        for other in others:
-            differs = other._settings != self._settings or other.columns.keys() != self.columns.keys()
-            if differs or self.noisy or other.noisy:
-                raise UsageError(
-                    "these results do not merge: they come from another network or from other settings."
-                )
-        columns = {
-            key: np.concatenate([values, *(other.columns[key] for other in others)])
-            for key, values in self.columns.items()
-        }
-        return replace(self, columns=columns)
-
-    @property
-    def _settings(self) -> tuple[object, ...]:
-        return self.sites, self.outliers, self.delta, self.probes, self.probed

@@ -110,15 +110,7 @@ def measured(
     measure: Callable[[Subject, Settings], Row],
     why_not: Callable[[Subject, Settings], str] = obstacle,
 ) -> tuple[list[tuple[Subject, Row]], list[tuple[Subject, str]]]:
-    """Measures every network that can be had, as a part of its own; the others come with the reason.
-
-    Args:
-        what: What is measured, in the names of the parts.
-        subjects: The networks.
-        settings: How the item is run.
-        measure: Measures one of them.
-        why_not: Why one cannot be measured here; empty where it can.
-    """
+    """Measures every network that can be had, as a part of its own; the others come with the reason."""
     parts, missing = {}, []
     for subject in subjects:
         name = f"{what} {subject.name}"
@@ -197,8 +189,6 @@ def _last_layer(network: Network, name: str, settings: Settings) -> Row:
             f"p_value_{of}": fit.p_value,
             f"verdict_{of}": fit.status,
         }
-    ranks = {
-        "stable_rank": stable_rank(view.matrix),
-        "released_stable_rank": released_stable_rank(view.matrix),
-    }
-    return {**found, **ranks}
+    found["stable_rank"] = stable_rank(view.matrix)
+    found["released_stable_rank"] = released_stable_rank(view.matrix)
+    return found

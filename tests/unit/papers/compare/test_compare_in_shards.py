@@ -14,7 +14,7 @@ from codebound.engine.processes import LocalEngine
 from codebound.errors import CodeboundError, UsageError
 from codebound_papers.compare.proximity import closeness
 from codebound_papers.compare.table import compare
-from codebound_papers.measure.outputs import outputs
+from codebound_papers.measure.outputs import evaluate_sample
 from codebound_papers.measure.record import MeasureSettings
 
 N, FEATURES, CLASSES = 60, 5, 3
@@ -79,7 +79,7 @@ def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(
     engine = Here(slots)
     assert record(engine) == whole()
     assert engine.functions == {
-        "outputs:outputs",
+        "outputs:evaluate_sample",
         "meter:measure_part",
         "evaluate:errors_in",
         "proximity:closeness",
@@ -110,7 +110,7 @@ def test_outputs_and_closeness_are_those_by_hand(slots, chunk_size):
     own = of_f[np.arange(N), data.y]
     margins = own - np.where(np.eye(CLASSES, dtype=bool)[data.y], -np.inf, of_f).max(axis=1)
     device_data, settings = data.on("cpu"), {"chunk_size": chunk_size, "engine": Here(slots)}
-    found = outputs(f, device_data, classes=CLASSES, **settings)
+    found = evaluate_sample(f, device_data, classes=CLASSES, **settings)
     np.testing.assert_allclose(found.margins.values, np.sort(margins), rtol=1e-12, atol=1e-12)
     assert found.errors == int(np.sum(margins <= 1e-4 * np.abs(of_f).max(axis=1)))
     assert found.output_norm == pytest.approx(np.linalg.norm(of_f, axis=1).max(), rel=1e-12)

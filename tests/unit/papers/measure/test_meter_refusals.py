@@ -76,9 +76,6 @@ def test_an_interval_is_wide_only_where_the_norm_is_an_estimate():
     other.update(x)
     empty.merge(other)
     assert empty.compute().interval("0") == probed.interval("0")
-    assert probed.merge(probed).interval("0") == probed.interval("0")
-    with pytest.raises(UsageError, match="do not merge"):
-        probed.merge(exact)
 
 
 def test_only_the_named_layers_are_reported():
@@ -200,8 +197,6 @@ def test_other_wrong_inputs_are_refused():
         meter.update(inputs(2, 1, 9, 9))
     with pytest.raises(UsageError, match="do not merge"):
         meter.merge(_measured(model))
-    with pytest.raises(UsageError, match="do not merge"):
-        meter.compute().merge(_measured(model).compute())
 
 
 def _measured(model):
