@@ -52,14 +52,59 @@ def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MarginReport:
+class AbstractOrdered:
+    """Numbers in ascending order; read-only.
+
+    Attributes:
+        values: The numbers.
+    """
+
+    values: NDArray[np.floating] = field(repr=False)
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return int(self.values.size)
+
+    @property
+    def minimum(self) -> float:
+        """The smallest one."""
+        return float(self.values[0])
+
+    @property
+    def maximum(self) -> float:
+        """The largest one."""
+        return float(self.values[-1])
+
+    def quantile(self, level: float) -> float:
+        """The smallest one that at least a fraction ``level`` does not exceed.
+
+        An order statistic and never an interpolation, so what is infinite stays infinite.
+        """
+        if not 0.0 <= level <= 1.0:
+            raise UsageError(f"a quantile level lies in [0, 1]. Got {level}.")
+        rank = math.ceil(round(level * self.n, 9))  # 0.1 of 30 is 3, although 0.1 * 30 > 3 in binary
+        return float(self.values[max(0, rank - 1)])
+
+    def quantiles(
+        self, levels: Sequence[float] = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+    ) -> dict[float, float]:
+        """Quantiles by level."""
+        return {level: self.quantile(level) for level in levels}
+
+    def histogram(self, bins: int = 50) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Counts and ``bins + 1`` edges over the finite ones."""
+        counts, edges = np.histogram(self.values[np.isfinite(self.values)].astype(np.float64), bins=bins)
+        return counts.astype(np.int64), edges
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginReport(AbstractOrdered):
     """The margins of a sample, in ascending order; everything else follows from them.
 
     Attributes:
-        values: ``(n,)`` float64, ascending, read-only; ``-inf`` where the network's output was not finite.
+        values: ``(n,)`` float64; ``-inf`` where the network's output was not finite.
     """
-
-    values: NDArray[np.float64] = field(repr=False)
 
     def __post_init__(self) -> None:
         ordered = np.sort(np.asarray(self.values, dtype=np.float64))
@@ -73,11 +118,6 @@ class MarginReport:
 
     def __hash__(self) -> int:
         return hash(self.values.tobytes())
-
-    @property
-    def n(self) -> int:
-        """Number of examples."""
-        return int(self.values.size)
 
     @property
     def errors(self) -> int:
@@ -94,11 +134,6 @@ class MarginReport:
         """Examples whose output was NaN or infinite."""
         return self.count(-np.inf)
 
-    @property
-    def minimum(self) -> float:
-        """The smallest margin."""
-        return float(self.values[0])
-
     def count(self, gamma: float) -> int:
         """``#{i : margin_i <= gamma}``, exactly."""
         return int(np.searchsorted(self.values, gamma, side="right"))
@@ -111,27 +146,6 @@ class MarginReport:
                     :func:`published_margin_loss` has that form.
         """
         return self.count(gamma) / self.n
-
-    def quantile(self, level: float) -> float:
-        """The smallest margin that at least a fraction ``level`` of the sample does not exceed.
-
-        An order statistic and never an interpolation, so ``-inf`` stays ``-inf``.
-        """
-        if not 0.0 <= level <= 1.0:
-            raise UsageError(f"a quantile level lies in [0, 1]. Got {level}.")
-        rank = math.ceil(round(level * self.n, 9))  # 0.1 of 30 is 3, although 0.1 * 30 > 3 in binary
-        return float(self.values[max(0, rank - 1)])
-
-    def quantiles(
-        self, levels: Sequence[float] = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
-    ) -> dict[float, float]:
-        """Quantiles by level."""
-        return {level: self.quantile(level) for level in levels}
-
-    def histogram(self, bins: int = 50) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Counts and ``bins + 1`` edges over the finite margins."""
-        counts, edges = np.histogram(self.values[self.non_finite :], bins=bins)
-        return counts.astype(np.int64), edges
 
     def merge(self, *others: MarginReport) -> MarginReport:
         """The report of all examples together: the same, in whatever way a sample was cut into shards."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from codebound.nets.walk import Network
     from codebound_papers.measure.folded import FoldedNetwork
     from codebound_papers.measure.noise.result import Quantity, Site, Stability
-    from codebound_papers.measure.outputs import MarginReport
+    from codebound_papers.measure.outputs import AbstractOrdered
     from codebound_papers.measure.record import Family
     from codebound_papers.shin21.tails import PowerLawFit
 
@@ -328,7 +328,7 @@ def _histograms(result: Stability, layer: str) -> Row:
     }
 
 
-def _histogram(sample: MarginReport | Distribution) -> Row:
+def _histogram(sample: AbstractOrdered) -> Row:
     """Counts and edges over the finite values."""
     counts, edges = sample.histogram()
     return {"counts": counts.tolist(), "edges": edges.tolist(), "scale": "linear"}
@@ -365,7 +365,7 @@ def survival(values: NDArray[np.float64], *, of: str, fit: PowerLawFit | None = 
     }
 
 
-def _spread_of(sample: MarginReport | Distribution) -> Row:
+def _spread_of(sample: AbstractOrdered) -> Row:
     return {
         "min": finite(sample.quantile(0.0)),
         "max": finite(sample.quantile(1.0)),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from codebound.nets.layers import AbstractLayerView
 
+    Values = NDArray[np.float64]
+
 _LEAST_SPREAD = 1e-3  # smallest deviation of a line, in deviations of y: the likelihood has no maximum below
 _RIDGE, _FIRST_PRECISION, _RELEASED_STEPS, _RELEASED_CHANGE = 0.01, 100.0, 100, 0.01
 
@@ -139,11 +141,7 @@ def rank_against_alpha(
 
 
 def _climb(
-    design: NDArray[np.float64],
-    heights: NDArray[np.float64],
-    components: int,
-    steps: int,
-    rng: np.random.Generator,
+    design: Values, heights: Values, components: int, steps: int, rng: np.random.Generator
 ) -> RegressionMixture:
     """One start followed to its end."""
     spread = float(heights.std()) or float(np.abs(heights).max()) or 1.0
@@ -170,20 +168,14 @@ def _climb(
     return _result(design, heights, lines, deviations, weights, history)
 
 
-def _log_terms(
-    design: NDArray[np.float64],
-    heights: NDArray[np.float64],
-    lines: NDArray[np.float64],
-    deviations: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _log_terms(design: Values, heights: Values, lines: Values, deviations: Values, weights: Values) -> Values:
     """``ln(pi_k N(y_i; a_k x_i + b_k, s_k^2))``, one row per point."""
     errors = (heights[:, None] - design @ lines.T) / deviations
     constants = np.log(weights) - np.log(deviations) - 0.5 * math.log(2.0 * math.pi)
     return np.asarray(constants - 0.5 * errors**2)
 
 
-def _shares(log_terms: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _shares(log_terms: Values) -> tuple[Values, Values]:
     """Rows normalised to sum 1, and the logarithm of what each row summed to."""
     peaks = log_terms.max(axis=1, keepdims=True)
     terms = np.exp(log_terms - peaks)
@@ -192,12 +184,7 @@ def _shares(log_terms: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
 
 
 def _result(
-    design: NDArray[np.float64],
-    heights: NDArray[np.float64],
-    lines: NDArray[np.float64],
-    deviations: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    history: list[float],
+    design: Values, heights: Values, lines: Values, deviations: Values, weights: Values, history: list[float]
 ) -> RegressionMixture:
     order = np.argsort(lines[:, 0])
     _, logs = _shares(_log_terms(design, heights, lines, deviations, weights))
@@ -211,7 +198,7 @@ def _result(
     )
 
 
-def _points(x: ArrayLike, y: ArrayLike, components: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _points(x: ArrayLike, y: ArrayLike, components: int) -> tuple[Values, Values]:
     """The regressors (x, 1) and the heights."""
     across, heights = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if across.ndim != 1 or across.shape != heights.shape:

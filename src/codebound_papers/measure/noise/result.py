@@ -17,9 +17,10 @@ from codebound.errors import ModelError, UsageError
 from codebound.refs import implements
 from codebound_papers.measure.noise.jacobian import probe_interval
 from codebound_papers.measure.noise.quantities import smoothness_quantile
+from codebound_papers.measure.outputs import AbstractOrdered
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -90,14 +91,12 @@ class Examples:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Distribution:
+class Distribution(AbstractOrdered):
     """The values of one quantity over examples, in ascending order.
 
     Attributes:
-        values: Ascending, read-only, without NaN; infinite where nothing limits the quantity.
+        values: Without NaN; infinite where nothing limits the quantity.
     """
-
-    values: NDArray[np.floating] = field(repr=False)
 
     def __post_init__(self) -> None:
         ordered = np.sort(np.asarray(self.values), axis=None)
@@ -105,39 +104,6 @@ class Distribution:
             raise UsageError(f"a distribution needs values and no NaN among them. Got {ordered.size} values.")
         ordered.flags.writeable = False
         object.__setattr__(self, "values", ordered)
-
-    @property
-    def n(self) -> int:
-        """Number of values."""
-        return int(self.values.size)
-
-    @property
-    def minimum(self) -> float:
-        """The smallest value."""
-        return float(self.values[0])
-
-    @property
-    def maximum(self) -> float:
-        """The largest value."""
-        return float(self.values[-1])
-
-    def quantile(self, level: float) -> float:
-        """The smallest value that at least a fraction ``level`` does not exceed; never an interpolation."""
-        if not 0.0 <= level <= 1.0:
-            raise UsageError(f"a quantile level lies in [0, 1]. Got {level}.")
-        rank = math.ceil(round(level * self.n, 9))  # 0.1 of 30 is 3, although 0.1 * 30 > 3 in binary
-        return float(self.values[max(0, rank - 1)])
-
-    def quantiles(
-        self, levels: Sequence[float] = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
-    ) -> dict[float, float]:
-        """Quantiles by level."""
-        return {level: self.quantile(level) for level in levels}
-
-    def histogram(self, bins: int = 50) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Counts and ``bins + 1`` edges over the finite values."""
-        counts, edges = np.histogram(self.values[np.isfinite(self.values)].astype(np.float64), bins=bins)
-        return counts.astype(np.int64), edges
 
 
 @dataclass(frozen=True, slots=True)
