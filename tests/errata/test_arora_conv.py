@@ -9,8 +9,13 @@ import torch
 
 from codebound.errors import UsageError
 from codebound.nets.layers import conv_output_size
-from codebound_papers.arora18.conv import location_correlation, project_conv, random_subspace
-from codebound_papers.arora18.moments import mixed_moment_sum, moment_bound
+from codebound_papers.arora18.conv import (
+    location_correlation,
+    mixed_moment_sum,
+    moment_bound,
+    project_conv,
+    random_subspace,
+)
 from codebound_papers.arora18.projection_plan import ConvCount, published_conv_count
 
 SETTINGS = [(600, 10, 4, 400), (600, 10, 2, 400), (2000, 10, 8, 150)]

@@ -2,8 +2,9 @@
 
 All locations share few numbers, the coordinates of the filters in a random subspace. The paper takes the
 filters of different locations for independent; they are not, because all share the projection on that
-subspace (A-E17). ``coherence`` measures how much of the common error a layer feels. ``LocalFilters`` is the
-algorithm for a whole network, as a code (K-MPC).
+subspace (A-E17). ``coherence`` measures how much of the common error a layer feels; the moments of sums of
+p-wise independent terms are what the proof needed. ``LocalFilters`` is the algorithm for a whole network, as
+a code (K-MPC).
 """
 
 from __future__ import annotations
@@ -88,17 +89,8 @@ def conv_from_numbers(
 ) -> Tensor:
     """All locations from the numbers alone: ``(N / kp) Q G^T G z / k``, G the Gaussians of a location.
 
-    The projected tensors are ``M' = sqrt(N / kp) Q g``, so ``<A, M'>`` needs only g and ``z = Q^T A``.
-
-    Args:
-        numbers: z, the k p coordinates of A.
-        subspace: Q, its columns orthonormal.
-        locations: Number of output pixels.
-        count: k and p.
-        seed: Names the Gaussian tensors.
-
-    Returns:
-        Shape ``(locations, N)``.
+    The projected tensors are ``M' = sqrt(N / kp) Q g``, so ``<A, M'>`` needs only g and ``z = Q^T A``, the
+    numbers. The result has shape ``(locations, N)``.
     """
     size, dimension = subspace.shape
     generator = torch_stream(seed, "locations")
@@ -152,6 +144,85 @@ def coherence(jacobian: Tensor, image: Tensor, *, kernel: int, stride: int = 1, 
     if norms == 0.0:
         raise UsageError("the coherence of a zero image or a zero Jacobian is not defined.")
     return float((weights @ patches.T).norm()) * math.sqrt(locations) / norms
+
+
+@implements("A-Def11", kind="measure")
+def subexponential_sigma(moments: Sequence[float]) -> float:
+    """The smallest sigma with ``E|X - EX|^k <= sigma^k k^k`` for the given k = 1, 2, ...: absolute moments.
+
+    Example:
+        >>> subexponential_sigma([0.5, 4.0])  # 0.5 / 1 and sqrt(4) / 2
+        1.0
+    """
+    if not moments or min(moments) < 0.0:
+        raise UsageError("absolute moments are numbers >= 0, at least one of them.")
+    return max(math.pow(moment, 1.0 / k) / k for k, moment in enumerate(moments, start=1))
+
+
+@implements("A-Lem15", "I-24", kind="algorithm")
+def moment_bound(sigmas: Sequence[float], order: int) -> float:
+    """Most that ``E(X - EX)^p`` can be for a sum X: ``(3 sigma)^p (2p)^p``, ``sigma^2 = sum sigma_i^2``.
+
+    The terms are p-wise independent for ``order`` = p, even and at least 2 (A-E19).
+
+    Example:
+        >>> moment_bound([1.0], 2)
+        144.0
+    """
+    _check_order(order)
+    return float((3.0 * _total(sigmas) * 2.0 * order) ** order)
+
+
+@implements("A-CorC.2", kind="algorithm")
+def tail_bound(sigmas: Sequence[float], order: int, distance: float) -> float:
+    """Probability that the sum is ``distance`` or more from its mean, at most: ``(6 sigma p / distance)^p``.
+
+    For vectors too, with norms in place of absolute values; the hypothesis is then about
+    ``E||X_i - EX_i||^k`` (A-E18).
+
+    Example:
+        >>> tail_bound([1.0], 2, 24.0)  # t = 2
+        0.25
+    """
+    _check_order(order)
+    if distance <= 0.0:
+        raise UsageError(f"a distance is positive. Got {distance}.")
+    return min(1.0, (6.0 * _total(sigmas) * order / distance) ** order)
+
+
+@implements("A-Claim1", kind="numerics")
+def mixed_moment_sum(sigmas: Sequence[float], order: int) -> float:
+    """The sum of ``prod sigma_i^{a_i}`` over all a with ``a_i`` in 0, 2, 3, .. and ``sum a_i = order``.
+
+    Statement.  It is at most ``(9 sum sigma_i^2)^{p/2}`` for an even order p.
+
+    It is the coefficient of x^p in ``prod_i (1 + sigma_i^2 x^2 + sigma_i^3 x^3 + ..)``: one product of
+    polynomials per term, instead of a sum over all a.
+
+    Example:
+        >>> mixed_moment_sum([1.0, 2.0], 4)  # 1 + 16 from one of them alone, 1 * 4 from both
+        21.0
+    """
+    _check_order(order)
+    coefficients = [1.0] + [0.0] * order
+    for sigma in sigmas:
+        factor = [1.0, 0.0, *(sigma**power for power in range(2, order + 1))]
+        coefficients = [
+            sum(coefficients[degree - power] * factor[power] for power in range(degree + 1))
+            for degree in range(order + 1)
+        ]
+    return coefficients[order]
+
+
+def _total(sigmas: Sequence[float]) -> float:
+    if not sigmas or min(sigmas) < 0.0:
+        raise UsageError("sigmas are numbers >= 0, at least one of them.")
+    return math.hypot(*sigmas)
+
+
+def _check_order(order: int) -> None:
+    if order < 2 or order % 2:
+        raise UsageError(f"the order of a moment is even and at least 2. Got {order}.")
 
 
 def conv_project(

@@ -92,15 +92,14 @@ class MatrixProject(AbstractCompressor):
         return self.count if self.epsilon is None else sign_count(self.epsilon, self.eta)
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
-        weight, k = weight_of(layer), self.numbers
-        if k >= weight.numel():
-            return CompressedLayer(layer.name, rounded(weight, self.levels).code)
-        check_work(layer, k, vectors=1, gaussian=False)
-        vector = weight.double().reshape(1, -1).numpy()
-        products = project_onto(vector, count=k, seed=seed, gaussian=False)
-        inner = rounded(torch.from_numpy(products / k), self.levels).code
-        code = Projected(tuple(weight.shape), inner, by_rows=False, gaussian=False, seed=seed)
-        return CompressedLayer(layer.name, code, predicted_by=_fixed_directions(k))
+        k = self.numbers
+        promise = (
+            f"algorithm 1 of Arora et al. 2018 with k = {k} promises something for fixed directions, and a "
+            "spectral norm is the largest change over all of them"
+        )
+        return project_layer(
+            layer, numbers=k, levels=self.levels, by_rows=False, seed=seed, predicted_by=promise
+        )
 
     @classmethod
     def grid(cls) -> tuple[MatrixProject, ...]:  # noqa: D102
@@ -113,22 +112,34 @@ def check_numbers(count: int, levels: int) -> None:
         raise UsageError(f"count is at least 1, and levels odd and at least 3. Got {count} and {levels}.")
 
 
-def check_work(layer: AbstractLayerView, count: int, *, vectors: int, gaussian: bool) -> None:
-    """Refuses ``count`` numbers for each of the vectors of a layer where no message may contain them."""
-    weights = layer.weight.numel()
-    work = count * (weights + weights // vectors * GAUSSIAN_WORK * gaussian)
-    if count > MAX_PROJECTIONS or work > MAX_WORK:
+def project_layer(
+    layer: AbstractLayerView, *, numbers: int, levels: int, by_rows: bool, seed: int, predicted_by: str = ""
+) -> CompressedLayer:
+    """A layer as rounded inner products: of each row with coded Gaussians, or of all weights with signs.
+
+    Where the vectors are no longer than the numbers that stand for them, the layer is rounded itself.
+
+    Raises:
+        UnsupportedLayerError: No message may contain so many numbers.
+    """
+    weight = weight_of(layer)
+    vectors = weight.double().reshape(len(weight) if by_rows else 1, -1).numpy()
+    length = vectors.shape[1]
+    if numbers >= length:
+        return CompressedLayer(layer.name, rounded(weight, levels).code)
+    work = numbers * (weight.numel() + length * GAUSSIAN_WORK * by_rows)
+    if numbers > MAX_PROJECTIONS or work > MAX_WORK:
         raise UnsupportedLayerError(
-            f"layer {layer.name}: {count:,} numbers for {weights:,} weights are too much for a message, "
-            f"which allows {MAX_PROJECTIONS:,} numbers and {MAX_WORK:,} products. Choose fewer numbers."
+            f"layer {layer.name}: {numbers:,} numbers for {weight.numel():,} weights are too much for a "
+            f"message, which allows {MAX_PROJECTIONS:,} numbers and {MAX_WORK:,} products. Choose fewer "
+            "numbers."
         )
-
-
-def _fixed_directions(count: int) -> str:
-    return (
-        f"algorithm 1 of Arora et al. 2018 with k = {count} promises something for fixed directions, and a "
-        "spectral norm is the largest change over all of them"
-    )
+    products = project_onto(vectors, count=numbers, seed=seed, gaussian=by_rows)
+    # a coded Gaussian is a quarter of an integer, on either side of the product
+    variance = 16.0 if by_rows else 1.0
+    inner = rounded(torch.from_numpy(products / (variance * numbers)), levels).code
+    code = Projected(tuple(weight.shape), inner, by_rows=by_rows, gaussian=by_rows, seed=seed)
+    return CompressedLayer(layer.name, code, predicted_by=predicted_by)
 
 
 def _sign_blocks(count: int, size: int, seed: int) -> Iterator[NDArray[np.float64]]:

@@ -53,35 +53,23 @@ _ALLOWANCE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """A matrix of low rank as ``left @ right``, the singular values shared between the two."""
-
-    left: Tensor
-    right: Tensor
-
-    @property
-    def rank(self) -> int:
-        """Number of columns of ``left``."""
-        return self.left.shape[1]
-
-
 @implements("A-Lem1", kind="algorithm")
-def truncate(matrix: Tensor, delta: float) -> Factors:
-    r"""Drops the singular values below ``delta`` times the largest.
+def truncate(matrix: Tensor, delta: float) -> tuple[Tensor, Tensor]:
+    r"""Drops the singular values below ``delta`` times the largest; the two factors share the others.
 
     Statement.  :math:`\|\hat A - A\|_2 \le \delta \|A\|_2` and rank at most
                 :math:`\|A\|_F^2 / (\delta^2 \|A\|_2^2)`.
 
     Example:
-        >>> truncate(torch.diag(torch.tensor([1.0, 0.5, 0.01])), 0.1).rank
-        2
+        >>> left, right = truncate(torch.diag(torch.tensor([1.0, 0.5, 0.01])), 0.1)
+        >>> left.shape, right.shape
+        (torch.Size([3, 2]), torch.Size([2, 3]))
     """
     _check_delta(delta)
     u, s, v = torch.linalg.svd(matrix.detach().cpu().double(), full_matrices=False)
     rank = int((s >= delta * s[0]).sum())
     root = s[:rank].sqrt()
-    return Factors(u[:, :rank] * root, root[:, None] * v[:rank])
+    return u[:, :rank] * root, root[:, None] * v[:rank]
 
 
 @implements("I-19", kind="algorithm")
@@ -153,8 +141,8 @@ class Truncation(AbstractCompressor):
             return CompressedLayer(layer.name, rounded(weight, 3).code, 0.0, "a zero matrix stays zero")
         allowance = self.delta * matrix_spectral_norm(matrix).value
         thin = truncate(matrix, self.delta / 2.0)
-        is_smaller = thin.rank * sum(matrix.shape) < matrix.numel()
-        factors = [thin.left.numpy(), thin.right.numpy()] if is_smaller else [matrix.numpy()]
+        is_smaller = sum(factor.numel() for factor in thin) < matrix.numel()
+        factors = [factor.numpy() for factor in (thin if is_smaller else (matrix,))]
         step = _coarsest_step(matrix, factors, allowance)
         if step is None:
             raise UnsupportedLayerError(

@@ -17,12 +17,10 @@ from codebound.coding.quantization import nearest_step, quantize, step_for_level
 from codebound.errors import UsageError
 from codebound.refs import implements
 from codebound.rng import torch_stream
-from codebound_papers.arora18.projection import check_numbers, check_work
+from codebound_papers.arora18.projection import check_numbers, project_layer
 from codebound_papers.arora18.projection_plan import gaussian_count
-from codebound_papers.compress.codes import Projected
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
-from codebound_papers.compress.random_matrices import project_onto
-from codebound_papers.compress.rounding import rounded, weight_of
+from codebound_papers.compress.rounding import weight_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -121,11 +119,8 @@ def discretize_vectors(vectors: Tensor, *, margin: float, eta: float, seed: int 
         >>> discretize_vectors(torch.tensor([0.8, 0.6]), margin=0.4, eta=1.0)
         tensor([0.8485, 0.5657], dtype=torch.float64)
     """
-    compressed = compress_vectors(
-        _without_small(vectors.detach().cpu().double(), margin), margin=margin / 2.0, eta=eta, seed=seed
-    )
     step = _rounding(vectors.shape[-1], margin)
-    return torch.round(compressed / step) * step
+    return torch.round(_sparse(vectors, margin=margin, eta=eta, seed=seed) / step) * step
 
 
 @implements("A-Lem5:published", kind="published-form")
@@ -243,10 +238,7 @@ class VectorCompress(AbstractCompressor):
         weight = weight_of(layer)
         rows = weight.flatten(1).double()
         scale = float(rows.norm(dim=1).max()) or 1.0
-        sparse = compress_vectors(
-            _without_small(rows / scale, self.margin), margin=self.margin / 2.0, eta=self.eta, seed=seed
-        )
-        values = (sparse * scale).numpy()
+        values = (_sparse(rows / scale, margin=self.margin, eta=self.eta, seed=seed) * scale).numpy()
         size = scale * _rounding(rows.shape[1], self.margin)
         step = nearest_step(size)
         step -= step_size(step) > size  # a step above the lemma's would round too coarsely
@@ -287,24 +279,18 @@ class VectorProject(AbstractCompressor):
         return self.count if self.margin is None else vector_count(margin=self.margin, eta=self.eta)
 
     def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
-        weight, k = weight_of(layer), self.numbers
-        rows = weight.flatten(1).double().numpy()
-        if k >= rows.shape[1]:
-            return CompressedLayer(layer.name, rounded(weight, self.levels).code)
-        check_work(layer, k, vectors=len(rows), gaussian=True)
-        products = project_onto(rows, count=k, seed=seed, gaussian=True)
-        # a coded Gaussian is a quarter of an integer, on either side of the product
-        inner = rounded(torch.from_numpy(products / (16.0 * k)), self.levels).code
-        code = Projected(tuple(weight.shape), inner, by_rows=True, gaussian=True, seed=seed)
-        return CompressedLayer(layer.name, code)
+        return project_layer(layer, numbers=self.numbers, levels=self.levels, by_rows=True, seed=seed)
 
     @classmethod
     def grid(cls) -> tuple[VectorProject, ...]:  # noqa: D102
         return tuple(cls(count=count, levels=levels) for count in (4, 8, 16, 32) for levels in (7, 15))
 
 
-def _without_small(vectors: Tensor, margin: float) -> Tensor:
-    return torch.where(vectors.abs() < margin / (4.0 * math.sqrt(vectors.shape[-1])), 0.0, vectors)
+def _sparse(vectors: Tensor, *, margin: float, eta: float, seed: int) -> Tensor:
+    """Vector-Compress at half the margin, without the coordinates below ``gamma / (4 sqrt(h))``."""
+    c = vectors.detach().cpu().double()
+    large = torch.where(c.abs() < margin / (4.0 * math.sqrt(c.shape[-1])), 0.0, c)
+    return compress_vectors(large, margin=margin / 2.0, eta=eta, seed=seed)
 
 
 def _rounding(size: int, margin: float) -> float:

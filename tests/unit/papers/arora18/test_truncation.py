@@ -39,10 +39,11 @@ def layer_of(matrix: torch.Tensor) -> torch.nn.Linear:
 def test_lemma_1(rows, columns, delta, seed):
     matrix = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)).double()
     values = np.linalg.svd(matrix.numpy(), compute_uv=False)
-    thin = truncate(matrix, delta)
-    assert thin.rank == int((values >= delta * values[0]).sum()) <= rank_bound(matrix, delta)
-    error = np.linalg.norm((thin.left @ thin.right - matrix).numpy(), 2)
-    dropped = values[thin.rank] if thin.rank < len(values) else 0.0
+    left, right = truncate(matrix, delta)
+    rank = left.shape[1]
+    assert rank == int((values >= delta * values[0]).sum()) <= rank_bound(matrix, delta)
+    error = np.linalg.norm((left @ right - matrix).numpy(), 2)
+    dropped = values[rank] if rank < len(values) else 0.0
     assert error == pytest.approx(dropped, abs=1e-9 * values[0])
     assert error <= delta * values[0]
 
@@ -63,7 +64,7 @@ def test_a_coarser_step_would_not_do():
     found = Truncation(delta=0.1).compress(view_of("fc", layer_of(matrix)), seed=0)
     factors = truncate(matrix.float().double(), 0.05)
     step = found.code.left.step + 1
-    coarse = [torch.round(f / step_size(step)) for f in (factors.left, factors.right)]
+    coarse = [torch.round(f / step_size(step)) for f in factors]
     moved = coarse[0] @ coarse[1] * step_size(2 * step) - matrix
     assert float(torch.linalg.matrix_norm(moved, ord=2)) > found.predicted_error
 
