@@ -52,10 +52,7 @@ def train_from_options(
 ) -> dict[str, Any]:
     """Trains a network and counts its errors; an interrupted training in the same folder goes on.
 
-    Args:
-        options: Those of ``codebound train``.
-        out: Run folder (default: one in ``runs`` that is named by what determines the run).
-        listener: Who follows it.
+    The default folder is one in ``runs`` that is named by what determines the run.
     """
     arch, data, schedule = options["arch"], options["data"], options["schedule"]
     changes = {name: options[each] for name, each in TRAIN_OPTIONS.items() if options.get(each) is not None}
@@ -93,14 +90,7 @@ def certify_from_options(
     engine: Engine | None = None,
     listener: Listener = NOBODY,
 ) -> Saved:
-    """Certifies a network and saves all that belongs to its certificate.
-
-    Args:
-        options: Those of ``codebound certify``.
-        out: New folder (default: the next free one in ``runs``).
-        engine: Where errors are counted; None: here.
-        listener: Who follows it.
-    """
+    """Certifies a network and saves all that belongs to its certificate in a new folder."""
     model, fresh, folder_of_data = options["model"], options["unlabelled"], options["data_folder"]
     sample, test_set = load_samples(options)
     network = load_network(model, sample, options["weights"])
@@ -178,10 +168,7 @@ _OF_THE_RUN = frozenset(
 
 
 def record_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that decide a result, as JSON values.
-
-    Args:
-        values: What a command was called with: its ``locals()`` before anything else.
+    """The options that decide a result, as JSON values, from all that a command was called with.
 
     Example:
         >>> record_options({"model": "mlp", "weights": Path("a/b"), "quiet": True})

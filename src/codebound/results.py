@@ -12,7 +12,7 @@ import numpy as np
 
 from codebound.certificate.base import BASE_FILE
 from codebound.errors import UsageError
-from codebound.files import write_atomically, write_text
+from codebound.files import make_folder, write_atomically, write_text
 from codebound.report.html import certificate_page
 from codebound_verify.data import NAMES
 
@@ -105,21 +105,25 @@ class Certification:
         """
         from safetensors.torch import save_file
 
-        folder = _empty(Path(folder))
+        folder = Path(folder)
+        make_folder(folder)
+        if any(folder.iterdir()):
+            raise UsageError(
+                f"{folder} exists already; results are never overwritten. Choose another folder."
+            )
         words = dict(self.settings if settings is None else settings)
         path = folder / "certificate.cbound"
         arguments = _verifier_arguments(self, folder, data, data_folder)
         result = _result(self, str(path), shlex.join(["codebound-verify", str(path), *arguments]))
-        sentence = self.certificate.sentence
         title = f"Certificate for {words['model']} on {words['data']}"
-        page = certificate_page(self.certificate, result, title=title, sentence=sentence)
+        page = certificate_page(self.certificate, result, title=title)
         state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
         save_file(state, folder / weights)
         write_text(folder / "config.json", json.dumps(words, indent=2) + "\n")
         write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
         write_text(folder / "report.html", page)
         write_atomically(path, self.certificate.to_bytes())
-        return Saved(folder, result, sentence)
+        return Saved(folder, result, self.certificate.sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +133,6 @@ class Saved:
     folder: Path
     result: dict[str, Any]
     sentence: str
-
-
-def _empty(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        is_empty = not any(folder.iterdir())
-    except OSError as error:
-        raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
-    if not is_empty:
-        raise UsageError(f"{folder} exists already; results are never overwritten. Choose another folder.")
-    return folder
 
 
 def _verifier_arguments(found: Certification, folder: Path, data: str, data_folder: Path | None) -> list[str]:

@@ -268,15 +268,9 @@ def covering_theta(
     *,
     base: Mapping[str, NDArray[np.float32]] | None = None,
 ) -> int:
-    """Index of the smallest margin on the grid that covers the deviation of g from f on the domain.
+    """Index of the smallest margin on the grid that covers the deviation of g from f (docs/format.md, 7.1).
 
-    Args:
-        message: The message; its network must have the shapes of f.
-        original: Tensors of f.
-        sample: Gives the input shape and the scaling; its values are not used.
-        low: Smallest stored value of any input, as declared.
-        high: Largest stored value of any input, as declared.
-        base: Tensors of the base, where the message codes differences.
+    Of the sample only the input shape and the scaling are used; the domain is as declared.
     """
     chain = message.chain
     if chain is None or not all(operation.is_bounded for operation in chain.operations):

@@ -38,7 +38,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFacts:
-    """What was counted; ``extra`` holds what a statement other than C-2 needs."""
+    """What was counted; ``extra`` holds what a claim other than C-2 needs."""
 
     n: int
     errors: int

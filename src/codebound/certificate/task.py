@@ -50,13 +50,7 @@ class Original:
 
     @staticmethod
     def read(module: nn.Module, input_shape: tuple[int, ...], *, factory: str = "") -> Original:
-        """The network of a module.
-
-        Args:
-            module: It is not changed.
-            input_shape: Shape of one input.
-            factory: ``package.module:factory`` that makes it, needed where it is no chain of known layers.
-        """
+        """The network of a module; its factory is needed where it is no chain of known layers."""
         try:
             return Original(*chain_of(module, input_shape))
         except UnsupportedLayerError as error:

@@ -19,11 +19,7 @@ from codebound.files import read_toml
 
 
 def with_config(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option more, ``--config``.
-
-    Args:
-        command: A function that typer reads; its own signature stays as it is.
-    """
+    """The command with one option more, ``--config``."""
 
     @functools.wraps(command)
     def configured(*, config: Path | None, **options: object) -> None:

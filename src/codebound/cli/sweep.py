@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
-import types
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -209,11 +208,7 @@ def run(*, verb: str, arguments: Mapping[str, Any], out: Path) -> dict[str, Any]
 
 
 def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What the function of a command is called with.
-
-    Args:
-        verb: The command.
-        arguments: Values by the names that a plan has for them: those of the command line, and ``model``.
+    """What the function of a command is called with; a plan has the names of the command line, and ``model``.
 
     Raises:
         UsageError: An option is missing, or not of its kind.
@@ -236,6 +231,8 @@ def _options(verb: str) -> dict[str, _Option]:
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters.values():
         annotation, declared = get_args(hints[parameter.name])
+        if type(None) in get_args(annotation):
+            (annotation,) = (each for each in get_args(annotation) if each is not type(None))
         # the first name given to typer.Option stands where a default used to be
         words = (declared.default, *(declared.param_decls or ()))
         flags = [word for word in words if isinstance(word, str) and word.startswith("--")]
@@ -243,17 +240,9 @@ def _options(verb: str) -> dict[str, _Option]:
         if parameter.name == "arch":
             name = "model"  # one name in all commands of a plan
         is_required = name == "model" or parameter.default is inspect.Parameter.empty
-        found[name] = _Option(
-            parameter.name, _without_none(annotation), is_required, declared.min, declared.max
-        )
+        found[name] = _Option(parameter.name, annotation, is_required, declared.min, declared.max)
     hidden = _OURS | _LEFT_OUT.get(verb, frozenset())
     return {name: option for name, option in found.items() if name not in hidden}
-
-
-def _without_none(annotation: Any) -> Any:
-    if get_origin(annotation) in (Union, types.UnionType):
-        (annotation,) = (each for each in get_args(annotation) if each is not type(None))
-    return annotation
 
 
 _KINDS = {

@@ -157,7 +157,8 @@ def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: 
     if base is not None and arch is None:
         raise UsageError("--base needs the architecture of the base: give it as the argument ARCH.")
     place = resolve_device(given["device"])
-    model = arch or _stand_in(sample)
+    # without an architecture any network with the shapes of the data: for images the method has its own
+    model = arch or ("linear" if len(sample.input_shape) == 3 else "mlp")
     network = load_network(model, sample)
     pretrained = given_base(options, network, sample)
     method = _method(sample, device=place.type, has_architecture=arch is not None, has_base=base is not None)
@@ -215,11 +216,6 @@ def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: 
     if "base_declared" in record:
         shown.append(f"DECLARED, not checked: {record['base_declared']}")
     emit(record, output, [*shown, f"Weights: {record['weights']}", f"Check it: {record['verify']}"])
-
-
-def _stand_in(sample: Dataset) -> str:
-    """A network of the zoo that has the shapes of the data; for images the method trains another one."""
-    return "linear" if len(sample.input_shape) == 3 else "mlp"
 
 
 def _method(sample: Dataset, *, device: str, has_architecture: bool, has_base: bool) -> str:

@@ -111,7 +111,7 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
     """Writes the tensors of a file into ``model``; names and shapes must match and no value may change.
 
     A tensor is converted to the dtype of the network when that is exact: float16 and bfloat16 widen to
-    float32; float64 is refused where rounding to float32 would alter a value, because a statement about
+    float32; float64 is refused where rounding to float32 would alter a value, because a claim about
     the network in the file would then be made about another one. Batch-norm counters may be missing.
     """
     wanted = model.state_dict()
@@ -141,7 +141,7 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
     if altered:
         raise ModelError(
             f"{path}: converting to the network's dtypes would change values: {_some(altered)}. "
-            "Save the file in the dtype you want to make statements about, such as tensor.float()."
+            "Save the file in the dtype you want to make claims about, such as tensor.float()."
         )
     model.load_state_dict({**wanted, **found})
 
@@ -230,9 +230,7 @@ def _check_tensors(tensors: Mapping[str, Tensor], *, path: Path) -> None:
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all())
     ]
     if infinite:
-        raise ModelError(
-            f"{path}: NaN or infinity in {_some(infinite)}. No statement holds for such a network."
-        )
+        raise ModelError(f"{path}: NaN or infinity in {_some(infinite)}. No claim holds for such a network.")
 
 
 def _check_total(size: int, *, path: Path) -> None:

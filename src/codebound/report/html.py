@@ -33,17 +33,8 @@ def rendered(template: str, values: Mapping[str, object], *, package: str = "cod
     return environment.get_template(template).render(values)
 
 
-def certificate_page(
-    certificate: Certificate, result: Mapping[str, Any], *, title: str, sentence: str
-) -> str:
-    """The page.
-
-    Args:
-        certificate: What the page is about.
-        result: The result as it is written beside the page.
-        title: Heading.
-        sentence: The claim in words.
-    """
+def certificate_page(certificate: Certificate, result: Mapping[str, Any], *, title: str) -> str:
+    """The page about a certificate, with the result that is written beside it."""
     facts, made_by, ledger = certificate.facts, certificate.made_by, certificate.ledger
     largest = max((bits for _, bits in ledger), default=1) or 1
     return rendered(
@@ -52,7 +43,7 @@ def certificate_page(
             "title": title,
             "subtitle": f"{facts.n:,} examples, {facts.classes} classes; made by codebound "
             f"{made_by['codebound']} on {made_by['date']}",
-            "sentence": sentence,
+            "sentence": certificate.sentence,
             "vacuous": result["vacuous"],
             "numbers": _number_rows(result),
             "code_bits": f"{facts.code_bits:,}",

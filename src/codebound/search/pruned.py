@@ -100,15 +100,9 @@ def best_plan(
     keep: int,
     n: int,
 ) -> PruneSettings:
-    """The plan with the smallest bound that a budget finds around a number of weights.
+    """The plan with the smallest bound that a budget finds, from ``keep`` of ``size`` weights on.
 
-    Args:
-        search: Told of the progress.
-        bound_of: Trains by a plan and returns its bound.
-        budget: How much to train.
-        size: Number of weights that can be kept.
-        keep: Where to begin.
-        n: Examples in the sample.
+    ``bound_of`` trains by a plan and returns its bound.
     """
     batch_size = min(256, max(32, n // 28))
     epochs = max(1, math.ceil(budget.steps * batch_size / n))

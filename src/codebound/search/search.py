@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
 from codebound.certificate.assessment import Assessed, assess, guess
@@ -31,7 +32,7 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _FINALISTS = 2
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Search:
     """Keeps the best of the messages that were proposed.
 
@@ -65,14 +66,11 @@ class Search:
     is_asked: bool = field(default=False, init=False)
     running: str = field(default="", init=False)
     _held: tuple[float, Message] | None = field(default=None, init=False)
-    _sample: DeviceData | None = field(default=None, init=False)
 
-    @property
+    @cached_property
     def sample(self) -> DeviceData:
         """The examples that errors are counted on, where networks are trained; they go there once."""
-        if self._sample is None:
-            self._sample = self.task.counted.on(self.device)
-        return self._sample
+        return self.task.counted.on(self.device)
 
     def propose(self, message: Message, encoded: Encoded | None = None) -> float:
         """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""

@@ -122,14 +122,7 @@ def best_polished(
     few: int,
     many: int,
 ) -> Candidate[P]:
-    """The best candidate after local search.
-
-    Args:
-        candidates: What was trained; the best are polished a little, and the best of those at length.
-        polish: A candidate that is as good or better, from a number of counts.
-        few: Counts for a little.
-        many: Counts for at length.
-    """
+    """The best candidates, polished with ``few`` counts each, and the best of those with ``many``."""
     best = sorted(candidates, key=by_bound)[:POLISHED]
     return polish(min((polish(each, few) for each in best), key=by_bound), many)
 

@@ -12,20 +12,16 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from codebound.errors import CodeboundError, FormatError
 from codebound.files import make_folder, read_json, write_json, write_text
 from codebound.store import locked, named_sha256, source_sha256, versions
 from codebound.user_code import import_named
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
 State = Literal["done", "failed", "waiting"]
 
 _RESULT = "result.json"
-_LOCK = "lock"
 _PATIENCE = 20.0  # seconds for a process of an earlier attempt to be gone
 
 
@@ -83,19 +79,11 @@ class JobFolder:
         (self.path / _RESULT).unlink(missing_ok=True)
         self.traceback.unlink(missing_ok=True)
 
-    def claimed(self, patience: float) -> AbstractContextManager[None]:
-        """Keeps other processes out; one that is about to be gone is waited for."""
-        return locked(self.path / _LOCK, f"job {self.path.name}", patience=patience)
-
 
 def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder: str) -> None:
     """Runs a job that is unfinished; one that is done or failed is left as it is.
 
-    Args:
-        job: The record of a planned job.
-        function: ``package.module:name`` of its command, see `Verb`.
-        is_resumable: Whether the command goes on in the folder that a killed call left.
-        folder: Of the sweep.
+    It is the record of a planned job; ``function`` and ``is_resumable`` are those of its `Verb`.
     """
     if job["versions"] != versions():
         raise CodeboundError(
@@ -103,7 +91,7 @@ def run_job(*, job: Mapping[str, Any], function: str, is_resumable: bool, folder
             "node."
         )
     place = JobFolder.of(Path(folder), job["job"])
-    with place.claimed(_PATIENCE):
+    with locked(place.path / "lock", f"job {place.path.name}", patience=_PATIENCE):
         if place.result() is not None:
             return
         _check_inputs(job)

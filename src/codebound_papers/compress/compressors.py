@@ -263,7 +263,7 @@ class AbstractCompressor(AbstractNetworkCompressor):
         grid = cls.near() if search.task.claim.stays_near_f else cls.grid()
         if not grid:
             raise UnsuitedError(
-                f"{search.running} moves the network too far for a statement about f on a whole domain."
+                f"{search.running} moves the network too far for a claim about f on a whole domain."
             )
         network = network_of(search)
         if search.task.base is not None:

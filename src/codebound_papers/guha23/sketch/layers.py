@@ -143,7 +143,7 @@ def finding(rows: list[SketchedLayer]) -> str:
 def propose_sketched(search: Search) -> None:
     """Sketched layers where they can be recovered, plain codes for the others."""
     if search.task.claim.stays_near_f:
-        raise UnsuitedError("sketch prunes, which moves the network too far for a statement about f.")
+        raise UnsuitedError("sketch prunes, which moves the network too far for a claim about f.")
     search.consider([partial(_message, search, density, levels) for density, levels in _OPTIONS])
     if search.best is None:
         raise UnsuitedError(
