@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.engine.job import Job, over_shards
+from codebound.engine.job import over_shards
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import margins
@@ -74,15 +74,11 @@ def count_errors(
             network, sample, theta=theta, screen=screen, chunk_size=chunk_size, progress=progress
         )
     else:
-        settings = {"network": network, "theta": theta, "screen": screen, "chunk_size": chunk_size}
-        counts = over_shards(
-            sample,
-            lambda part: Job(function=f"{__name__}:errors_in", arguments={**settings, "sample": part}),
-            engine=engine,
-            chunk_size=chunk_size,
-            progress=progress,
+        settings = {"theta": theta, "screen": screen, "chunk_size": chunk_size}
+        arguments = {"network": network, "sample": sample, **settings}
+        errors = sum(
+            over_shards(f"{__name__}:errors_in", arguments, of="sample", engine=engine, progress=progress)
         )
-        errors = sum(counts)
     network.float()
     return Count(errors, deviation)
 

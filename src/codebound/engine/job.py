@@ -16,9 +16,7 @@ from codebound.progress import Progress, silent
 from codebound.user_code import import_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
-
-    from codebound.data.dataset import DeviceData
+    from collections.abc import Generator, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -133,24 +131,22 @@ def _use_threads(count: int) -> None:
 
 
 def over_shards(
-    sample: DeviceData,
-    job_of: Callable[[DeviceData], Job],
-    *,
-    engine: Engine,
-    chunk_size: int,
-    progress: Progress = silent,
+    function: str, arguments: Mapping[str, Any], *, of: str, engine: Engine, progress: Progress = silent
 ) -> list[Any]:
-    """The values of jobs on parts of a sample, in the order of the parts, at most one for each slot.
+    """The values of a function on parts of its argument ``of``, a sample, in their order; one for each slot.
 
-    A part is a number of whole chunks: the batches, and so what is found on them, are those of one pass.
+    A part is a number of whole chunks, of the size that the argument ``chunk_size`` says: the batches, and so
+    what is found on them, are those of one pass.
 
     Raises:
         CodeboundError: A job failed; nothing is said about fewer examples.
     """
+    sample, chunk_size = arguments[of], arguments["chunk_size"]
     if sample.x.device.type != "cpu":
         raise UsageError(f"an engine works on the CPU. Got a sample on {sample.x.device}.")
     size = chunk_size * math.ceil(sample.n / chunk_size / engine.slots)
-    jobs = [job_of(sample.part(start, start + size)) for start in range(0, sample.n, size)]
+    parts = (sample.part(start, start + size) for start in range(0, sample.n, size))
+    jobs = [Job(function=function, arguments={**arguments, of: part}) for part in parts]
     values: dict[Job, Any] = {}
     with closing(engine.as_finished(jobs)) as ended:
         for finished in ended:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from codebound.bounds.margin import margin_for_deviation
-from codebound.engine.job import Job, over_shards
+from codebound.engine.job import over_shards
 from codebound.errors import UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -142,13 +142,9 @@ def closeness(
         (1.0, 0.7071, True)
     """
     if engine is not None:
-        settings = {"f": f, "g": g, "chunk_size": chunk_size}
+        arguments = {"f": f, "g": g, "sample": sample, "chunk_size": chunk_size}
         first, *others = over_shards(
-            sample,
-            lambda part: Job(function=f"{__name__}:closeness", arguments={**settings, "sample": part}),
-            engine=engine,
-            chunk_size=chunk_size,
-            progress=progress,
+            f"{__name__}:closeness", arguments, of="sample", engine=engine, progress=progress
         )
         return cast("Closeness", first).merge(*others)
     sup, l2, kept = [], [], []

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from codebound.certificate.evaluate import TOLERANCE
-from codebound.engine.job import Job, over_shards
+from codebound.engine.job import over_shards
 from codebound.errors import ModelError, UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -182,13 +182,9 @@ def margin_report(
         progress: Told the number of examples that are done.
     """
     if engine is not None:
-        settings = {"model": model, "chunk_size": chunk_size, "dtype": dtype}
+        arguments = {"model": model, "data": data, "chunk_size": chunk_size, "dtype": dtype}
         first, *others = over_shards(
-            data,
-            lambda part: Job(function=f"{__name__}:margin_report", arguments={**settings, "data": part}),
-            engine=engine,
-            chunk_size=chunk_size,
-            progress=progress,
+            f"{__name__}:margin_report", arguments, of="data", engine=engine, progress=progress
         )
         return cast("MarginReport", first).merge(*others)
     values = torch.empty(data.n, dtype=torch.float64)
@@ -250,13 +246,10 @@ def evaluate_sample(
         (-1.0, 1, 5.0, 5.0)
     """
     if engine is not None:
-        settings = {"model": model, "classes": classes, "chunk_size": chunk_size, "dtype": dtype}
+        settings = {"classes": classes, "chunk_size": chunk_size, "dtype": dtype}
+        arguments = {"model": model, "data": data, **settings}
         first, *others = over_shards(
-            data,
-            lambda part: Job(function=f"{__name__}:evaluate_sample", arguments={**settings, "data": part}),
-            engine=engine,
-            chunk_size=chunk_size,
-            progress=progress,
+            f"{__name__}:evaluate_sample", arguments, of="data", engine=engine, progress=progress
         )
         return cast("Outputs", first).merge(*others)
     values, errors, output_norm = [], 0, 0.0

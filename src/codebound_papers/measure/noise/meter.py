@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from codebound.data.dataset import Dataset, DeviceData
-from codebound.engine.job import Job, over_shards
+from codebound.engine.job import over_shards
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
 from codebound.nets.layers import AbstractLayerView, LinearView
@@ -307,16 +307,13 @@ def stability(
             raise UsageError(f"an engine measures on a Dataset, which it can cut. Got {type(data).__name__}.")
         arguments = {
             "net": _module(net),
+            "data": data.on(meter.device) if isinstance(data, Dataset) else data,
             "settings": meter.settings,
             "initial": None if initial is None else _module(initial),
             "chunk_size": chunk_size,
         }
         for part in over_shards(
-            data.on(meter.device) if isinstance(data, Dataset) else data,
-            lambda part: Job(function=f"{__name__}:measure_part", arguments={**arguments, "data": part}),
-            engine=engine,
-            chunk_size=chunk_size,
-            progress=tell,
+            f"{__name__}:measure_part", arguments, of="data", engine=engine, progress=tell
         ):
             meter.include(part)
         return meter.compute()
