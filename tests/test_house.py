@@ -53,7 +53,7 @@ def test_packages_import_nothing_but_their_table_of_contents():
             for each in tree(path).body
             if isinstance(each, ast.Import | ast.ImportFrom)
         }
-        assert imported <= {"__future__", "typing", "codebound.contents"}, named(path)
+        assert imported <= {"__future__", "typing", "codebound_papers.contents"}, named(path)
 
 
 @pytest.mark.parametrize("module", ["codebound.certification", "codebound.certificate.decoding"])

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from codebound.data.arrays import STANDARDISED, from_arrays, looks_standardised, read_npz
+from codebound.data.arrays import STANDARDISED, from_arrays, looks_standardised, read_image_folder, read_npz
 from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, md5_of, places, read, remedy
 from codebound.data.dataset import Dataset, Scaling
-from codebound.data.images import read_image_folder
 from codebound.data.splits import ROLES
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.user_code import import_named

@@ -1,6 +1,6 @@
 """Compressors: from a trained network to few, small integers."""
 
-from codebound.contents import lazily
+from codebound_papers.contents import lazily
 
 __all__, __getattr__, __dir__ = lazily(
     __name__,

@@ -1,6 +1,6 @@
 """Properties of a trained network: margins, norms, spectra, tails and noise stability."""
 
-from codebound.contents import lazily
+from codebound_papers.contents import lazily
 
 __all__, __getattr__, __dir__ = lazily(
     __name__,

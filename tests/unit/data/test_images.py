@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from codebound.data.images import read_image_folder
+from codebound.data.arrays import read_image_folder
 from codebound.errors import DataError
 
 
@@ -73,7 +73,7 @@ def test_unreadable_images_are_named(tmp_path):
 
 def test_too_much_is_refused_before_decoding(tmp_path, monkeypatch):
     save(tmp_path / "a/1.png", 0)
-    monkeypatch.setattr("codebound.data.images.MAX_BYTES", 11)
+    monkeypatch.setattr("codebound.data.arrays.MAX_BYTES", 11)
     with pytest.raises(DataError, match="exceed 11 bytes"):
         read_image_folder(tmp_path, role="train")
 

@@ -1,6 +1,6 @@
 """Sparse matrix sketching: a sparse matrix squeezed to a small one, and its exact recovery."""
 
-from codebound.contents import lazily
+from codebound_papers.contents import lazily
 
 __all__, __getattr__, __dir__ = lazily(
     __name__,
