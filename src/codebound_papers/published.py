@@ -19,6 +19,8 @@ from codebound_papers.shin21.heavy_tails import replacement_thresholds
 from codebound_papers.value import EXPRESSIONS, PublishedValue
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from codebound.facts import Subject
     from codebound_papers.compare.proximity import Closeness
     from codebound_papers.facts import NetworkFacts
@@ -27,17 +29,12 @@ if TYPE_CHECKING:
     from codebound_papers.value import Expression, FactsKind, Unit
 
 _MODULES = (
-    baselines,
-    framework,
-    truncation,
-    noise_stability,
-    pruning,
-    kappa,
-    sketching,
-    lottery,
-    heavy_tails,
+    (baselines, framework),
+    (truncation, noise_stability),
+    (pruning, kappa, sketching, lottery),
+    (heavy_tails,),
 )
-"""Where the expressions are, in the order of the table."""
+"""Where the expressions are, paper by paper, in the order of the table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,19 +153,23 @@ class Refused:
 
 
 def evaluate(evidence: Evidence) -> list[PublishedValue | Refused]:
-    """The values of all expressions, and the refusals among them.
-
-    What they are told is gathered first, so that the papers are read one after the other.
-    """
-    told = [(each, _arguments(each, evidence)) for each in published_expressions()]
-    return [value for each, arguments in told for value in _values(each, arguments)]
+    """The values of all expressions, and the refusals among them, paper by paper."""
+    found: list[PublishedValue | Refused] = []
+    for modules in _MODULES:
+        told = [(each, _arguments(each, evidence)) for each in _expressions(modules)]
+        found += [value for each, arguments in told for value in _values(each, arguments)]
+    return found
 
 
 def published_expressions() -> list[Expression]:
     """All published expressions, in the order of the table."""
-    return [
-        each for module in _MODULES for each in EXPRESSIONS if each.function.__module__ == module.__name__
-    ]
+    return [each for modules in _MODULES for each in _expressions(modules)]
+
+
+def _expressions(modules: tuple[ModuleType, ...]) -> list[Expression]:
+    names = [module.__name__ for module in modules]
+    known = (each for each in EXPRESSIONS if each.function.__module__ in names)
+    return sorted(known, key=lambda each: names.index(each.function.__module__))
 
 
 def _arguments(expression: Expression, evidence: Evidence) -> dict[str, Any] | CodeboundError:

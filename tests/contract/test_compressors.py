@@ -17,9 +17,15 @@ from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
 from codebound.search.methods import Method
 from codebound_papers.compress.catalogue import COMPRESSORS, Entry
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, Job, compress
+from codebound_papers.compress.compressors import (
+    AbstractCompressor,
+    CompressedLayer,
+    Job,
+    compress,
+    rounded,
+    weight_of,
+)
 from codebound_papers.compress.methods import parse_options, run_method
-from codebound_papers.compress.rounding import rounded, weight_of
 
 NETWORKS = {
     "linear": ("linear", (1, 8, 8)),

@@ -10,7 +10,7 @@ from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_hoeffding
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.facts import OccamFacts
-from codebound_papers.compress.deviations import exponential_deviation
+from codebound_papers.compress.summary import exponential_deviation
 from codebound_papers.measure.outputs import MarginReport, published_margin_loss
 
 

@@ -10,7 +10,7 @@ from codebound.chains.operations import Linear
 from codebound.coding.stream import Stream
 from codebound.coding.tensors import Dense, Raw
 from codebound.rng import torch_stream
-from codebound_papers.compress.rounding import number_of_levels
+from codebound_papers.compress.compressors import number_of_levels
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import expected_nonzeros, kept_share
 from codebound_papers.guha23.sketch.operators import column_ensemble, sketch

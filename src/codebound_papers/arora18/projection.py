@@ -21,9 +21,8 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound_papers.arora18.projection_plan import sign_count
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_PROJECTIONS, Projected
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
 from codebound_papers.compress.random_matrices import project_onto
-from codebound_papers.compress.rounding import rounded, weight_of
 from codebound_papers.measure.steps import activations
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from codebound.coding.quantization import nearest_step, quantize, step_for_level
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.refs import implements
 from codebound_papers.compress.codes import LowRank
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
-from codebound_papers.compress.rounding import rounded, weight_of
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
 from codebound_papers.framework import big_o_risk, over_squared_margin, spectral_capacity
 from codebound_papers.measure.norms import stable_rank
 from codebound_papers.measure.spectral import matrix_spectral_norm

@@ -19,8 +19,7 @@ from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.arora18.projection import check_numbers, project_layer
 from codebound_papers.arora18.projection_plan import gaussian_count
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
-from codebound_papers.compress.rounding import weight_of
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, weight_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -95,13 +95,14 @@ def command(
     options = dict(locals())
     from codebound_papers.compare.command import compare_from_options
     from codebound_papers.compare.epochs import OF_ONE_NETWORK, compare_epochs_from_options, flat_points
-    from codebound_papers.report.comparison import compare_tables
+    from codebound_papers.report.comparison import compare_table, refused_table
 
     hear = listener(quiet=quiet)
     with given_engine(engine, workers, address) as measurers:
         if over is None:
             record = compare_from_options(options, out=out, engine=measurers, listener=hear)
-            emit(record, output, compare_tables(record), rows=record["rows"])
+            tables = [table for table in (compare_table(record), refused_table(record)) if table is not None]
+            emit(record, output, [*tables, *record["notes"]], rows=record["rows"])
             if out is not None:
                 hear.note(f"Page with the picture: {out / 'compare.html'}")
             return

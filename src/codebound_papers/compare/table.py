@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from codebound.engine.job import Engine
     from codebound.facts import Subject
     from codebound.search.search import Effort
+    from codebound_papers.facts import NetworkFacts
 
 SENTENCE = (
     "Only certified and hold-out rows are guarantees, each by itself with probability 1 - delta; a published "
@@ -167,7 +168,8 @@ def compare(
         for source, label in zip(certificates, labels(certificates), strict=True)
     ]
     measured = measure_facts(module, sample, settings, initial=initial, engine=engine, progress=progress)
-    rows: list[Row] = [_raw_row(module, measured)]
+    facts, errors, notes = measured.facts, measured.errors, [*measured.notes, SENTENCE]
+    rows: list[Row] = [_raw_row(module, facts, errors)]
     if not certificates and effort is not None:
         try:
             made = certify(
@@ -199,8 +201,7 @@ def compare(
         rows.append(each.margin_row(close))
         if each is min(plain, key=lambda one: one.certificate.claim.bound):
             evidence = Evidence(measured, (each.certificate.facts.code_bits, close), settings.seed)
-    declared = [f"{each.name}. {each.declared}" for each in compressed if each.declared]
-    notes = [*measured.notes, SENTENCE, *declared]
+    notes += [f"{each.name}. {each.declared}" for each in compressed if each.declared]
     if not like_for_like and not measured.obstacle:
         notes.append(BARS)
     if test_set is not None:
@@ -209,7 +210,8 @@ def compare(
         notes += note
     found = evaluate(evidence)
     bounds = [each for each in found if each.unit in _BOUNDS]
-    facts = measured.facts
+    details = tuple(each.record() for each in bounds if isinstance(each, PublishedValue))
+    lemmas = tuple(each.record() for each in found if each.unit not in _BOUNDS)
     rows += [
         refused_row(each)
         if isinstance(each, Refused)
@@ -218,8 +220,8 @@ def compare(
     ]
     return Comparison(
         rows=tuple(sorted(rows, key=_rank)),
-        details=tuple(each.record() for each in bounds if isinstance(each, PublishedValue)),
-        lemmas=tuple(each.record() for each in found if each.unit not in _BOUNDS),
+        details=details,
+        lemmas=lemmas,
         complexities=_complexities(evidence),
         measured=measured,
         like_for_like=like_for_like,
@@ -240,13 +242,12 @@ def _rank(row: Row) -> tuple[int, bool, bool, float]:
     return ORDER.index(row.kind), row.value is None, BAR in row.note, log10
 
 
-def _raw_row(module: nn.Module, measured: Measured) -> Row:
+def _raw_row(module: nn.Module, facts: NetworkFacts, errors: int) -> Row:
     """f as a code word of its own (C-12c): nothing is compressed, so it is nearly always vacuous."""
     tensors = [tensor for tensor in module.state_dict().values() if tensor.is_floating_point()]
     words = sum(tensor.numel() * -(-tensor.element_size() // 4) for tensor in tensors)
-    facts = measured.facts
     occam = OccamFacts(
-        errors=measured.errors,
+        errors=errors,
         n=facts.examples,
         code_bits=raw_weight_bits(words),
         delta=facts.delta,

@@ -17,15 +17,14 @@ __all__, __getattr__, __dir__ = lazily(
         "codebound_papers.compress.compressors": (
             "AbstractCompressor CompressedLayer CompressedNetwork FromInitial Job LocalNetwork compress"
         ),
-        "codebound_papers.compress.deviations": "NetworkDeviation deviation",
-        "codebound_papers.compress.functions": (
-            "conv_network heavytail imp lottery lowrank mbp naive project vector_compress vector_project"
-        ),
         "codebound_papers.compress.methods": (
-            "default_options method_names option_text parse_options run_method sentence_of"
+            "conv_network default_options heavytail imp lottery lowrank mbp method_names naive option_text "
+            "parse_options project run_method sentence_of vector_compress vector_project"
         ),
         "codebound_papers.compress.minimum": "MeasuredMinimum measured_minimum",
-        "codebound_papers.compress.summary": "CarriedTensor CompressionSummary LayerSummary summarise",
+        "codebound_papers.compress.summary": (
+            "CarriedTensor CompressionSummary LayerSummary NetworkDeviation deviation summarise"
+        ),
         "codebound_papers.guha23.magnitude": "LargestWeights MagnitudePruning common_variance",
         "codebound_papers.guha23.pruning": "strength_for",
         "codebound_papers.guha23.requirements": "MbpRequirements mbp_requirements",

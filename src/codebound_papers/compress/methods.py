@@ -1,4 +1,4 @@
-"""The compressors by name, each with its options as text: what a command line needs."""
+"""The compressors by name, each with its options as text, and as functions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.errors import UsageError
 from codebound_papers.compress.catalogue import COMPRESSORS, find_compressor
+from codebound_papers.compress.compressors import Job
 from codebound_papers.shin21.compressor import RULES, AbstractThreshold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from codebound_papers.compress.compressors import CompressedNetwork, Job, LocalNetwork
+    from codebound_papers.compress.compressors import CompressedNetwork, LocalNetwork
 
 Options = dict[str, Any]
 
@@ -122,3 +123,37 @@ def _form(default: object) -> str:
     if isinstance(default, AbstractThreshold):
         return "a number, std, or one of published, corrected and scale-free with :EPSILON:ETA behind it"
     return "a number or none" if default is None else "a number"
+
+
+# The compressors as functions: ``mbp(network, strength=2.0, seed=1)``. Each takes the options of its class
+# and the fields of ``Job`` by name; what trains takes its sample behind the network, and ``conv_network`` the
+# shape of an input.
+
+_OF_THE_JOB = [each.name for each in fields(Job)]
+
+
+def _function(name: str, *positional: str) -> Callable[..., Any]:
+    """The function of a compressor; fields of the job that follow the network can be given by position."""
+    algorithm = COMPRESSORS[name].algorithm
+    known = ("network", *positional)
+
+    def compressed(*values: Any, **options: Any) -> Any:
+        job = dict(zip(known[: len(values)], values, strict=True))
+        job |= {key: options.pop(key) for key in _OF_THE_JOB if key in options}
+        return algorithm(**options).run(Job(**job))
+
+    compressed.__name__ = compressed.__qualname__ = name.replace("-", "_")
+    compressed.__doc__ = algorithm.__doc__
+    return compressed
+
+
+mbp = _function("mbp")
+naive = _function("naive")
+project = _function("project")
+vector_compress = _function("vector-compress")
+vector_project = _function("vector-project")
+lowrank = _function("lowrank")
+heavytail = _function("heavytail")
+lottery = _function("lottery", "sample")
+imp = _function("imp", "sample")
+conv_network = _function("conv", "input_shape")

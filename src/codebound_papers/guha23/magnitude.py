@@ -20,8 +20,7 @@ from codebound.errors import UsageError
 from codebound.numerics import log2_choose, log_binomial_tail
 from codebound.refs import implements
 from codebound.rng import torch_stream
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
-from codebound_papers.compress.rounding import rounded, weight_of
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
 from codebound_papers.guha23.pruning import check_strength, expected_change_norm, kept_share, strength_for
 
 if TYPE_CHECKING:

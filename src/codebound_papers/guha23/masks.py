@@ -34,9 +34,10 @@ from codebound_papers.compress.compressors import (
     Job,
     message_with,
     network_of,
+    rounded,
     weight_name,
+    weight_of,
 )
-from codebound_papers.compress.rounding import rounded, weight_of
 from codebound_papers.guha23.magnitude import count_bits, kept_count, largest_mask
 
 if TYPE_CHECKING:

@@ -25,12 +25,6 @@ GROUPS = {
 _PLOTTED = 4  # curves of bounds in one plot: as many as there are colours
 
 
-def compare_tables(record: Record) -> list[Table | str]:
-    """What a terminal shows: the bounds, what does not apply, and the notes."""
-    refused = refused_table(record)
-    return [compare_table(record), *([refused] if refused else []), *record["notes"]]
-
-
 def compare_table(record: Record) -> Table:
     """The rows that have a value, in plain columns."""
     rows = [

@@ -1,4 +1,4 @@
-"""Networks that items need, trained once: other items and later runs find them in the cache."""
+"""Networks that items need, with their samples, trained once: later runs find them in the cache."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import json
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from codebound import __version__
 from codebound.data.catalogue import cache_folder
+from codebound.data.dataset import Dataset, Scaling
+from codebound.data.load import load_dataset
 from codebound.errors import UsageError
 from codebound.nets.loading import load_model, load_weights
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
+from codebound.rng import numpy_stream
 from codebound.store import content_key, locked
 from codebound.train import runs
 from codebound.train.harness import fit, run_record
@@ -24,13 +29,47 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from numpy.typing import NDArray
     from torch import nn
 
     from codebound.train.config import TrainConfig
     from codebound_papers.reproduce.items import Row, Settings
-    from codebound_papers.reproduce.samples import Samples
 
 _VERSION = 1  # of the training loop: raised when the same settings give other weights
+
+
+class Samples(NamedTuple):
+    """What a network is trained on, and what its errors are counted on besides."""
+
+    train: Dataset
+    test: Dataset | None = None
+
+
+def named_samples(name: str) -> Samples:
+    """Training and test set of a known dataset, from the cache."""
+    return Samples(load_dataset(name), load_dataset(name, role="test"))
+
+
+def made_up_samples(
+    shape: tuple[int, ...] = (1, 8, 8), *, classes: int = 10, n: int = 200, seed: int = 0
+) -> Samples:
+    """Noisy copies of one random image a class: for runs of size ``tiny``, which need no files.
+
+    Example:
+        >>> train, test = made_up_samples(n=50)
+        >>> train.x.shape, train.classes, test.n
+        ((50, 1, 8, 8), 10, 50)
+    """
+    rng = numpy_stream(seed, "made-up samples")
+    centres = rng.integers(0, 256, size=(classes, *shape))
+
+    def drawn(role: str) -> Dataset:
+        y: NDArray[np.int64] = np.arange(n, dtype=np.int64) % classes
+        noisy = centres[y] + 60.0 * rng.standard_normal((n, *shape))
+        x = noisy.clip(0, 255).astype(np.uint8)
+        return Dataset("made-up", role, x, y, classes=classes, scaling=Scaling(divisor=255.0))
+
+    return Samples(drawn("train"), drawn("test"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

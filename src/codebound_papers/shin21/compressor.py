@@ -27,8 +27,7 @@ from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound.scores import margins
 from codebound_papers.compress.codes import Filled, Filling
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer
-from codebound_papers.compress.rounding import rounded, weight_of
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
 from codebound_papers.measure.steps import steps_of
 
 if TYPE_CHECKING:

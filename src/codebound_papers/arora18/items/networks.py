@@ -25,8 +25,7 @@ from codebound_papers.measure.noise.result import Distribution
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import MeasureSettings, measure_facts
 from codebound_papers.reproduce.items import item
-from codebound_papers.reproduce.samples import Samples, made_up_samples, named_samples
-from codebound_papers.reproduce.training import Trained, trained
+from codebound_papers.reproduce.training import Samples, Trained, made_up_samples, named_samples, trained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -16,8 +16,7 @@ from codebound.nets.loading import load_model
 from codebound.nets.walk import wrap
 from codebound.train.config import TrainConfig
 from codebound_papers.measure.norms import released_stable_rank, stable_rank, tail_values
-from codebound_papers.reproduce.samples import made_up_samples, named_samples
-from codebound_papers.reproduce.training import Trained, trained
+from codebound_papers.reproduce.training import Trained, made_up_samples, named_samples, trained
 from codebound_papers.shin21.tails import fit_power_law
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from codebound_papers.arora18.projection_plan import (
 from codebound_papers.arora18.vector import VectorProject
 from codebound_papers.compress.codes import Projected
 from codebound_papers.compress.compressors import FromInitial, compress
-from codebound_papers.compress.functions import project
+from codebound_papers.compress.methods import project
 
 EPSILONS = st.floats(0.01, 1.0)
 ETAS = st.floats(1e-9, 0.9)

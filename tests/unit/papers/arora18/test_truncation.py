@@ -19,7 +19,7 @@ from codebound_papers.arora18.truncation import (
     truncate,
 )
 from codebound_papers.compress.codes import LowRank
-from codebound_papers.compress.functions import lowrank
+from codebound_papers.compress.methods import lowrank
 
 
 def decaying(rows: int, columns: int, rate: float, seed: int = 0) -> torch.Tensor:

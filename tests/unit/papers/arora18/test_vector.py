@@ -28,7 +28,7 @@ from codebound_papers.arora18.vector import (
     vector_count,
 )
 from codebound_papers.compress.codes import Projected
-from codebound_papers.compress.functions import vector_compress, vector_project
+from codebound_papers.compress.methods import vector_compress, vector_project
 
 MARGINS = st.floats(0.05, 1.0)
 ETAS = st.floats(0.01, 1.0)

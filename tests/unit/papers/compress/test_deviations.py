@@ -15,8 +15,8 @@ from codebound.data.arrays import from_arrays
 from codebound.errors import UsageError
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
-from codebound_papers.compress.deviations import deviation, exponential_deviation
-from codebound_papers.compress.functions import heavytail, mbp, naive
+from codebound_papers.compress.methods import heavytail, mbp, naive
+from codebound_papers.compress.summary import deviation, exponential_deviation
 
 
 def sample(shape, n: int = 100, seed: int = 0):

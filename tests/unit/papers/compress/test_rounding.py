@@ -9,8 +9,8 @@ from torch import nn
 
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import view_of
-from codebound_papers.compress import rounding
-from codebound_papers.compress.rounding import number_of_levels, rounded, weight_of
+from codebound_papers.compress import compressors
+from codebound_papers.compress.compressors import number_of_levels, rounded, weight_of
 from codebound_papers.guha23.pruning import published_rounding_bound, rounding_bound
 
 
@@ -43,6 +43,6 @@ def test_a_step_that_is_none_is_refused(size):
 def test_layers_that_no_code_takes_are_refused_with_the_reason(monkeypatch):
     with pytest.raises(UnsupportedLayerError, match=r"layer fc: its weight is float64.*\.float\(\)"):
         weight_of(view_of("fc", nn.Linear(3, 2).double()))
-    monkeypatch.setattr(rounding, "MAX_ENTRIES", 5)
+    monkeypatch.setattr(compressors, "MAX_ENTRIES", 5)
     with pytest.raises(UnsupportedLayerError, match="layer fc: its weight has 6 elements"):
         weight_of(view_of("fc", nn.Linear(3, 2)))

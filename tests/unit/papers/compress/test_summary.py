@@ -12,7 +12,7 @@ from codebound.errors import UnsupportedLayerError
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
 from codebound_papers.compress.compressors import compress
-from codebound_papers.compress.functions import conv_network, mbp, naive
+from codebound_papers.compress.methods import conv_network, mbp, naive
 from codebound_papers.compress.summary import summarise
 from codebound_papers.guha23.magnitude import MagnitudePruning
 

@@ -18,7 +18,7 @@ from codebound.errors import UsageError
 from codebound.nets.walk import wrap
 from codebound.rng import torch_stream
 from codebound_papers.compress.compressors import compress
-from codebound_papers.compress.functions import mbp, naive
+from codebound_papers.compress.methods import mbp, naive
 from codebound_papers.guha23.magnitude import (
     MagnitudePruning,
     binomial_tail,

@@ -16,7 +16,7 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets.walk import wrap
 from codebound_papers.compress.codes import Ticket
 from codebound_papers.compress.compressors import Job
-from codebound_papers.compress.functions import imp, lottery
+from codebound_papers.compress.methods import imp, lottery
 from codebound_papers.guha23.lottery import (
     active_weights,
     least_sketch_side,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.errors import UsageError
 from codebound.rng import torch_stream
-from codebound_papers.compress.deviations import exponential_deviation
+from codebound_papers.compress.summary import exponential_deviation
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23.kappa import (
     SpreadInputs,

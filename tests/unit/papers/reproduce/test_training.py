@@ -15,15 +15,14 @@ from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
 from codebound_papers.journal import Journal, OutOfTimeError
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.reproduce.samples import made_up_samples
-from codebound_papers.reproduce.training import trained
+from codebound_papers.reproduce.training import made_up_samples, trained
 
 SPEC = "mlp:depth=2,width=12"
 CONFIG = TrainConfig(optimizer="sgd", learning_rate=0.1, epochs=6, batch_size=20, seed=3)
 PROGRAM = """
 import os, signal, sys
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.reproduce.samples import made_up_samples
+from codebound_papers.reproduce.training import made_up_samples
 from codebound_papers.reproduce.training import trained
 from codebound.train.config import TrainConfig
 
@@ -45,7 +44,7 @@ SHARED = """
 import time
 from functools import partial
 from codebound_papers.reproduce.items import Settings
-from codebound_papers.reproduce.samples import made_up_samples
+from codebound_papers.reproduce.training import made_up_samples
 from codebound_papers.reproduce.training import trained
 from codebound.train.config import TrainConfig
 

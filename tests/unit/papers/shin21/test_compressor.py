@@ -20,7 +20,7 @@ from codebound.nets.zoo import build
 from codebound.rng import torch_stream
 from codebound_papers.compress.codes import Filled
 from codebound_papers.compress.compressors import compress
-from codebound_papers.compress.functions import heavytail
+from codebound_papers.compress.methods import heavytail
 from codebound_papers.guha23.magnitude import binomial_tail
 from codebound_papers.shin21.compressor import (
     Corrected,

@@ -184,7 +184,7 @@ def test_networks_of_the_other_project_are_asked_for_by_name(monkeypatch):
 
 
 def test_images_are_scaled_as_each_network_was_trained(monkeypatch):
-    from codebound_papers.reproduce.samples import made_up_samples
+    from codebound_papers.reproduce.training import made_up_samples
     from codebound_papers.shin21.items import networks as shin_networks
 
     cifar = made_up_samples((3, 4, 4), n=20).train
