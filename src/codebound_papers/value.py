@@ -185,18 +185,9 @@ def expression(
 ) -> Callable[[Callable[P, V]], Callable[P, V]]:
     """Registers a function of ``NetworkFacts`` as a published expression, and labels its value.
 
-    A function that returns several values labels them itself.
-
-    Args:
-        refs: IDs of docs/references.md; the value has the first.
-        name: See ``Expression``, as for the next six.
-        unit: Which decides whether it is a bound or a lemma.
-        subject: f or g.
-        facts: What it is a function of.
-        needs: Its other arguments.
-        form: Appended to names in a table.
-        refused: ID of the row without a value.
-        kind: As for ``implements``; None where the ID belongs to what measured the facts.
+    A function that returns several values labels them itself. A value has the first of the IDs; ``kind`` is
+    that of ``implements``, and None where the ID belongs to what measured the facts. The rest are fields of
+    ``Expression``.
     """
 
     def register(function: Callable[P, V]) -> Callable[P, V]:

@@ -98,13 +98,8 @@ def given(
 ) -> Compressed:
     """A certificate that somebody made, if the verifier accepts it for this sample.
 
-    Args:
-        source: The certificate or its file.
-        model: f: its architecture where that is a helper, its weights where the claim is about f.
-        sample: The sample that the certificate must have been made with.
-        label: What tells it from others.
-        bases: Tensors of bases, among them the one that it names, if it names one.
-        unlabelled: The inputs that it was made with, if it is a C-12b certificate.
+    Of f, its architecture is read where that is a helper, and its weights where the claim is about f; of the
+    bases, the one that the certificate names.
 
     Raises:
         CertificateError: The verifier refuses it; the message has every reason.

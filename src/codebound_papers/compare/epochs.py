@@ -36,14 +36,7 @@ def compare_epochs_from_options(
     engine: Engine | None = None,
     listener: Listener = NOBODY,
 ) -> dict[str, Any]:
-    """Evaluates the published bounds on every kept epoch of a training run; an interrupted one goes on.
-
-    Args:
-        options: Those of ``codebound compare``, with ``over``.
-        out: Folder (default: ``compare`` in that of the run).
-        engine: Where examples are evaluated; None: here.
-        listener: Who follows it.
-    """
+    """Evaluates the published bounds on every kept epoch of a training run; an interrupted one goes on."""
     what, run_folder = options["over"]
     if what != "epochs":
         raise UsageError(f"bounds are compared over epochs of a run. Got {what!r}.")

@@ -103,12 +103,6 @@ def published_row(value: PublishedValue, *, examples: int, classes: int, like_fo
     """The row of a published expression.
 
     Whether a bar of a figure is vacuous is decided by what it is as an excess risk.
-
-    Args:
-        value: A risk or a capacity.
-        examples: n.
-        classes: Number of classes.
-        like_for_like: Whether capacities are divided by n and square-rooted.
     """
     if value.unit not in ("risk", "capacity"):
         raise UsageError(f"{value.name} is a {value.unit}: no row of its own beside error rates.")

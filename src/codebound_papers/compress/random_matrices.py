@@ -143,11 +143,7 @@ def project_onto(
 ) -> NDArray[np.float64]:
     """Inner products of vectors with ``count`` random ones: ``values @ H.T``, H the helper of mode 8.
 
-    Args:
-        values: The vectors, shape (V, n).
-        count: Number k of random vectors.
-        seed: Seed of the helper, as it is coded.
-        gaussian: Coded Gaussians times 4 (variance 16) instead of signs.
+    Its numbers are signs, or coded Gaussians times 4 (variance 16).
 
     Returns:
         The products, shape (V, k), accurate to float64.
@@ -164,12 +160,6 @@ def project_onto(
 
 def combine(z: NDArray[np.int64], n: int, *, seed: int, gaussian: bool) -> NDArray[np.int64]:
     """Sums of random vectors: ``z @ H``, H the helper of mode 8; exact.
-
-    Args:
-        z: Integer weights of the random vectors, shape (V, k).
-        n: Length of the vectors.
-        seed: Seed of the helper, as it is coded.
-        gaussian: Coded Gaussians times 4 instead of signs.
 
     Returns:
         The sums, shape (V, n).

@@ -152,12 +152,6 @@ def curves(
 ) -> list[Series]:
     """One series for each of some columns of a table; a row without a value is left out of it.
 
-    Args:
-        rows: The table.
-        x: Its column of places.
-        columns: Labels by column.
-        style: How they are drawn.
-
     Example:
         >>> curves([{"n": 1, "a": 2.0}, {"n": 2, "a": None}], "n", {"a": "values"})[0].y
         [2.0]

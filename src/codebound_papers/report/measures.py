@@ -77,11 +77,7 @@ _VALUES = {
 
 
 def measure_tables(record: Record) -> tuple[Table, ...]:
-    """One table per family that was measured, and one of what could not be.
-
-    Args:
-        record: What ``Summary.record`` returns.
-    """
+    """One table per family that was measured, and one of what could not be."""
     layers = record["layers"]
     found = []
     if any(layer["stable_rank"] is not None for layer in layers):
@@ -286,13 +282,7 @@ class _Figure:
 
 
 def measure_page(record: Record, *, title: str, subtitle: str) -> str:
-    """The page.
-
-    Args:
-        record: The content of ``measure.json``: rows, curves and settings.
-        title: Heading.
-        subtitle: One line under it.
-    """
+    """The page."""
     return rendered(
         "measure.html.j2",
         {

@@ -99,12 +99,7 @@ def outcome(record: Record | None) -> str:
 
 
 def page(results: Mapping[str, Mapping[str, Record]], *, folder: str = "reproduce") -> str:
-    """The text of the page.
-
-    Args:
-        results: Records of items, as `read_results` gives them.
-        folder: From the page to the results.
-    """
+    """The text of the page."""
     ids = [id for id in known_items() if any(id in records for records in results.values())]
     index = [
         {

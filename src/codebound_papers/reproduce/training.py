@@ -110,10 +110,6 @@ class Trained:
     def measured(self, what: str, compute: Callable[[], Row]) -> Row:
         """A measurement that is kept beside the weights, where all items with this network find it.
 
-        Args:
-            what: All that it depends on, besides the network.
-            compute: Measures, if nobody has.
-
         Raises:
             BusyError: Another process measures it.
         """
