@@ -357,6 +357,7 @@ class LocalFilters(AbstractNetworkCompressor):
         }
         done: list[CompressedLayer] = []
         carried: dict[str, str] = {}
+        sizes = {"numbers": self.numbers, "mixes": self.mixes, "levels": self.levels}
         for count, (weight, name) in enumerate(names.items()):
             job.progress(count, len(names), name)
             place, *inside = weight.removesuffix(".weight").split(".")
@@ -368,15 +369,7 @@ class LocalFilters(AbstractNetworkCompressor):
                 carried[name] = "no convolution"
             else:
                 try:
-                    chain, found = conv_project(
-                        chain,
-                        tensors,
-                        [int(place)],
-                        numbers=self.numbers,
-                        mixes=self.mixes,
-                        levels=self.levels,
-                        seed=job.seed,
-                    )
+                    chain, found = conv_project(chain, tensors, [int(place)], **sizes, seed=job.seed)
                 except UnsupportedLayerError as refusal:
                     carried[name] = str(refusal)
                     continue

@@ -126,9 +126,7 @@ def fully_connected_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> Publi
     Differs.    The failure probability of the measured smoothness, which the paper leaves out, is in the
                 corrected one: delta again (A-E8). The hidden logarithms contain the depth once more (A-E15).
 
-    Args:
-        facts: The network and its sample; fully connected.
-        outliers: zeta, the share of the sample that the measurements leave out; it is added.
+    The outliers zeta are the share of the sample that the measurements leave out; it is added.
 
     Raises:
         UsageError: A measurement is missing, or a layer is a convolution; names the layer.
@@ -202,9 +200,6 @@ def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     """Theorem 4.1 with a factor ``beta^2 ceil(kappa/s)^2`` in the sum, about g.
 
     Needs.      Lemma 12, which is false (A-E17): nothing of this is proven.
-
-    Args:
-        facts: The network and its sample; a fully connected layer has patch size and spread 1.
 
     Raises:
         UsageError: A measurement is missing; names the layer.

@@ -142,9 +142,7 @@ def epsilon_for_margin(margin: float, *, largest_output: float) -> float:
 def published_total(facts: NetworkFacts, *, epsilon: float) -> float:
     """Numbers by lemma 3: ``72 c^2 d^2 log(mdh/delta) / eps^2 * sum_i 1 / (mu_i^2 mu_{i->}^2)``.
 
-    Args:
-        facts: The network and its sample; fully connected.
-        epsilon: Relative accuracy of the outputs, in (0, 1]; see ``epsilon_for_margin``.
+    The network is fully connected, and its outputs have the relative accuracy of ``epsilon_for_margin``.
     """
     contraction = max(contractions(facts))
     return sum(
@@ -312,11 +310,7 @@ class ConvCount:
 def published_conv_count(epsilon: float, eta: float, *, patch: int, constant: float = 1.0) -> ConvCount:
     """``k = Q ceil(kappa/s)^2 log^2(1/eta) / eps^2`` and ``p = log_2(1/eta)``, rounded up to an even number.
 
-    Args:
-        epsilon: Accuracy, positive.
-        eta: Failure probability.
-        patch: ``ceil(kappa / s)``.
-        constant: Q, which the paper leaves open.
+    The patch is ``ceil(kappa / s)``; the paper leaves the constant Q open.
 
     Example:
         >>> published_conv_count(1.0, 0.1, patch=3)

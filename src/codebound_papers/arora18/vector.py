@@ -48,11 +48,8 @@ def keep_probabilities(vectors: Tensor, *, margin: float, eta: float) -> Tensor:
 def compress_vectors(vectors: Tensor, *, margin: float, eta: float, seed: int = 0) -> Tensor:
     """Vector-Compress: keeps a coordinate with probability p and divides it by p; unbiased.
 
-    Args:
-        vectors: One vector of norm at most 1, or one per row.
-        margin: gamma, the accuracy of an inner product with a unit vector.
-        eta: Failure probability for one such vector.
-        seed: Names the draws; no decoder needs them.
+    Of one vector of norm at most 1, or of every row. The margin gamma is the accuracy of an inner product
+    with a unit vector, and eta how often it may fail. The seed names draws that no decoder needs.
 
     Example:
         >>> compress_vectors(torch.tensor([0.8, 0.6]), margin=0.5, eta=1.0)  # nothing to drop
@@ -191,11 +188,8 @@ def vector_count(*, margin: float, eta: float) -> int:
 def project_vectors(vectors: Tensor, *, count: int, rounding: float = 0.0, seed: int = 0) -> Tensor:
     """Vector-Project: ``(1/k) sum_i <v_i, c> v_i`` for ``count`` = k Gaussian vectors; unbiased.
 
-    Args:
-        vectors: One vector, or one per row; all share the Gaussian vectors.
-        count: k, for instance ``vector_count(margin=..., eta=...)``.
-        rounding: Round the numbers to multiples of this; the paper has ``gamma / (2 sqrt(h k))``.
-        seed: Names the Gaussian vectors.
+    All rows share the Gaussian vectors, which the seed names; ``vector_count`` says how many. The numbers are
+    rounded to multiples of ``rounding``, in the paper ``gamma / (2 sqrt(h k))``.
 
     Example:
         >>> project_vectors(torch.zeros(3), count=2)

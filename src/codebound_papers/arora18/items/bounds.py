@@ -146,6 +146,12 @@ def arora_figure2_middle(settings: Settings) -> Reproduction:
     network = Study(settings).measured_vgg19()
     facts = facts_of(network)
     bars = [*_bars(facts)]
+    n, published = facts.examples, Mark("best older one, published", _BEST_OLDER, "published")
+    marks = Marks(
+        [*(Mark(row["bar"], row["log10"], row["kind"]) for row in bars), published],
+        label="decimal logarithm of the bar",
+        line=(math.log10(n), f"n = {n:,}: a bound with a bar above it says nothing"),
+    )
     return Reproduction(
         tables={
             "Bars, as decimal logarithms": bars,
@@ -153,7 +159,7 @@ def arora_figure2_middle(settings: Settings) -> Reproduction:
         },
         sentences=tuple(_bar_sentences(bars, facts)),
         deviations=(GAMMA, *deviations(settings.size, of="vgg19")),
-        figures={"A-Fig2M": _marks(bars, facts.examples)},
+        figures={"A-Fig2M": marks},
     )
 
 
@@ -194,17 +200,6 @@ def _bar_sentences(bars: Sequence[Row], facts: NetworkFacts) -> Iterator[str]:
 
 def _side(value: float, reference: float) -> str:
     return "above" if value > reference else "not above"
-
-
-def _marks(bars: Sequence[Row], examples: int) -> Marks:
-    return Marks(
-        [
-            *(Mark(row["bar"], row["log10"], row["kind"]) for row in bars),
-            Mark("best older one, published", _BEST_OLDER, "published"),
-        ],
-        label="decimal logarithm of the bar",
-        line=(math.log10(examples), f"n = {examples:,}: a bound with a bar above it says nothing"),
-    )
 
 
 @item(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from codebound_papers.arora18.items.networks import (
     LABELS,
@@ -58,7 +59,6 @@ def arora_figure1(settings: Settings) -> Reproduction:
         for name, layer in layers.items()
     ]
     plots = [overlaid(f"layer {number}", quantity, layers) for quantity in _SHOWN]
-    each = {name: [layer] for name, layer in layers.items()}
     return Reproduction(
         tables={
             f"Layer {number}, over training images": table,
@@ -66,7 +66,7 @@ def arora_figure1(settings: Settings) -> Reproduction:
         },
         sentences=tuple(_figure1_sentences(network, layers)),
         deviations=deviations(settings.size, of="vgg19"),
-        points={"histograms": [row for quantity in _SHOWN for row in bins(quantity, each)]},
+        points={"histograms": bins([(quantity, layers) for quantity in _SHOWN])},
         figures={"A-Fig1": Figure(plots, columns=2)},
     )
 
@@ -158,7 +158,7 @@ def _by_layer(id: str, quantity: Quantity, settings: Settings) -> Reproduction:
         },
         sentences=tuple(_layer_sentences(quantity, layers, network, settings)),
         deviations=deviations(settings.size, of="vgg19"),
-        points={"histograms": list(bins(quantity, {"trained": layers}))},
+        points={"histograms": bins([(quantity, {"trained": layer}) for layer in layers])},
         figures={id: Figure(plots, columns=4)},
     )
 
@@ -265,13 +265,7 @@ def _compared(
         tables={"Over training images": table, "The networks": networks_table},
         sentences=tuple(_label_sentences(pairs, networks, settings)),
         deviations=deviations(settings.size, of="alexnet"),
-        points={
-            "histograms": [
-                row
-                for quantity, pair in pairs
-                for row in bins(quantity, {labels: [each] for labels, each in pair.items()})
-            ]
-        },
+        points={"histograms": bins(pairs)},
         figures={id: Figure(plots, columns=2 if len(plots) == 2 else 3)},
     )
 
@@ -357,22 +351,24 @@ def _outline(histogram: Row) -> tuple[list[float], list[float]]:
     return [edge for edge in edges for _ in (0, 1)], [0.0, *(share for share in shares for _ in (0, 1)), 0.0]
 
 
-def bins(quantity: Quantity, networks: Mapping[str, Sequence[Row]]) -> Iterator[dict[str, Any]]:
-    """What is drawn, bar by bar; empty bars are left out."""
-    for network, layers in networks.items():
-        for layer in layers:
-            histogram = layer[quantity]
-            ends = zip(histogram["edges"], histogram["edges"][1:], histogram["counts"], strict=False)
-            for low, high, count in ends:
-                if count:
-                    yield {
-                        "network": network,
-                        "layer": layer["layer"],
-                        "quantity": quantity,
-                        "from": float(f"{low:.6g}"),
-                        "to": float(f"{high:.6g}"),
-                        "examples": count,
-                    }
+def bins(groups: Sequence[tuple[Quantity, Mapping[str, Row]]]) -> list[Row]:
+    """What is drawn, bar by bar, of each quantity in the layers of networks; empty bars are left out."""
+    return [
+        {
+            "network": network,
+            "layer": layer["layer"],
+            "quantity": quantity,
+            "from": float(f"{low:.6g}"),
+            "to": float(f"{high:.6g}"),
+            "examples": count,
+        }
+        for quantity, layers in groups
+        for network, layer in layers.items()
+        for (low, high), count in zip(
+            pairwise(layer[quantity]["edges"]), layer[quantity]["counts"], strict=True
+        )
+        if count
+    ]
 
 
 def quantiles(layer: Row, quantity: Quantity) -> dict[str, float | None]:

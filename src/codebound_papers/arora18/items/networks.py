@@ -299,9 +299,8 @@ class Study:
 
         def compute(labels: Labels) -> Row:
             subject, measuring = self.alexnet(labels), self.plan.measuring_alexnet
-            found = subject.measured(
-                f"end, {measuring}", lambda: self.measure_layers(subject.network, measuring)
-            )
+            measure = partial(self.measure_layers, subject.network, measuring)
+            found = subject.measured(f"end, {measuring}", measure)
             return {**found, **{name: subject.record[name] for name in ("train_error", "test_error")}}
 
         parts = {f"AlexNet, {labels} labels": partial(compute, labels) for labels in LABELS}

@@ -276,5 +276,5 @@ def test_a_histogram_is_drawn_as_its_outline():
     assert list(zip(series.x, series.y, strict=True)) == [
         (0.0, 0.0), (0.0, 0.25), (1.0, 0.25), (1.0, 0.75), (2.0, 0.75), (2.0, 0.0),
     ]  # fmt: skip
-    (first, second) = bins("cushion", {"net": [layer]})
+    (first, second) = bins([("cushion", {"net": layer})])
     assert (first["examples"], second["from"], second["to"]) == (1, 1.0, 2.0)
