@@ -25,7 +25,7 @@ from codebound.data.dataset import cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, check_delta
-from codebound.nets.walk import Network, wrap
+from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound.results import Certification
 from codebound.rng import torch_stream
@@ -112,9 +112,13 @@ def certify(
     if base is not None and claim.trains_base:
         raise UsageError("a claim after a split trains a base of its own: give it or a base, not both.")
     if test_set is not None:
-        _check_samples(sample, test_set)
+        require_shape("test", test_set, sample)
+        if test_set.y.max() >= sample.classes:
+            raise DataError(
+                f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
+            )
     module = model.model if isinstance(model, Network) else model
-    original = _read(module, sample, factory)
+    original = Original.read(module, sample.input_shape, factory=factory)
     if original.chain is not None and original.chain.classes != sample.classes:
         raise ModelError(
             f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes."
@@ -167,15 +171,6 @@ def certify(
     )
 
 
-def _check_samples(sample: Dataset, test_set: Dataset) -> None:
-    """Refuses a test sample that no network for the sample can be tested on."""
-    require_shape("test", test_set, sample)
-    if test_set.y.max() >= sample.classes:
-        raise DataError(
-            f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
-        )
-
-
 def _claim(
     claim: AbstractClaim | None,
     unlabelled: Dataset | None,
@@ -197,19 +192,10 @@ def _claim(
     return claims[0] if claims else AboutG()
 
 
-def _read(module: nn.Module, sample: Dataset, factory: str) -> Original:
-    """The network, every tensor of which is known."""
-    first = next(module.parameters(), torch.zeros(()))
-    # two inputs run a network that cannot be traced
-    example = torch.zeros(2, *sample.input_shape, dtype=first.dtype, device=first.device)
-    wrap(module, example=example, strict=True)
-    return Original.read(module, sample.input_shape, factory=factory)
-
-
 def _base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
     """The tensors of a base, if it is a network like f."""
     factory = "" if original.architecture is None else original.architecture.name
-    found = _read(base.network, sample, factory)
+    found = Original.read(base.network, sample.input_shape, factory=factory)
     for name, tensor in original.arrays.items():
         if name not in found.arrays or found.arrays[name].shape != tensor.shape:
             has = f"has shape {found.arrays[name].shape}" if name in found.arrays else "is not there"

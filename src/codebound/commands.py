@@ -93,7 +93,7 @@ def certify_from_options(
     """Certifies a network and saves all that belongs to its certificate in a new folder."""
     model, fresh, folder_of_data = options["model"], options["unlabelled"], options["data_folder"]
     sample, test_set = load_samples(options)
-    network = load_network(model, sample, options["weights"])
+    network, factory = load_network(model, sample, options["weights"]), factory_of(model)
     base = given_base(options, network, sample)
     if base is not None and options["weights"] is None:
         network = base.network
@@ -107,7 +107,7 @@ def certify_from_options(
             unlabelled=unlabelled,
             prior_tenths=None if fraction is None else _tenths(fraction),
             base=base,
-            factory=factory_of(model),
+            factory=factory,
             engine=engine,
             progress=progress,
             **{

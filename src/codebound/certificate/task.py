@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from codebound.certificate.claims import AboutG
 from codebound.certificate.decoding import graph_sha256, message_state
@@ -14,6 +15,7 @@ from codebound.certificate.file import Base, Factory, Helper
 from codebound.chains.reading import chain_of
 from codebound.errors import CertificateError, UnsupportedLayerError
 from codebound.nets.rebuild import with_weights
+from codebound.nets.walk import wrap
 from codebound.tensors import float32_sha256
 
 if TYPE_CHECKING:
@@ -50,7 +52,14 @@ class Original:
 
     @staticmethod
     def read(module: nn.Module, input_shape: tuple[int, ...], *, factory: str = "") -> Original:
-        """The network of a module; its factory is needed where it is no chain of known layers."""
+        """The network of a module, every tensor of which is known.
+
+        Its factory is needed where it is no chain of known layers.
+        """
+        first = next(module.parameters(), torch.zeros(()))
+        # two inputs run a network that cannot be traced
+        example = torch.zeros(2, *input_shape, dtype=first.dtype, device=first.device)
+        wrap(module, example=example, strict=True)
         try:
             return Original(*chain_of(module, input_shape))
         except UnsupportedLayerError as error:
