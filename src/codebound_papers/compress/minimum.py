@@ -24,8 +24,8 @@ from codebound_papers.compress.compressors import (
 from codebound_papers.compress.summary import summarise
 from codebound_papers.guha23.magnitude import MagnitudePruning
 from codebound_papers.guha23.pruning import strength_for
-from codebound_papers.measure.folded import fold_strictly
 from codebound_papers.measure.outputs import margin_report
+from codebound_papers.measure.steps import fold_strictly
 from codebound_papers.shin21.compressor import AbstractThreshold, HeavyTail
 
 if TYPE_CHECKING:

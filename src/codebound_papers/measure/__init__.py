@@ -25,7 +25,7 @@ __all__, __getattr__, __dir__ = lazily(
         "codebound_papers.measure.spectral": (
             "SpectralNorm embedding_bound gram_power_bound matrix_spectral_norm spectral_norm"
         ),
-        "codebound_papers.measure.folded": "Workload workload",
+        "codebound_papers.measure.steps": "Workload workload",
         "codebound_papers.measure.record": "Measured MeasureSettings measure_facts",
         "codebound_papers.measure.summary": "FAMILIES Summary summarise",
         "codebound_papers.shin21.laws": (

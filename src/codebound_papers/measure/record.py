@@ -17,15 +17,6 @@ from codebound.facts import check_delta
 from codebound.nets.layers import AbstractConvView
 from codebound.progress import Progress, silent
 from codebound_papers.facts import LayerFacts, NetworkFacts
-from codebound_papers.measure.folded import (
-    PROBES,
-    FoldedNetwork,
-    chain_obstacle,
-    draw_examples,
-    expansions,
-    fold_and_wrap,
-    fold_strictly,
-)
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.norms import (
@@ -39,7 +30,16 @@ from codebound_papers.measure.norms import (
 )
 from codebound_papers.measure.outputs import Outputs, evaluate_sample
 from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm, spectral_norm
-from codebound_papers.measure.steps import steps_of
+from codebound_papers.measure.steps import (
+    PROBES,
+    FoldedNetwork,
+    chain_obstacle,
+    draw_examples,
+    expansions,
+    fold_and_wrap,
+    fold_strictly,
+    steps_of,
+)
 from codebound_papers.shin21.tails import PowerLawFit, fit_power_law
 
 if TYPE_CHECKING:

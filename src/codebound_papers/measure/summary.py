@@ -21,11 +21,11 @@ from codebound.files import finite, write_json, write_text
 from codebound.nets.layers import LinearView
 from codebound.progress import NOBODY, Listener, Progress, silent
 from codebound_papers.arora18.projection import project_matrix
-from codebound_papers.measure.folded import PROBES, Workload, draw_examples, fold_and_wrap
 from codebound_papers.measure.noise.meter import StabilitySettings
 from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Distribution
 from codebound_papers.measure.record import DRAWS, NOISE, Measured, MeasureSettings, Missing, measure_facts
+from codebound_papers.measure.steps import PROBES, Workload, draw_examples, fold_and_wrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
     from codebound.nets.walk import Network
-    from codebound_papers.measure.folded import FoldedNetwork
     from codebound_papers.measure.noise.result import Quantity, Site, Stability
     from codebound_papers.measure.outputs import AbstractOrdered
     from codebound_papers.measure.record import Family
+    from codebound_papers.measure.steps import FoldedNetwork
     from codebound_papers.shin21.tails import PowerLawFit
 
 

@@ -18,12 +18,12 @@ from codebound.data.dataset import Scaling
 from codebound.files import finite
 from codebound.train.config import Step, TrainConfig, preset
 from codebound_papers.facts import LayerFacts, NetworkFacts
-from codebound_papers.measure.folded import draw_examples, fold_and_wrap
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Distribution
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import MeasureSettings, measure_facts
+from codebound_papers.measure.steps import draw_examples, fold_and_wrap
 from codebound_papers.reproduce.items import item
 from codebound_papers.reproduce.training import Samples, Trained, made_up_samples, named_samples, trained
 

@@ -135,8 +135,6 @@ class LayerStability:
 
     Attributes:
         layer: The layer.
-        width: Units or channels.
-        positions: Pixels of its output.
         cushion: Smallest layer cushion ``mu_i``.
         distance_cushion: The same relative to the distance from the initial weights (A-Imp-i).
         noise_sensitivity: Largest sensitivity of the layer's linear map (A-Prop3.1).
@@ -148,8 +146,6 @@ class LayerStability:
     """
 
     layer: str
-    width: int
-    positions: int
     cushion: float | None
     distance_cushion: float | None
     noise_sensitivity: float | None
@@ -316,8 +312,6 @@ class Stability:
                 distance_cushion = cushion * site.frobenius / site.distance if site.distance else math.inf
         return LayerStability(
             layer=site.name,
-            width=site.width,
-            positions=site.positions,
             cushion=cushion,
             distance_cushion=distance_cushion,
             noise_sensitivity=sensitivity,

@@ -126,7 +126,7 @@ def test_published_definitions_against_brute_force(make, shape, bias):
             before, after = pre[i].flatten(1).norm(dim=1), fed[i + 1].flatten(1).norm(dim=1)
             assert row.contraction == pytest.approx(float(activation_contraction(before, after).max()))
         width, positions = pre[i].shape[1], pre[i][0].numel() // pre[i].shape[1]
-        assert (row.width, row.positions) == (width, positions)
+        assert (found.sites[i].width, found.sites[i].positions) == (width, positions)
         cushions, spreads = [], []
         for j in range(i + 1, len(layers)):
             jacobians = [jacobian(tail_of(model, i, j), example) for example in pre[i]]

@@ -9,9 +9,9 @@ from torch import nn
 
 from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
-from codebound_papers.measure.folded import workload
 from codebound_papers.measure.noise.meter import StabilitySettings
 from codebound_papers.measure.record import MeasureSettings
+from codebound_papers.measure.steps import workload
 from codebound_papers.measure.summary import FAMILIES, summarise, survival
 
 QUICK = StabilitySettings()
