@@ -1,5 +1,6 @@
 """Published expressions: how one is registered, and its value, with all that keeps it from a guarantee."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -187,7 +188,7 @@ def expression(
 
     A function that returns several values labels them itself. A value has the first of the IDs; ``kind`` is
     that of ``implements``, and None where the ID belongs to what measured the facts. The rest are fields of
-    ``Expression``.
+    ``Expression``; a required argument that ``needs`` does not name is the evidence of its own name.
     """
 
     def register(function: Callable[P, V]) -> Callable[P, V]:
@@ -207,7 +208,7 @@ def expression(
                 unit=unit,
                 subject=subject,
                 facts=facts,
-                needs=needs or {},
+                needs={**_required(function), **(needs or {})},
                 form=form,
                 refused=refused,
                 function=labelled,
@@ -216,6 +217,16 @@ def expression(
         return labelled
 
     return register
+
+
+def _required(function: Callable[..., Any]) -> dict[str, str]:
+    """Keyword arguments without a default, by their own names."""
+    found = inspect.signature(function).parameters.values()
+    return {
+        each.name: each.name
+        for each in found
+        if each.kind is each.KEYWORD_ONLY and each.default is each.empty
+    }
 
 
 def safe_exp(log_value: float) -> float:

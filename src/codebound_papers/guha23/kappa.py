@@ -132,7 +132,7 @@ def layer_kappa(layer: str, *, inputs: int, outputs: int, spread: SpreadInputs) 
     )
 
 
-@expression("G-LemC.2", name="Guha C.2: measured changes", unit="deviation", needs={"pruning": "pruning"})
+@expression("G-LemC.2", name="Guha C.2: measured changes", unit="deviation")
 def spread_perturbation(
     facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
@@ -141,47 +141,24 @@ def spread_perturbation(
     Raises:
         UsageError: The change of a layer was not measured.
     """
-    changes = measured_changes(facts, pruning)
-    return _deviation(
-        facts,
-        spread,
-        changes=changes,
-        conditions=(has_small_changes(facts, changes), has_no_biases(facts), is_fully_connected(facts)),
-    )
+    return _deviation(facts, spread, measured_changes(facts, pruning))
 
 
-@expression("G-LemC.3", name="Guha C.3: pruned", unit="deviation", needs={"pruning": "pruning"})
+@expression("G-LemC.3", name="Guha C.3: pruned", unit="deviation")
 def spread_pruned_deviation(
     facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
     """``pruned_deviation`` times the product of kappas."""
-    changes = pruned_changes(facts, pruning)
-    return _deviation(
-        facts,
-        spread,
-        changes=changes,
-        conditions=deviation_conditions(facts, pruning, changes),
-        failure=1.0 / pruning.slack,
-        constants=(latala(pruning),),
-        errata=("G-E26",),
-    )
+    return _deviation(facts, spread, pruned_changes(facts, pruning), pruning=pruning, errata=("G-E26",))
 
 
-@expression("G-LemC.4", name="Guha C.4: pruned and rounded", unit="deviation", needs={"pruning": "pruning"})
+@expression("G-LemC.4", name="Guha C.4: pruned and rounded", unit="deviation")
 def spread_rounded_deviation(
     facts: NetworkFacts, *, pruning: PruningFacts, spread: SpreadInputs | None = None
 ) -> PublishedValue:
     """``rounded_deviation`` times the product of kappas."""
     changes = rounded_changes(facts, pruning)
-    return _deviation(
-        facts,
-        spread,
-        changes=changes,
-        conditions=deviation_conditions(facts, pruning, changes),
-        failure=1.0 / pruning.slack,
-        constants=(latala(pruning),),
-        errata=("G-E9", "G-E26"),
-    )
+    return _deviation(facts, spread, changes, pruning=pruning, errata=("G-E9", "G-E26"))
 
 
 @expression(
@@ -205,14 +182,13 @@ def released_needed_margin(facts: NetworkFacts, *, pruning: PruningFacts) -> Pub
         sentence="How far one drawn pruning may move an output, by the released code; too small where a "
         "factor kappa is below 1.",
         failure_published=RELEASED_FAILURE * facts.depth,
-        hypotheses=(
-            _SPREAD,
-            has_small_changes(facts, changes),
-            has_no_biases(facts),
-            is_fully_connected(facts),
-        ),
+        hypotheses=(_SPREAD, *_measured_conditions(facts, changes)),
         errata=("G-E6", "G-E11"),
     )
+
+
+def _measured_conditions(facts: NetworkFacts, changes: list[float]) -> tuple[Hypothesis, ...]:
+    return has_small_changes(facts, changes), has_no_biases(facts), is_fully_connected(facts)
 
 
 def measured_changes(facts: NetworkFacts, pruning: PruningFacts) -> list[float]:
@@ -249,14 +225,17 @@ def _kappas(facts: NetworkFacts, spread: SpreadInputs) -> list[Kappa]:
 def _deviation(
     facts: NetworkFacts,
     spread: SpreadInputs | None,
-    *,
     changes: list[float],
-    conditions: tuple[Hypothesis, ...],
-    failure: float = 0.0,
-    constants: tuple[Constant, ...] = (),
+    *,
+    pruning: PruningFacts | None = None,
     errata: tuple[str, ...] = (),
 ) -> PublishedValue:
+    """The e-form times the kappas, of changes that were measured, or are those of lemma 4.2 for a pruning."""
     spread = spread or SpreadInputs(n=facts.examples)
+    conditions, failure, constants = _measured_conditions(facts, changes), 0.0, list[Constant]()
+    if pruning is not None:
+        conditions = deviation_conditions(facts, pruning, changes)
+        failure, constants = 1.0 / pruning.slack, [latala(pruning)]
     log_kappas = math.fsum(math.log(kappa.proved) for kappa in _kappas(facts, spread))
     return PublishedValue(
         log_value=log_e_form(facts, changes, radius=facts.input_size) + log_kappas,
@@ -331,13 +310,8 @@ def prune_for_margin(
     """Prunes a network as strongly as its margin allows, by what the released code of Guha et al. asks for.
 
     The strength is found by bisection, as there; nothing is pruned where the margin is not positive, or where
-    even the weakest pruning asks for more. All strengths use the same random numbers.
-
-    Args:
-        network: The network that the facts are about.
-        facts: Its norms, and the margin.
-        keep_diagonal: Whether the diagonal is never pruned: as published. The released code prunes it.
-        seed: Of the draw.
+    even the weakest pruning asks for more. All strengths use the same random numbers. As published the
+    diagonal is never pruned; the released code prunes it.
 
     Example:
         >>> from codebound_papers.measure.record import measure_facts

@@ -55,12 +55,10 @@ def least_sketch_side(*, random_width: int) -> float:
 
 @expression("G-Thm6.1:network", name="Guha 6.1: weights of a ticket", unit="numbers")
 def ticket_weights(facts: NetworkFacts, *, random_width: int | None = None) -> PublishedValue:
-    """Weights of a ticket that stands for this network, as printed.
+    """Weights of a ticket that stands for this network, the target M, as printed.
 
-    Args:
-        facts: The target M.
-        random_width: D_G, width of the random network; the theorem says it is polynomial, and no more. By
-            default 16 times that of the target.
+    The theorem says that D_G, the width of the random network, is polynomial, and no more; by default it is
+    16 times that of the target.
     """
     random_width = _random_width(facts, random_width)
     numbers = published_active_weights(inputs=facts.input_size, random_width=random_width, depth=facts.depth)
@@ -86,14 +84,9 @@ def ticket_risk(
 ) -> PublishedValue:
     """``margin loss + sqrt((n_M d_0 + L n_M^2) ln^2(D_G) ln(1/rho) / n)``: risk of a sketched ticket.
 
-    The margin loss is that of the target; the printed one, of the ticket itself, bounds nothing (G-E21).
-
-    Args:
-        facts: The target M and its sample.
-        random_width: D_G, width of the random network; by default 16 times that of the target.
-        step: rho; a step of 1 or more has no levels and counts as zero (G-E10).
-        distance: eps + eps_rho, between outputs of the target and the rounded ticket; None if not known.
-        exponent: c of theorem 5.1; its source has at least 2.
+    The margin loss is that of the target; the printed one, of the ticket itself, bounds nothing (G-E21). A
+    step rho of 1 or more has no levels and counts as zero (G-E10); ``distance`` is eps + eps_rho, between
+    outputs of the target and the rounded ticket; the source of theorem 5.1 has an exponent c of at least 2.
     """
     random_width = _random_width(facts, random_width)
     if not 0.0 < step < math.inf:
@@ -101,6 +94,8 @@ def ticket_risk(
     weights = active_weights(inputs=facts.input_size, width=facts.width, depth=facts.depth)
     nats = weights * math.log(random_width) ** 2 * max(0.0, -math.log(step))
     unrecovered = facts.depth * random_width**-exponent
+    side = published_sketch_side(width=facts.width, random_width=random_width)
+    least = least_sketch_side(random_width=random_width)
     return PublishedValue(
         log_value=big_o_risk(facts, log_nats=safe_log(nats)),
         sentence="Margin loss of the target plus the root of the numbers in the sketches of a ticket, times "
@@ -112,7 +107,11 @@ def ticket_risk(
             separates(facts),
             *_target_conditions(facts),
             _is_close(facts, distance),
-            _has_large_sketch(facts, random_width),
+            Hypothesis(
+                "the side of a sketch is at least what theorem 5.1 needs",
+                side >= least,
+                f"{side:.4g} of {least:.4g}",
+            ),
             Hypothesis("the step rho is below 1", step < 1.0, f"{step:.4g}"),
         ),
         constants=(
@@ -144,16 +143,6 @@ def _is_close(facts: NetworkFacts, distance: float | None) -> Hypothesis:
         return Hypothesis(statement, None)
     return Hypothesis(
         statement, facts.margin >= 2.0 * distance, f"{facts.margin:.4g} against {2.0 * distance:.4g}"
-    )
-
-
-def _has_large_sketch(facts: NetworkFacts, random_width: int) -> Hypothesis:
-    printed = published_sketch_side(width=facts.width, random_width=random_width)
-    least = least_sketch_side(random_width=random_width)
-    return Hypothesis(
-        "the side of a sketch is at least what theorem 5.1 needs",
-        printed >= least,
-        f"{printed:.4g} of {least:.4g}",
     )
 
 

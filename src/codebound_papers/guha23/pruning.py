@@ -8,7 +8,7 @@ constants that the proofs support. All of them need Gaussian weights and small c
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codebound.errors import UsageError
@@ -118,6 +118,23 @@ def least_kept_share(depth: int, *, slack: float = 1.0) -> float:
     return 1.0 - math.pow(slack * depth, -2.0 / 3.0)
 
 
+@implements("G-Lem4.4:corrected", "G-E9", kind="numerics")
+def rounding_bound(size: float, *, nonzeros: int) -> float:
+    r"""Most that rounding to multiples of ``size`` moves a matrix, in Frobenius norm: :math:`\rho\sqrt J/2`.
+
+    Example:
+        >>> rounding_bound(0.5, nonzeros=100)
+        2.5
+    """
+    return size * math.sqrt(nonzeros) / 2.0
+
+
+@implements("G-Lem4.4", kind="published-form")
+def published_rounding_bound(size: float, *, nonzeros: int) -> float:
+    r"""The published :math:`\rho J`: true, and :math:`2 \sqrt J` times too large (G-E9)."""
+    return size * nonzeros
+
+
 def check_strength(strength: float) -> None:
     """Refuses a strength of pruning that is negative or not finite."""
     if not 0.0 <= strength < math.inf:
@@ -185,18 +202,18 @@ class PruningFacts:
         Raises:
             UsageError: The two name different layers, or a layer keeps more weights than it has.
         """
-        names = [layer.name for layer in facts.layers], [layer.name for layer in self.layers]
-        if names[0] != names[1]:
+        names, own = (", ".join(layer.name for layer in each.layers) for each in (facts, self))
+        if names != own:
             raise UsageError(
-                f"the pruned network has other layers than the network: {', '.join(names[1])} in place of "
-                f"{', '.join(names[0])}."
+                f"the pruned network has other layers than the network: {own} in place of {names}."
             )
-        for layer, pruned in zip(facts.layers, self.layers, strict=True):
+        pairs = tuple(zip(facts.layers, self.layers, strict=True))
+        for layer, pruned in pairs:
             if pruned.nonzeros > layer.weights:
                 raise UsageError(
                     f"layer {layer.name}: {pruned.nonzeros:,} non-zeros do not fit {layer.weights:,} weights."
                 )
-        return tuple(zip(facts.layers, self.layers, strict=True))
+        return pairs
 
 
 @implements("G-Lem4.2:network", kind="numerics")
@@ -211,13 +228,7 @@ def gaussian_pruning(
 ) -> PruningFacts:
     """What pruning at one strength would do if all weights were Gaussian with the variance of their layer.
 
-    Args:
-        facts: The network.
-        strength: d of G-Alg1, for all layers.
-        step: rho, for all layers.
-        slack: eps_l, for all layers.
-        sparsity_slack: lambda_l, for all layers.
-        constant: C of lemma 4.2.
+    Strength d, step rho and slacks eps_l and lambda_l are those of all layers.
     """
     layers = tuple(
         PrunedLayer(
@@ -235,50 +246,39 @@ def gaussian_pruning(
     return PruningFacts(layers=layers, slack=slack, sparsity_slack=sparsity_slack, constant=constant)
 
 
-@expression("G-Lem4.3", "G-LemB.3", name="Guha 4.3: pruned", unit="deviation", needs={"pruning": "pruning"})
+@expression("G-Lem4.3", "G-LemB.3", name="Guha 4.3: pruned", unit="deviation")
 def pruned_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """Change of the outputs by pruning, as printed: ``e d_1^0 prod ||A|| sum eps_l Gamma_l / ||A_l||``."""
-    changes = pruned_changes(facts, pruning)
     return _deviation(
         facts,
         pruning,
-        changes,
+        pruned_changes(facts, pruning),
         is_printed=True,
         sentence="How far pruning moves an output, with the input dimension where the proof has its norm.",
         errata=("G-E5", "G-E6", "G-E7", "G-E8", "G-E26"),
     )
 
 
-@expression(
-    "G-Lem4.3:corrected",
-    name="Guha 4.3: pruned, corrected",
-    unit="deviation",
-    needs={"pruning": "pruning"},
-    kind="numerics",
-)
+@expression("G-Lem4.3:corrected", name="Guha 4.3: pruned, corrected", unit="deviation", kind="numerics")
 def pruned_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The same with what is proved: the norm of the input in place of its dimension."""
-    changes = pruned_changes(facts, pruning)
     return _deviation(
         facts,
         pruning,
-        changes,
+        pruned_changes(facts, pruning),
         is_printed=False,
         sentence="How far pruning moves an output of the sample, if weights are Gaussian and C is right.",
         errata=("G-E6", "G-E26"),
     )
 
 
-@expression(
-    "G-Lem4.4:network", name="Guha 4.4: pruned and rounded", unit="deviation", needs={"pruning": "pruning"}
-)
+@expression("G-Lem4.4:network", name="Guha 4.4: pruned and rounded", unit="deviation")
 def rounded_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """Change by pruning and rounding, as printed: ``eps_l Gamma_l + rho_l J_l`` in place of the first."""
-    changes = rounded_changes(facts, pruning)
     return _deviation(
         facts,
         pruning,
-        changes,
+        rounded_changes(facts, pruning),
         is_printed=True,
         sentence="How far pruning and rounding move an output, with the input dimension for its norm and "
         "all rounding errors in one direction.",
@@ -290,19 +290,14 @@ def rounded_deviation(facts: NetworkFacts, *, pruning: PruningFacts) -> Publishe
     "G-Lem4.4:network-corrected",
     name="Guha 4.4: pruned and rounded, corrected",
     unit="deviation",
-    needs={"pruning": "pruning"},
     kind="numerics",
 )
 def rounded_deviation_corrected(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """The same with what is proved: the norm of the input, and ``rho_l sqrt(J_l) / 2`` for rounding."""
-    changes = [
-        change + rounding_bound(layer.step, nonzeros=layer.nonzeros)
-        for change, layer in zip(pruned_changes(facts, pruning), pruning.layers, strict=True)
-    ]
     return _deviation(
         facts,
         pruning,
-        changes,
+        rounded_changes(facts, pruning, by=rounding_bound),
         is_printed=False,
         sentence="How far pruning and rounding move an output of the sample, if weights are Gaussian and C "
         "is right.",
@@ -337,10 +332,12 @@ def pruned_changes(facts: NetworkFacts, pruning: PruningFacts) -> list[float]:
     return [pruning.slack * pruned.expected_change for _, pruned in pruning.beside(facts)]
 
 
-def rounded_changes(facts: NetworkFacts, pruning: PruningFacts) -> list[float]:
-    """``eps_l Gamma_l + rho_l J_l`` for every layer."""
+def rounded_changes(
+    facts: NetworkFacts, pruning: PruningFacts, *, by: Callable[..., float] = published_rounding_bound
+) -> list[float]:
+    """``eps_l Gamma_l + rho_l J_l`` for every layer, or with another bound on rounding."""
     return [
-        change + published_rounding_bound(layer.step, nonzeros=layer.nonzeros)
+        change + by(layer.step, nonzeros=layer.nonzeros)
         for change, layer in zip(pruned_changes(facts, pruning), pruning.layers, strict=True)
     ]
 
@@ -408,20 +405,3 @@ def _covers_measured_changes(pruning: PruningFacts) -> Hypothesis:
         if layer.change > pruning.slack * layer.expected_change:
             over.append(layer.name)
     return Hypothesis(statement, not over, f"more from {', '.join(over)}" if over else "as measured")
-
-
-@implements("G-Lem4.4:corrected", "G-E9", kind="numerics")
-def rounding_bound(size: float, *, nonzeros: int) -> float:
-    r"""Most that rounding to multiples of ``size`` moves a matrix, in Frobenius norm: :math:`\rho\sqrt J/2`.
-
-    Example:
-        >>> rounding_bound(0.5, nonzeros=100)
-        2.5
-    """
-    return size * math.sqrt(nonzeros) / 2.0
-
-
-@implements("G-Lem4.4", kind="published-form")
-def published_rounding_bound(size: float, *, nonzeros: int) -> float:
-    r"""The published :math:`\rho J`: true, and :math:`2 \sqrt J` times too large (G-E9)."""
-    return size * nonzeros

@@ -17,7 +17,6 @@ from codebound.numerics import log2_choose, log_binomial_cdf
 from codebound.refs import implements
 from codebound_papers.framework import big_o_risk
 from codebound_papers.guha23.pruning import (
-    PrunedLayer,
     PruningFacts,
     has_gaussian_weights,
     latala,
@@ -55,7 +54,7 @@ def published_count_nats(entries: int, *, nonzeros: int, size: float) -> float:
     return log2_choose(entries, nonzeros) * math.log(2.0) + nonzeros * math.log(1.0 / size)
 
 
-@expression("G-LemD.1", name="Guha D.1: naive count", needs={"pruning": "pruning"})
+@expression("G-LemD.1", name="Guha D.1: naive count")
 def naive_risk(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """``margin loss + sqrt(sum_l [ln C(N_l, J_l) + J_l ln(1/rho_l)] / n)``: positions and values.
 
@@ -78,9 +77,7 @@ def naive_risk(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     )
 
 
-@expression(
-    "G-Lem5.1:network", name="Guha 5.1: sparsity fails", unit="probability", needs={"pruning": "pruning"}
-)
+@expression("G-Lem5.1:network", name="Guha 5.1: sparsity fails", unit="probability")
 def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> PublishedValue:
     """By lemma 5.1, probability of a line with over ``3 lambda_l chi max(d1, d2)`` non-zeros in some layer.
 
@@ -108,20 +105,16 @@ def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
     )
 
 
-@expression("G-Thm5.2", name="Guha 5.2: sketching", needs={"pruning": "pruning"})
+@expression("G-Thm5.2", name="Guha 5.2: sketching")
 def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: float = 2.0) -> PublishedValue:
     """``margin loss + sqrt(sum_l 3 lambda_l chi d1 d2 ln^2(p_l) ln(1/rho_l) / n)``, the main theorem.
 
     The formula is the one that the sketching theorem supports with rows and columns kept apart;
-    ``sketching_risk_by_proof`` has what the printed proof arrives at (G-E17).
-
-    Args:
-        facts: The network f and its sample.
-        pruning: What pruning and rounding did to it.
-        exponent: c of theorem 5.1; its source has at least 2.
+    ``sketching_risk_by_proof`` has what the printed proof arrives at (G-E17). The exponent is c of theorem
+    5.1, whose source has at least 2.
     """
     pairs = pruning.beside(facts)
-    nats = math.fsum(_numbers(layer, pruned, pruning)[1] * _level_nats(pruned) for layer, pruned in pairs)
+    nats = _sketch_nats(facts, pruning)[1]
     recovery = math.fsum(max(layer.rows, layer.columns) ** -exponent for layer, _ in pairs)
     changes = facts.depth / pruning.slack
     sparsity = math.fsum(_sparsity_failure(layer, pruning) for layer, _ in pairs)
@@ -147,37 +140,28 @@ def sketching_risk(facts: NetworkFacts, *, pruning: PruningFacts, exponent: floa
     )
 
 
-@expression("G-Thm5.2:proof", name="Guha 5.2: sketching, by its proof", needs={"pruning": "pruning"})
+@expression("G-Thm5.2:proof", name="Guha 5.2: sketching, by its proof")
 def sketching_risk_by_proof(
     facts: NetworkFacts, *, pruning: PruningFacts, exponent: float = 2.0
 ) -> PublishedValue:
     """The same with ``max(d1, d2)^2`` in place of ``d1 d2``: what the printed proof arrives at (G-E17)."""
-    nats = math.fsum(
-        _numbers(layer, pruned, pruning)[0] * _level_nats(pruned) for layer, pruned in pruning.beside(facts)
-    )
-    return replace(
-        sketching_risk(facts, pruning=pruning, exponent=exponent),
-        log_value=big_o_risk(facts, log_nats=safe_log(nats)),
-    )
+    log_nats = safe_log(_sketch_nats(facts, pruning)[0])
+    risk = sketching_risk(facts, pruning=pruning, exponent=exponent)
+    return replace(risk, log_value=big_o_risk(facts, log_nats=log_nats))
 
 
 @expression(
     "G-Thm5.2:released",
     name="Guha's code: sketching",
     facts="least margin",
-    needs={"pruning": "released_pruning", "needed_loss": "needed_loss"},
+    needs={"pruning": "released_pruning"},
 )
 def released_sketching(facts: NetworkFacts, *, pruning: PruningFacts, needed_loss: float) -> PublishedValue:
     """What the released code calls its bound: ``margin loss + sqrt(sum_l d1 d2 chi ln^2(p_l) / n)``.
 
-    No factor 3 lambda_l, no levels, no sketch. A network without a positive margin is not pruned there, so
-    with strength 0 the value is finite.
-
-    Args:
-        facts: The network f and its sample.
-        pruning: What pruning did; the strength is the one at which the smallest margin of the sample is
-            ``released_needed_margin``, or 0 if that margin is not positive.
-        needed_loss: Share of the sample with a margin of at most the needed one.
+    No factor 3 lambda_l, no levels, no sketch. The strength of pruning is the one at which the smallest
+    margin of the sample is ``released_needed_margin``; a network without a positive margin is not pruned, so
+    with strength 0 the value is finite. ``needed_loss`` is the share of the sample with at most that margin.
     """
     if not 0.0 <= needed_loss <= 1.0:
         raise UsageError(f"`needed_loss` is a share of the sample between 0 and 1. Got {needed_loss}.")
@@ -217,12 +201,17 @@ def _released_numbers(layer: LayerFacts, chi: float) -> float:
     return sketch_numbers(layer.rows, layer.columns, chi=chi, slack=1.0 / 3.0)[1]
 
 
-def _numbers(layer: LayerFacts, pruned: PrunedLayer, pruning: PruningFacts) -> tuple[float, float]:
-    return sketch_numbers(layer.rows, layer.columns, chi=pruned.kept_share, slack=pruning.sparsity_slack)
-
-
-def _level_nats(pruned: PrunedLayer) -> float:
-    return max(0.0, -math.log(pruned.step))
+def _sketch_nats(facts: NetworkFacts, pruning: PruningFacts) -> tuple[float, float]:
+    """Numbers in all sketches times the logarithms of their levels, by the proof and by the theorem."""
+    by_proof, by_theorem = [], []
+    for layer, pruned in pruning.beside(facts):
+        level_nats = max(0.0, -math.log(pruned.step))
+        numbers = sketch_numbers(
+            layer.rows, layer.columns, chi=pruned.kept_share, slack=pruning.sparsity_slack
+        )
+        by_proof.append(numbers[0] * level_nats)
+        by_theorem.append(numbers[1] * level_nats)
+    return math.fsum(by_proof), math.fsum(by_theorem)
 
 
 def _sparsity_failure(layer: LayerFacts, pruning: PruningFacts) -> float:
@@ -234,6 +223,7 @@ def _conditions(facts: NetworkFacts, pruning: PruningFacts) -> tuple[Hypothesis,
     printed = rounded_deviation(facts, pruning=pruning)
     proved = rounded_deviation_corrected(facts, pruning=pruning)
     log_margin = math.log(facts.margin) if facts.margin > 0.0 else -math.inf
+    largest = max(layer.step for layer in pruning.layers)
     return (
         separates(facts),
         Hypothesis(
@@ -247,13 +237,8 @@ def _conditions(facts: NetworkFacts, pruning: PruningFacts) -> tuple[Hypothesis,
             f"{facts.margin:.4g} against {math.sqrt(2.0) * proved.value:.4g}",
         ),
         *printed.hypotheses,
-        _has_steps_below_one(pruning),
+        Hypothesis("all steps rho_l are below 1", largest < 1.0, f"up to {largest:.4g}"),
     )
-
-
-def _has_steps_below_one(pruning: PruningFacts) -> Hypothesis:
-    largest = max(layer.step for layer in pruning.layers)
-    return Hypothesis("all steps rho_l are below 1", largest < 1.0, f"up to {largest:.4g}")
 
 
 def _has_sparsity_slack(pruning: PruningFacts) -> Hypothesis:
@@ -335,8 +320,7 @@ def sparsity_probability(j_r: int, j_c: int, *, d1: int, d2: int, chi: float) ->
 def dropped_failure_probability(sides: Sequence[int]) -> float:
     """What the main theorem leaves out of its failure probability: d1^(-1/3) + d2^(-1/3) over all layers.
 
-    Args:
-        sides: Widths from input to output; layer l is sides[l] x sides[l + 1].
+    ``sides`` are the widths from input to output.
 
     Example:
         >>> round(dropped_failure_probability([784, 784, 784, 784, 784, 10]), 2)

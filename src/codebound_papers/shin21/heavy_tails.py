@@ -89,7 +89,6 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
     name="Shin 1.1: failure",
     unit="probability",
     facts="stability",
-    needs={"thresholds": "thresholds"},
 )
 def published_replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
@@ -113,7 +112,6 @@ def published_replacement_failure(
     name="Shin 1.1x: failure",
     unit="probability",
     facts="stability",
-    needs={"thresholds": "thresholds"},
     kind="numerics",
 )
 def replacement_failure(
@@ -134,7 +132,7 @@ def replacement_failure(
     )
 
 
-@expression("S-Thm2", name="Shin 2: heavy tails", facts="stability", needs={"kept": "kept"})
+@expression("S-Thm2", name="Shin 2: heavy tails", facts="stability")
 def heavy_tail_risk(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedValue:
     """``margin loss + sqrt(sum_i k_i / n)``, about g: k_i weights of a layer are kept, the others are noise.
 
@@ -150,7 +148,7 @@ def heavy_tail_risk(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedVal
     )
 
 
-@expression("S-Thm2:dudley", name="Shin 2 with logarithms", facts="stability", needs={"kept": "kept"})
+@expression("S-Thm2:dudley", name="Shin 2 with logarithms", facts="stability")
 def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int]) -> PublishedValue:
     """The same with the logarithms that the proof hides: ``margin loss + dudley_integral / sqrt(n)``.
 
