@@ -8,7 +8,6 @@ import pytest
 
 from codebound_papers.guha23.items import comparisons as guha_table2
 from codebound_papers.guha23.items import phase as sketch_phase
-from codebound_papers.guha23.items import sketch_draws
 from codebound_papers.guha23.items import trained as guha_trained
 from codebound_papers.guha23.items.trained import parts_of, plan_for
 
@@ -73,7 +72,7 @@ def test_an_interrupted_run_says_how_to_continue(command, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setitem(sketch_draws._DECODERS, sketch_draws.HYBRID, interrupt)
+        patch.setitem(sketch_phase._DECODERS, sketch_phase.HYBRID, interrupt)
         code, out, err = command("sketch:phase", "--out", "o", "--device", "cpu")
     assert code == 130
     assert out == ""

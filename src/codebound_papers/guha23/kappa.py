@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from codebound_papers.facts import LayerFacts, NetworkFacts
 
 
-_STRONGEST, _TOLERANCE = 10.0, 1e-3  # of the search in the released code
+STRONGEST, TOLERANCE = 10.0, 1e-3  # of the search in the released code
 _LEVELS = 255  # values of a weight after rounding: a byte
 _SLACK = 4.0  # eps_l and lambda_l over the number of layers: all layers together fail with 1/4 each
 RELEASED_FAILURE = 0.01
@@ -336,10 +336,10 @@ def prune_for_margin(
         needed = released_needed_margin(facts, pruning=drawn(strength))
         return needed.log_value <= math.log(facts.margin)
 
-    if facts.margin <= 0.0 or not is_allowed(_TOLERANCE):
+    if facts.margin <= 0.0 or not is_allowed(TOLERANCE):
         return drawn(0.0)
-    low, high = _TOLERANCE, _STRONGEST
-    while high - low > _TOLERANCE:
+    low, high = TOLERANCE, STRONGEST
+    while high - low > TOLERANCE:
         middle = (low + high) / 2.0
         low, high = (middle, high) if is_allowed(middle) else (low, middle)
     return drawn(low)

@@ -331,18 +331,9 @@ def descend(
 ) -> None:
     """Trains ``parameters`` in place, with Adam on the cross-entropy and a cosine schedule.
 
-    The same arguments give the same result on a CPU; convolutions on a GPU may add in another order.
-
-    Args:
-        module: The network, in evaluation mode; it is not changed.
-        parameters: What is trained, on the device of the sample.
-        weights: Tensors of the network, by name, computed from the parameters; called at every step.
-        sample: The examples.
-        epochs: Passes over the sample.
-        learning_rate: At the start.
-        batch_size: Examples per step.
-        order: Shuffles the examples.
-        progress: Told the steps done.
+    ``weights`` computes tensors of the network, by name, from the parameters at every step; the module, in
+    evaluation mode, is not changed. The same arguments give the same result on a CPU; convolutions on a GPU
+    may add in another order.
     """
     if min(epochs, batch_size) < 1 or not 0.0 < learning_rate < math.inf:
         raise UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codebound.errors import ModelError
@@ -118,23 +118,19 @@ def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpR
     facts, seed = measured.theorem_facts, measured.settings.seed
     depth = facts.depth
     slack = depth / facts.delta
-    matrices = [
-        _Matrix.of(layer, view.matrix)
-        for layer, view in zip(facts.layers, measured.network.layers, strict=True)
-    ]
     strengths = []
-    for position, matrix in enumerate(matrices):
-        progress(position, depth, matrix.name)
-        strengths.append(_allowed(matrix, matrix.norm / depth, slack=slack, seed=seed))
+    for position, (layer, view) in enumerate(zip(facts.layers, measured.network.layers, strict=True)):
+        progress(position, depth, layer.name)
+        strengths.append(_allowed(layer, view.matrix, layer.spectral / depth, slack=slack, seed=seed))
     progress(depth, depth, "")
-    product = math.prod(matrix.norm for matrix in matrices)
+    product = math.prod(layer.spectral for layer in facts.layers)
     most = min(markov for _, markov in strengths)
 
     def limit(length: float) -> PruningLimit:
         """By the margin condition for inputs of a length, and by the perturbation condition."""
 
         def holds(strength: float) -> bool:
-            changes = sum(slack * matrix.change_norm(strength) / matrix.norm for matrix in matrices)
+            changes = sum(slack * _change_norm(layer, strength) / layer.spectral for layer in facts.layers)
             return math.e * length * product * changes <= facts.margin
 
         strength = _largest_strength(holds)
@@ -147,17 +143,17 @@ def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpR
     return MbpRequirements(
         layers=tuple(
             PrunableLayer(
-                name=matrix.name,
-                weights=matrix.entries.numel(),
-                norm=matrix.norm,
+                name=layer.name,
+                weights=layer.weights,
+                norm=layer.spectral,
                 kept_exact=kept_share(exact),
                 strength_exact=exact,
                 kept_markov=kept_share(markov),
                 strength_markov=markov,
-                change_norm=matrix.change_norm(markov),
-                asked=math.ceil((1.0 - corrected.pruned) * matrix.entries.numel()),
+                change_norm=_change_norm(layer, markov),
+                asked=math.ceil((1.0 - corrected.pruned) * layer.weights),
             )
-            for matrix, (exact, markov) in zip(matrices, strengths, strict=True)
+            for layer, (exact, markov) in zip(facts.layers, strengths, strict=True)
         ),
         slack=slack,
         gaussian_exact=least_kept_share(depth),
@@ -172,38 +168,27 @@ def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpR
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Matrix:
-    name: str
-    entries: Tensor = field(repr=False)
-    variance: float
-    norm: float
-
-    @staticmethod
-    def of(layer: LayerFacts, matrix: Tensor) -> _Matrix:
-        if layer.spectral == 0.0:
-            raise ModelError(
-                f"layer {layer.name} is zero: no change of it is small enough. Check the weights."
-            )
-        return _Matrix(layer.name, matrix.detach().cpu().double(), layer.variance, layer.spectral)
-
-    def change_norm(self, strength: float) -> float:
-        """``Gamma_l``."""
-        rows, columns = self.entries.shape
-        return expected_change_norm(rows, columns, strength=strength, variance=self.variance)
-
-    def pruned_norm(self, strength: float, *, seed: int) -> float:
-        """Spectral norm of what pruning takes away, with the same draws at every strength."""
-        stream = torch_stream(seed, f"pruned/{self.name}")
-        left = prune_randomly(self.entries, strength=strength, variance=self.variance, generator=stream)
-        return matrix_spectral_norm(self.entries - left).value
+def _change_norm(layer: LayerFacts, strength: float) -> float:
+    """``Gamma_l``."""
+    return expected_change_norm(layer.rows, layer.columns, strength=strength, variance=layer.variance)
 
 
-def _allowed(matrix: _Matrix, change: float, *, slack: float, seed: int) -> tuple[float, float]:
+def _allowed(
+    layer: LayerFacts, matrix: Tensor, change: float, *, slack: float, seed: int
+) -> tuple[float, float]:
     """The largest strengths at which a matrix changes by at most that much: measured, and by lemma 4.2."""
-    exact = _largest_strength(lambda strength: matrix.pruned_norm(strength, seed=seed) <= change)
-    markov = _largest_strength(lambda strength: slack * matrix.change_norm(strength) <= change)
-    return exact or 0.0, markov or 0.0
+    if layer.spectral == 0.0:
+        raise ModelError(f"layer {layer.name} is zero: no change of it is small enough. Check the weights.")
+    entries = matrix.detach().cpu().double()
+
+    def is_small(strength: float) -> bool:
+        """With the same draws at every strength."""
+        stream = torch_stream(seed, f"pruned/{layer.name}")
+        left = prune_randomly(entries, strength=strength, variance=layer.variance, generator=stream)
+        return matrix_spectral_norm(entries - left).value <= change
+
+    markov = _largest_strength(lambda strength: slack * _change_norm(layer, strength) <= change)
+    return _largest_strength(is_small) or 0.0, markov or 0.0
 
 
 def _largest_strength(holds: Callable[[float], bool]) -> float | None:

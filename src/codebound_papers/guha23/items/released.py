@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ import torch
 
 from codebound.nets.rebuild import with_weights
 from codebound.rng import torch_stream
-from codebound_papers.guha23.kappa import released_needed_margin
+from codebound_papers.guha23.kappa import STRONGEST, TOLERANCE, released_needed_margin
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts, kept_share
 from codebound_papers.guha23.sketching import released_sketching
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from codebound_papers.reproduce.items import Size
     from codebound_papers.value import PublishedValue
 
-STRONGEST, TOLERANCE = 10.0, 1e-3
 _STRENGTHS: dict[Size, int] = {"tiny": 3, "quick": 21, "full": 100}
 _CHUNK = 4096
 
@@ -41,13 +40,7 @@ def strengths(size: Size) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class Pruned:
-    """One pruning of a network.
-
-    Attributes:
-        network: What was pruned; biases stay as they are.
-        strength: d of G-Alg1, the same for all layers.
-        matrices: By the name of the layer, on the device of the network.
-    """
+    """One pruning of a network, with the same strength d for all layers; biases stay as they are."""
 
     network: Network
     strength: float
@@ -100,14 +93,8 @@ class Pruned:
 def draw_pruning(
     network: Network, *, strength: float, seed: int, draw: int = 0, keep_diagonal: bool = False
 ) -> Pruned:
-    """Prunes all layers by chance; the draws do not depend on what becomes of the diagonal.
-
-    Args:
-        network: A network of linear layers.
-        strength: d of G-Alg1.
-        seed: Of all draws.
-        draw: Number of the draw.
-        keep_diagonal: Whether the diagonal stays, as in the text; the released code prunes it.
+    """Prunes all linear layers by chance. In the text the diagonal stays, the released code prunes it; the
+    draws do not depend on that.
     """
 
     def pruned(name: str, matrix: Tensor) -> Tensor:
@@ -155,10 +142,8 @@ def measure_smallest_margin(network: Network, sample: Dataset, *, device: str) -
 def search_strength(margin: float, asked: Callable[[float], float]) -> float:
     """The strength at which the released code prunes: its bisection on [0, 10].
 
-    Args:
-        margin: The smallest of the sample; nothing is pruned unless it is positive.
-        asked: The margin that a strength asks for. Every call draws a new mask, so that what is searched is
-            noisy, and so is where the search ends.
+    Nothing is pruned unless the smallest margin of the sample is positive. Every time that a strength is
+    asked for the margin it needs, a new mask is drawn: what is searched is noisy, and so is where it ends.
 
     Example:
         >>> round(search_strength(2.0, lambda strength: strength**2), 2)
@@ -197,18 +182,8 @@ def released_bound(measured: Measured, *, seed: int) -> Released:
     """Prunes as strongly as the smallest margin allows by the e-form with kappas, and evaluates the bound.
 
     ``prune_for_margin`` does the same on one draw, and never ends above the margin.
-
-    Args:
-        measured: The network, by `measure_smallest_margin`.
-        seed: Of all draws.
     """
-    draws = count(1)
-
-    def asked(strength: float) -> float:
-        drawn = draw_pruning(measured.network, strength=strength, seed=seed, draw=next(draws))
-        return needed_margin(measured, drawn)
-
-    return _bound(measured, search_strength(measured.facts.margin, asked), seed=seed)
+    return _searched_bound(measured, partial(needed_margin, measured), seed=seed)
 
 
 def bound_by_change(measured: Measured, sample: Dataset, *, seed: int, device: str) -> Released:
@@ -216,13 +191,9 @@ def bound_by_change(measured: Measured, sample: Dataset, *, seed: int, device: s
 
     The first version of the repository defines that search beside the other one, and does not call it.
     """
-    draws = count(1)
-
-    def asked(strength: float) -> float:
-        drawn = draw_pruning(measured.network, strength=strength, seed=seed, draw=next(draws))
-        return largest_change(drawn, sample, device=device).score
-
-    return _bound(measured, search_strength(measured.facts.margin, asked), seed=seed)
+    return _searched_bound(
+        measured, lambda pruned: largest_change(pruned, sample, device=device).score, seed=seed
+    )
 
 
 def needed_margin(measured: Measured, pruned: Pruned) -> float:
@@ -230,7 +201,13 @@ def needed_margin(measured: Measured, pruned: Pruned) -> float:
     return released_needed_margin(measured.facts, pruning=pruned.facts).value
 
 
-def _bound(measured: Measured, strength: float, *, seed: int) -> Released:
+def _searched_bound(measured: Measured, asked: Callable[[Pruned], float], *, seed: int) -> Released:
+    draws = count(1)
+
+    def asked_at(strength: float) -> float:
+        return asked(draw_pruning(measured.network, strength=strength, seed=seed, draw=next(draws)))
+
+    strength = search_strength(measured.facts.margin, asked_at)
     pruned = draw_pruning(measured.network, strength=strength, seed=seed)
     needed = needed_margin(measured, pruned)
     loss = measured.margins.loss(needed)

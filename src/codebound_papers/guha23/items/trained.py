@@ -83,46 +83,46 @@ class Plan:
 
 def plan_for(data: Data, size: Size) -> Plan:
     """The networks that an item of this size needs."""
-    widths = {"mnist": tuple(PRINTED), "cifar10": (2000,)}[data]
-    known = tuple(_known_deviations(data))
+    is_mnist = data == "mnist"
+    full = Plan(
+        data=data,
+        depth=5,
+        widths=tuple(PRINTED) if is_mnist else (2000,),
+        watched=784,
+        keep_every=10 if is_mnist else 0,
+        trainings=_SETTINGS[data],
+        deviations=tuple(_known_deviations(data)),
+    )
     if size == "full":
-        return Plan(
-            data=data,
-            depth=5,
-            widths=widths,
-            watched=784,
-            keep_every=10 if data == "mnist" else 0,
-            trainings=_SETTINGS[data],
-            deviations=known,
-        )
+        return full
+    often = replace(full, keep_every=2 if is_mnist else 0)
     if size == "tiny":
-        rate = 0.1 if data == "mnist" else 0.01  # one with a positive margin in the end, one without
-        code, text = (replace(config, epochs=8, batch_size=20) for config in _SETTINGS[data].values())
-        return Plan(
-            data=data,
+        rate = 0.1 if is_mnist else 0.01  # one with a positive margin in the end, one without
+        code, text = (replace(config, epochs=8, batch_size=20) for config in full.trainings.values())
+        return replace(
+            often,
             depth=3,
-            widths=(8, 12) if data == "mnist" else (12,),
+            widths=(8, 12) if is_mnist else (12,),
             watched=12,
-            keep_every=2 if data == "mnist" else 0,
             trainings={CODE: replace(code, learning_rate=rate), TEXT: text},
             deviations=("Made-up images.",),
         )
-    few, taken = {"mnist": ((100, 200, 500), 6000), "cifar10": ((200,), 2500)}[data]
-    short = partial(replace, epochs=60, batch_size=32)
+    few, taken = ((100, 200, 500), 6000) if is_mnist else ((200,), 2500)
+    listed, published = (", ".join(map(str, widths)) for widths in (few, full.widths))
     cut = (
-        f"Hidden width {_listed(few)} in place of {_listed(widths)}, {taken * 4 // 5:,} examples in place of "
+        f"Hidden width {listed} in place of {published}, {taken * 4 // 5:,} examples in place of "
         f"{EXAMPLES[data]:,}, at most 60 epochs in place of 300, batch size 32: on few examples small "
         "networks reach a positive margin in minutes."
     )
-    return Plan(
-        data=data,
-        depth=5,
+    return replace(
+        often,
         widths=few,
         watched=200,
-        keep_every=2 if data == "mnist" else 0,
-        trainings={name: short(config) for name, config in _SETTINGS[data].items()},
+        trainings={
+            name: replace(config, epochs=60, batch_size=32) for name, config in full.trainings.items()
+        },
         taken=taken,
-        deviations=(cut, *known),
+        deviations=(cut, *full.deviations),
     )
 
 
@@ -142,10 +142,6 @@ def _known_deviations(data: Data) -> Iterator[str]:
         "Pixels in [-1, 1], and a fifth of the training set held out; there it is for validation, here for "
         "a certificate. Beside the text's optimiser stands the code's (G-E29)."
     )
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 class Parts(NamedTuple):
@@ -184,10 +180,8 @@ class Networks:
         return parts_of(self.plan, size=self.settings.size)
 
     def rows(self, widths: Sequence[int] | None = None) -> list[Row]:
-        """What is known of each network: measured now, or found finished; some, when time is out.
-
-        Args:
-            widths: Some of the plan's; None: all.
+        """What is known of each network, or those of some widths: measured now, or found finished; some, when
+        time is out.
         """
         return self.settings.cells.get_some(
             {

@@ -52,12 +52,7 @@ def sides(m: int, *, rows: int, columns: int) -> tuple[int, int]:
 def unsolved(levels: NDArray[Any], *, step: int, m: int, degree: int, seed: int) -> Sketched:
     """The sketch of a tensor of integers, about m x m, as a code; nobody has looked yet what it decodes to.
 
-    Args:
-        levels: Integers in the shape of the tensor.
-        step: Index of the step.
-        m: Side of the sketch; see ``sides``.
-        degree: Ones in each column of A and B.
-        seed: Seed of A and B; the decoder needs it, so it is paid.
+    Arguments are those of ``sketched``.
 
     Raises:
         UsageError: The format has no such sketch.

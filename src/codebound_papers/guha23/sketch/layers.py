@@ -76,16 +76,7 @@ def sketch_layer(
     seed: int = 0,
     progress: Progress = silent,
 ) -> SketchedLayer:
-    """Prunes, rounds, sketches and recovers one layer.
-
-    Args:
-        view: The layer.
-        algorithm: What prunes it; its values are a step times whole numbers.
-        side: Rows and columns of the sketch (default: the smallest that is known to work, then larger).
-        degree: Ones in each column of A and B (default: at most 5).
-        seed: Of A and B, and of the pruning.
-        progress: Told how far it is.
-    """
+    """Prunes and rounds one layer by an algorithm, sketches and recovers it; see ``smallest_sketch``."""
     grid = integers(algorithm.compress(view, seed=seed).code)
     rows, columns = matrix_shape(grid.shape)
     sparsity = distributed_sparsity(torch.from_numpy(grid.levels.reshape(rows, columns)))

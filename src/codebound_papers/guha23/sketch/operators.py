@@ -19,7 +19,7 @@ from codebound.errors import UsageError
 from codebound.refs import implements
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -291,31 +291,24 @@ class Restricted:
 
 
 class _Side:
-    """One factor of every pair, its index lists offset so that one gather serves the whole batch."""
+    """One factor of every pair."""
 
     def __init__(self, graphs: Sequence[Bipartite], dtype: torch.dtype, device: torch.device) -> None:
-        self._up = _lists(graphs, device)
-        self._down = _lists([g.transposed for g in graphs], device)
+        self.up = _gatherer(graphs, device)
+        self.down = _gatherer([g.transposed for g in graphs], device)
         self.gram_inverse = torch.stack([g.gram_inverse[0] for g in graphs]).to(device=device, dtype=dtype)
 
-    def up(self, y: Tensor) -> Tensor:
-        return _gather(self._up, y)
 
-    def down(self, x: Tensor) -> Tensor:
-        return _gather(self._down, x)
-
-
-def _lists(graphs: Sequence[Bipartite], device: torch.device) -> tuple[Tensor, Tensor]:
-    rows = [g.rows + i * g.m for i, g in enumerate(graphs)]
+def _gatherer(graphs: Sequence[Bipartite], device: torch.device) -> Callable[[Tensor], Tensor]:
+    """Sums rows at the ones of each column; index lists are offset, so that one call serves a whole batch."""
     ones = np.cumsum([0] + [len(g.rows) for g in graphs])
-    starts = [g.starts[:-1] + n for g, n in zip(graphs, ones, strict=False)]
-    return torch.from_numpy(np.concatenate(rows)).to(device), torch.from_numpy(np.concatenate(starts)).to(
-        device
-    )
+    rows = np.concatenate([g.rows + i * g.m for i, g in enumerate(graphs)])
+    starts = np.concatenate([g.starts[:-1] + n for g, n in zip(graphs, ones, strict=False)])
+    lists = torch.from_numpy(rows).to(device), torch.from_numpy(starts).to(device)
 
+    def gather(values: Tensor) -> Tensor:
+        flat = values.reshape(-1, values.shape[2])
+        summed = torch.nn.functional.embedding_bag(lists[0], flat, lists[1], mode="sum")
+        return summed.view(len(values), -1, values.shape[2])
 
-def _gather(lists: tuple[Tensor, Tensor], values: Tensor) -> Tensor:
-    rows, starts = lists
-    flat = values.reshape(-1, values.shape[2])
-    summed = torch.nn.functional.embedding_bag(rows, flat, starts, mode="sum")
-    return summed.view(len(values), -1, values.shape[2])
+    return gather

@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from codebound.errors import UsageError
 from codebound_papers.guha23.items import phase as sketch_phase
-from codebound_papers.guha23.items import sketch_draws
-from codebound_papers.guha23.items.phase import fit_constant, measured_form, printed_form
-from codebound_papers.guha23.items.sketch_draws import HYBRID, L1, Design, Draws
+from codebound_papers.guha23.items.phase import (
+    HYBRID,
+    L1,
+    Design,
+    Draws,
+    fit_constant,
+    measured_form,
+    printed_form,
+)
 from codebound_papers.journal import Journal
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.run import reproduce
@@ -122,7 +128,7 @@ def test_errors_are_of_the_size_of_the_noise_by_l1_and_total_by_peeling():
 def test_an_interrupted_study_is_continued_and_ends_the_same(tmp_path, monkeypatch):
     decoded: list[str] = []
     limit = math.inf
-    plain = sketch_draws._by_l1
+    plain = sketch_phase._by_l1
 
     def counting(cases, iterations):
         if len(decoded) == limit:
@@ -130,7 +136,7 @@ def test_an_interrupted_study_is_continued_and_ends_the_same(tmp_path, monkeypat
         decoded.append(f"{cases[0].y.shape} {cases[0].y.norm()}")
         return plain(cases, iterations)
 
-    monkeypatch.setitem(sketch_draws._DECODERS, L1, counting)
+    monkeypatch.setitem(sketch_phase._DECODERS, L1, counting)
 
     def run(folder):
         return reproduce("sketch:phase", tmp_path / folder, Settings(size="tiny", device="cpu")).record
