@@ -1,4 +1,4 @@
-"""How large a sketch must be: success of random draws over sizes, the threshold, the printed ensemble, noise."""
+"""How large a sketch must be: success of random draws over sizes, the law, the printed ensemble, noise."""
 
 from __future__ import annotations
 
