@@ -145,12 +145,10 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
 
 @implements("I-07", kind="algorithm")
 @torch.no_grad()
-def count_disagreements(
-    first: nn.Module, second: nn.Module, sample: DeviceData, *, chunk_size: int = 0
-) -> int:
+def count_disagreements(first: nn.Module, second: nn.Module, sample: DeviceData) -> int:
     """Inputs on which two networks predict differently, or either of them is ambiguous."""
     total = 0
-    for x, _ in sample.chunks(chunk_size or _chunk_size(sample), torch.float64):
+    for x, _ in sample.chunks(_chunk_size(sample), torch.float64):
         (a, is_sound_a), (b, is_sound_b) = (_prediction(network.double()(x)) for network in (first, second))
         total += int((~(is_sound_a & is_sound_b & (a == b))).sum())
     return total

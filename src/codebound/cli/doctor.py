@@ -37,12 +37,20 @@ def command(
     output: opt.Output = Format.table,
 ) -> None:
     """Report versions, device, data found and extras; with --model, check a network tensor by tensor."""
-    if model is not None:
-        _check_model(model, weights, input_shape, classes, strict, output)
+    if model is None:
+        if weights is not None or input_shape is not None or strict:
+            raise UsageError("--weights, --input-shape and --strict check a network: give --model too.")
+        emit_rows(tabulate(("what", "found", "note"), _found()).rows, output)
         return
-    if weights is not None or input_shape is not None or strict:
-        raise UsageError("--weights, --input-shape and --strict check a network: give --model too.")
-    emit_rows(tabulate(("what", "found", "note"), _found()).rows, output)
+    from codebound.commands import load_layers, model_sizes
+    from codebound.nets.loading import factory_of
+
+    given = input_shape or ("3x32x32" if factory_of(model) else None)
+    shape, classes = model_sizes(model, given, classes)
+    coverage = load_layers(model, shape, classes, weights, strict=strict).coverage
+    emit_rows(coverage.rows(), output)
+    if output is Format.table:
+        note(coverage.sentence)
 
 
 def _found() -> Iterator[tuple[str, str, str]]:
@@ -70,17 +78,3 @@ def _found() -> Iterator[tuple[str, str, str]]:
         yield f"data {name}", found or "not here", "" if found else remedy(KNOWN[name])
     for name, (extra, gain) in _EXTRAS.items():
         yield f"extra [{extra}]", "installed" if find_spec(name) else "not installed", f"adds {gain}"
-
-
-def _check_model(
-    model: str, weights: Path | None, input_shape: str | None, classes: int, strict: bool, output: Format
-) -> None:
-    from codebound.commands import load_layers, model_sizes
-    from codebound.nets.loading import factory_of
-
-    given = input_shape or ("3x32x32" if factory_of(model) else None)
-    shape, classes = model_sizes(model, given, classes)
-    coverage = load_layers(model, shape, classes, weights, strict=strict).coverage
-    emit_rows(coverage.rows(), output)
-    if output is Format.table:
-        note(coverage.sentence)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 POLISHED = 3
 """Candidates that are polished a little, before the best of them is polished at length."""
+_BY_BOUND = attrgetter("bound")  # how candidates are compared
 _LEAST_LOG_ODDS = 0.1  # between error and bound: beyond it nothing is worth a search
 
 P = TypeVar("P")
@@ -112,7 +114,7 @@ class AbstractTrainer(ABC, Generic[P]):
 
     def polished(self, candidate: Candidate[P], counts: int) -> Candidate[P]:
         """The candidate after a local search, or as it is."""
-        return min(candidate, self.judge(candidate.plan, self.polish(candidate, counts)), key=by_bound)
+        return min(candidate, self.judge(candidate.plan, self.polish(candidate, counts)), key=_BY_BOUND)
 
 
 def best_polished(
@@ -123,13 +125,8 @@ def best_polished(
     many: int,
 ) -> Candidate[P]:
     """The best candidates, polished with ``few`` counts each, and the best of those with ``many``."""
-    best = sorted(candidates, key=by_bound)[:POLISHED]
-    return polish(min((polish(each, few) for each in best), key=by_bound), many)
-
-
-def by_bound(candidate: Candidate[P]) -> float:
-    """The key that candidates are compared by."""
-    return candidate.bound
+    best = sorted(candidates, key=_BY_BOUND)[:POLISHED]
+    return polish(min((polish(each, few) for each in best), key=_BY_BOUND), many)
 
 
 def errors_per_bit(facts: OccamFacts) -> float:
