@@ -41,6 +41,7 @@ def compare_from_options(
         listener: Who follows it.
     """
     measured, model, fresh = measure_settings(options, engine), options["model"], options["unlabelled"]
+    settings = record_options(options) | {"device": measured.device}
     sample, test_set = samples = load_samples(options)
     network, factory = load_network(model, sample, options["weights"]), factory_of(model)
     listener.note(
@@ -65,7 +66,7 @@ def compare_from_options(
             engine=engine,
             progress=progress,
         )
-    record = comparison_record(found, samples, record_options(options) | {"device": measured.device})
+    record = comparison_record(found, samples, settings)
     if folder is not None:
         save_comparison(folder, record)
     return record
