@@ -26,9 +26,6 @@ from codebound_papers.compress.random_matrices import project_onto
 from codebound_papers.measure.steps import activations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from codebound.nets.layers import AbstractLayerView
@@ -59,7 +56,12 @@ def project_matrix(matrix: Tensor, *, count: int, seed: int = 0) -> Tensor:
         raise UsageError(f"a projection has at least one number. Got {count}.")
     entries = matrix.detach().cpu().double().flatten().numpy()
     estimate = np.zeros_like(entries)
-    for signs in _sign_blocks(count, len(entries), seed):
+    # the rows of the helper of docs/format.md, 4.8, a block at a time
+    stream, padded = Stream(seed, "project"), 64 * -(-len(entries) // 64)
+    rows = max(1, _BLOCK_ENTRIES // padded)
+    for start in range(0, count, rows):
+        block = stream.signs(min(rows, count - start) * padded).reshape(-1, padded)
+        signs = block[:, : len(entries)].astype(np.float64)
         estimate += (signs @ entries) @ signs
     return torch.from_numpy(estimate / count).reshape(matrix.shape)
 
@@ -139,15 +141,6 @@ def project_layer(
     inner = rounded(torch.from_numpy(products / (variance * numbers)), levels).code
     code = Projected(tuple(weight.shape), inner, by_rows=by_rows, gaussian=by_rows, seed=seed)
     return CompressedLayer(layer.name, code, predicted_by=predicted_by)
-
-
-def _sign_blocks(count: int, size: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """The rows of the helper of docs/format.md, 4.8, a block at a time."""
-    stream, padded = Stream(seed, "project"), 64 * -(-size // 64)
-    rows = max(1, _BLOCK_ENTRIES // padded)
-    for start in range(0, count, rows):
-        block = min(rows, count - start)
-        yield stream.signs(block * padded).reshape(block, padded)[:, :size].astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

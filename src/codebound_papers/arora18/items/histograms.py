@@ -50,7 +50,8 @@ def arora_figure1(settings: Settings) -> Reproduction:
     """
     study = Study(settings)
     network = study.measured_vgg19()
-    trained = _layer(network)
+    # layer 13; in a network with fewer layers, the one before the last two
+    trained = network["layers"][min(_LAYER, len(network["layers"]) - 2) - 1]
     layers = {"trained": trained, "random": study.measured_random(trained["layer"])}
     number = trained["number"]
     table = [
@@ -69,12 +70,6 @@ def arora_figure1(settings: Settings) -> Reproduction:
         points={"histograms": bins([(quantity, layers) for quantity in _SHOWN])},
         figures={"A-Fig1": Figure(plots, columns=2)},
     )
-
-
-def _layer(network: Row) -> Row:
-    """Layer 13; in a network with fewer layers, the one before the last two."""
-    layers: list[Row] = network["layers"]
-    return layers[min(_LAYER, len(layers) - 2) - 1]
 
 
 def _figure1_sentences(network: Row, layers: Mapping[str, Row]) -> Iterator[str]:
@@ -245,7 +240,11 @@ def _compared(
 ) -> Reproduction:
     """Histograms of both networks on common axes, at one layer or at all that have the quantity."""
     networks = Study(settings).measured_alexnets()
-    pairs = [(quantity, pair) for quantity in shown for pair in _pairs(quantity, networks, layer)]
+    pairs: list[tuple[Quantity, dict[str, Row]]] = []
+    for quantity in shown:
+        by_labels = [layers_with(quantity, networks[labels]) for labels in LABELS]
+        found = [(quantity, dict(zip(LABELS, rows, strict=True))) for rows in zip(*by_labels, strict=True)]
+        pairs += found if layer is None else [found[min(layer, len(found)) - 1]]
     table = [
         {
             "layer": row["layer"],
@@ -268,13 +267,6 @@ def _compared(
         points={"histograms": bins(pairs)},
         figures={id: Figure(plots, columns=2 if len(plots) == 2 else 3)},
     )
-
-
-def _pairs(quantity: Quantity, networks: Mapping[str, Row], layer: int | None) -> Iterator[dict[str, Row]]:
-    """The same layer of both networks, by labels."""
-    by_labels = [layers_with(quantity, networks[labels]) for labels in LABELS]
-    pairs = [dict(zip(LABELS, rows, strict=True)) for rows in zip(*by_labels, strict=True)]
-    yield from pairs if layer is None else [pairs[min(layer, len(pairs)) - 1]]
 
 
 def _label_sentences(
