@@ -42,14 +42,8 @@ _LOUD = 1e-3  # noise from which the digits of the solver do not matter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """The sizes of a sketch, and how the ones of A and B are placed.
-
-    Attributes:
-        p: Side of the matrix.
-        j: Most non-zeros in a line of it.
-        m: Side of the sketch.
-        line: Whether every column has that many ones, or every row at most.
-        ones: That many.
+    """A matrix of side p with at most j non-zeros in a line, its sketch of side m, and how the ones of A and B
+    are placed: so many in every column, or at most so many in every row.
     """
 
     p: int
@@ -188,14 +182,9 @@ _PLANS: dict[Size, _Plan] = {
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A constant fitted on a logarithmic scale.
+    """A constant fitted to ratios by least squares on a logarithmic scale, and how far they lie from it.
 
-    Attributes:
-        constant: That of least squares.
-        spread: Standard deviation of the logarithms of the ratios: 0.05 is five per cent.
-        smallest: Of the ratios.
-        largest: Of the ratios.
-        sizes: How many ratios.
+    The spread is the standard deviation of their logarithms: 0.05 is five per cent.
     """
 
     constant: float

@@ -165,12 +165,8 @@ def search_strength(margin: float, asked: Callable[[float], float]) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Released:
-    """The bound of one network, as the released code computes it.
-
-    Attributes:
-        pruned: The pruning that the smallest margin allows, a further draw at the strength that was found.
-        needed: The margin that this pruning asks for.
-        bound: What the code calls its bound.
+    """What the released code calls its bound, for a further draw at the strength that the smallest margin
+    allows, and the margin that this pruning needs.
     """
 
     pruned: Pruned

@@ -33,14 +33,10 @@ class SketchedLayer:
     """What became of one layer.
 
     Attributes:
-        name: Qualified name.
-        rows: Rows of its matrix, p1.
-        columns: Columns of it, p2.
+        rows: Rows of its matrix, p1; ``columns`` p2, and ``m1`` and ``m2`` those of the sketch.
         nnz: Non-zeros after pruning and rounding.
         j_r: Most non-zeros in a column.
         j_c: Most non-zeros in a row.
-        m1: Rows of the sketch.
-        m2: Columns of it.
         m_squared_over_nnz: Numbers in the sketch for each non-zero.
         m_squared_over_dense: Numbers in the sketch for each weight.
         seconds: Time of all attempts.

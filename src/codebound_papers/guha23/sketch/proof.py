@@ -99,16 +99,9 @@ def find_dual(
 ) -> Tensor | None:
     """A matrix W with ``K^T W = sign(X)`` on the support of X and ``|K^T W| < 1`` off it, if one is found.
 
-    Douglas-Rachford between the row space of K and the box, in float32; the equality is then met by
-    conjugate gradients in float64, which disturbs the inequalities little.
-
-    Args:
-        x: Matrix, (p1, p2).
-        a: Left matrix.
-        b: Right matrix.
-        coarse: The projector for the search, float32.
-        fine: The projector for the equality, float64.
-        iterations: Most steps for each slack that is tried.
+    Douglas-Rachford between the row space of K and the box, in float32 and with at most so many steps for
+    each slack that is tried; the equality is then met by conjugate gradients in float64, which disturbs the
+    inequalities little.
     """
     signs = x.sign()[None]
     outside = signs == 0

@@ -164,13 +164,8 @@ def recover_integers(
 
 
 class _Problem:
-    """One sketch, less what is known of its matrix already.
-
-    Attributes:
-        y: The whole sketch.
-        known: What was found before, (p1, p2).
-        rest: The sketch of what was not, (1, m1, m2), float64.
-        zero: Entries of the rest that are known to be zero, (1, p1, p2), or None.
+    """One sketch, less what is known of its matrix already: the rest is the sketch of what was not found, and
+    some of its entries may be known to be zero.
     """
 
     def __init__(
@@ -307,10 +302,7 @@ def _solve(
 class _DouglasRachford:
     """Over-relaxed Douglas-Rachford splitting for min |X|_1 subject to K X = Y, batched, in float32.
 
-    Attributes:
-        residuals: Relative residual of x, for each problem.
-        gaps: Relative duality gap, for each problem.
-        iterations: Steps so far.
+    Residuals and duality gaps are relative, one for each problem.
     """
 
     def __init__(self, problems: Sequence[_Problem]) -> None:
