@@ -42,8 +42,8 @@ _LOUD = 1e-3  # noise from which the digits of the solver do not matter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """A matrix of side p with at most j non-zeros in a line, its sketch of side m, and how the ones of A and B
-    are placed: so many in every column, or at most so many in every row.
+    """A matrix of side p with at most j non-zeros in a line, its sketch of side m, and how the ones of A and
+    B are placed: so many in every column, or at most so many in every row.
     """
 
     p: int
