@@ -1,4 +1,4 @@
-"""``codebound compare --over epochs``: the published bounds after every kept epoch of a training run."""
+"""``codebound compare`` over the epochs of a training: the published bounds after every one that was kept."""
 
 from __future__ import annotations
 
