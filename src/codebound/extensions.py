@@ -84,16 +84,20 @@ TABLES = ("VERBS", "METHODS", "TENSOR_CODES", "NAMES", "SWEEP_VERBS", "DEMO")
 
 @cache
 def find_extensions() -> Extensions:
-    """The extensions of this environment; what cannot be imported is named, not raised."""
+    """The extensions of this environment, the first to name a thing has it.
+
+    What cannot be imported is named, not raised.
+    """
     found = Extensions()
     for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
         try:
             module = point.load()
-        except ImportError as error:
-            found.missing[point.name] = str(error)
+        except Exception as error:  # of somebody else's package, which must not stop ours
+            found.missing[point.name] = f"{type(error).__name__}: {error}"
             continue
-        for table in TABLES:
-            found.tables.setdefault(table, {}).update(getattr(module, table, {}))
+        for name in TABLES:
+            table = found.tables.setdefault(name, {})
+            table.update({key: value for key, value in getattr(module, name, {}).items() if key not in table})
     return found
 
 

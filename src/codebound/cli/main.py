@@ -33,10 +33,12 @@ class _Commands(Mapping[str, Any]):
     """Our own verbs and those of extensions, each after the one that it names."""
 
     def __init__(self) -> None:
-        self._verbs: dict[str, Verb] = {**OWN_VERBS, **find_extensions()["VERBS"]}
+        self._verbs: dict[str, Verb] = {**find_extensions()["VERBS"], **OWN_VERBS}
         self._order = list(OWN_VERBS)
         for name, verb in find_extensions()["VERBS"].items():
-            self._order.insert(self._order.index(verb.after) + 1, name)
+            if name not in OWN_VERBS:
+                place = self._order.index(verb.after) + 1 if verb.after in self._order else len(self._order)
+                self._order.insert(place, name)
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._verbs:

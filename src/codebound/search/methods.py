@@ -62,7 +62,7 @@ def known_methods() -> dict[str, Method]:
         >>> list(known_methods())[:2]
         ['prune', 'features']
     """
-    return {**METHODS, **find_extensions()["METHODS"]}
+    return {**METHODS, **find_extensions()["METHODS"], **METHODS}
 
 
 def require_method(name: str) -> None:
