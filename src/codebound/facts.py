@@ -50,6 +50,17 @@ def check_delta(delta: float) -> None:
         raise UsageError(f"`delta` is a failure probability strictly between 0 and 1. Got delta={delta}.")
 
 
+def check_bits(code_bits: float) -> None:
+    """Refuses a length that no message has."""
+    if not 0.0 <= code_bits <= MAX_CODE_BITS:
+        raise UsageError(f"`code_bits` is a length from 0 to {MAX_CODE_BITS:,} bits. Got {code_bits}.")
+
+
+def _nats(code_bits: float, delta: float) -> float:
+    """``ln(1/(delta 2**-code_bits))``, rounded up: what the sample has to pay for."""
+    return (code_bits * math.log(2.0) - math.log(delta)) * (1.0 + 1e-15)
+
+
 def check_classes(classes: int | None) -> None:
     """Refuses a number of classes below two."""
     if classes is not None and classes < 2:
@@ -79,10 +90,7 @@ class OccamFacts:
         _make_plain(self, whole=("errors", "n", "classes"), real=("code_bits", "delta"))
         check_counts(self.errors, self.n)
         check_delta(self.delta)
-        if not 0.0 <= self.code_bits <= MAX_CODE_BITS:
-            raise UsageError(
-                f"`code_bits` is a length from 0 to {MAX_CODE_BITS:,} bits. Got {self.code_bits}."
-            )
+        check_bits(self.code_bits)
         check_classes(self.classes)
 
     @property
@@ -93,7 +101,7 @@ class OccamFacts:
     @property
     def nats(self) -> float:
         """``ln(1/(delta 2**-code_bits))``, rounded up: what the sample has to pay for."""
-        return (self.code_bits * math.log(2.0) - math.log(self.delta)) * (1.0 + 1e-15)
+        return _nats(self.code_bits, self.delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,5 +240,53 @@ class DisagreementFacts:
         return self.risk.classes
 
 
-Facts = OccamFacts | HoldoutFacts | MarginFacts | SplitFacts | DisagreementFacts | DomainFacts
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PickedFacts:
+    """What a rule picked out of the sample, and what the network learned from the picks still gets wrong.
+
+    Attributes:
+        picks: Examples that the rule picked, each copy counted.
+        errors: Examples that were not picked and are still wrong.
+        n: Examples that could be picked: the sample without the first ones.
+        delta: Failure probability over the draw of the sample.
+        code_bits: Length of the message that names the rule among those fixed beforehand.
+        n_first: Examples that were set apart first, in an order that ignores the data: learned from, and
+            never counted.
+        classes: Number of classes; None when unknown.
+    """
+
+    picks: int
+    errors: int
+    n: int
+    delta: float
+    code_bits: float = 0.0
+    n_first: int = 0
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        _make_plain(self, whole=("picks", "errors", "n", "n_first", "classes"), real=("code_bits", "delta"))
+        check_counts(self.errors, self.n)
+        check_delta(self.delta)
+        check_bits(self.code_bits)
+        check_classes(self.classes)
+        if not 0 <= self.picks <= self.n - self.errors:
+            raise UsageError(
+                f"`picks` and `errors` are different examples among n={self.n}: together at most as many. "
+                f"Got picks={self.picks}, errors={self.errors}."
+            )
+        if not 0 <= self.n_first <= MAX_N:
+            raise UsageError(f"`n_first` counts the examples set apart first. Got {self.n_first}.")
+
+    @property
+    def counted(self) -> int:
+        """Size of what the sample is compressed to: the picks and the errors."""
+        return self.picks + self.errors
+
+    @property
+    def nats(self) -> float:
+        """``ln(1/(delta 2**-code_bits))``, rounded up."""
+        return _nats(self.code_bits, self.delta)
+
+
+Facts = OccamFacts | HoldoutFacts | MarginFacts | SplitFacts | DisagreementFacts | DomainFacts | PickedFacts
 """Any record that a certified bound may be computed from."""

@@ -6,6 +6,7 @@ decreasing ratios, so both the truncation error and the rounding error are bound
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -15,6 +16,7 @@ import numpy as np
 from codebound.refs import implements
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+_Series = Callable[[int, int, float, float], tuple[float, int]]
 _BLOCK_TERMS = 1 << 16  # terms of the tail series held at a time: 512 KiB
 
 
@@ -169,6 +171,70 @@ def binomial_inverse_upper(k: int, n: int, log_delta: float) -> float:
             widening *= 2.0
         p = proposal
     return 1.0
+
+
+@implements("C-5:picked", kind="numerics")
+def picked_inverse_upper(k: int, n: int, log_delta: float) -> float:
+    r"""Smallest double known to be at least the root p of ``n p P(Bin = k) = exp(log_delta) P(Bin > k)``.
+
+    ``Bin`` has n trials of probability p. It is the limit of C-15, in the closed form of its defining sum.
+
+    Direction.  Upper: the returned value passes a check that includes the rounding error. At most 1e-9
+                (relative) above the exact value, for ``n`` up to 1e9 and ``log_delta`` down to ``-1e7 ln 2``.
+    Method.     With ``P(Bin <= k) = P(Bin = k) S`` the equation becomes ``1/P(Bin = k) = n p/delta + S``: a
+                comparison of two large numbers, without cancellation, whose sides meet once.
+
+    Example:
+        >>> round(picked_inverse_upper(850, 60_000, math.log(0.05)), 6)
+        0.015837
+    """
+    if k >= n or log_delta == -math.inf:
+        return 1.0
+    near = kl_inverse_upper(k / n, (math.log(n) - log_delta) / n)
+    for series in (_geometric_series, _tail_series):  # the cheap one comes near, the exact one arrives
+        near = _picked_root(k, n, log_delta, near, series)
+    p, widening = near, 1e-13
+    while p < 1.0:
+        gap, error = _picked_gap(k, n, p, log_delta, _tail_series)
+        if gap >= error:
+            return p
+        p *= 1.0 + widening
+        widening *= 2.0
+    return 1.0
+
+
+def _picked_root(k: int, n: int, log_delta: float, start: float, series: _Series) -> float:
+    """The root, but for rounding: Newton's steps in a bracket, halved where a step would leave it."""
+    low, high, p = k / n, 1.0, start
+    while True:
+        if not low < p < high:
+            p = 0.5 * (low + high)
+            if not low < p < high:
+                return high
+        gap, _ = _picked_gap(k, n, p, log_delta, series)
+        low, high = (low, p) if gap > 0.0 else (p, high)
+        slope = (n * p - k) / (p * (1.0 - p)) - 1.0 / p  # without that of S, which is hardly any
+        step = gap / slope if slope > 0.0 else math.inf
+        if abs(step) <= 1e-12 * p:
+            return p - step
+        p -= step
+
+
+def _picked_gap(k: int, n: int, p: float, log_delta: float, series: _Series) -> tuple[float, float]:
+    """``ln 1/P(Bin = k) - ln(n p/delta + S)``, positive above the root, and how far it can be off."""
+    log_pmf, magnitude = _log_pmf_exponent(k, n, p, 1.0 - p)
+    total, terms = series(k, n, p, 1.0 - p)
+    log_price, log_total = math.log(n) + math.log(p) - log_delta, math.log(total)
+    larger = max(log_price, log_total)
+    needed = larger + math.log1p(math.exp(min(log_price, log_total) - larger))
+    error = 4e-15 * (magnitude + abs(larger)) + 4e-16 * (terms + abs(log_total)) + 1e-13
+    return -log_pmf - needed, error
+
+
+def _geometric_series(k: int, n: int, p: float, q: float) -> tuple[float, int]:
+    """A simple upper bound on the ``S`` of a tail: as if its first ratio stayed."""
+    ratio = k * q / ((n - k + 1.0) * p)
+    return min(k + 1.0, 1.0 / (1.0 - ratio) if ratio < 1.0 else math.inf), 1
 
 
 def _wilson_limit(k: int, n: int, log_delta: float) -> float:

@@ -30,6 +30,18 @@ UNLABELLED_FRESH = "The unlabelled inputs are a fresh independent draw, used for
 BOUNDED_DOMAIN = (
     "Every input on which f will be used lies in the declared range, which is a fact, not an estimate."
 )
+RULE_FIRST = (
+    "The rule that picks, learns and counts was fixed before the sample was seen; every choice among its "
+    "variants is inside the message and paid for in bits."
+)
+RULE_LOOKS = (
+    "The rule looks at one example, at what was picked before it and at constants: never at the size, the "
+    "order or any statistic of the rest of the sample."
+)
+FIRST_APART = (
+    "The first examples, which are learned from and not counted, were set apart in an order that ignores the "
+    "data values."
+)
 NORMS_ABOVE = "Norms of the layers are upper bounds, not estimates from below."
 
 
