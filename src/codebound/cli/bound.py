@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
@@ -10,19 +10,33 @@ from codebound.cli.options import option
 from codebound.errors import UsageError
 from codebound.report.tables import tabulate
 
+if TYPE_CHECKING:
+    from codebound.bounds.risk import RiskBound
+    from codebound.facts import OccamFacts
+
 _MEANING = {
+    "picked": ("C-15", "learned from picked examples: the sample is its own test set"),
     "holdout": ("C-11", "Clopper-Pearson limit: the examples were used for no choice"),
     "binomial": ("C-2", "exact binomial tail: the certificate"),
     "kl": ("C-3", "Chernoff-kl form, never below the binomial one"),
     "hoeffding": ("C-4", "training error plus a square root, the form that papers print"),
 }
+_AS_MANY = "for comparison: a hold-out set of n examples with as many errors as picks and errors"
 
 
 def command(
     errors: Annotated[int, option("Errors of the network on the sample; ties count as errors.")],
     n: Annotated[int, option("Sample size.", None, "--n")],
     bits: Annotated[
-        float | None, option("Length of the whole message in bits; required unless --holdout.")
+        float | None,
+        option("Length of the whole message in bits; required unless --holdout or --picks."),
+    ] = None,
+    picks: Annotated[
+        int | None,
+        option(
+            "Examples that a fixed rule picked and the network was learned from (C-15); --errors then counts "
+            "among the others, and --bits is the length of what names the rule."
+        ),
     ] = None,
     delta: opt.Delta = 0.05,
     classes: Annotated[
@@ -37,24 +51,41 @@ def command(
 
     Example: codebound bound --errors 300 --n 60000 --bits 5000 --delta 0.05
     """
-    from codebound.bounds.held_out import holdout
-    from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
     from codebound.bounds.risk import percent
-    from codebound.facts import HoldoutFacts, OccamFacts
+    from codebound.facts import OccamFacts
 
-    if is_holdout and bits:
-        raise UsageError(f"a hold-out bound has no message: leave out --bits. Got --bits {bits:g}.")
-    if not is_holdout and bits is None:
-        raise UsageError("--bits is missing: the length of the message, or --holdout for fresh examples.")
-    facts = OccamFacts(errors=errors, n=n, code_bits=bits or 0.0, delta=delta, classes=classes)
-    forms = {"binomial": occam_binomial(facts), "kl": occam_kl(facts), "hoeffding": occam_hoeffding(facts)}
-    if is_holdout:
-        fresh = HoldoutFacts(errors=errors, n=n, delta=delta, classes=classes)
-        forms = {"holdout": holdout(fresh), **forms}
+    if is_holdout and (bits or picks is not None):
+        raise UsageError("a hold-out bound has neither message nor picks: leave out --bits and --picks.")
+    if not is_holdout and bits is None and picks is None:
+        raise UsageError(
+            "--bits is missing: the length of the message, or --holdout for fresh examples, or --picks."
+        )
+    told = OccamFacts(errors=errors, n=n, code_bits=bits or 0.0, delta=delta, classes=classes)
+    forms = _forms(told, picks=picks, is_holdout=is_holdout)
     best = next(iter(forms.values()))
     values = {name: form.value for name, form in forms.items()}
-    rows = [(name, _MEANING[name][0], percent(value, 4), _MEANING[name][1]) for name, value in values.items()]
+    meaning = {**_MEANING, **({} if picks is None else {"holdout": ("C-11", _AS_MANY)})}
+    rows = [(name, meaning[name][0], percent(value, 4), meaning[name][1]) for name, value in values.items()]
     shown = tabulate(("form", "reference", "bound", "what it is"), rows)
     emit({**values, "vacuous": best.vacuous}, output, [shown])
     if output is Format.table:
-        note(best.sentence.replace("the decoded network g", "the network") if is_holdout else best.sentence)
+        is_decoded = not is_holdout and picks is None
+        note(best.sentence if is_decoded else best.sentence.replace("the decoded network g", "the network"))
+
+
+def _forms(told: OccamFacts, *, picks: int | None, is_holdout: bool) -> dict[str, RiskBound]:
+    """The bounds by their names, the one that is asked for first."""
+    from codebound.bounds.held_out import holdout
+    from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
+    from codebound.bounds.picked import picked_risk
+    from codebound.facts import HoldoutFacts, PickedFacts
+
+    common: dict[str, Any] = {"n": told.n, "delta": told.delta, "classes": told.classes}
+    if picks is not None:
+        facts = PickedFacts(picks=picks, errors=told.errors, code_bits=told.code_bits, **common)
+        fresh = HoldoutFacts(errors=facts.counted, **common)
+        return {"picked": picked_risk(facts), "holdout": holdout(fresh)}
+    forms = {"binomial": occam_binomial(told), "kl": occam_kl(told), "hoeffding": occam_hoeffding(told)}
+    if not is_holdout:
+        return forms
+    return {"holdout": holdout(HoldoutFacts(errors=told.errors, **common)), **forms}

@@ -48,6 +48,30 @@ def test_holdout_is_the_clopper_pearson_limit(bound):
     assert json.loads(fresh.stdout)["holdout"] == pytest.approx(0.024041827678, abs=1e-12)
 
 
+PICKED = ("--picks", "700", "--errors", "100", "--n", "60000", "--bits", "30", "--delta", "0.05")
+
+
+def test_picks_count_like_errors_and_stand_beside_a_hold_out_set(bound):
+    record = json.loads(bound(*PICKED, "--format", "json").stdout)
+    assert list(record) == ["picked", "holdout", "vacuous"]
+    assert 0.0165 < record["picked"] < 0.0175
+    fresh = bound("--errors", "800", "--n", "60000", "--holdout", "--format", "json")
+    assert record["holdout"] == json.loads(fresh.stdout)["holdout"] < record["picked"]
+    shown = bound(*PICKED)
+    assert "C-15" in shown.stdout
+    assert "own test set" in shown.stdout
+    assert "errs on at most 1.71 %" in shown.stderr
+
+
+def test_picks_need_no_bits_and_their_bits_are_paid(bound):
+    free, paid = (
+        json.loads(bound("--picks", "10", "--errors", "2", "--n", "500", *bits, "--format", "json").stdout)
+        for bits in ((), ("--bits", "40"))
+    )
+    assert free["picked"] < paid["picked"]
+    assert free["holdout"] == paid["holdout"]
+
+
 @pytest.mark.parametrize(("classes", "vacuous"), [("2", True), ("10", False)])
 def test_the_number_of_classes_decides_what_is_vacuous(bound, classes, vacuous):
     coin = ("--errors", "0", "--n", "60000", "--bits", "60000", "--classes", classes)
@@ -67,6 +91,9 @@ def test_the_number_of_classes_decides_what_is_vacuous(bound, classes, vacuous):
         (("--errors", "1", "--n", "10", "--bits", "1", "--classes", "1"), "classes"),
         (("--errors", "1", "--n", "10"), "--bits is missing"),
         (("--errors", "1", "--n", "10", "--bits", "5", "--holdout"), "leave out --bits"),
+        (("--errors", "1", "--n", "10", "--picks", "5", "--holdout"), "leave out --bits and --picks"),
+        (("--errors", "6", "--n", "10", "--picks", "5"), "different examples"),
+        (("--errors", "1", "--n", "10", "--picks", "-1"), "`picks`"),
     ],
 )
 def test_numbers_that_no_sample_can_have_are_refused(bound, arguments, word):
