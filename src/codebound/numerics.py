@@ -180,7 +180,7 @@ def picked_inverse_upper(k: int, n: int, log_delta: float) -> float:
     ``Bin`` has n trials of probability p. It is the limit of C-15, in the closed form of its defining sum.
 
     Direction.  Upper: the returned value passes a check that includes the rounding error. At most 1e-9
-                (relative) above the exact value, for ``n`` up to 1e9 and ``log_delta`` down to ``-1e7 ln 2``.
+                (relative) above the exact value, for ``n`` up to 1e9 and levels from ``2**-1e7`` to 1/2.
     Method.     With ``P(Bin <= k) = P(Bin = k) S`` the equation becomes ``1/P(Bin = k) = n p/delta + S``: a
                 comparison of two large numbers, without cancellation, whose sides meet once.
 

@@ -74,7 +74,7 @@ def test_it_solves_the_defining_sum_from_above(counts, delta, bits):
 
 @pytest.mark.parametrize("bits", [0, 30, 4000])
 @pytest.mark.parametrize(
-    ("n", "k"), [(60_000, 0), (60_000, 850), (50_000, 10_000), (10**6, 5), (10**6, 400_000)]
+    ("n", "k"), [(60_000, 0), (60_000, 850), (50_000, 10_000), (10**6, 5), (10**6, 400_000), (10**9, 10**5)]
 )
 def test_it_solves_the_closed_form_at_real_sizes(n, k, bits):
     is_above_and_near(k, n, math.log(0.05) - bits * math.log(2.0), log_closed_sum)

@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from typer.main import get_command
 
 from codebound import extensions
-from codebound.cli.main import OWN_VERBS
+from codebound.cli.main import OWN_VERBS, app
 from codebound.extensions import Verb, find_extensions
 from codebound.search.methods import METHODS, Method, known_methods
 
@@ -70,3 +71,4 @@ def test_an_extension_replaces_nothing_of_ours(installed, codebound):
     code, out, _ = codebound("bound", "--errors", "1", "--n", "10", "--bits", "1", "--format", "json")
     assert (code, "binomial" in out) == (0, True)
     assert "bound" in OWN_VERBS
+    assert list(get_command(app).commands)[-1] == "last"  # after a verb that does not exist: at the end

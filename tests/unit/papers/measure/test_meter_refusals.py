@@ -1,12 +1,12 @@
 """What a measurement of noise stability looks like from outside: what it prints, and what it refuses."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds import convnet, inputs, mlp
 
 from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
 from codebound_papers.measure.noise.meter import StabilityMeter, StabilitySettings, stability
@@ -14,31 +14,6 @@ from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Key
 
 ALL = StabilitySettings(interlayer="all")
-
-
-def mlp(*sizes, bias, seed=0):
-    torch.manual_seed(seed)
-    layers = []
-    for inputs, outputs in pairwise(sizes):
-        layers += [nn.Linear(inputs, outputs, bias=bias), nn.ReLU()]
-    return nn.Sequential(*layers[:-1]).double()
-
-
-def convnet(*, bias):
-    torch.manual_seed(1)
-    return nn.Sequential(
-        nn.Conv2d(2, 3, 3, padding=1, bias=bias),
-        nn.ReLU(inplace=True),
-        nn.MaxPool2d(2),
-        nn.Conv2d(3, 4, 3, padding=1, bias=bias),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(4 * 9, 5, bias=bias),
-    ).double()
-
-
-def inputs(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def test_what_was_not_measured_is_no_result():
