@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 DATA    ?= digits
 SECONDS ?= 600
 
-.PHONY: install demo test check static fast slow fuzz bench clean
+.PHONY: install demo test check static fast slow fuzz freeze bench clean
 
 install: $(READY)
 
@@ -40,6 +40,10 @@ slow: $(READY)          ## validity simulations at full size (minutes)
 
 fuzz: $(READY)          ## mutated certificates against both decoders; make fuzz SECONDS=60
 	$(BIN)/python tests/attack/fuzz_certificates.py --seconds $(SECONDS) --out failing
+
+freeze: $(READY)        ## the hash of docs/format.md and the day into both programs, before a version is frozen
+	$(BIN)/python docs/freeze.py
+	$(BIN)/python tests/golden/write_version_2.py
 
 bench: $(READY)         ## timings beside the peers, which it installs; never asserted
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

@@ -9,23 +9,28 @@ from typing import TypeAlias
 
 from .header import CODE_BITS_LIMIT, Header, parse_header
 from .refusal import Refused
+from .versions import VERSIONS
 
 MAGIC = b"CBOUND\0"
-VERSION = 1
 HEADER_LIMIT = 65_536
 PREFIX = 12  # magic, version, length of the header
+WITNESS_LIMIT = 1 << 24
 DIGEST = 32
-FILE_LIMIT = PREFIX + HEADER_LIMIT + CODE_BITS_LIMIT // 8 + DIGEST
+FILE_LIMIT = PREFIX + HEADER_LIMIT + CODE_BITS_LIMIT // 8 + 4 + WITNESS_LIMIT + DIGEST
 
 Source: TypeAlias = str | Path | bytes
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A well-formed file: a header whose claims are unchecked, and a message that is not decoded yet."""
+    """A well-formed file: a header whose claims are unchecked, a message that is not decoded yet.
+
+    The witness helps to decode the message, and cannot change what it decodes to.
+    """
 
     header: Header
     message: bytes
+    witness: bytes = b""
 
 
 def load(source: Source) -> bytes:
@@ -44,12 +49,13 @@ def read(data: bytes) -> Certificate:
         raise Refused(f"The file has {len(data)} bytes; the shortest certificate has {PREFIX + 2 + DIGEST}.")
     if data[:7] != MAGIC:
         raise Refused("The file does not start with the bytes CBOUND and zero: it is no certificate.")
-    if data[7] != VERSION:
-        raise Refused(f"The file has format version {data[7]}; this program knows version {VERSION}.")
-    size = int.from_bytes(data[8:PREFIX], "little")
-    if not 2 <= size <= min(HEADER_LIMIT, len(data) - PREFIX - DIGEST):
+    if (version := VERSIONS.get(data[7])) is None:
+        known = " and ".join(map(str, VERSIONS))
+        raise Refused(f"The file has format version {data[7]}; this program knows the versions {known}.")
+    head = int.from_bytes(data[8:PREFIX], "little")
+    if not 2 <= head <= min(HEADER_LIMIT, len(data) - PREFIX - DIGEST):
         raise Refused(
-            f"The header claims {size} bytes; between 2 and {HEADER_LIMIT} are allowed, "
+            f"The header claims {head} bytes; between 2 and {HEADER_LIMIT} are allowed, "
             f"and the file has room for {len(data) - PREFIX - DIGEST}."
         )
 
@@ -57,12 +63,19 @@ def read(data: bytes) -> Certificate:
     if hashlib.sha256(data[:-DIGEST]).digest() != data[-DIGEST:]:
         reasons.append("The SHA-256 at the end of the file is not that of the bytes before it.")
     try:
-        header = parse_header(data[PREFIX : PREFIX + size])
+        header = parse_header(data[PREFIX : PREFIX + head], version)
     except Refused as refused:
         raise Refused(*reasons, *refused.reasons) from None
 
-    message = data[PREFIX + size : -DIGEST]
     expected = (header.code_bits + 7) // 8
+    message, witness = data[PREFIX + head : -DIGEST], b""
+    if version.has_witness:
+        message, size, witness = message[:expected], message[expected : expected + 4], message[expected + 4 :]
+        if len(size) < 4 or int.from_bytes(size, "little") != len(witness) or len(witness) > WITNESS_LIMIT:
+            reasons.append(
+                f"Behind the message come the length of the witness, at most {WITNESS_LIMIT}, and the "
+                f"witness; found {size.hex()} and {len(witness)} bytes: bytes are missing or left over."
+            )
     if len(message) != expected:
         reasons.append(
             f"The file has {len(message)} bytes of message; {header.code_bits} bits need {expected}: "
@@ -76,4 +89,4 @@ def read(data: bytes) -> Certificate:
         )
     if reasons:
         raise Refused(*reasons)
-    return Certificate(header, message)
+    return Certificate(header, message, witness)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from .refusal import Refused, shown
+from .versions import FROZEN, PAGE_SHA256, Version
 
 TEXT_LIMIT = 400
 CODE_BITS_LIMIT = 2**32
@@ -71,6 +72,7 @@ class Disagreement:
 class Header:
     """Everything that the file says about itself; nothing in here has been believed yet."""
 
+    version: Version
     statement: Statement
     subject: str
     delta: float
@@ -156,10 +158,12 @@ class _Fields:
         return value is True
 
 
-def parse_header(text: bytes) -> Header:
+def parse_header(text: bytes, version: Version) -> Header:
     """The header that ``text`` spells; raises :class:`Refused` with every violation of section 2."""
     fields = _Fields()
-    top = fields.record(_canonical(text), "it", "claim declarations facts helper ledger made_by")
+    top = fields.record(_canonical(text), "it", version.header_keys)
+    if version.names_page:
+        _page(fields, top["format"])
 
     claim = fields.record(top["claim"], "claim", "bound delta hoeffding kl statement subject vacuous")
     statement = _statement(fields, claim["statement"])
@@ -177,6 +181,7 @@ def parse_header(text: bytes) -> Header:
     _date(fields, made_by["date"])
 
     header = Header(
+        version=version,
         statement=statement,
         subject=SUBJECTS[statement],
         delta=fields.probability(claim["delta"], "claim.delta"),
@@ -231,6 +236,11 @@ def _canonical(text: bytes) -> object:
     if again.encode("ascii") != text:
         raise Refused("Header: not canonical JSON: written again with sorted keys, its bytes differ.")
     return value
+
+
+def _page(fields: _Fields, value: object) -> None:
+    if value != {"sha256": PAGE_SHA256, "frozen": FROZEN}:
+        fields.wrong("format", f"the page of SHA-256 {PAGE_SHA256}, frozen on {FROZEN}", value)
 
 
 def _statement(fields: _Fields, value: object) -> Statement:

@@ -51,10 +51,12 @@ def decode(
     """
     header = certificate.header
     _require_helpers(header, factory_layout, base)
+    if certificate.witness:
+        raise Refused(f"Witness: it has {len(certificate.witness)} bytes, and the message needs none.")
     decoder = Decoder(certificate.message, header.code_bits)
     ledger = _Ledger(decoder)
     if (scheme := decoder.gamma()) > 2:
-        raise Refused(f"Message: scheme {scheme} is unknown; version 1 knows the schemes 1 and 2.")
+        raise Refused(f"Message: scheme {scheme} is unknown; the schemes 1 and 2 are known.")
     ledger.close("method")  # what files call the scheme
     split, theta, has_base = _read_options(decoder, header)
     ledger.close("options")

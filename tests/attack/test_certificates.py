@@ -166,7 +166,9 @@ PACKED = TRUE.message.packed()
 CONTAINERS = {
     "empty file": (b"", "the shortest certificate"),
     "another magic": (b"X" + DATA[1:], "no certificate"),
-    "version 2": (writer.seal(head_bytes(), PACKED, version=2), "format version 2"),
+    "version 3": (writer.seal(head_bytes(), PACKED, version=3), "format version 3"),
+    "version 1 with a page": (writer.seal(head_bytes(), PACKED, version=1), "it must be an object with"),
+    "a witness of nothing": (writer.seal(head_bytes(), PACKED, witness=b"proof"), "needs none"),
     "version 0": (writer.seal(head_bytes(), PACKED, version=0), "format version 0"),
     "truncated by one": (DATA[:-1], "SHA-256 at the end"),
     "one byte more": (DATA + b"\0", "SHA-256 at the end"),

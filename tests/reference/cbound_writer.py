@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import struct
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)
 COUNT_LIMIT = 2**20
+PAGE = Path(__file__).parents[2] / "docs/format.md"
 
 
 def step(j: int) -> float:
@@ -755,16 +758,24 @@ def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, class
         "ledger": message.ledger,
         "declarations": ["The sample is independent of the code."],
         "made_by": {"codebound": "0.1", "date": "2025-01-31"},
+        "format": page(),
     }
+
+
+def page() -> dict:
+    """The name of the page in a header: its hash and the day that it says it was frozen on."""
+    (day,) = re.findall(r"^Frozen on (\S+):", PAGE.read_text(), flags=re.MULTILINE)
+    return {"sha256": hashlib.sha256(PAGE.read_bytes()).hexdigest(), "frozen": day}
 
 
 def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
-def seal(head: bytes, message: bytes, *, version: int = 1) -> bytes:
+def seal(head: bytes, message: bytes, *, witness: bytes = b"", version: int = 2) -> bytes:
     """The container of section 1 around any header and message."""
     body = b"CBOUND\0" + bytes([version]) + struct.pack("<I", len(head)) + head + message
+    body += struct.pack("<I", len(witness)) + witness
     return body + hashlib.sha256(body).digest()
 
 

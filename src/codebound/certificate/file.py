@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from codebound.bounds.risk import claim_sentence
+from codebound.certificate.format import PAGE, VERSION, Page, with_new, without_new
 from codebound.coding.bits import Bits
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.errors import CodeboundError, FormatError
 from codebound.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.files import write_atomically
 
-MAGIC = b"CBOUND\x00\x01"
+MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 16
 MAX_CODE_BITS = 1 << 32
+MAX_WITNESS = 1 << 24
+_START = len(MAGIC) + 1 + 4  # version, length of the header
 _HASH_BYTES = 32
 
 T = TypeVar("T")
@@ -85,7 +88,11 @@ class Helper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A message and a claim about the network it decodes to."""
+    """A message and a claim about the network it decodes to.
+
+    The witness proves what a decoder would have to search for; it says nothing about the network. Only a file
+    of version 1 names no page.
+    """
 
     claim: Claim
     facts: CertificateFacts
@@ -94,6 +101,13 @@ class Certificate:
     declarations: tuple[str, ...]
     made_by: dict[str, str]
     message: Bits
+    witness: bytes = b""
+    format: Page | None = PAGE
+
+    @property
+    def version(self) -> int:
+        """The version of its file."""
+        return 1 if self.format is None else VERSION
 
     @property
     def sentence(self) -> str:
@@ -118,13 +132,16 @@ class Certificate:
     def to_bytes(self) -> bytes:
         """The file's content."""
         record = asdict(self)
-        del record["message"]
-        header = _canonical(record)
+        del record["message"], record["witness"]
+        header = _canonical(record if self.version > 1 else without_new(record))
         if len(header) > MAX_HEADER:
             raise FormatError(
                 f"the header has {len(header)} bytes, more than {MAX_HEADER}. Shorten its texts."
             )
-        content = MAGIC + len(header).to_bytes(4, "little") + header + self.message.data
+        content = MAGIC + bytes([self.version]) + len(header).to_bytes(4, "little") + header
+        content += self.message.data
+        if self.version > 1:
+            content += len(self.witness).to_bytes(4, "little") + self.witness
         return content + hashlib.sha256(content).digest()
 
     def save(self, path: Path | str) -> Path:
@@ -146,7 +163,7 @@ class Certificate:
     def load(path: Path | str) -> Certificate:
         """Reads a file."""
         source = Path(path)
-        limit = len(MAGIC) + 4 + MAX_HEADER + MAX_CODE_BITS // 8 + _HASH_BYTES
+        limit = _START + MAX_HEADER + MAX_CODE_BITS // 8 + 4 + MAX_WITNESS + _HASH_BYTES
         try:
             if source.stat().st_size > limit:
                 raise FormatError(f"{source} is larger than any certificate.")
@@ -161,23 +178,42 @@ def _canonical(record: object) -> bytes:
 
 
 def _parse(content: bytes) -> Certificate:
-    if content[: len(MAGIC)] != MAGIC:
-        raise FormatError("it does not start as one of version 1 does.")
+    if content[: len(MAGIC)] != MAGIC or len(content) < _START + _HASH_BYTES:
+        raise FormatError("it does not start as one does, or is too short.")
+    if content[len(MAGIC)] not in (1, VERSION):
+        raise FormatError(f"it has format version {content[len(MAGIC)]}; versions 1 and {VERSION} are known.")
     if hashlib.sha256(content[:-_HASH_BYTES]).digest() != content[-_HASH_BYTES:]:
         raise FormatError("its hash does not match: the file is damaged or was changed.")
-    start = len(MAGIC) + 4
-    size = int.from_bytes(content[len(MAGIC) : start], "little")
-    header = content[start : start + size]
+    is_first = content[len(MAGIC)] == 1
+    size = int.from_bytes(content[len(MAGIC) + 1 : _START], "little")
+    header = content[_START : _START + size]
     if not 2 <= size <= MAX_HEADER or len(header) < size:
         raise FormatError(f"a header of {size} bytes does not fit.")
     record = json.loads(header.decode("ascii"))
     if _canonical(record) != header:
         raise FormatError("its header is not in canonical form.")
-    message = Bits(content[start + size : -_HASH_BYTES], record["facts"]["code_bits"])
-    certificate = _record(Certificate, {**record, "message": message})
+    if is_first:
+        record = with_new(record)
+    elif record["format"] != asdict(PAGE):
+        raise FormatError(
+            f"it is written by another page than this program: {record['format']!r:.160}, not {asdict(PAGE)}."
+        )
+    code_bits = record["facts"]["code_bits"]
+    body = content[_START + size : -_HASH_BYTES]
+    data, witness = (body, b"") if is_first else _split_witness(body, code_bits)
+    certificate = _record(Certificate, {**record, "message": Bits(data, code_bits), "witness": witness})
     if min(certificate.helper.input_shape, default=0) < 1:
         raise FormatError(f"its inputs have the shape {certificate.helper.input_shape}.")
     return certificate
+
+
+def _split_witness(body: bytes, code_bits: int) -> tuple[bytes, bytes]:
+    """The message and the witness behind it."""
+    end = -(-code_bits // 8)
+    witness = body[end + 4 :]
+    if body[end : end + 4] != len(witness).to_bytes(4, "little") or len(witness) > MAX_WITNESS:
+        raise FormatError(f"behind a message of {code_bits} bits there is no witness of the stated length.")
+    return body[:end], witness
 
 
 def _record(kind: type[T], value: object) -> T:

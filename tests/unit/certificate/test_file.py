@@ -20,7 +20,7 @@ from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError, FormatError
 from codebound_verify import verify
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "tiny.cbound"
+GOLDEN = Path(__file__).parents[2] / "golden/version-2/tiny.cbound"
 
 
 def literal_case() -> reference.Case:
@@ -160,7 +160,7 @@ MALFORMED = {
     "nothing": b"",
     "only the magic": CONTENT[:8],
     "another magic": b"X" + CONTENT[1:],
-    "another version": reference.seal(CONTENT[12:HEAD_END], CERTIFICATE.message.data, version=2),
+    "another version": reference.seal(CONTENT[12:HEAD_END], CERTIFICATE.message.data, version=3),
     "a flipped bit": CONTENT[:100] + bytes([CONTENT[100] ^ 4]) + CONTENT[101:],
     "a byte less": CONTENT[:-1],
     "a byte more": CONTENT + b"\0",
@@ -173,6 +173,10 @@ MALFORMED = {
     "NaN": reference.seal(CONTENT[12:HEAD_END].replace(b"0.05", b"NaN"), CERTIFICATE.message.data),
     "no object": reference.seal(b"[]", CERTIFICATE.message.data),
     "deep nesting": reference.seal(b"[" * 60_000, CERTIFICATE.message.data),
+    "another page": changed("format.sha256", "0" * 64),
+    "another day": changed("format.frozen", "2026-01-01"),
+    "no page": changed("format", None),
+    "a witness that is not there": CONTENT[:-36] + b"\1\0\0\0" + CONTENT[-32:],
     "an unknown key": changed("claim.note", 1),
     "an unknown part": changed("signature", 1),
     "a missing key": changed("claim.kl", None),

@@ -12,6 +12,7 @@ from codebound_verify.chain import described_chain
 from codebound_verify.evaluate import Evaluator, chain_evaluator, count_disagreements, count_errors, forward
 from codebound_verify.header import parse_header
 from codebound_verify.refusal import Refused
+from codebound_verify.versions import VERSIONS
 
 
 def header_of(x, classes=3, scaling=None):
@@ -21,7 +22,7 @@ def header_of(x, classes=3, scaling=None):
     fields["claim"]["vacuous"] = True
     fields["helper"]["input_shape"] = list(x.shape[1:])
     fields["helper"]["scaling"] = scaling or {"divisor": 1, "mean": [0], "std": [1]}
-    return parse_header(writer.canonical(fields))
+    return parse_header(writer.canonical(fields), VERSIONS[2])
 
 
 class Residual(nn.Module):
