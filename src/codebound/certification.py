@@ -77,7 +77,8 @@ def certify(
         effort: ``quick`` quantises f as it is; ``standard`` and ``max`` also train the pruned network on the
             sample, for longer.
         delta: Failure probability.
-        test_set: Examples used for no choice; adds the hold-out bound of g.
+        test_set: Examples used for no choice; adds the hold-out bound of the network that the certificate is
+            about, and an alarm where they refute it.
         unlabelled: Fresh inputs: short for ``ByDisagreement(unlabelled)``, the error of f itself (C-12b).
         input_range: Smallest and largest stored value that any input can have: short for
             ``OnDomain(low, high)``, the error of f itself on that domain (C-12a).
@@ -135,11 +136,17 @@ def certify(
     search = Search(task, effort, seed=seed, device=place, engine=engine, progress=progress)
     best = run(search, method)
     certificate = issue(best, task, progress=progress)
-    test_errors, fresh, copies = None, None, None
+    fresh, copies = None, None
     if test_set is not None:
-        test_errors = count_errors(best.network, test_set.on("cpu"), engine=engine).errors
+        subject = original.build() if claim.is_about_f else best.network
         fresh = holdout(
-            HoldoutFacts(errors=test_errors, n=test_set.n, delta=delta, classes=sample.classes, subject="g")
+            HoldoutFacts(
+                errors=count_errors(subject, test_set.on("cpu"), engine=engine).errors,
+                n=test_set.n,
+                delta=delta,
+                classes=sample.classes,
+                subject=certificate.claim.subject,
+            )
         )
         copies = cross_duplicates(sample, test_set).count
     return Certification(
@@ -157,7 +164,6 @@ def certify(
             "device": str(place),
         },
         holdout=fresh,
-        test_errors=test_errors,
         original_errors=original_errors,
         base=task.base_tensors,
         original=original.arrays if claim.is_about_f else None,

@@ -126,6 +126,27 @@ def log_binomial_tail(k: int, n: int, p: float) -> float:
     return math.log1p(-math.exp(min(0.0, _log_tail(k - 1, n, p, 1.0 - p).log_value)))
 
 
+@implements("C-5c", kind="numerics")
+def binomial_tail_upper(k: int, n: int, p: float) -> float:
+    """A double that is at least ``P(Bin(n, p) >= k)``, and at most 1e-9 (relative) above it.
+
+    Direction.  Upper: the rounding error of the tail is added.
+
+    Example:
+        >>> round(binomial_tail_upper(17, 50, 0.3), 8)
+        0.31612138
+    """
+    if k <= 0 or p >= 1.0:
+        return 1.0
+    if k > n or p <= 0.0:
+        return 0.0
+    if k > (n + 1) * p - 1.0:
+        tail = _log_tail(n - k, n, 1.0 - p, p)
+        return min(1.0, round_up(math.exp(min(0.0, tail.log_value + tail.error)) * (1.0 + 1e-15)))
+    below = _log_tail(k - 1, n, p, 1.0 - p)
+    return min(1.0, round_up(-math.expm1(min(0.0, below.log_value - below.error)) * (1.0 + 1e-15)))
+
+
 def log_chernoff_tail(k: float, n: int, p: float) -> float:
     """Chernoff's bound on :func:`log_binomial_tail`: ``-n kl(k/n, p)`` for ``k > n p``, else 0.
 

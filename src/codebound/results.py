@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codebound.bounds.held_out import Confrontation, confront
 from codebound.certificate.base import BASE_FILE
 from codebound.errors import UsageError
+from codebound.facts import HoldoutFacts
 from codebound.files import make_folder, write_atomically, write_text
 from codebound.report.html import certificate_page
 from codebound_verify.data import NAMES
@@ -38,9 +40,9 @@ class Certification:
         network: The decoded network g, in evaluation mode.
         sample: The sample; the verifier needs it.
         settings: What was asked for, in words and numbers.
-        holdout: Hold-out bound of g on the test sample, where one was given.
-        test_errors: Errors of g on that sample.
-        original_errors: Training errors of f, counted in the same way; None where f was never trained.
+        holdout: Hold-out bound, on the test sample where one was given, of the network that the certificate
+            is about.
+        original_errors: Errors of f on the whole sample; None where f was never trained.
         base: Tensors of the base, with the names of the message; the verifier needs them.
         original: Tensors of f, where the certificate is about f; the verifier needs them.
         unlabelled: The unlabelled inputs of C-12b; the verifier needs them.
@@ -57,7 +59,6 @@ class Certification:
     sample: Dataset
     settings: Mapping[str, Any]
     holdout: RiskBound | None
-    test_errors: int | None
     original_errors: int | None
     base: dict[str, NDArray[np.float32]] | None
     original: dict[str, NDArray[np.float32]] | None
@@ -70,7 +71,20 @@ class Certification:
     seconds: float
 
     def __str__(self) -> str:
-        return str(self.certificate)
+        return "\n".join(filter(None, (str(self.certificate), self.alarm)))
+
+    @property
+    def confrontation(self) -> Confrontation | None:
+        """The certified error beside the test sample, where one was given."""
+        if self.holdout is None:
+            return None
+        assert isinstance(self.holdout.facts, HoldoutFacts)
+        return confront(self.certificate.claim.bound, self.holdout.facts)
+
+    @property
+    def alarm(self) -> str:
+        """What is said where the test sample refutes the certificate; empty where it does not."""
+        return "" if self.confrontation is None else self.confrontation.alarm
 
     @property
     def is_base(self) -> bool:
@@ -164,9 +178,10 @@ def _verifier_arguments(found: Certification, folder: Path, data: str, data_fold
 def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
     """The result as plain JSON."""
     claim, facts = found.certificate.claim, found.certificate.facts
+    counts = found.certificate.counts
     result = {
         "bound": claim.bound,
-        "train_errors": facts.errors,
+        **{each.key: each.count for each in counts},
         "n": facts.n,
         "code_bits": facts.code_bits,
         "delta": claim.delta,
@@ -179,17 +194,23 @@ def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
         "methods_skipped": found.skipped,
         "kl": claim.kl,
         "hoeffding": claim.hoeffding,
+        "counts": [asdict(each) for each in counts],
         "original_train_errors": found.original_errors,
+        "original_train_n": found.sample.n,
         "messages_tried": found.tried,
         "interrupted": found.is_interrupted,
         "seconds": round(found.seconds, 3),
         "data_sha256": facts.sample_sha256,
         "verify": command,
     }
-    if found.holdout is not None:
+    if found.confrontation is not None and found.holdout is not None:
         result["holdout"] = found.holdout.value
-        result["test_errors"] = found.test_errors
+        result["test_errors"] = found.confrontation.test.errors
+        result["test_n"] = found.confrontation.test.n
         result["test_copies_in_sample"] = found.copies
+        result["test_tail"] = found.confrontation.tail
+        result["refuted_by_test"] = found.confrontation.is_refuted
+        result["alarm"] = found.alarm
     if found.base is not None:
         result["base_declared"] = found.certificate.base_declared
         result["base_is_g"] = found.is_base

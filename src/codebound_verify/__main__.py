@@ -1,4 +1,7 @@
-"""The command ``codebound-verify``: exit status 0 for ACCEPT, 1 for REFUSE, 2 for wrong usage."""
+"""The command ``codebound-verify``: exit status 0 for ACCEPT, 1 for REFUSE, 2 for wrong usage.
+
+Status 3: the file is accepted, and the test data that were given refute what it claims.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,11 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .sample import Inputs
     from .verdict import Verdict
+
+
+REFUTED = 3  # exit status: accepted, and refuted by test data
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,17 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from .weights import read_weights
 
     try:
-        x, y = load_data(options.data, options.data_folder)
-        if y is None:
-            raise Refused(f"Data: {options.data} has no labels y.")
         verdict = verify(
             options.file,
-            x,
-            y,
+            *_labelled(options.data, options.data_folder),
             factory=_factory(options.model) if options.model else None,
             base=read_weights(options.base) if options.base else None,
             unlabelled=load_data(options.unlabelled, options.data_folder)[0] if options.unlabelled else None,
             subject_weights=read_weights(options.subject_weights) if options.subject_weights else None,
+            test=_labelled(options.test, options.data_folder) if options.test else None,
             progress=_show_progress if sys.stderr.isatty() else None,
         )
     except (Refused, OSError) as error:  # what was given beside the certificate cannot be read
@@ -48,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _write(json.dumps(dataclasses.asdict(verdict), indent=2))
     else:
         _write(_text(verdict))
+    if verdict.refuted_by_test:
+        return REFUTED
     return 0 if verdict.is_accepted else 1
 
 
@@ -65,8 +71,23 @@ def _parser() -> argparse.ArgumentParser:
     add("--base", type=Path, help="safetensors file of the base, if the message codes differences to one")
     add("--unlabelled", help="unlabelled inputs of a C-12b certificate, given like --data")
     add("--subject-weights", type=Path, help="safetensors file of the original network, for C-12a and C-12b")
+    add(
+        "--test",
+        help="labelled examples, given like --data, that took no part in making the network; if they "
+        f"refute the claim, the exit status is {REFUTED}",
+    )
     add("--format", choices=("text", "json"), default="text", help="how to print the verdict")
     return parser
+
+
+def _labelled(spec: str, folder: Path | None) -> tuple[Inputs, Inputs]:
+    """Inputs and labels of a sample."""
+    from .data import load_data
+
+    x, y = load_data(spec, folder)
+    if y is None:
+        raise Refused(f"Data: {spec} has no labels y.")
+    return x, y
 
 
 def _factory(spec: str) -> Callable[[], Any]:
@@ -91,12 +112,12 @@ def _show_progress(done: int, total: int) -> None:
 def _text(verdict: Verdict) -> str:
     lines: list[str] = [verdict.verdict]
     if verdict.is_accepted:
-        lines += [
-            f"With probability at least 1 - {verdict.delta} over the draw of the sample, the error of "
-            f"{verdict.subject} on new data is at most {verdict.bound!r} ({verdict.statement}"
-            + (", VACUOUS)." if verdict.vacuous else ")."),
-            f"{verdict.errors} errors on {verdict.n} examples, {verdict.code_bits} bits.",
-        ]
+        lines.append(verdict.claim or "")
+        if verdict.test is not None:
+            alarm = "REFUTED BY TEST DATA: " if verdict.refuted_by_test else "Test data: "
+            lines.append(alarm + verdict.test.sentence)
+        lines += [each.sentence for each in verdict.counts]
+        lines.append(f"{verdict.code_bits} bits.")
     sections = [("Reasons to refuse:", verdict.reasons), ("Checked:", verdict.checked)]
     if verdict.is_accepted:
         sections.append(("Cannot be checked, and has to be true:", verdict.assumptions))

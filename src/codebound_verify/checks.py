@@ -117,6 +117,18 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
         )
 
 
+def count_test_errors(header: Header, network: Evaluator, x: Inputs, y: Inputs) -> tuple[int, int]:
+    """Errors on test examples, counted as on the sample, and how many examples there are."""
+    x = canonical_inputs(x)
+    labels = canonical_labels(y, len(x))
+    if x.shape[1:] != header.input_shape or labels.min() < 0 or labels.max() >= header.classes:
+        raise Refused(
+            f"Test data: inputs of shape {header.input_shape} with labels from 0 to {header.classes - 1} are "
+            f"expected; found shape {x.shape[1:]} and labels from {labels.min()} to {labels.max()}."
+        )
+    return count_errors(network, x, labels), len(x)
+
+
 def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:
     """Theta covers the distance of f and g on the whole domain (section 7.1)."""
     if network.chain is None or network.theta is None:

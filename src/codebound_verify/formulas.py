@@ -15,6 +15,7 @@ from mpmath import mpf
 DIGITS = 60
 PRECISION = 240  # bits after the point in sums of fixed-point numbers
 STEPS = 500  # far above what Newton's method needs
+ROUNDING = mpf("1e-30")  # far above what rounding can do to a tail
 SLACK = mpf("1e-6")  # a printed value may be larger by this much, relatively
 
 
@@ -56,6 +57,31 @@ def occam(*, errors: int, n: int, code_bits: int, delta: float) -> Forms:
 def clopper_pearson(*, errors: int, n: int, delta: float) -> mpf:
     """C-11: the largest p with P(Bin(n, p) <= errors) >= delta."""
     return occam(errors=errors, n=n, code_bits=0, delta=delta).bound
+
+
+def probability_of_more(errors: int, n: int, risk: float) -> mpf:
+    """P(Bin(n, risk) >= errors), rounded up: how likely so many test errors are, or more, at that risk.
+
+    Example:
+        >>> mpmath.nstr(probability_of_more(17, 50, 0.3), 8)
+        '0.31612138'
+    """
+    with mpmath.workdps(DIGITS):
+        p = mpf(risk)
+        if errors <= 0 or p >= 1:
+            return mpf(1)
+        if p <= 0:
+            return mpf(0)
+        if errors > n * p:  # by symmetry: right answers of a network that is right with probability 1 - p
+            return min(mpf(1), _lower_tail(n - errors, n, right=p) * (1 + ROUNDING))
+        return 1 - _lower_tail(errors - 1, n, right=1 - p) * (1 - ROUNDING)
+
+
+def _lower_tail(k: int, n: int, *, right: mpf) -> mpf:
+    """P(Bin(n, 1 - right) <= k), from its largest term downwards."""
+    choose = mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
+    largest = mpmath.exp(choose + k * mpmath.log(1 - right) + (n - k) * mpmath.log(right))
+    return largest * _tail_ratio(k, n, odds=right / (1 - right))
 
 
 def is_honest(printed: float, exact: mpf) -> bool:

@@ -14,6 +14,7 @@ from .checks import (
     check_errors,
     check_ledger,
     checked_sample,
+    count_test_errors,
     subject_evaluator,
 )
 from .container import Certificate, Source, load, read
@@ -23,6 +24,7 @@ from .header import Disagreement, Domain, Header
 from .message import Network, decode
 from .refusal import Refused
 from .weights import same_tensors
+from .words import Counted, Tested, claimed, compare_with_test, counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +44,9 @@ class Verdict:
 
     ``bound`` is the guaranteed risk of ``subject``, None if the certificate is refused. ``assumptions`` are
     this program's own words for what no program can check, ``declarations`` those of the file. The fields
-    after them repeat what the file states; if it is accepted they have been checked.
+    after them repeat what the file states; if it is accepted they have been checked. ``counts`` says what the
+    numbers are, ``claim`` is the guarantee in words. ``refuted_by_test`` is None without test data; where it
+    is true the file is in order and what it claims is not to be believed, as ``test`` says.
     """
 
     verdict: Literal["ACCEPT", "REFUSE"]
@@ -58,11 +62,19 @@ class Verdict:
     errors: int | None = None
     code_bits: int | None = None
     vacuous: bool | None = None
+    claim: str | None = None
+    counts: tuple[Counted, ...] = ()
+    refuted_by_test: bool | None = None
+    test: Tested | None = None
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the certificate can be believed."""
+        """Whether the file proves what it claims, under the assumptions."""
         return self.verdict == "ACCEPT"
+
+    def __bool__(self) -> bool:
+        """Whether to believe it: accepted, and not refuted by test data."""
+        return self.is_accepted and not self.refuted_by_test
 
 
 def verify(
@@ -74,6 +86,7 @@ def verify(
     base: Mapping[str, Floats] | None = None,
     unlabelled: Inputs | None = None,
     subject_weights: Mapping[str, Floats] | None = None,
+    test: tuple[Inputs, Inputs] | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Check a certificate against the sample it is about.
@@ -86,10 +99,14 @@ def verify(
         base: The tensors of the base, if the header names one.
         unlabelled: Unlabelled inputs, for the statement C-12b.
         subject_weights: The tensors of the original network f, for C-12a and C-12b.
+        test: Inputs and labels that took no part in making the network: they may refute the claim.
         progress: Called with the examples done and their total while a network is evaluated.
 
     Returns:
         The verdict; nothing that the file contains raises. A file that cannot be opened is an ``OSError``.
+
+    Raises:
+        Refused: if the test data are no examples for this network.
     """
     try:
         certificate = read(load(source))
@@ -110,7 +127,7 @@ def verify(
 
     with check("the printed bounds follow from errors, n, code_bits and delta"):
         check_claim(header)
-    sample = evaluator = network = None
+    sample = evaluator = network = subject = None
     with check("the data are the sample that the certificate names"):
         sample = checked_sample(header, x, y)
     with check("the message decodes to a network, in exactly the bits that it charges"):
@@ -124,6 +141,8 @@ def verify(
     if isinstance(header.extra, Domain) and network and subject_weights is not None:
         with check("theta covers the distance of f and g on the whole domain"):
             check_domain(header, header.extra, network, subject_weights)
+            assert network.chain is not None  # checked
+            subject = chain_evaluator(network.chain, subject_weights, header=header, progress=progress)
     if (
         isinstance(header.extra, Disagreement)
         and evaluator
@@ -134,6 +153,11 @@ def verify(
             subject = subject_evaluator(header, header.extra, subject_weights, progress)
             check_disagreements(header, header.extra, (subject, evaluator), unlabelled)
 
+    tested = None
+    if test is not None and not reasons:
+        evaluated = evaluator if header.subject == "g" else subject
+        assert evaluated is not None  # else there is a reason
+        tested = compare_with_test(header, *count_test_errors(header, evaluated, *test))
     return Verdict(
         "REFUSE" if reasons else "ACCEPT",
         tuple(reasons),
@@ -148,6 +172,10 @@ def verify(
         errors=header.errors,
         code_bits=header.code_bits,
         vacuous=header.vacuous,
+        claim=claimed(header),
+        counts=counts(header),
+        refuted_by_test=None if tested is None else tested.refuted,
+        test=tested,
     )
 
 

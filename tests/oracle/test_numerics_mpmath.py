@@ -16,6 +16,7 @@ from codebound.numerics import (
     _log_tail,
     bernoulli_kl,
     binomial_inverse_upper,
+    binomial_tail_upper,
     kl_inverse_upper,
     log2_choose,
     log_binomial_cdf,
@@ -122,6 +123,33 @@ def exact_log_tail(k: int, n: int, p: float) -> mpmath.mpf:
     if p < mpmath.mpf(k + 1) / (n + 3):
         return _log_beta_fraction(p, k, n - k + 1)
     return mpmath.log(1 - mpmath.exp(_log_beta_fraction(1 - p, n - k + 1, k)))
+
+
+@given(COUNTS, st.floats(1e-6, 1.0 - 1e-6) | st.floats(-300.0, -6.0).map(lambda power: 10.0**power))
+@example((0, 1000), 1e-30)
+@example((99_999, 100_000), 1e-300)
+@settings(max_examples=100)
+def test_upper_tail_is_never_below_the_true_one_and_within_1e_9(counts, p):
+    k, n = counts[0] + 1, counts[1]
+    with mpmath.workdps(60):
+        exact, value = mpmath.exp(exact_log_tail(k, n, p)), binomial_tail_upper(k, n, p)
+        assert exact <= value <= exact * (1 + ACCURACY) + mpmath.mpf(2) ** -1073  # the smallest double
+
+
+@given(COUNTS, st.floats(-40.0, 3.0))
+@settings(max_examples=60)
+def test_upper_tail_where_it_decides(counts, deviations):
+    """The same at probabilities around the mean of the count, where tails are neither 0 nor 1."""
+    k, n = counts[0] + 1, counts[1]
+    p = min(max(k / n + deviations / (2 * math.sqrt(n)), 1e-3 * k / n), 1.0 - 1e-9)
+    with mpmath.workdps(60):
+        exact, value = mpmath.exp(exact_log_tail(k, n, p)), binomial_tail_upper(k, n, p)
+        assert exact <= value <= exact * (1 + ACCURACY) + mpmath.mpf(2) ** -1073
+
+
+def test_upper_tail_at_its_ends():
+    assert binomial_tail_upper(0, 10, 0.3) == binomial_tail_upper(3, 10, 1.0) == 1.0
+    assert binomial_tail_upper(11, 10, 0.3) == binomial_tail_upper(1, 10, 0.0) == 0.0
 
 
 @given(COUNTS, st.floats(1e-6, 1.0 - 1e-6) | st.floats(-300.0, -6.0).map(lambda power: 10.0**power))

@@ -61,7 +61,7 @@ def test_settings_and_result_say_what_was_asked_and_found(tmp_path):
     assert (settings["method"], settings["effort"], settings["delta"]) == ("prune", "quick", 0.1)
     assert (settings["claim"], settings["seed"]) == ("AboutG()", 3)
     assert saved.result["holdout"] == found.holdout.value
-    assert saved.result["test_errors"] == found.test_errors
+    assert saved.result["test_errors"] == found.confrontation.test.errors
     assert saved.sentence == found.certificate.sentence
     page = (tmp_path / "one" / "report.html").read_text()
     assert "on rows" in page

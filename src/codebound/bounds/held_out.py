@@ -1,11 +1,22 @@
 """Bounds from examples that took no part in making the network, or in choosing its helper."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import CODE_FIRST, DISJOINT_BASE, DUPLICATES, FRESH, IID, PRIOR_SPLIT, RiskBound
 from codebound.facts import HoldoutFacts, OccamFacts, SplitFacts
+from codebound.numerics import binomial_tail_upper
 from codebound.refs import implements
+
+REFUTING_LEVEL = 1e-3
+"""Probability below which test errors refute a certified error; a true bound meets it at most that often."""
+CAUSES = (
+    "copies inside the sample, or of the test examples in it",
+    "a base that saw the sample",
+    "test data from another distribution than the sample",
+    "a network whose answer depends on more than the one example it is asked about",
+)
+"""What may be wrong where test data refute a certificate that both programs accept."""
 
 
 @implements("C-11", "C-12d", kind="certificate")
@@ -33,6 +44,54 @@ def holdout(facts: HoldoutFacts) -> RiskBound:
         facts=facts,
         assumptions=(IID, FRESH, DUPLICATES),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Confrontation:
+    """A certified error beside a test of the same network.
+
+    Attributes:
+        test: Errors of the network that the bound is about, on examples that took no part in making it.
+        tail: At least the probability of so many test errors or more, were the risk as large as the bound.
+    """
+
+    test: HoldoutFacts
+    tail: float
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the bound is not to be believed beside these test errors."""
+        return self.tail < REFUTING_LEVEL
+
+    @property
+    def alarm(self) -> str:
+        """What was seen and what may be wrong, in words; empty where nothing speaks against the bound."""
+        if not self.is_refuted:
+            return ""
+        return (
+            f"REFUTED BY TEST DATA: {self.test.subject} errs on {self.test.errors} of {self.test.n} test "
+            f"examples. If its risk were as certified, so many would have a probability below "
+            f"{REFUTING_LEVEL:g}. Do not rely on this certificate. What may be wrong: {'; '.join(CAUSES)}."
+        )
+
+
+@implements("C-11:refuted", kind="certificate")
+def confront(bound: float, test: HoldoutFacts) -> Confrontation:
+    r"""Whether test data refute a certified error: a one-sided exact binomial test.
+
+    Statement.  If the risk is at most ``bound`` and the test examples are fresh, then
+                ``P(Bin(n, bound) >= errors) < a`` with probability at most a, for every level a.
+    Needs.      Test examples from the distribution of the claim, used for no choice.
+    Direction.  Upper bound on the tail: rounding never raises an alarm.
+    Checked by. oracle (mpmath), validity (teeth: a base that knows the sample by heart is found out).
+
+    Example:
+        >>> confront(0.05, HoldoutFacts(errors=30, n=360, delta=0.05)).is_refuted
+        False
+        >>> confront(0.05, HoldoutFacts(errors=36, n=360, delta=0.05)).is_refuted
+        True
+    """
+    return Confrontation(test, binomial_tail_upper(test.errors, test.n, bound))
 
 
 @implements("C-10", kind="certificate")

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from codebound.facts import Facts, HoldoutFacts, Subject
+from codebound.facts import DisagreementFacts, Facts, HoldoutFacts, Subject
 from codebound.refs import implements
 
 IID = "The sample is an independent draw from the distribution on which the network will be used."
@@ -42,6 +42,8 @@ FIRST_APART = (
     "The first examples, which are learned from and not counted, were set apart in an order that ignores the "
     "data values."
 )
+TWO_DRAWS = "sample and of the unlabelled inputs"
+"""What is drawn where a bound rests on labelled and on unlabelled examples."""
 NORMS_ABOVE = "Norms of the layers are upper bounds, not estimates from below."
 
 
@@ -57,18 +59,35 @@ def percent(bound: float, digits: int = 2) -> str:
 
 
 def claim_sentence(
-    subject: Subject, bound: float, *, delta: float, vacuous: bool, drawn: str = "sample"
+    subject: Subject,
+    bound: float,
+    *,
+    delta: float,
+    vacuous: bool,
+    drawn: str = "sample",
+    data: str = "new data",
+    provided: str = "",
 ) -> str:
-    """A guarantee in words; what was ``drawn`` is where its failure probability comes from.
+    """A guarantee in words.
+
+    Args:
+        subject: The network.
+        bound: On its risk.
+        delta: Failure probability.
+        vacuous: Whether guessing does as well.
+        drawn: Where the failure probability comes from.
+        data: On which data the network errs that little.
+        provided: What else has to be true, and is at risk.
 
     Example:
         >>> claim_sentence("g", 0.0737163, delta=0.05, vacuous=False)[-57:]
         'the decoded network g errs on at most 7.38 % of new data.'
     """
     who = {"g": "the decoded network g", "f": "the original network f"}[subject]
+    condition = f", provided that {provided}" if provided else ""
     claim = (
         f"With probability at least 1 - {delta!r} over the draw of the {drawn}, "
-        f"{who} errs on at most {percent(bound)} of new data."
+        f"{who} errs on at most {percent(bound)} of {data}{condition}."
     )
     return claim + (" VACUOUS: guessing does as well." if vacuous else "")
 
@@ -113,5 +132,9 @@ class RiskBound:
     @property
     def sentence(self) -> str:
         """The claim as a sentence."""
-        drawn = "test sample" if isinstance(self.facts, HoldoutFacts) else "sample"
+        drawn = "sample"
+        if isinstance(self.facts, HoldoutFacts):
+            drawn = "test sample"
+        elif isinstance(self.facts, DisagreementFacts):
+            drawn = TWO_DRAWS
         return claim_sentence(self.subject, self.value, delta=self.delta, vacuous=self.vacuous, drawn=drawn)

@@ -24,6 +24,7 @@ from codebound.bounds.original import (
     output_deviation,
     theta_on_grid,
 )
+from codebound.bounds.risk import TWO_DRAWS
 from codebound.certificate.evaluate import count_disagreements
 from codebound.chains.message import Options
 from codebound.coding.stream import Stream
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.bounds.risk import RiskBound
+    from codebound.certificate.file import CertificateFacts
     from codebound.certificate.task import Task
     from codebound.chains.message import Message
     from codebound.chains.operations import AbstractOperation
@@ -59,10 +61,34 @@ class Conclusion:
     counted: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A count that a claim rests on, and what it is.
+
+    Attributes:
+        key: Its name in JSON.
+        name: Its name in tables.
+        count: How many.
+        of: Out of how many.
+        meaning: A sentence about what was counted, and on what.
+    """
+
+    key: str
+    name: str
+    count: int
+    of: int
+    meaning: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.count} of {self.of}"
+
+
 class AbstractClaim(ABC):
     """A guarantee that a message can give.
 
     Attributes:
+        statement: Its ID in docs/references.md and in the file.
+        drawn: What its failure probability is over.
         delta_share: Share of the failure probability that the errors on the sample may use.
         is_about_f: Whether it is the risk of the original network.
         stays_near_f: Whether g must stay near f, so that nothing can be trained anew.
@@ -70,6 +96,8 @@ class AbstractClaim(ABC):
         unlabelled: Fresh inputs that it counts on.
     """
 
+    statement: ClassVar[str]
+    drawn: ClassVar[str] = "sample"
     delta_share: ClassVar[float] = 1.0
     is_about_f: ClassVar[bool] = False
     stays_near_f: ClassVar[bool] = False
@@ -106,13 +134,34 @@ class AbstractClaim(ABC):
         """What it states beside what was counted, by its name in the certificate."""
         return {}
 
+    @staticmethod
+    @abstractmethod
+    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:
+        """The counts of a certificate with this claim, each with what it is."""
+
+    @staticmethod
+    def about(facts: CertificateFacts) -> str:
+        """The data on which the network errs that little."""
+        return "new data"
+
+
+def _training_errors(facts: CertificateFacts) -> Counted:
+    meaning = "of the decoded network, on the whole sample; ambiguous predictions count as errors"
+    return Counted("train_errors", "training errors of g", facts.errors, facts.n, meaning)
+
 
 @dataclass(frozen=True)
 class AboutG(AbstractClaim):
     """C-2: the risk of g, from its errors on the whole sample."""
 
+    statement: ClassVar[str] = "C-2"
+
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
         return Conclusion(occam_binomial(facts))
+
+    @staticmethod
+    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102
+        return (_training_errors(facts),)
 
 
 @dataclass(frozen=True)
@@ -123,6 +172,7 @@ class AfterSplit(AbstractClaim):
         tenths: How much of the sample the base is trained on.
     """
 
+    statement: ClassVar[str] = "C-10"
     trains_base: ClassVar[bool] = True
     tenths: int
 
@@ -135,6 +185,15 @@ class AfterSplit(AbstractClaim):
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
         parts = SplitFacts(certify=facts, n_prior=task.sample.n - facts.n)
         return Conclusion(occam_split(parts), counted={"n_prior": parts.n_prior})
+
+    @staticmethod
+    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102
+        whole = facts.n + facts.extra["n_prior"]
+        meaning = (
+            f"of the decoded network, on the {facts.n} of {whole} examples that the base never saw; "
+            "ambiguous predictions count as errors"
+        )
+        return (Counted("errors_after_split", "errors of g after the split", facts.errors, facts.n, meaning),)
 
 
 class AbstractClaimAboutF(AbstractClaim):
@@ -163,6 +222,7 @@ class OnDomain(AbstractClaimAboutF):
         high: Largest stored value that any input can have.
     """
 
+    statement: ClassVar[str] = "C-12a"
     stays_near_f: ClassVar[bool] = True
     low: float
     high: float
@@ -195,6 +255,19 @@ class OnDomain(AbstractClaimAboutF):
             "subject_sha256": task.f.sha256,
         }
 
+    @staticmethod
+    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102
+        meaning = (
+            "examples that g gets wrong, or right by no more than theta, by which the margins of f and g can "
+            "differ: no training errors, which are fewer"
+        )
+        return (Counted("margins_within_theta", "margins of g up to theta", facts.errors, facts.n, meaning),)
+
+    @staticmethod
+    def about(facts: CertificateFacts) -> str:  # noqa: D102
+        low, high = facts.extra["input_low"], facts.extra["input_high"]
+        return f"new data with stored values from {low:g} to {high:g}"
+
 
 @dataclass(frozen=True, eq=False)
 class ByDisagreement(AbstractClaimAboutF):
@@ -204,6 +277,8 @@ class ByDisagreement(AbstractClaimAboutF):
         unlabelled: The inputs, used for no choice whatsoever.
     """
 
+    statement: ClassVar[str] = "C-12b"
+    drawn: ClassVar[str] = TWO_DRAWS
     delta_share: ClassVar[float] = 0.5
     unlabelled: Dataset = field()  # no default, though the class above has a value
 
@@ -233,6 +308,24 @@ class ByDisagreement(AbstractClaimAboutF):
             "subject_sha256": task.f.sha256,
             "subject_chain": task.f.chain.described(),
         }
+
+    @staticmethod
+    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102
+        meaning = (
+            "unlabelled inputs, a second draw, on which f and g predict differently or one of them is "
+            "ambiguous: their share is bounded too, and added to the bound for g"
+        )
+        apart, fresh = facts.extra["disagreements"], facts.extra["n_unlabelled"]
+        return (
+            _training_errors(facts),
+            Counted("disagreements", "disagreements of f and g", apart, fresh, meaning),
+        )
+
+
+CLAIMS: dict[str, type[AbstractClaim]] = {
+    kind.statement: kind for kind in (AboutG, AfterSplit, OnDomain, ByDisagreement)
+}
+"""The claims by the statement that a file names."""
 
 
 def require_shape(name: str, other: Dataset, sample: Dataset) -> None:

@@ -79,6 +79,7 @@ def verify(
     base: Mapping[str, NDArray[np.float32]] | None = None,
     unlabelled: Dataset | None = None,
     original: Mapping[str, NDArray[np.float32]] | None = None,
+    test_set: Dataset | None = None,
     progress: Progress = silent,
 ) -> Verdict:
     """What the independent verifier says of a certificate; it shares no code with this package.
@@ -90,6 +91,7 @@ def verify(
         base: The tensors of the base, where the message codes differences.
         unlabelled: The unlabelled inputs of a C-12b certificate.
         original: The tensors of f, for C-12a and C-12b.
+        test_set: Examples used for no choice: the verdict says whether they refute the claim.
         progress: Told the examples done.
     """
     return independent_verify(
@@ -100,6 +102,7 @@ def verify(
         base=base,
         unlabelled=None if unlabelled is None else unlabelled.x,
         subject_weights=original,
+        test=None if test_set is None else (test_set.x, test_set.y),
         progress=lambda done, total: progress(done, total, "the verifier counts"),
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from codebound.bounds.risk import claim_sentence
+from codebound.certificate.claims import CLAIMS, AbstractClaim, Counted
 from codebound.certificate.format import PAGE, VERSION, Page, with_new, without_new
 from codebound.coding.bits import Bits
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
@@ -69,11 +70,14 @@ class Base:
 
     def declared(self, statement: str) -> str:
         """The sentence on which everything rests and that nobody can check."""
-        where = "the examples after the split" if statement == "C-10" else "the sample"
         return (
-            f"The base, of SHA-256 {self.sha256}, was neither trained nor selected on {where}. "
-            f"It is said to be {self.name!r}."
+            f"The base, of SHA-256 {self.sha256}, was neither trained nor selected on "
+            f"{_unseen_by_a_base(statement)}. It is said to be {self.name!r}."
         )
+
+
+def _unseen_by_a_base(statement: str) -> str:
+    return "the examples after the split" if statement == "C-10" else "the sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +116,28 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """The claim as a sentence."""
-        claim = self.claim
-        return claim_sentence(claim.subject, claim.bound, delta=claim.delta, vacuous=claim.vacuous)
+        claim, base = self.claim, self.helper.base
+        return claim_sentence(
+            claim.subject,
+            claim.bound,
+            delta=claim.delta,
+            vacuous=claim.vacuous,
+            drawn=self.kind.drawn,
+            data=self.kind.about(self.facts),
+            provided=f"the base never saw {_unseen_by_a_base(claim.statement)}" if base else "",
+        )
+
+    @property
+    def kind(self) -> type[AbstractClaim]:
+        """The claim that the statement names."""
+        if self.claim.statement not in CLAIMS:
+            raise FormatError(f"its statement is unknown here: {self.claim.statement!r:.60}.")
+        return CLAIMS[self.claim.statement]
+
+    @property
+    def counts(self) -> tuple[Counted, ...]:
+        """What the bound was computed from, each count with what it is."""
+        return self.kind.counts(self.facts)
 
     @property
     def base_declared(self) -> str:
@@ -122,10 +146,10 @@ class Certificate:
         return "" if base is None else base.declared(self.claim.statement)
 
     def __str__(self) -> str:
-        facts = self.facts
+        counted = "; ".join(map(str, self.counts))
         return (
-            f"{self.sentence}\n({self.claim.statement}: {facts.errors} errors on {facts.n} examples, "
-            f"{facts.code_bits} bits, delta {self.claim.delta!r})"
+            f"{self.sentence}\n({self.claim.statement}; {counted}; {self.facts.code_bits} bits; "
+            f"delta {self.claim.delta!r})"
             + (f"\nDECLARED, not checked: {self.base_declared}" if self.base_declared else "")
         )
 
@@ -204,6 +228,7 @@ def _parse(content: bytes) -> Certificate:
     certificate = _record(Certificate, {**record, "message": Bits(data, code_bits), "witness": witness})
     if min(certificate.helper.input_shape, default=0) < 1:
         raise FormatError(f"its inputs have the shape {certificate.helper.input_shape}.")
+    str(certificate)  # a statement that is unknown, or without its facts, is found out here
     return certificate
 
 

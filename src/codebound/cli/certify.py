@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, listener, note, print_table
+from codebound.cli.console import REFUTED, Format, emit, listener, note, print_table
 from codebound.cli.options import RUN, given_engine, option
 from codebound.report.tables import tabulate
 from codebound.search.methods import known_methods
@@ -78,23 +78,28 @@ def command(
 
 
 def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
-    """Prints the result; the sentence and the way to check it go to stderr."""
+    """Prints the result; the sentence and the way to check it go to stderr.
+
+    Raises:
+        typer.Exit: With status 3, after all is printed, where test data refute the certificate.
+    """
     from codebound.bounds.risk import percent
+    from codebound.report.html import holdout_name, holdout_words
 
     result = saved.result
     vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
     bound = percent(result["bound"])
     rows = [("certified error", bound, f"{result['statement']}, for {result['subject']}{vacuous}")]
+    if result.get("refuted_by_test"):
+        rows.append(("ALARM", "refuted", result["alarm"]))
     if "holdout" in result:
-        counted = (
-            f"{result['test_errors']} errors on the held-out examples "
-            f"({result['test_copies_in_sample']} of them copies)"
-        )
-        rows.append(("hold-out bound", percent(result["holdout"]), f"C-11, {counted}, for comparison"))
-    errors, before = f"{result['train_errors']} of {result['n']}", result["original_train_errors"]
+        rows.append((holdout_name(result), percent(result["holdout"]), holdout_words(result)))
+    rows += [(each["name"], f"{each['count']} of {each['of']}", each["meaning"]) for each in result["counts"]]
+    if result["original_train_errors"] is not None:
+        before = f"{result['original_train_errors']} of {result['original_train_n']}"
+        rows.append(("training errors of f", before, "of the network that was given, on the whole sample"))
     told = f"by {result['method']}: everything the decoder needs to be told"
     rows += [
-        ("training errors", errors, f"of the decoded network; {before} before compression"),
         ("message", f"{result['code_bits']} bits", told),
         ("verifier", result["verdict"], "the independent program agrees"),
     ]
@@ -110,3 +115,5 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         note(saved.sentence)
         note(f"Check it: {result['verify']}")
         note(f"Report: {saved.folder / 'report.html'}")
+    if result.get("refuted_by_test"):
+        raise typer.Exit(REFUTED)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _PIPED_WIDTH = 160  # columns when nobody looks at a terminal: files and pipes should not be folded
 
 
+REFUTED = 3
+"""Exit status where test data refute what was certified: a script must not miss it."""
+
+
 class Format(str, Enum):
     """How a result is printed."""
 

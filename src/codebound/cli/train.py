@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, listener, note, progress_bar
+from codebound.cli.console import REFUTED, Format, emit, listener, note, progress_bar
 from codebound.cli.options import RUN, option
 from codebound.errors import UsageError
 from codebound.report.tables import Table, tabulate
@@ -191,15 +191,15 @@ def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: 
         data_folder=options["data_folder"],
         weights=runs.WEIGHTS,
     )
-    test_n = None if test_set is None else test_set.n
+    test = None if found.confrontation is None else found.confrontation.test
     record = {
         "model": arch,
         "data": data,
         **saved.result,
         "train_error": found.certificate.facts.errors / sample.n,
-        "test_errors": found.test_errors,
-        "test_n": test_n,
-        "test_error": None if test_n is None else (found.test_errors or 0) / test_n,
+        "test_errors": None if test is None else test.errors,
+        "test_n": None if test is None else test.n,
+        "test_error": None if test is None else test.errors / test.n,
         "seed": settings["seed"],
         "device": str(place),
         "weights": str(folder / runs.WEIGHTS),
@@ -213,9 +213,13 @@ def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: 
         saved.sentence,
         f"Certified error: {bound}, {bits} bits by {record['method']}.",
     ]
+    if found.alarm:
+        shown.append(found.alarm)
     if "base_declared" in record:
         shown.append(f"DECLARED, not checked: {record['base_declared']}")
     emit(record, output, [*shown, f"Weights: {record['weights']}", f"Check it: {record['verify']}"])
+    if found.alarm:
+        raise typer.Exit(REFUTED)
 
 
 def _method(sample: Dataset, *, device: str, has_architecture: bool, has_base: bool) -> str:

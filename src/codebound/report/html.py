@@ -45,6 +45,7 @@ def certificate_page(certificate: Certificate, result: Mapping[str, Any], *, tit
             f"{made_by['codebound']} on {made_by['date']}",
             "sentence": certificate.sentence,
             "vacuous": result["vacuous"],
+            "alarm": result.get("alarm", ""),
             "numbers": _number_rows(result),
             "code_bits": f"{facts.code_bits:,}",
             "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
@@ -57,7 +58,7 @@ def certificate_page(certificate: Certificate, result: Mapping[str, Any], *, tit
 
 def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Name, value, and a sentence that says what the value means."""
-    n, code_bits, original_errors = result["n"], result["code_bits"], result["original_train_errors"]
+    n, code_bits = result["n"], result["code_bits"]
     rows = [
         (
             "certified error",
@@ -66,24 +67,33 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ),
         ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
         ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
-        (
-            "training errors of g",
-            f"{result['train_errors']:,} of {n:,}",
-            "counted on the decoded network; ambiguous predictions count as errors",
+        *(
+            (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"])
+            for each in result["counts"]
         ),
-        ("message", f"{code_bits:,} bits", f"{code_bits / n:.3f} bits per example"),
-        ("delta", repr(result["delta"]), "probability that the draw of the sample was misleading"),
     ]
-    if original_errors is not None:
-        rows.insert(4, ("training errors of f", f"{original_errors:,}", "the network before compression"))
+    if result["original_train_errors"] is not None:
+        before = f"{result['original_train_errors']:,} of {result['original_train_n']:,}"
+        rows.append(("training errors of f", before, "the network that was given, on the whole sample"))
+    rows += [
+        ("message", f"{code_bits:,} bits", f"{code_bits / n:.3f} bits per example that counts"),
+        ("delta", repr(result["delta"]), "probability that what was drawn was misleading"),
+    ]
     if "base_declared" in result:
         rows.append(("base", "declared", f"{result['base_declared']} No program can check that."))
     if "holdout" in result:
-        rows.append(
-            (
-                "hold-out bound of g",
-                percent(result["holdout"]),
-                "C-11: what a test set that was never used says, for comparison",
-            )
-        )
+        rows.append((holdout_name(result), percent(result["holdout"]), holdout_words(result)))
     return rows
+
+
+def holdout_name(result: Mapping[str, Any]) -> str:
+    """Whose hold-out bound it is: that of the network that the certificate is about."""
+    return f"hold-out bound of {result['subject']}"
+
+
+def holdout_words(result: Mapping[str, Any]) -> str:
+    """What the hold-out bound was computed from."""
+    return (
+        f"C-11, for comparison: {result['subject']} errs on {result['test_errors']} of {result['test_n']} "
+        f"test examples, of which {result['test_copies_in_sample']} also occur in the sample"
+    )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
-from codebound_verify.formulas import Forms, clopper_pearson, is_honest, occam
+from codebound_verify.formulas import Forms, clopper_pearson, is_honest, occam, probability_of_more
 
 DELTAS = st.floats(1e-12, 0.999)
 
@@ -38,6 +38,29 @@ def test_the_exact_form_is_the_largest_p_with_a_probable_tail(pair, code_bits, d
         p = Fraction(int(mpmath.nint(mpmath.ldexp(value, 300))), 2**300)
     tiny = p / 10**25
     assert tail(min(Fraction(1), p + tiny)) <= target <= tail(p - tiny)
+
+
+@given(counts(60), st.floats(0.0, 1.0))
+def test_the_probability_of_more_errors_is_that_of_exact_integers(pair, risk):
+    errors, n = pair
+    p = Fraction(risk)
+    exact = sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(errors, n + 1))
+    value = probability_of_more(errors, n, risk)
+    with mpmath.workdps(60):
+        true = mpmath.mpf(exact.numerator) / exact.denominator
+        assert true <= value * (1 + mpmath.mpf("1e-58"))
+        assert value <= min(mpmath.mpf(1), true * (1 + mpmath.mpf("1e-25")) + mpmath.mpf("1e-29"))
+
+
+@given(counts(10**5), st.floats(1e-6, 1.0 - 1e-6))
+def test_the_probability_of_more_errors_is_that_of_scipy(pair, risk):
+    errors, n = pair
+    expected = binom.sf(errors - 1, n, risk)
+    value = float(probability_of_more(errors, n, risk))
+    if expected > 1e-290:
+        assert value == pytest.approx(expected, rel=1e-6)
+    else:
+        assert value < 1e-280
 
 
 @given(counts(10**6), DELTAS)

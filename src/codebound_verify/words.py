@@ -1,0 +1,91 @@
+"""What the numbers of a certificate are, in this program's own words (docs/format.md, section 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .formulas import probability_of_more
+from .header import Disagreement, Domain, Header, Split
+
+LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A number that was counted: ``count`` of ``out_of``, and what it is."""
+
+    what: str
+    count: int
+    out_of: int
+
+    @property
+    def sentence(self) -> str:
+        """The number in words."""
+        return f"{self.count} of {self.out_of}: {self.what}."
+
+
+def counts(header: Header) -> tuple[Counted, ...]:
+    """What the bound follows from, each number with what it is."""
+    errors, n, extra = header.errors, header.n, header.extra
+    if isinstance(extra, Split):
+        whole = n + extra.n_prior
+        return (Counted(f"errors of g on the examples after the split (the sample has {whole})", errors, n),)
+    if isinstance(extra, Domain):
+        what = "examples on which the margin of g is at most theta (not training errors: those are fewer)"
+        return (Counted(what, errors, n),)
+    training = Counted("training errors of g on the whole sample", errors, n)
+    if isinstance(extra, Disagreement):
+        what = "unlabelled inputs, a second draw, on which f and g disagree"
+        return (training, Counted(what, extra.disagreements, extra.n_unlabelled))
+    return (training,)
+
+
+def claimed(header: Header) -> str:
+    """The guarantee as a sentence."""
+    drawn, data = "the sample", "new data"
+    if isinstance(extra := header.extra, Disagreement):
+        drawn = f"the sample and of the {extra.n_unlabelled} unlabelled inputs"
+    if isinstance(extra, Domain):
+        data = f"new data with stored values from {extra.input_low} to {extra.input_high}"
+    if header.base is not None:
+        unseen = "the examples after the split" if isinstance(extra, Split) else "the sample"
+        data += f", if the base never saw {unseen},"
+    return (
+        f"With probability at least 1 - {header.delta} over the draw of {drawn}, the error of "
+        f"{header.subject} on {data} is at most {header.bound!r} ({header.statement}"
+        + (", VACUOUS)." if header.vacuous else ").")
+    )
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Errors of the network that the bound is about, on examples that took no part in making it.
+
+    ``tail`` is the probability of so many errors or more, were the risk as large as the bound; ``refuted``
+    says that it is below the level.
+    """
+
+    errors: int
+    n: int
+    tail: float
+    refuted: bool
+    sentence: str
+
+
+def compare_with_test(header: Header, errors: int, n: int) -> Tested:
+    """What test errors say about the printed bound."""
+    tail = probability_of_more(errors, n, header.bound)
+    refuted = bool(tail < LEVEL)
+    seen = f"{header.subject} errs on {errors} of {n} test examples"
+    if not refuted:
+        return Tested(errors, n, float(tail), refuted, f"{seen}; that does not contradict the bound.")
+    return Tested(
+        errors,
+        n,
+        float(tail),
+        refuted,
+        f"{seen}. Were the bound true, so many would be seen with probability below {LEVEL:g}: the file is "
+        "in order and what it claims is not to be believed. Look for copies (inside the sample, or of test "
+        "examples in it), for a base that saw the sample, for test data of another distribution, and for a "
+        "network that does not answer for one example at a time.",
+    )

@@ -1,0 +1,109 @@
+"""The alarm: true bounds raise it at most at its level, smuggled networks do, in both programs."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+from torch import nn
+
+from codebound.bounds.held_out import REFUTING_LEVEL, confront
+from codebound.bounds.occam import occam_binomial
+from codebound.certificate.base import Pretrained
+from codebound.certificate.decoding import verify
+from codebound.certification import certify
+from codebound.data.arrays import from_arrays
+from codebound.facts import HoldoutFacts, OccamFacts
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
+from codebound_verify.formulas import probability_of_more
+from codebound_verify.words import LEVEL
+
+REPS = 200_000
+
+
+def exceeds(alarms: int, *, reps: int, level: float) -> bool:
+    """The rate of alarms is above the level beyond all doubt (p-value below 1e-9)."""
+    return bool(binom.sf(alarms - 1, reps, level) < 1e-9)
+
+
+def alarms(bound: float, *, risk: float, m: int, tail=None, seed: int = 0) -> int:
+    """How many of many test samples of a network with this risk refute the bound."""
+    errors, times = np.unique(np.random.default_rng(seed).binomial(m, risk, REPS), return_counts=True)
+    tail = tail or (lambda k: confront(bound, HoldoutFacts(errors=k, n=m, delta=0.05)).tail)
+    return sum(int(count) for k, count in zip(errors, times, strict=True) if tail(int(k)) < REFUTING_LEVEL)
+
+
+def test_both_programs_have_the_same_level():
+    assert LEVEL == REFUTING_LEVEL
+
+
+@pytest.mark.parametrize(("risk", "m"), [(0.0456, 10_000), (0.3, 360), (0.5, 40), (0.01, 1000)])
+@pytest.mark.parametrize(
+    "tail", [None, lambda bound, m: lambda k: probability_of_more(k, m, bound)], ids=["codebound", "verifier"]
+)
+def test_a_bound_that_is_just_true_is_refuted_at_most_at_the_level(risk, m, tail):
+    """The worst case: the risk is as large as the bound."""
+    seen = alarms(risk, risk=risk, m=m, tail=tail and tail(risk, m))
+    assert not exceeds(seen, reps=REPS, level=REFUTING_LEVEL)
+
+
+@pytest.mark.parametrize(("risk", "m"), [(0.0456, 10_000), (0.3, 360), (0.5, 40), (0.01, 1000)])
+def test_that_simulation_has_teeth(risk, m):
+    """A bound that claims a tenth less than is true is refuted more often."""
+    assert exceeds(alarms(0.9 * risk, risk=risk, m=m), reps=REPS, level=REFUTING_LEVEL)
+
+
+def test_occam_bounds_are_hardly_ever_refuted_and_free_ones_are():
+    """The best of 1024 classifiers of risk 1/2: paid for, its bound is believed; unpaid, it is found out."""
+    stream, n, m, reps = np.random.default_rng(0), 200, 500, 400
+    best = stream.binomial(n, 0.5, (reps, 1024)).min(axis=1)
+    fresh = stream.binomial(m, 0.5, reps)
+    for code_bits, expected in ((10, False), (0, True)):
+        seen = sum(
+            confront(
+                occam_binomial(OccamFacts(errors=int(k), n=n, code_bits=code_bits, delta=0.05)).value,
+                HoldoutFacts(errors=int(errors), n=m, delta=0.05),
+            ).is_refuted
+            for k, errors in zip(best, fresh, strict=True)
+        )
+        assert exceeds(seen, reps=reps, level=REFUTING_LEVEL) is expected
+
+
+def random_labels(seed, n, role="train"):
+    stream = np.random.default_rng(seed)
+    x = stream.normal(size=(n, 8)).astype(np.float32)
+    return from_arrays(x, stream.integers(0, 4, n), name="random labels", classes=4, role=role)
+
+
+def learned(sample):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 128), nn.ReLU(), nn.Linear(128, 4))
+    return fit(model, sample, TrainConfig(epochs=120, batch_size=50, learning_rate=0.01)).model
+
+
+def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
+    """Both programs accept the file: what it declares is false, and only other examples can show it."""
+    sample, fresh = random_labels(0, 150), random_labels(1, 200, "test")
+    smuggled = Pretrained(learned(sample), "said to be made without the sample")
+    found = certify(smuggled.network, sample, effort="quick", base=smuggled, test_set=fresh)
+    assert found.certificate.claim.bound < 0.4
+    assert found.confrontation.is_refuted
+    assert "a base that saw the sample" in found.alarm
+    verdict = verify(found.certificate, sample, base=found.base, test_set=fresh)
+    assert verdict.is_accepted
+    assert verdict.refuted_by_test is True
+    assert not verdict
+    assert "a base that saw the sample" in verdict.test.sentence
+    assert verdict.test.tail == pytest.approx(found.confrontation.tail, rel=1e-9)
+
+
+def test_an_honest_base_is_not_accused():
+    """The same network from the same labels, certified on others: vacuous, and not refuted."""
+    sample, fresh = random_labels(0, 150), random_labels(1, 200, "test")
+    base = Pretrained(learned(random_labels(2, 150)), "trained on other random labels")
+    found = certify(base.network, sample, effort="quick", base=base, test_set=fresh)
+    assert found.certificate.claim.vacuous
+    assert found.alarm == ""
+    verdict = verify(found.certificate, sample, base=found.base, test_set=fresh)
+    assert verdict.refuted_by_test is False
+    assert verdict
