@@ -206,7 +206,7 @@ def test_a_dataset_is_an_entry(monkeypatch, tmp_path):
         classes=10,
         divisor=255.0,
         folder="Toy/raw",
-        md5={name: hashlib.md5(content).hexdigest() for name, content in contents.items()},
+        digests={name: hashlib.md5(content).hexdigest() for name, content in contents.items()},
     )
     monkeypatch.setitem(KNOWN, "toy", toy)
     found = load_dataset("toy", folder=tmp_path)

@@ -11,7 +11,7 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, emit_rows, note, progress_bar
 from codebound.cli.options import option
-from codebound.errors import DataError
+from codebound.errors import DataError, UsageError
 from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ app = typer.Typer(help="List, fetch and inspect datasets.", no_args_is_help=True
 _RAMP = " .:-=+*#%@"
 _THUMBNAIL_WIDTH = 32
 _MAX_THUMBNAILS = 4
+
+
+_SPEC = "A name, an .npz file, table.csv:LABELS, a folder, or package.module:factory."
 
 
 class Route(str, Enum):
@@ -61,7 +64,9 @@ def list_datasets(folder: _Folder = None, output: opt.Output = Format.table) -> 
             rows.append({**row, "found": found, "remedy": advice})
     emit_rows(rows, output)
     if output is Format.table:
-        note("Also taken: an .npz file (x, y), a folder of images by class, package.module:factory.")
+        note(
+            "Also taken: an .npz file (x, y), table.csv:LABELS, a folder of images by class, module:factory."
+        )
 
 
 @app.command()
@@ -93,7 +98,7 @@ def get(
 
 @app.command()
 def show(
-    spec: Annotated[str, typer.Argument(help="A name, an .npz file, a folder, or package.module:factory.")],
+    spec: Annotated[str, typer.Argument(help=_SPEC)],
     role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
     folder: _Folder = None,
     output: opt.Output = Format.table,
@@ -132,6 +137,32 @@ def show(
     if output is Format.table:
         for warning in dataset.warnings:
             note(f"Warning: {warning}.")
+
+
+@app.command()
+def save(
+    spec: Annotated[str, typer.Argument(help=_SPEC)],
+    out: Annotated[Path, option("The .npz file to write; it must not exist.")],
+    role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
+    holdout: opt.Holdout = None,
+    folder: _Folder = None,
+) -> None:
+    """Write a sample as an .npz file, which codebound-verify reads, and print its content hash.
+
+    With --holdout it is the part that `codebound certify` counts on with the same --holdout.
+    """
+    import numpy as np
+
+    from codebound.data.load import load_dataset
+    from codebound.data.splits import split
+
+    if out.suffix != ".npz" or out.exists():
+        raise UsageError(f"{out} must be a new file that ends in .npz.")
+    dataset = load_dataset(spec, role=role.value, folder=folder)
+    if holdout is not None:
+        dataset = split(dataset, {"train": 1.0 - holdout, "test": holdout})[role.value]
+    np.savez_compressed(out, x=dataset.x, y=dataset.y)
+    typer.echo(dataset.sha256)
 
 
 def _test_duplicates(spec: str, dataset: Dataset, folder: Path | None) -> Duplicates | None:

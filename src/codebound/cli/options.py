@@ -33,7 +33,9 @@ def option(help: str, panel: str | None = None, *names: str) -> Any:
 
 
 Model = Annotated[str, option("Zoo name such as mlp:depth=5,width=784, or package.module:factory.")]
-Data = Annotated[str, option("The sample: name, .npz file, image folder, or package.module:factory.")]
+Data = Annotated[
+    str, option("The sample: name, .npz file, table.csv:LABELS, image folder, or package.module:factory.")
+]
 Weights = Annotated[
     Path | None, option("Trained weights: safetensors, or a checkpoint (default: untrained).")
 ]

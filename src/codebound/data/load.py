@@ -1,4 +1,4 @@
-"""One door to every sample: a known name, an ``.npz`` file, a folder, or a factory of the user's."""
+"""One door to every sample: a known name, an ``.npz`` file, a table, a folder, or a factory of the user's."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from codebound.data.arrays import STANDARDISED, from_arrays, looks_standardised, read_image_folder, read_npz
-from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, md5_of, places, read, remedy
+from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, has_digest, places, read, remedy
 from codebound.data.dataset import Dataset, Scaling
 from codebound.data.splits import ROLES
+from codebound.data.tables import SUFFIXES, read_table, table_of
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.user_code import import_named
 
@@ -26,8 +27,9 @@ def load_dataset(
 
     Args:
         spec: A name (``codebound data list`` shows them), an ``.npz`` file with arrays ``x`` and ``y``, a
-            folder (images by class, or torchvision's layout), or ``package.module:factory``, called without
-            arguments, which returns a Dataset or a pair ``(x, y)``.
+            table (``table.csv:labels``, see ``tables``), a folder (images by class, or torchvision's layout),
+            or ``package.module:factory``, called without arguments, which returns a Dataset or a pair
+            ``(x, y)``.
         role: For named datasets the split, ``train`` or ``test``; for the others the sample is what ``spec``
             holds and the role says what it may be used for.
         folder: Where to look for a named dataset first; then the cache is searched.
@@ -55,16 +57,18 @@ def load_dataset(
     path = Path(spec).expanduser()
     if path.is_dir():
         return _load_folder(path, role, classes)
+    if (table := table_of(spec)) is not None:
+        return read_table(table, role=role, classes=classes)
     if path.is_file():
         return read_npz(path, role=role, classes=classes)
-    if path.suffix == ".npz":
-        raise DataError(f"{path} does not exist.")
+    if Path(spec.partition(":")[0]).suffix.lower() in (".npz", *SUFFIXES):
+        raise DataError(f"{spec} does not exist.")
     if _FACTORY.fullmatch(spec):
         return _call_factory(spec, role, classes)
     close = get_close_matches(spec.lower(), KNOWN, n=1)
     raise DataError(
-        f"no dataset {spec!r}: neither a known name ({', '.join(KNOWN)}), nor an existing .npz file or "
-        f"folder, nor package.module:factory.{f' Did you mean {close[0]!r}?' if close else ''}"
+        f"no dataset {spec!r}: neither a known name ({', '.join(KNOWN)}), nor an existing .npz file, "
+        f"table or folder, nor package.module:factory.{f' Did you mean {close[0]!r}?' if close else ''}"
     )
 
 
@@ -96,7 +100,9 @@ def _load_known(known: Known, role: str, folder: Path | None, classes: int | Non
 def _read_found(found: Found, *, name: str) -> Dataset:
     known = found.known
     x, y = read(found)
-    warnings = () if known.md5 else (f"no checksum of {known.title} is known: its content was not verified",)
+    warnings = (
+        () if known.digests else (f"no checksum of {known.title} is known: its content was not verified",)
+    )
     return Dataset(
         name=name,
         role=found.role,
@@ -104,7 +110,7 @@ def _read_found(found: Found, *, name: str) -> Dataset:
         y=y,
         classes=known.classes,
         scaling=Scaling(divisor=known.divisor),
-        source=f"{known.title} from {found.folder}{', checksums verified' if known.md5 else ''}",
+        source=f"{known.title} from {found.folder}{', checksums verified' if known.digests else ''}",
         warnings=warnings,
     )
 
@@ -152,7 +158,7 @@ def _is_told_apart(found: Found) -> bool:
     if found.folder.resolve().parts[-len(usual) :] == usual:
         return True
     file = found.known.files(found.role)[-1]
-    return file in found.known.md5 and found.known.md5[file] == md5_of(found.files[-1])
+    return file in found.known.digests and has_digest(found.files[-1], found.known.digests[file])
 
 
 def _call_factory(spec: str, role: str, classes: int | None) -> Dataset:

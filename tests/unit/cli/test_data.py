@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 from codebound.cli.data import app
 from codebound.data.catalogue import KNOWN
 from codebound.data.load import load_dataset
-from codebound.errors import DataError
+from codebound.data.splits import split
+from codebound.errors import DataError, UsageError
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -36,7 +37,7 @@ MNIST = {
 def run(monkeypatch, tmp_path):
     """Runs the command with a five-example MNIST in the catalogue, an empty cache and no network."""
     md5 = {file: hashlib.md5(content).hexdigest() for file, content in MNIST.items()}
-    monkeypatch.setitem(KNOWN, "mnist", replace(KNOWN["mnist"], md5=md5))
+    monkeypatch.setitem(KNOWN, "mnist", replace(KNOWN["mnist"], digests=md5))
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "160")
 
@@ -165,3 +166,22 @@ def test_failures_are_messages(run):
     assert "no network in tests" in str(result.exception)
     assert isinstance(run("show", "mnist").exception, DataError)
     assert run("get", "mnist", "--route", "fastest").exit_code == 2
+
+
+def test_save_writes_what_certify_counts_on(run, tmp_path):
+    out = tmp_path / "sample.npz"
+    result = run("save", "digits", "--holdout", "0.2", "--out", str(out))
+    sample = split(load_dataset("digits"), {"train": 0.8, "test": 0.2})["train"]
+    assert result.stdout.strip() == sample.sha256 == load_dataset(str(out)).sha256
+    assert (
+        run("save", "digits", "--out", str(tmp_path / "all.npz")).stdout.strip()
+        == load_dataset("digits").sha256
+    )
+    with pytest.raises(UsageError, match="must be a new file"):
+        CliRunner().invoke(app, ["save", "digits", "--out", str(out)], catch_exceptions=False)
+
+
+def test_show_takes_a_table(run, tmp_path):
+    (tmp_path / "t.csv").write_text("a,kind\n1,pear\n2,apple\n")
+    record = json.loads(run("show", f"{tmp_path / 't.csv'}:kind", "--format", "json").stdout)
+    assert (record["n"], record["class_counts"]) == (2, [1, 1])

