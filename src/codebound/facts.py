@@ -288,5 +288,57 @@ class PickedFacts:
         return _nats(self.code_bits, self.delta)
 
 
-Facts = OccamFacts | HoldoutFacts | MarginFacts | SplitFacts | DisagreementFacts | DomainFacts | PickedFacts
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookFacts:
+    """Errors of one network on examples that other networks were tried on before.
+
+    Attributes:
+        errors: Errors on the examples, or a number that they do not exceed.
+        n: Number of examples.
+        delta: Failure probability over the draw of the examples, of all looks together.
+        looks: Looks planned beforehand, which share delta equally; None for a plan without an end.
+        number: Which look this is among those that were not of a listed network; a plan without an end
+            gives it the share ``1 / (number (number + 1))``.
+        answer_bits: Length of all answers that were told before this network was chosen; 0 for a network
+            that was listed before the first look.
+        classes: Number of classes; None when unknown.
+    """
+
+    errors: int
+    n: int
+    delta: float
+    looks: int | None = 1
+    number: int = 1
+    answer_bits: float = 0.0
+    classes: int | None = None
+
+    def __post_init__(self) -> None:
+        _make_plain(self, whole=("errors", "n", "looks", "number", "classes"), real=("delta", "answer_bits"))
+        check_counts(self.errors, self.n)
+        check_delta(self.delta)
+        check_bits(self.answer_bits)
+        check_classes(self.classes)
+        if not 1 <= self.number <= (MAX_N if self.looks is None else self.looks) <= MAX_N:
+            raise UsageError(
+                f"a look has a number from 1 to the looks planned. Got number={self.number}, "
+                f"looks={self.looks}."
+            )
+
+    @property
+    def nats(self) -> float:
+        """``ln(1/(delta share 2**-answer_bits))``, rounded up."""
+        parts = self.number * (self.number + 1) if self.looks is None else self.looks
+        return _nats(self.answer_bits, self.delta) + math.log(parts) * (1.0 + 1e-15)
+
+
+Facts = (
+    OccamFacts
+    | HoldoutFacts
+    | MarginFacts
+    | SplitFacts
+    | DisagreementFacts
+    | DomainFacts
+    | PickedFacts
+    | LookFacts
+)
 """Any record that a certified bound may be computed from."""

@@ -18,6 +18,7 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .looks import LedgerVerdict
     from .sample import Inputs
     from .verdict import Verdict
 
@@ -29,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check one certificate and print the verdict."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.file.suffix == ".jsonl":
+        return _verify_looks(parser, options)
+    if options.data is None:
+        parser.error("the following arguments are required: --data")
     from .data import load_data
     from .verdict import verify
     from .weights import read_weights
@@ -57,6 +62,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if verdict.is_accepted else 1
 
 
+def _verify_looks(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Check a ledger of looks at a test set."""
+    from .looks import verify_ledger
+
+    try:
+        data = _labelled(options.data, options.data_folder) if options.data else None
+        verdict = verify_ledger(options.file.read_bytes(), data=data, head=options.head)
+    except (Refused, OSError) as error:
+        parser.error(_printable(str(error)))
+    is_json = options.format == "json"
+    _write(json.dumps(dataclasses.asdict(verdict), indent=2) if is_json else _ledger_text(verdict))
+    return 0 if verdict.is_accepted else 1
+
+
+def _ledger_text(verdict: LedgerVerdict) -> str:
+    lines: list[str] = [verdict.verdict]
+    if verdict.is_accepted:
+        lines.append(
+            f"{verdict.looks} looks, {'closed' if verdict.is_final else 'open'}; head {verdict.head}."
+        )
+        if verdict.best is not None:
+            lines.append(
+                f"With probability at least 1 - {verdict.delta} over the draw of the {verdict.n} examples, "
+                f"the bounds of all looks hold at once; the smallest is {verdict.best!r} for the fault "
+                f"{verdict.fault}, of {_printable(str(verdict.best_model))}."
+            )
+        if verdict.is_met is not None:
+            lines.append(f"The target {verdict.target} is {'met' if verdict.is_met else 'NOT met'}.")
+    return "\n".join(lines + _sections(verdict))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="codebound-verify",
@@ -64,8 +100,9 @@ def _parser() -> argparse.ArgumentParser:
         "sample and recomputes the bound; shares no code with the program that wrote the file.",
     )
     add = parser.add_argument
-    add("file", type=Path, help="the certificate (.cbound)")
-    add("--data", required=True, help="the sample: an .npz file (x, y) or a name such as mnist or mnist:test")
+    add("file", type=Path, help="the certificate (.cbound), or a ledger of looks (.jsonl)")
+    add("--head", help="hash of the last line of a ledger, if it was written down elsewhere")
+    add("--data", help="the sample: an .npz file (x, y) or a name such as mnist or mnist:test")
     add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
     add("--model", help="package.module:factory, if the architecture is outside the file")
     add("--base", type=Path, help="safetensors file of the base, if the message codes differences to one")
@@ -118,13 +155,18 @@ def _text(verdict: Verdict) -> str:
             lines.append(alarm + verdict.test.sentence)
         lines += [each.sentence for each in verdict.counts]
         lines.append(f"{verdict.code_bits} bits.")
+    return "\n".join(lines + _sections(verdict))
+
+
+def _sections(verdict: Verdict | LedgerVerdict) -> list[str]:
     sections = [("Reasons to refuse:", verdict.reasons), ("Checked:", verdict.checked)]
     if verdict.is_accepted:
         sections.append(("Cannot be checked, and has to be true:", verdict.assumptions))
-        sections.append(("The file declares:", verdict.declarations))
+        sections.append(("The file declares:", getattr(verdict, "declarations", ())))
+    lines: list[str] = []
     for title, entries in sections:
         lines += [title, *(f"  - {_printable(entry)}" for entry in entries)] if entries else []
-    return "\n".join(lines)
+    return lines
 
 
 def _printable(text: str) -> str:

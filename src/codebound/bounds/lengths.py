@@ -10,7 +10,7 @@ from codebound.errors import UsageError
 from codebound.refs import implements
 
 
-def _log2_up(value: int) -> float:
+def log2_up(value: int) -> float:
     """``log2`` of a positive integer, rounded up; exact for powers of two."""
     if value & (value - 1) == 0:
         return float(value.bit_length() - 1)
@@ -27,7 +27,7 @@ def class_bits(size: int) -> float:
     """
     if size < 1:
         raise UsageError(f"`size` counts the networks of the class, at least 1. Got size={size}.")
-    return _log2_up(size)
+    return log2_up(size)
 
 
 @implements("C-4:parameters", kind="certificate")
@@ -40,7 +40,7 @@ def parameter_bits(parameters: int, *, levels: int) -> float:
     """
     if parameters < 0 or levels < 1:
         raise UsageError(f"need parameters >= 0 and levels >= 1. Got {parameters=}, {levels=}.")
-    return parameters * _log2_up(levels)
+    return parameters * log2_up(levels)
 
 
 @implements("C-12c", kind="certificate")
@@ -67,7 +67,7 @@ def choice_bits(alternatives: int) -> float:
     """
     if alternatives < 1:
         raise UsageError(f"`alternatives` counts what was tried, at least 1. Got {alternatives}.")
-    return _log2_up(alternatives)
+    return log2_up(alternatives)
 
 
 @implements("C-9:weights", kind="certificate")

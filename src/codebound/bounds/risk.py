@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from codebound.facts import DisagreementFacts, Facts, HoldoutFacts, Subject
+from codebound.facts import DisagreementFacts, Facts, HoldoutFacts, LookFacts, Subject
 from codebound.refs import implements
 
 IID = "The sample is an independent draw from the distribution on which the network will be used."
@@ -41,6 +41,10 @@ RULE_LOOKS = (
 FIRST_APART = (
     "The first examples, which are learned from and not counted, were set apart in an order that ignores the "
     "data values."
+)
+LOOKS_TOLD = (
+    "Whoever chose the network knew of these examples nothing but the answers that the ledger holds, and "
+    "every look at them is in it."
 )
 TWO_DRAWS = "sample and of the unlabelled inputs"
 """What is drawn where a bound rests on labelled and on unlabelled examples."""
@@ -133,7 +137,7 @@ class RiskBound:
     def sentence(self) -> str:
         """The claim as a sentence."""
         drawn = "sample"
-        if isinstance(self.facts, HoldoutFacts):
+        if isinstance(self.facts, HoldoutFacts | LookFacts):
             drawn = "test sample"
         elif isinstance(self.facts, DisagreementFacts):
             drawn = TWO_DRAWS

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 _MEANING = {
     "picked": ("C-15", "learned from picked examples: the sample is its own test set"),
+    "looked": ("C-16", "the examples were looked at before: every look is paid for"),
     "holdout": ("C-11", "Clopper-Pearson limit: the examples were used for no choice"),
     "binomial": ("C-2", "exact binomial tail: the certificate"),
     "kl": ("C-3", "Chernoff-kl form, never below the binomial one"),
     "hoeffding": ("C-4", "training error plus a square root, the form that papers print"),
 }
+_WHO = {"g": "the decoded network g", "f": "the original network f"}
+_ONCE = "for comparison: had this been the only look"
 _AS_MANY = "for comparison: a hold-out set of n examples with as many errors as picks and errors"
 
 
@@ -45,6 +48,13 @@ def command(
     is_holdout: Annotated[
         bool, option("The examples are fresh: no code, no bits (C-11).", None, "--holdout")
     ] = False,
+    looks: Annotated[
+        int | None,
+        option(
+            "With --holdout: how many networks were tried on the examples (C-16); --bits is then the length "
+            "of the answers that this one was chosen with."
+        ),
+    ] = None,
     output: opt.Output = Format.table,
 ) -> None:
     """Bound the error on new data from errors, sample size and message length.
@@ -54,37 +64,47 @@ def command(
     from codebound.bounds.risk import percent
     from codebound.facts import OccamFacts
 
-    if is_holdout and (bits or picks is not None):
+    if is_holdout and ((bits and looks is None) or picks is not None):
         raise UsageError("a hold-out bound has neither message nor picks: leave out --bits and --picks.")
+    if looks is not None and not is_holdout:
+        raise UsageError("--looks counts looks at hold-out examples: give --holdout too.")
     if not is_holdout and bits is None and picks is None:
         raise UsageError(
             "--bits is missing: the length of the message, or --holdout for fresh examples, or --picks."
         )
     told = OccamFacts(errors=errors, n=n, code_bits=bits or 0.0, delta=delta, classes=classes)
-    forms = _forms(told, picks=picks, is_holdout=is_holdout)
+    forms = _forms(told, picks=picks, looks=looks, is_holdout=is_holdout)
     best = next(iter(forms.values()))
     values = {name: form.value for name, form in forms.items()}
-    meaning = {**_MEANING, **({} if picks is None else {"holdout": ("C-11", _AS_MANY)})}
+    as_many = {} if picks is None else {"holdout": ("C-11", _AS_MANY)}
+    once = {} if looks is None else {"holdout": ("C-11", _ONCE)}
+    meaning = {**_MEANING, **as_many, **once}
     rows = [(name, meaning[name][0], percent(value, 4), meaning[name][1]) for name, value in values.items()]
     shown = tabulate(("form", "reference", "bound", "what it is"), rows)
     emit({**values, "vacuous": best.vacuous}, output, [shown])
     if output is Format.table:
         is_decoded = not is_holdout and picks is None
-        note(best.sentence if is_decoded else best.sentence.replace("the decoded network g", "the network"))
+        note(best.sentence if is_decoded else best.sentence.replace(_WHO[best.subject], "the network"))
 
 
-def _forms(told: OccamFacts, *, picks: int | None, is_holdout: bool) -> dict[str, RiskBound]:
+def _forms(
+    told: OccamFacts, *, picks: int | None, looks: int | None, is_holdout: bool
+) -> dict[str, RiskBound]:
     """The bounds by their names, the one that is asked for first."""
     from codebound.bounds.held_out import holdout
+    from codebound.bounds.looked import looked_risk
     from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
     from codebound.bounds.picked import picked_risk
-    from codebound.facts import HoldoutFacts, PickedFacts
+    from codebound.facts import HoldoutFacts, LookFacts, PickedFacts
 
     common: dict[str, Any] = {"n": told.n, "delta": told.delta, "classes": told.classes}
     if picks is not None:
         facts = PickedFacts(picks=picks, errors=told.errors, code_bits=told.code_bits, **common)
         fresh = HoldoutFacts(errors=facts.counted, **common)
         return {"picked": picked_risk(facts), "holdout": holdout(fresh)}
+    if looks is not None:
+        used = LookFacts(errors=told.errors, looks=looks, answer_bits=told.code_bits, **common)
+        return {"looked": looked_risk(used), "holdout": holdout(HoldoutFacts(errors=told.errors, **common))}
     forms = {"binomial": occam_binomial(told), "kl": occam_kl(told), "hoeffding": occam_hoeffding(told)}
     if not is_holdout:
         return forms

@@ -51,6 +51,13 @@ Holdout = Annotated[
     ),
 ]
 Delta = Annotated[float, option("Failure probability over the draw of the sample.")]
+FaultName = Annotated[
+    str,
+    option(
+        "What counts: wrong, class:C (errors on class C), confused:A:B, false-alarm:C, top:K; for two "
+        "classes also missed and false-alarm."
+    ),
+]
 Base = Annotated[
     Path | None,
     option(

@@ -101,3 +101,18 @@ def test_numbers_that_no_sample_can_have_are_refused(bound, arguments, word):
     assert isinstance(result.exception, UsageError)
     assert word in str(result.exception)
     assert result.stdout == ""
+
+
+def test_a_test_set_used_for_choosing_among_a_thousand_networks(bound):
+    used = ("--errors", "500", "--n", "10000", "--holdout", "--looks", "1000")
+    record = json.loads(bound(*used, "--format", "json").stdout)
+    assert list(record) == ["looked", "holdout", "vacuous"]
+    assert [round(100 * record[form], 2) for form in ("looked", "holdout")] == [5.90, 5.37]
+    led = json.loads(bound(*used, "--bits", "77", "--format", "json").stdout)
+    assert led["looked"] > record["looked"]
+    assert "the network errs on at most 5.91 %" in bound(*used).stderr
+
+
+def test_looks_are_looks_at_hold_out_examples(bound):
+    refused = bound("--errors", "5", "--n", "100", "--bits", "10", "--looks", "3")
+    assert isinstance(refused.exception, UsageError)

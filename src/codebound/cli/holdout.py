@@ -1,0 +1,230 @@
+"""``codebound holdout``: a test set that is sealed, looked at, and paid for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codebound.cli import options as opt
+from codebound.cli.console import Format, emit, note
+from codebound.cli.options import option
+from codebound.errors import UsageError
+from codebound.report.tables import Table, tabulate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codebound.holdouts.ledger import Ledger
+
+app = typer.Typer(
+    help="Seal a test set, look at it, and pay for every look.", no_args_is_help=True, add_completion=False
+)
+
+_LedgerFile = Annotated[Path, typer.Argument(help="The ledger (.looks.jsonl).")]
+_ModelName = Annotated[
+    str | None, option("How the networks of --weights are built: zoo name or package.module:factory.")
+]
+_Weights = Annotated[list[Path] | None, option("Weights of a network; can be given more than once.")]
+_Predictions = Annotated[
+    list[Path] | None,
+    option("A .npy file of predicted classes, or of scores, of any program; can be given more than once."),
+]
+
+
+@app.command()
+def seal(
+    data: Annotated[
+        str, typer.Argument(help="The test set: an .npz file, a name (its test split), a folder.")
+    ],
+    looks: Annotated[
+        str, option("How many networks will be tried, or open: later ones then cost more.")
+    ] = "1",
+    delta: opt.Delta = 0.05,
+    target: Annotated[float | None, option("The error that is to be shown, fixed now.")] = None,
+    answers: Annotated[
+        str | None,
+        option(
+            "What a look tells: exact (the errors), levels (how far the best was beaten), pass (whether "
+            "--target is met). Default: exact where no later look depends on it, else levels."
+        ),
+    ] = None,
+    step: Annotated[float | None, option("Distance of two levels, as a share of the examples.")] = None,
+    fault: opt.FaultName = "wrong",
+    model: _ModelName = None,
+    weights: _Weights = None,
+    predictions: _Predictions = None,
+    data_folder: opt.DataFolder = None,
+    out: Annotated[Path | None, option("The ledger (default: the name of the file, .looks.jsonl).")] = None,
+    output: opt.Output = Format.table,
+) -> None:
+    """Freeze a test set before the first look; networks given here are fixed and pay for no answers.
+
+    Example: codebound holdout seal test.npz --looks 50 --target 0.06
+    """
+    from codebound.data.load import load_dataset
+    from codebound.faults import parse_fault
+    from codebound.holdouts import looking
+    from codebound.holdouts.ledger import SUFFIX
+
+    sample = load_dataset(data, role="test", folder=data_folder)
+    if weights and model is None:
+        raise UsageError("--weights needs --model: how the networks are built.")
+    plan = looking.Plan(
+        looks=_looks(looks),
+        answers=answers,  # type: ignore[arg-type]  # Plan checks it
+        delta=delta,
+        target=target,
+        step=step,
+        fault=parse_fault(fault, classes=sample.classes),
+        models=looking.identities(weights or [], model=model or "") + looking.identities(predictions or []),
+    )
+    _show(looking.seal(sample, plan, out or Path(Path(data).stem + SUFFIX)), output)
+
+
+@app.command()
+def look(
+    ledger: _LedgerFile,
+    model: _ModelName = None,
+    weights: Annotated[Path | None, option("Weights of the network.")] = None,
+    certificate: Annotated[Path | None, option("A .cbound file: the network that it decodes to.")] = None,
+    predictions: Annotated[
+        Path | None, option("A .npy file of predicted classes, or of scores, of any program.")
+    ] = None,
+    name: Annotated[str | None, option("What the network is called (default: the name of its file).")] = None,
+    is_final: Annotated[
+        bool, option("The last look: tells the exact errors and closes the ledger.", None, "--final")
+    ] = False,
+    data: Annotated[str | None, option("Where the sealed examples are (default: as sealed).")] = None,
+    data_folder: opt.DataFolder = None,
+    output: opt.Output = Format.table,
+) -> None:
+    """Try one network on the sealed examples; the answer is in the ledger before it is printed.
+
+    Example: codebound holdout look test.looks.jsonl --model linear --weights f/model.safetensors
+    """
+    from codebound.certificate.decoding import decode
+    from codebound.data.load import load_dataset
+    from codebound.holdouts import looking
+    from codebound.holdouts.ledger import read_ledger
+    from codebound.nets.loading import load_model
+
+    told = read_ledger(ledger).seal["data"]
+    given = [path for path in (weights, certificate, predictions) if path is not None]
+    if len(given) != 1 or (model is None) != (weights is None):
+        raise UsageError(
+            "a look is at one network: give --model and --weights, --certificate or --predictions."
+        )
+    (path,) = given
+    sample = load_dataset(data or told["name"], role="test", folder=data_folder, classes=told["classes"])
+    if predictions is not None:
+        scores = looking.predicted_scores(predictions, sample.classes)
+    elif certificate is not None:
+        scores = looking.network_scores(decode(certificate), sample)
+    else:
+        assert model is not None
+        shape = sample.input_shape
+        network = load_model(model, input_shape=shape, classes=sample.classes, weights=weights)
+        scores = looking.network_scores(network, sample)
+    after = looking.look(
+        ledger,
+        sample,
+        scores,
+        name=name or path.name,
+        identity=looking.identity(path, model=model or ""),
+        is_final=is_final,
+    )
+    _show(after, output)
+
+
+@app.command()
+def show(ledger: _LedgerFile, output: opt.Output = Format.table) -> None:
+    """Print what was sealed and every look."""
+    from codebound.holdouts.ledger import read_ledger
+
+    _show(read_ledger(ledger), output)
+
+
+@app.command()
+def verify(
+    ledger: _LedgerFile,
+    data: Annotated[
+        str | None, option("The sealed examples: an .npz file, or a name such as mnist:test.")
+    ] = None,
+    data_folder: opt.DataFolder = None,
+    head: Annotated[str | None, option("Hash of the last line, if it was written down elsewhere.")] = None,
+    output: opt.Output = Format.table,
+) -> None:
+    """Check a ledger with the independent program: chain, prices, bounds; the same as codebound-verify."""
+    from codebound_verify.__main__ import main
+
+    arguments = [str(ledger), "--format", "json" if output is Format.json else "text"]
+    for name, value in (("--data", data), ("--data-folder", data_folder), ("--head", head)):
+        arguments += [] if value is None else [name, str(value)]
+    raise typer.Exit(main(arguments))
+
+
+def _looks(text: str) -> int | None:
+    if text == "open":
+        return None
+    if not text.isdecimal():
+        raise UsageError(f"--looks is a number, or open. Got {text!r}.")
+    return int(text)
+
+
+def _show(ledger: Ledger, output: Format) -> None:
+    """The ledger as a table; for people, the last answer and the head on stderr."""
+    from codebound.bounds.risk import percent
+    from codebound.faults import parse_fault
+
+    told, fault = ledger.seal, parse_fault(ledger.seal["fault"])
+    rows = [
+        {
+            "look": number,
+            "model": each["model"]["name"],
+            "listed": "yes" if each["listed"] else "no",
+            "errors": "not better" if each["answer"] is None else _errors(each, told["levels"] is None),
+            "answers paid": f"{each['answer_bits']:.1f} bits",
+            "bound": "-" if each["bound"] is None else percent(each["bound"]),
+        }
+        for number, each in enumerate(ledger.looks, start=1)
+    ]
+    record = {"seal": told, "looks": list(ledger.looks), "head": ledger.head}
+    shown = tabulate(("what", "value"), _sealed(ledger))
+    emit(record, output, [shown, *([Table("", rows)] if rows else [])], rows=rows)
+    if output is not Format.table:
+        return
+    last = ledger.looks[-1] if ledger.looks else None
+    if last is not None and last["bound"] is not None:
+        note(
+            f"With probability at least 1 - {told['delta']!r} over the draw of the test sample, for all "
+            f"looks at once: {last['model']['name']} {fault.says(percent(last['bound']))}."
+        )
+        if last["meets"] is not None:
+            note(f"The target {told['target']} is {'met' if last['meets'] else 'NOT met'}.")
+    elif last is not None:
+        note(f"{last['model']['name']} is not better than the best so far; no more is told.")
+    note(f"Head, to be written down elsewhere: {ledger.head}")
+
+
+def _errors(look: Mapping[str, Any], is_exact: bool) -> str:
+    return f"{look['answer']}" if is_exact or look["final"] else f"at most {look['answer']}"
+
+
+def _sealed(ledger: Ledger) -> list[tuple[str, object]]:
+    told = ledger.seal
+    left = (
+        "no end"
+        if told["looks"] is None
+        else f"{told['looks']} planned, {len(told['models'])} of them listed"
+    )
+    answers = "exact" if told["levels"] is None else f"by {len(told['levels'])} levels"
+    return [
+        ("sealed", f"{told['data']['name']}, {told['data']['examples']} examples, {told['date']}"),
+        ("fault", f"{told['fault']}, on {told['n']} examples"),
+        ("delta", told["delta"]),
+        ("target", "none" if told["target"] is None else told["target"]),
+        ("looks", f"{len(ledger.looks)} made; {left}"),
+        ("answers", f"{answers}; {ledger.answer_bits:.1f} bits so far"),
+    ]

@@ -1,0 +1,144 @@
+"""The ledger of looks at a test set: JSON lines, each with the hash of the one before (docs/looks.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from codebound.bounds.looked import exact_answer_bits, ladder_bits
+from codebound.data.catalogue import cache_folder
+from codebound.errors import FormatError, UsageError
+from codebound.files import read_json, write_atomically, write_json
+from codebound.store import locked
+from codebound_verify.looks import verify_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+SUFFIX = ".looks.jsonl"
+_FIRST = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A ledger that the independent program accepts.
+
+    Attributes:
+        path: The file.
+        content: Its bytes.
+        seal: The first line.
+        looks: The others.
+    """
+
+    path: Path
+    content: bytes
+    seal: Mapping[str, Any]
+    looks: tuple[Mapping[str, Any], ...]
+
+    @property
+    def head(self) -> str:
+        """Hash of the last line."""
+        return hashlib.sha256(self.content[:-1].rpartition(b"\n")[2]).hexdigest()
+
+    @property
+    def answer_bits(self) -> float:
+        """Bits of all answers so far; nobody pays for that of the final look."""
+        answers = [look["answer"] for look in self.looks if not look["final"]]
+        if self.seal["levels"] is None:
+            return exact_answer_bits(len(answers), n=self.seal["n"])
+        return ladder_bits(answers, self.seal["levels"])
+
+    @property
+    def unlisted(self) -> int:
+        """Looks at networks that the seal does not list."""
+        return sum(not look["listed"] for look in self.looks)
+
+    def with_line(self, record: Mapping[str, Any]) -> Ledger:
+        """The ledger with a line more, which is not written yet."""
+        line = _line({**record, "previous": self.head})
+        return parsed_ledger(self.path, self.content + line)
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+
+
+def first_line(record: Mapping[str, Any]) -> bytes:
+    """The seal as the first line of a ledger."""
+    return _line({**record, "previous": _FIRST})
+
+
+def parsed_ledger(path: Path, content: bytes) -> Ledger:
+    """The ledger that bytes hold.
+
+    Raises:
+        FormatError: The independent program refuses it.
+    """
+    verdict = verify_ledger(content)
+    if not verdict.is_accepted:
+        raise FormatError(f"{path} is no sound ledger of looks:\n  " + "\n  ".join(verdict.reasons))
+    seal, *looks = map(json.loads, content.splitlines())
+    return Ledger(path, content, seal, tuple(looks))
+
+
+def read_ledger(path: Path) -> Ledger:
+    """Reads a ledger and checks all of it."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"the ledger {path} cannot be read: {error.strerror}. `codebound holdout seal` makes one."
+        ) from error
+    return parsed_ledger(path, content)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Nobody else looks meanwhile: between reading a ledger and adding to it no line may come in."""
+    with locked(path.with_name(f".{path.name}.lock"), f"a look through {path}"):
+        yield
+
+
+def write_ledger(ledger: Ledger) -> None:
+    """Writes a ledger in one step, and remembers its head on this machine."""
+    write_atomically(ledger.path, ledger.content)
+    memory = _memory(ledger.seal["data"]["sha256"])
+    memory.parent.mkdir(parents=True, exist_ok=True)
+    record = {"ledger": os.fspath(ledger.path.resolve()), "head": ledger.head, "looks": len(ledger.looks)}
+    write_json(memory, record)
+
+
+def require_unsealed(data_sha256: str) -> None:
+    """Refuses examples that were sealed before: the second seal would not know of the first one's looks."""
+    if (memory := _memory(data_sha256)).exists():
+        known = read_json(memory, advice="Remove it if it is damaged.")
+        raise UsageError(
+            f"these examples were sealed before: {known['ledger']} has {known['looks']} looks at them. A "
+            "second seal would not pay for those; go on with that ledger. (This machine remembers it in "
+            f"{memory}.)"
+        )
+
+
+def require_latest(ledger: Ledger) -> None:
+    """Refuses a ledger that lacks lines which this machine has seen: an older copy, or a shortened one."""
+    memory = _memory(ledger.seal["data"]["sha256"])
+    if not memory.exists():
+        return  # sealed on another machine
+    known = read_json(memory, advice="Remove it if it is damaged.")
+    lines = ledger.content.splitlines()
+    if known["head"] not in {hashlib.sha256(line).hexdigest() for line in lines}:
+        raise UsageError(
+            f"{ledger.path} lacks a look that was made on this machine: {known['ledger']} had "
+            f"{known['looks']}, and its last line is not in this file. It is an older copy, or was "
+            "shortened; a look through it would not pay for the others. (This machine remembers it in "
+            f"{memory}.)"
+        )
+
+
+def _memory(data_sha256: str) -> Path:
+    return cache_folder().parent / "sealed" / f"{data_sha256}.json"

@@ -1,0 +1,296 @@
+"""Sealing a test set, and looking at it: the only two ways in which a ledger changes."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import torch
+
+from codebound.bounds.looked import ladder_bits, looked_risk
+from codebound.errors import DataError, UsageError
+from codebound.facts import LookFacts, check_delta
+from codebound.faults import WRONG, Fault, counted_examples, parse_fault
+from codebound.holdouts.ledger import (
+    Ledger,
+    first_line,
+    held,
+    parsed_ledger,
+    read_ledger,
+    require_latest,
+    require_unsealed,
+    write_ledger,
+)
+from codebound.scores import logit_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+    from codebound.data.dataset import Dataset
+
+Answers = Literal["levels", "exact", "pass"]
+"""What a look tells: how far the best was beaten, the number of errors, or whether the target is met."""
+MOST_LOOKS = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is fixed before the first look.
+
+    Attributes:
+        looks: Looks intended; None for no end, where later ones cost more.
+        answers: What a look tells, for which every later look at a network that is not listed pays. By
+            default exact where there is no such look, else by levels.
+        delta: Failure probability of all looks together.
+        target: Error that the limit should not exceed; needed for ``pass``.
+        step: Distance of two levels as a share of the examples; by default a quarter of ``1/sqrt(n)``.
+        fault: What is counted.
+        models: Identities (:func:`identity`) of networks that are fixed already: they pay for no answers.
+    """
+
+    looks: int | None = 1
+    answers: Answers | None = None
+    delta: float = 0.05
+    target: float | None = None
+    step: float | None = None
+    fault: Fault = WRONG
+    models: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        if self.looks is not None and not 1 <= self.looks <= MOST_LOOKS:
+            raise UsageError(f"`looks` counts the looks intended, from 1 on. Got {self.looks}.")
+        if self.answers is None:
+            is_free = self.looks is not None and self.looks in (1, len(self.models))
+            object.__setattr__(self, "answers", "exact" if is_free and self.step is None else "levels")
+        if self.answers not in get_args(Answers):
+            raise UsageError(f"`answers` is {', '.join(get_args(Answers))}. Got {self.answers!r}.")
+        if self.target is not None and not 0.0 < self.target < 1.0:
+            raise UsageError(f"`target` is an error strictly between 0 and 1. Got {self.target}.")
+        if self.answers == "pass" and self.target is None:
+            raise UsageError("answers that say whether the target is met need a target.")
+        if self.step is not None and (self.answers != "levels" or not 0.0 < self.step < 1.0):
+            raise UsageError(f"`step` is a share in (0, 1), for answers by levels. Got {self.step}.")
+        if len(set(self.models)) != len(self.models) or len(self.models) > (self.looks or 0):
+            raise UsageError(
+                f"{len(self.models)} listed networks need as many looks, planned in number and none twice. "
+                f"Got looks={'open' if self.looks is None else self.looks}."
+            )
+
+    def levels(self, n: int) -> list[int] | None:
+        """The levels of its answers for n examples; None where answers are exact.
+
+        Raises:
+            UsageError: The target cannot be met, not even without errors.
+        """
+        if self.answers == "exact":
+            return None
+        if self.answers == "pass":
+            return [self._passing(n)]
+        step = math.ceil(n * self.step) if self.step is not None else math.ceil(math.sqrt(n) / 4.0)
+        return list(range((n - 1) // step * step, -1, -step))
+
+    def _passing(self, n: int) -> int:
+        """The most errors with which the last look still meets the target, if all before failed."""
+        assert self.target is not None
+        if self.looks is None:
+            raise UsageError("answers that say whether the target is met need a number of looks.")
+        last = self.looks - len(self.models)
+        bits = ladder_bits([None] * (self.looks - 1), [0])
+
+        def limit(errors: int) -> float:
+            facts = LookFacts(
+                errors=errors, n=n, delta=self.delta, looks=self.looks, number=max(1, last), answer_bits=bits
+            )
+            return looked_risk(facts).value
+
+        if limit(0) > self.target:
+            raise UsageError(
+                f"{n} examples cannot show an error of at most {self.target} after {self.looks} looks, not "
+                "even without an error. Take more examples, fewer looks, or a larger target."
+            )
+        low, high = 0, n
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if limit(middle) <= self.target else (low, middle)
+        return low
+
+
+def seal(data: Dataset, plan: Plan, path: Path) -> Ledger:
+    """Freezes a test set: writes the first line of its ledger.
+
+    Raises:
+        UsageError: The file exists, or these examples were sealed on this machine before.
+    """
+    plan.fault.check(data.classes)
+    n = counted_examples(plan.fault, torch.from_numpy(data.y))
+    if path.exists():
+        raise UsageError(f"{path} exists already; a seal is never replaced. Choose another file.")
+    require_unsealed(data.sha256)
+    record = {
+        "kind": "seal",
+        "version": 1,
+        "date": _now(),
+        "data": {
+            "name": data.name[:400],
+            "sha256": data.sha256,
+            "examples": data.n,
+            "classes": data.classes,
+        },
+        "fault": str(plan.fault),
+        "n": n,
+        "delta": plan.delta,
+        "looks": plan.looks,
+        "models": list(plan.models),
+        "levels": plan.levels(n),
+        "target": plan.target,
+    }
+    ledger = parsed_ledger(path, first_line(record))
+    write_ledger(ledger)
+    return ledger
+
+
+def look(
+    path: Path, data: Dataset, scores: Tensor, *, name: str, identity: str, is_final: bool = False
+) -> Ledger:
+    """Tries a network on sealed examples, once, and writes the answer before anybody hears it.
+
+    Args:
+        path: The ledger.
+        data: The sealed examples.
+        scores: What the network says of each example, a row of scores; see :func:`network_scores`.
+        name: What the network is called, in words.
+        identity: What names the network, by :func:`identity`.
+        is_final: Whether this is the last look: it tells the exact number of errors.
+
+    Raises:
+        UsageError: The plan does not allow this look.
+        DataError: These are not the sealed examples.
+    """
+    with held(path):
+        ledger = read_ledger(path)
+        require_latest(ledger)
+        told = ledger.seal
+        if data.sha256 != told["data"]["sha256"]:
+            raise DataError(
+                f"{data.name} is not what {path} seals: its SHA-256 is {data.sha256}, "
+                f"sealed was {told['data']['sha256']}. A look is made with the sealed examples only."
+            )
+        is_listed = identity in told["models"]
+        _require_allowed(ledger, identity, is_listed=is_listed, is_final=is_final)
+        fault = parse_fault(told["fault"])
+        errors = count_faults(fault, scores, torch.from_numpy(data.y))
+        bits = 0.0 if is_listed else ledger.answer_bits
+        answer = errors if is_final else _answer(ledger, errors)
+        bound = None
+        if answer is not None:
+            number = 1 if is_listed else ledger.unlisted + 1
+            facts = LookFacts(
+                errors=answer,
+                n=told["n"],
+                delta=told["delta"],
+                looks=told["looks"],
+                number=number,
+                answer_bits=bits,
+            )
+            bound = looked_risk(facts).value
+        grown = ledger.with_line(
+            {
+                "kind": "look",
+                "date": max(_now(), (ledger.looks or (told,))[-1]["date"]),
+                "model": {"name": name[:400], "sha256": identity},
+                "listed": is_listed,
+                "final": is_final,
+                "answer": answer,
+                "answer_bits": bits,
+                "bound": bound,
+                "meets": None if bound is None or told["target"] is None else bound <= told["target"],
+            }
+        )
+        write_ledger(grown)
+        return grown
+
+
+def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final: bool) -> None:
+    told, looks = ledger.seal, ledger.looks
+    if looks and looks[-1]["final"]:
+        raise UsageError(f"{ledger.path} is closed: its final look was made. Seal fresh examples.")
+    for number, before in enumerate(looks, start=1):
+        if before["model"]["sha256"] == identity and not is_final:
+            raise UsageError(
+                f"look {number} was at this very network: see its line. A final look may repeat it."
+            )
+    planned = told["looks"]
+    if not is_listed and planned is not None and ledger.unlisted >= planned - len(told["models"]):
+        raise UsageError(
+            f"the {planned} looks that were planned are spent or kept for listed networks: nothing more can "
+            "be said with these examples. Seal fresh ones, with more looks or with looks=open."
+        )
+
+
+def _answer(ledger: Ledger, errors: int) -> int | None:
+    """What is told of a number of errors."""
+    levels = ledger.seal["levels"]
+    if levels is None:
+        return errors
+    best = min((each["answer"] for each in ledger.looks if each["answer"] is not None), default=math.inf)
+    return min((level for level in levels if errors <= level < best), default=None)
+
+
+def count_faults(fault: Fault, scores: Tensor, labels: Tensor) -> int:
+    """Faults among the examples, from a row of scores for each; ties and NaN are faults."""
+    if len(scores) != len(labels):
+        raise DataError(f"there are scores of {len(scores)} examples, and {len(labels)} were sealed.")
+    return int((fault.is_counted(labels) & (fault.lead(scores, labels) <= 0.0)).sum())
+
+
+def network_scores(network: nn.Module, data: Dataset) -> Tensor:
+    """The scores of a network, in float64."""
+    chunks = logit_chunks(network, data.on("cpu"), dtype=torch.float64)
+    return torch.cat([logits for logits, _ in chunks])
+
+
+def predicted_scores(path: Path, classes: int) -> Tensor:
+    """Scores from a file of predictions: a ``.npy`` array of classes (n), or of scores (n, classes).
+
+    Raises:
+        DataError: It holds neither.
+    """
+    try:
+        found: Any = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is no .npy array: {error}. numpy.save writes one.") from error
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "iuf":
+        raise DataError(f"{path} must hold one array of numbers.")
+    if found.ndim == 2 and found.shape[1] == classes:
+        return torch.from_numpy(found.astype(np.float64))
+    if found.ndim == 1 and found.dtype.kind in "iu" and ((found >= 0) & (found < classes)).all():
+        return torch.nn.functional.one_hot(torch.from_numpy(found.astype(np.int64)), classes).double()
+    raise DataError(
+        f"{path} must hold classes from 0 to {classes - 1}, one for each example, or rows of {classes} "
+        f"scores. Got {found.dtype} of shape {found.shape}."
+    )
+
+
+def identity(path: Path, *, model: str = "") -> str:
+    """What names a network in a ledger: the hash of how it is built and of the bytes of its file."""
+    try:
+        return hashlib.sha256(f"{model}\n".encode() + path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def identities(paths: Sequence[Path], *, model: str = "") -> tuple[str, ...]:
+    """The same for several."""
+    return tuple(identity(path, model=model) for path in paths)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

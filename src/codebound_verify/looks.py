@@ -1,0 +1,320 @@
+"""The ledger of looks at a test set (docs/looks.md): chain, prices and bounds, from its lines alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import mpmath
+from mpmath import mpf
+
+from .formulas import DIGITS, is_honest, occam
+from .refusal import Refused
+from .sample import Inputs, canonical_inputs, canonical_labels, sample_sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_BYTES = 1 << 24  # of a line
+HASH = re.compile(r"[0-9a-f]{64}")
+DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+FAULT = re.compile(r"wrong|(?:class|false-alarm|top):(\d{1,6})|confused:(\d{1,6}):(\d{1,6})")
+
+
+@dataclass(frozen=True)
+class LedgerVerdict:
+    """What to think of a ledger: ``head`` is the hash of its last line, ``best`` its smallest bound."""
+
+    verdict: Literal["ACCEPT", "REFUSE"]
+    reasons: tuple[str, ...]
+    checked: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    head: str | None = None
+    looks: int | None = None
+    is_final: bool | None = None
+    delta: float | None = None
+    fault: str | None = None
+    n: int | None = None
+    best: float | None = None
+    best_model: str | None = None
+    target: float | None = None
+    is_met: bool | None = None
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the ledger can be believed."""
+        return self.verdict == "ACCEPT"
+
+
+def verify_ledger(
+    content: bytes, *, data: tuple[Inputs, Inputs] | None = None, head: str | None = None
+) -> LedgerVerdict:
+    """Check a ledger of looks.
+
+    Args:
+        content: The bytes of the file.
+        data: Inputs and labels of the sealed examples; without them the hash is taken on trust.
+        head: What the hash of the last line should be, if it was written down elsewhere.
+    """
+    checked = ["every line follows the one before it", "every answer is paid for, and every bound follows"]
+    try:
+        lines, hashes = _read_chain(content)
+        seal = _checked_seal(lines[0])
+        _check_looks(seal, lines[1:])
+        if data is not None:
+            _check_data(seal, *data)
+            checked.append("the data are the examples that were sealed")
+        if head is not None:
+            if head != hashes[-1]:
+                at = f"that is line {hashes.index(head) + 1}" if head in hashes else "no line has that hash"
+                raise Refused(
+                    f"Ledger: the last line has SHA-256 {hashes[-1]}; {head} was expected, and {at}. "
+                    "Lines were removed, added or replaced."
+                )
+            checked.append("the last line is the one that was expected")
+    except Refused as refused:
+        return LedgerVerdict("REFUSE", refused.reasons)
+    bounds = [(line["bound"], line["model"]["name"]) for line in lines[1:] if line["bound"] is not None]
+    best = min(bounds, default=(None, None))
+    return LedgerVerdict(
+        "ACCEPT",
+        (),
+        tuple(checked),
+        _assumptions(seal, has_data=data is not None, has_head=head is not None),
+        head=hashes[-1],
+        looks=len(lines) - 1,
+        is_final=bool(lines[1:] and lines[-1]["final"]),
+        delta=seal["delta"],
+        fault=seal["fault"],
+        n=seal["n"],
+        best=best[0],
+        best_model=best[1],
+        target=seal["target"],
+        is_met=None if seal["target"] is None or best[0] is None else best[0] <= seal["target"],
+    )
+
+
+def _read_chain(content: bytes) -> tuple[list[dict[str, Any]], list[str]]:
+    """The objects of all lines, and the hash of every line."""
+    if not content.endswith(b"\n"):
+        raise Refused("Ledger: it does not end with a line feed, so its last line is not whole.")
+    lines, hashes = [], ["0" * 64]
+    for number, line in enumerate(content[:-1].split(b"\n"), start=1):
+        parsed = _parse(line, number)
+        if parsed.get("previous") != hashes[-1]:
+            raise Refused(
+                f"Ledger: line {number} does not follow the one before it: `previous` is "
+                f"{parsed.get('previous')!r}, the hash is {hashes[-1]}. A line was changed, removed or moved."
+            )
+        lines.append(parsed)
+        hashes.append(hashlib.sha256(line).hexdigest())
+    return lines, hashes[1:]
+
+
+def _parse(line: bytes, number: int) -> dict[str, Any]:
+    if len(line) > MOST_BYTES:
+        raise Refused(f"Ledger: line {number} has more than {MOST_BYTES} bytes.")
+    try:
+        parsed = json.loads(line)
+        written = json.dumps(parsed, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"Ledger: line {number} is no JSON ({error}).") from None
+    if written != line or not isinstance(parsed, dict):
+        raise Refused(f"Ledger: line {number} is no object in canonical form.")
+    return parsed
+
+
+def _is_whole(value: object, low: int, high: int) -> bool:
+    return type(value) is int and low <= value <= high
+
+
+def _is_share(value: object) -> bool:
+    return type(value) is float and 0.0 < value < 1.0
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str and len(value) <= 400
+
+
+def _is_hash(value: object) -> bool:
+    return type(value) is str and HASH.fullmatch(value) is not None
+
+
+def _is_date(value: object) -> bool:
+    return type(value) is str and DATE.fullmatch(value) is not None
+
+
+def _has(record: object, rules: dict[str, Callable[[Any], bool]], where: str) -> None:
+    """Every key of the rules, no other, each with a value that its rule takes."""
+    if not isinstance(record, dict) or record.keys() != rules.keys():
+        raise Refused(f"Ledger: {where} must be an object with the keys {', '.join(sorted(rules))}.")
+    if wrong := sorted(key for key, takes in rules.items() if not takes(record[key])):
+        raise Refused(f"Ledger: {where} has values out of range: {', '.join(wrong)}.")
+
+
+def _checked_seal(seal: dict[str, Any]) -> dict[str, Any]:
+    _has(
+        seal,
+        {
+            "kind": lambda v: v == "seal",
+            "version": lambda v: type(v) is int and v == 1,
+            "previous": _is_hash,
+            "date": _is_date,
+            "data": lambda v: type(v) is dict,
+            "fault": lambda v: type(v) is str and FAULT.fullmatch(v) is not None,
+            "n": lambda v: _is_whole(v, 1, 1 << 32),
+            "delta": _is_share,
+            "looks": lambda v: v is None or _is_whole(v, 1, 1 << 32),
+            "models": lambda v: type(v) is list and all(map(_is_hash, v)) and len(set(v)) == len(v),
+            "levels": lambda v: v is None or (type(v) is list and len(v) > 0),
+            "target": lambda v: v is None or _is_share(v),
+        },
+        "the seal (line 1)",
+    )
+    _has(
+        seal["data"],
+        {
+            "name": _is_text,
+            "sha256": _is_hash,
+            "examples": lambda v: _is_whole(v, seal["n"], 1 << 32),
+            "classes": lambda v: _is_whole(v, 2, 1 << 16),
+        },
+        "`data` of the seal",
+    )
+    classes, named = seal["data"]["classes"], [int(each) for each in seal["fault"].split(":")[1:]]
+    if any(not seal["fault"].startswith("top:") <= number < classes for number in named):
+        raise Refused(f"Ledger: the fault {seal['fault']} does not fit {classes} classes.")
+    if len(seal["models"]) > (seal["looks"] or 0):
+        raise Refused("Ledger: the seal lists more networks than it plans looks.")
+    levels = [seal["n"], *(seal["levels"] or [])]
+    if not all(_is_whole(low, 0, high - 1) for high, low in pairwise(levels)):
+        raise Refused("Ledger: the levels must be whole numbers that fall, from n - 1 to 0.")
+    return seal
+
+
+def _check_looks(seal: dict[str, Any], looks: list[dict[str, Any]]) -> None:
+    seen: set[str] = set()
+    date, unlisted, answers = seal["date"], 0, _Answers(seal["n"], seal["levels"])
+    for number, look in enumerate(looks, start=2):
+        where = f"line {number}"
+        _has(
+            look,
+            {
+                "kind": lambda v: v == "look",
+                "previous": _is_hash,
+                "date": _is_date,
+                "model": lambda v: type(v) is dict,
+                "listed": lambda v: type(v) is bool,
+                "final": lambda v: type(v) is bool,
+                "answer": lambda v: v is None or _is_whole(v, 0, seal["n"]),
+                "answer_bits": lambda v: type(v) in (int, float) and v >= 0,
+                "bound": lambda v: v is None or (type(v) in (int, float) and 0 <= v <= 1),
+                "meets": lambda v: v is None or type(v) is bool,
+            },
+            where,
+        )
+        _has(look["model"], {"name": _is_text, "sha256": _is_hash}, f"`model` of {where}")
+        model = look["model"]["sha256"]
+        if look["date"] < date:
+            raise Refused(f"Ledger: {where} is dated before the line above it.")
+        if model in seen and not look["final"]:
+            raise Refused(f"Ledger: {where} tries a network that was tried before.")
+        if look["listed"] != (model in seal["models"]):
+            raise Refused(f"Ledger: {where} says listed = {look['listed']}, and the seal does not.")
+        if number < len(looks) + 1 and look["final"]:
+            raise Refused(f"Ledger: lines follow {where}, which is the final look.")
+        unlisted += not look["listed"]
+        if seal["looks"] is not None and unlisted > seal["looks"] - len(seal["models"]):
+            raise Refused(f"Ledger: {where} is a look more than were planned.")
+        _check_price(seal, look, answers.bits, unlisted, where)
+        if not look["final"]:
+            answers.add(look["answer"], where)
+        date = look["date"]
+        seen.add(model)
+
+
+class _Answers:
+    """The answers so far, and their length."""
+
+    def __init__(self, n: int, levels: list[int] | None) -> None:
+        self.n, self.left = n, levels
+        self.told = self.better = 0
+        self.bits = mpf(0)
+
+    def add(self, answer: int | None, where: str) -> None:
+        with mpmath.workdps(DIGITS):
+            if self.left is None:
+                if answer is None:
+                    raise Refused(f"Ledger: {where} has no answer, and the seal promises exact ones.")
+                self.bits += mpmath.log(self.n + 1, 2)
+                return
+            improved = mpf(2 * self.better + 1) / (2 * self.told + 2)
+            self.told += 1
+            if answer is None:
+                self.bits -= mpmath.log(1 - improved, 2)
+                return
+            if answer not in self.left:
+                raise Refused(f"Ledger: {where} answers {answer}, which is no level below the best.")
+            self.bits -= mpmath.log(improved / len(self.left), 2)
+            self.better += 1
+            self.left = self.left[self.left.index(answer) + 1 :]
+
+
+def _check_price(seal: dict[str, Any], look: dict[str, Any], bits: mpf, unlisted: int, where: str) -> None:
+    """Bits, bound and whether the target is met."""
+    bits = mpf(0) if look["listed"] else bits
+    if not is_honest(look["answer_bits"], bits):
+        raise Refused(
+            f"Ledger: {where} charges {look['answer_bits']} bits of answers; "
+            f"they take {mpmath.nstr(bits, 17)}."
+        )
+    if look["answer"] is None:
+        if look["final"] or look["bound"] is not None or look["meets"] is not None:
+            raise Refused(f"Ledger: {where} has no answer, so it has no bound either, and is not the last.")
+        return
+    parts = unlisted * (unlisted + 1) if seal["looks"] is None else seal["looks"]
+    with mpmath.workdps(DIGITS):
+        level = mpf(seal["delta"]) / parts * mpmath.power(2, -bits)
+    exact = occam(errors=look["answer"], n=seal["n"], code_bits=0, delta=level).bound
+    if look["bound"] is None or not is_honest(look["bound"], exact):
+        raise Refused(f"Ledger: {where} prints the bound {look['bound']}; it is {mpmath.nstr(exact, 17)}.")
+    if look["meets"] != (None if seal["target"] is None else look["bound"] <= seal["target"]):
+        raise Refused(f"Ledger: {where} says meets = {look['meets']} for the target {seal['target']}.")
+
+
+def _check_data(seal: dict[str, Any], x: Inputs, y: Inputs) -> None:
+    x = canonical_inputs(x)
+    labels = canonical_labels(y, len(x))
+    told = seal["data"]
+    if (found := sample_sha256(x, labels)) != told["sha256"] or len(x) != told["examples"]:
+        raise Refused(
+            f"Data: {len(x)} examples of SHA-256 {found}; sealed were {told['examples']} of {told['sha256']}."
+        )
+    if labels.min() < 0 or labels.max() >= told["classes"]:
+        raise Refused(f"Data: labels go from {labels.min()} to {labels.max()} in {told['classes']} classes.")
+    kind, *numbers = seal["fault"].split(":")
+    of_class = labels == int(numbers[0]) if numbers else labels >= 0
+    counted = {"class": of_class, "confused": of_class, "false-alarm": ~of_class}.get(kind, labels >= 0)
+    if int(counted.sum()) != seal["n"]:
+        raise Refused(
+            f"Data: the fault {seal['fault']} can happen on {counted.sum()} examples; "
+            f"the seal says {seal['n']}."
+        )
+
+
+def _assumptions(seal: dict[str, Any], *, has_data: bool, has_head: bool) -> tuple[str, ...]:
+    lines = [
+        "Independent draws from the distribution that the claim is about: the sealed examples.",
+        "Every look at them is in this ledger; listed networks were fixed before the first one.",
+        "Whoever chose a network knew nothing of the examples but the answers before it.",
+        "The answers are right: this program has none of the networks and counts nothing.",
+    ]
+    if not has_data:
+        lines.append(f"The examples are those of SHA-256 {seal['data']['sha256']} (give --data to check it).")
+    if not has_head:
+        lines.append("No lines were cut off at the end (give --head, written down elsewhere, to check it).")
+    return tuple(lines)

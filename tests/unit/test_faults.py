@@ -1,0 +1,82 @@
+"""What counts as a fault, against definitions written out example by example."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codebound.errors import DataError, UsageError
+from codebound.faults import Fault, counted_examples, parse_fault
+
+CLASSES = 4
+SCORES = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan, math.inf]), min_size=4, max_size=4)
+FAULTS = ["wrong", "class:2", "confused:2:0", "false-alarm:1", "top:1", "top:2", "top:3"]
+
+
+def is_fault(text: str, scores: list[float], label: int) -> bool | None:
+    """By the book; None where it cannot happen. Whatever is not clear is a fault."""
+    kind, *numbers = text.split(":")
+    named = [int(number) for number in numbers]
+    if (kind in ("class", "confused") and label != named[0]) or (kind == "false-alarm" and label == named[0]):
+        return None
+    if not all(map(math.isfinite, scores)):
+        return True
+    if kind in ("confused", "false-alarm"):
+        seen = named[-1]
+        return scores[seen] >= max(s for j, s in enumerate(scores) if j != seen)
+    as_good = sum(s >= scores[label] for j, s in enumerate(scores) if j != label)
+    return as_good >= (named[0] if kind == "top" else 1)
+
+
+@given(st.sampled_from(FAULTS), SCORES, st.integers(0, CLASSES - 1))
+def test_faults_are_counted_by_the_book(text, scores, label):
+    fault = parse_fault(text, classes=CLASSES)
+    logits, labels = torch.tensor([scores]), torch.tensor([label])
+    expected = is_fault(text, scores, label)
+    assert bool(fault.is_counted(labels)) == (expected is not None)
+    if expected is not None:
+        assert bool(fault.lead(logits, labels) <= 0.0) == expected
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_a_fault_is_written_as_it_is_read(text):
+    assert str(parse_fault(text)) == text
+    assert "at most 3 %" in parse_fault(text).says("3 %")
+
+
+def test_two_classes_have_words_of_their_own():
+    assert parse_fault("missed", classes=2) == Fault("class", (1,))
+    assert parse_fault("false-alarm", classes=2) == Fault("class", (0,))
+    with pytest.raises(UsageError, match="two classes"):
+        parse_fault("missed", classes=3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "wrong:1", "class", "class:x", "class:-1", "class:01", "confused:1", "confused:1:1", "top", "Wrong"],
+)
+def test_what_is_no_fault_is_refused(text):
+    with pytest.raises(UsageError, match="fault"):
+        parse_fault(text)
+
+
+@pytest.mark.parametrize("text", ["class:4", "confused:0:4", "false-alarm:4", "top:0", "top:4"])
+def test_a_fault_has_to_fit_the_classes(text):
+    with pytest.raises(UsageError, match="does not fit 4 classes"):
+        parse_fault(text, classes=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [("wrong", 0.75), ("class:1", 0.75), ("confused:0:1", 0.25), ("false-alarm:1", 0.25), ("top:3", 0.25)],
+)
+def test_how_often_a_guess_makes_it(text, rate):
+    assert parse_fault(text).guess_rate(CLASSES) == rate
+
+
+def test_no_examples_no_statement():
+    assert counted_examples(parse_fault("class:1"), torch.tensor([0, 1, 1])) == 2
+    with pytest.raises(DataError, match="no example"):
+        counted_examples(parse_fault("class:2"), torch.tensor([0, 1, 1]))

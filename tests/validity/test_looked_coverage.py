@@ -1,0 +1,91 @@
+"""C-16 against an adversary who builds networks from the answers, and what happens if he does not pay.
+
+Labels are coins, so that every network errs on half of new data. The adversary knows the inputs of the test
+set, tries networks, and puts together from the answers one that is right on far more than half of it.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from codebound.bounds.looked import exact_answer_bits, ladder_bits, looked_risk
+from codebound.facts import LookFacts
+
+N, DELTA, RISK, REPS = 100, 0.1, 0.5, 300
+Bound = Callable[[int, int, float], float]  # of the errors, the looks and the bits of the answers
+
+
+def exceeds(misses: int) -> bool:
+    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
+    return bool(binom.sf(misses - 1, REPS, DELTA) < 1e-9)
+
+
+def honest(errors: int, looks: int, bits: float) -> float:
+    facts = LookFacts(errors=errors, n=N, delta=DELTA, looks=looks, answer_bits=bits)
+    return looked_risk(facts).value
+
+
+def as_if_fixed_beforehand(errors: int, looks: int, bits: float) -> float:
+    return honest(errors, looks, 0.0)
+
+
+def as_if_the_only_one(errors: int, looks: int, bits: float) -> float:
+    return honest(errors, 1, 0.0)
+
+
+def vote_attack(bound: Bound, rng: np.random.Generator, *, looks: int = 30) -> bool:
+    """Exact answers: random networks vote, those that did worse than chance turned round."""
+    labels = rng.integers(2, size=N)
+    tried = rng.integers(2, size=(looks - 1, N))
+    errors = (tried != labels).sum(axis=1)
+    votes = ((2 * tried - 1) * np.sign(N / 2 - errors)[:, None]).sum(axis=0)
+    last = int(((votes > 0) != labels).sum())
+    return bound(last, looks, exact_answer_bits(looks - 1, n=N)) < RISK
+
+
+def climbing_attack(bound: Bound, rng: np.random.Generator, *, looks: int = 150, step: int = 2) -> bool:
+    """Answers by levels: change a few predictions of the best network, and keep what is better."""
+    labels = rng.integers(2, size=N)
+    levels, answers = list(range(N - 1, -1, -step)), []
+    best, best_level, missed = rng.integers(2, size=N), N, False
+    for _ in range(looks):
+        tried = best.copy()
+        tried[rng.integers(N, size=6)] ^= 1
+        errors = int((tried != labels).sum())
+        level = min((each for each in levels if errors <= each < best_level), default=None)
+        if level is not None:
+            missed |= bound(level, looks, ladder_bits(answers, levels)) < RISK
+            best, best_level = tried, level
+        answers.append(level)
+    return missed
+
+
+def passing_attack(bound: Bound, rng: np.random.Generator, *, looks: int = 400) -> bool:
+    """One level: try until one passes."""
+    labels = rng.integers(2, size=N)
+    errors = (rng.integers(2, size=(looks, N)) != labels).sum(axis=1)
+    first = int(np.argmax(errors <= 38))
+    if errors[first] > 38:
+        return False
+    return bound(38, looks, ladder_bits([None] * first, [38])) < RISK
+
+
+def misses(attack, bound: Bound) -> int:
+    rng = np.random.default_rng(0)
+    return sum(attack(bound, rng) for _ in range(REPS))
+
+
+@pytest.mark.parametrize("attack", [vote_attack, climbing_attack, passing_attack])
+def test_paid_looks_hold_against_him(attack):
+    assert not exceeds(misses(attack, honest))
+
+
+@pytest.mark.parametrize("attack", [vote_attack, climbing_attack])
+def test_answers_that_are_not_paid_are_caught(attack):
+    assert exceeds(misses(attack, as_if_fixed_beforehand))
+
+
+def test_a_choice_among_many_that_is_not_paid_is_caught():
+    assert exceeds(misses(passing_attack, as_if_the_only_one))
