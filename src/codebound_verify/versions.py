@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "2a9f1c4484377b1992ffe84f61fa4da073af5e9d1a01fa7f516ef406e0691142"
+PAGE_SHA256 = "cd227b0c07e271b677a673138b75c830a1c44b855ebd2a6655d4ca5c6ea0eab0"
 FROZEN = "2026-11-16"
 
 

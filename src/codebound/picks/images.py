@@ -1,0 +1,84 @@
+"""Images as integers from 0 to 255: straightened, moved, turned, mirrored without a rounding that could differ.
+
+Every sum is one of integers, and everything else is one IEEE operation at a time, so that the results are the
+same on every machine (docs/format.md, 9.2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_PARTS = 16  # of the distance between two pixels, in which positions are told apart
+
+
+def levels(x: Tensor, divisor: float) -> Tensor:
+    """Stored values as whole numbers from 0 to 255, in float32.
+
+    Example:
+        >>> levels(torch.tensor([[[[0, 8, 16, 99]]]]), 16.0).tolist()
+        [[[[0.0, 128.0, 255.0, 255.0]]]]
+    """
+    scaled = x.double().mul_(255.0).div_(divisor)
+    return scaled.add_(0.5).floor_().clamp_(0.0, 255.0).float()
+
+
+def straightened(x: Tensor) -> Tensor:
+    """Images sheared along their rows until rows and columns are uncorrelated: strokes stand upright.
+
+    Example:
+        >>> leaning = 255.0 * torch.eye(5).flip(0).view(1, 1, 5, 5)
+        >>> straightened(leaning)[0, 0].sum(0).tolist()
+        [0.0, 0.0, 1275.0, 0.0, 0.0]
+    """
+    height, width = x.shape[-2:]
+    mass = x.sum(1).long()
+    rows = torch.arange(height, device=x.device).view(-1, 1)
+    columns = torch.arange(width, device=x.device)
+    total, by_row, by_column, mixed, squared = (
+        (mass * weight).sum((1, 2)) for weight in (torch.ones_like(rows), rows, columns, rows * columns, rows * rows)
+    )
+    lean, spread = total * mixed - by_row * by_column, total * squared - by_row * by_row
+    slant = lean.double() / spread.clamp(min=1).double()
+    middle = by_row.double() / total.clamp(min=1).double()
+    away = rows.double() - middle.view(-1, 1, 1)
+    places = (columns.double() + slant.view(-1, 1, 1) * away).clamp_(-1.0, float(width))
+    return _read_row(x, places.unsqueeze(1).expand(-1, x.shape[1], -1, -1))
+
+
+def _read_row(x: Tensor, places: Tensor) -> Tensor:
+    """Rows read at places between their pixels; zeros lie outside."""
+    left = places.floor()
+    share = ((places - left) * _PARTS + 0.5).floor().float()
+    # a column of zeros in front and two behind stand for everything outside
+    padded, at = functional.pad(x, (1, 2)), left.long() + 1
+    mixed = (_PARTS - share) * padded.gather(-1, at) + share * padded.gather(-1, at + 1)
+    return ((mixed + _PARTS / 2) / _PARTS).floor_()
+
+
+def moved(x: Tensor, down: int, right: int) -> Tensor:
+    """Images moved by whole pixels; zeros move in."""
+    return functional.pad(x, (right, -right, down, -down))
+
+
+def turned(x: Tensor, sine: int) -> Tensor:
+    """Images turned about their middle by a small angle with that sine, in units of 1/1024."""
+    height, width = x.shape[-2:]
+    cosine = 1024 - sine * sine // 2048
+    rows = torch.arange(height, device=x.device).view(-1, 1) * 2 - (height - 1)
+    columns = torch.arange(width, device=x.device) * 2 - (width - 1)
+    # in units of 1/2048 pixels, from the middle; then from the corner, in sixteenths
+    down, right = cosine * rows + sine * columns, cosine * columns - sine * rows
+    down, right = ((place + 1024 * (side - 1) + 64) // 128 for place, side in ((down, height), (right, width)))
+    top, low = (down // _PARTS).clamp(-1, height), down % _PARTS
+    left, far = (right // _PARTS).clamp(-1, width), right % _PARTS
+    padded = functional.pad(x, (1, 2, 1, 2))
+    corners = [padded[..., top + 1 + i, left + 1 + j] for i in (0, 1) for j in (0, 1)]
+    shares = [v * h for v in (_PARTS - low, low) for h in (_PARTS - far, far)]
+    mixed = sum(share.to(x.dtype) * corner for share, corner in zip(shares, corners, strict=True))
+    return ((mixed + _PARTS * _PARTS / 2) / (_PARTS * _PARTS)).floor_()
