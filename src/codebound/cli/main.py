@@ -23,6 +23,7 @@ OWN_VERBS = {
     "verify": Verb("codebound.cli.certificates:verify"),
     "decode": Verb("codebound.cli.certificates:decode", has_config=False),
     "show": Verb("codebound.cli.certificates:show", has_config=False),
+    "advise": Verb("codebound.cli.advise:command", has_config=False),
     "holdout": Verb("codebound.cli.holdout:app", has_config=False),
     "bound": Verb("codebound.cli.bound:command", has_config=False),
     "sweep": Verb("codebound.cli.sweep:command", has_config=False),

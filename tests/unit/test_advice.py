@@ -1,0 +1,85 @@
+"""Advice against the bounds themselves, on cases that can be worked out by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta, binom
+
+from codebound.advice import Situation, advise
+from codebound.bounds.occam import occam_binomial
+from codebound.errors import UsageError
+from codebound.facts import OccamFacts
+
+
+def clopper_pearson(errors, n, delta):
+    return 1.0 if errors == n else beta.ppf(1.0 - delta, errors + 1, n - errors)
+
+
+def test_the_hold_out_set_is_the_best_of_all_shares():
+    situation = Situation(n=400, error=0.1, delta=0.05, slope=0.25)
+    (found,) = advise(situation).ways
+    sizes = np.unique(np.round(np.arange(1, 20) / 20 * 400).astype(int))
+    expected = [
+        clopper_pearson(int(binom.ppf(0.5, m, min(1.0, 0.1 * (400 / (400 - m)) ** 0.25))), m, 0.05)
+        for m in sizes
+    ]
+    assert found.expected == pytest.approx(min(expected), rel=1e-9)
+    assert expected[list(sizes).index(found.held_out)] == pytest.approx(min(expected), rel=1e-9)
+
+
+def test_the_interval_holds_eight_draws_of_ten():
+    situation = Situation(n=5000, error=0.05, bits=100.0)
+    message = next(way for way in advise(situation).ways if way.name == "message")
+    for found, tail in ((message.low, 0.1), (message.expected, 0.5), (message.high, 0.9)):
+        errors = int(binom.ppf(tail, 5000, 0.05))
+        near = [
+            occam_binomial(OccamFacts(errors=k, n=5000, code_bits=100.0, delta=0.05)).value
+            for k in (errors - 1, errors, errors + 1)
+        ]
+        assert near[0] <= found <= near[2]
+    assert message.low < message.expected < message.high
+
+
+def test_the_longest_message_that_wins_is_where_the_ways_cross():
+    situation = Situation(n=300, error=0.1, delta=1e-6)
+    found = advise(situation)
+    held_out = found.ways[0].expected
+    for bits, wins in ((found.most_bits, True), (found.most_bits + 1, False)):
+        ways = {
+            way.name: way.expected for way in advise(Situation(n=300, error=0.1, delta=1e-6, bits=bits)).ways
+        }
+        assert (ways["message"] <= held_out) is wins
+
+
+def test_a_smaller_delta_and_more_looks_favour_messages():
+    plain = advise(Situation(n=500, error=0.05)).most_bits
+    assert advise(Situation(n=500, error=0.05, delta=1e-9)).most_bits > plain
+    assert advise(Situation(n=500, error=0.05, looks=1000)).most_bits > plain
+
+
+def test_the_labels_for_a_target_reach_it_and_few_less_do_not():
+    situation = Situation(n=1000, error=0.05)
+    needed = advise(situation, target=0.07).needed["hold-out"]
+    assert advise(situation.with_labels(needed)).ways[0].expected <= 0.07
+    assert advise(situation.with_labels(int(0.9 * needed))).ways[0].expected > 0.07
+
+
+def test_a_target_below_the_error_is_out_of_reach():
+    assert advise(Situation(n=100, error=0.2, slope=0.0), target=0.1).needed == {"hold-out": None}
+
+
+@given(st.integers(2, 3000), st.floats(0.0, 0.5), st.sampled_from([0.05, 1e-6, 1e-12]))
+def test_it_is_never_below_what_it_was_told(n, error, delta):
+    (way,) = advise(Situation(n=n, error=error, delta=delta)).ways
+    assert way.low <= way.expected <= way.high <= 1.0
+    assert 1 <= way.held_out < n
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"n": 1}, {"error": 1.5}, {"delta": 0.0}, {"slope": -1.0}, {"looks": 0}, {"picks": 101}, {"bits": -1}],
+)
+def test_what_cannot_be_is_refused(changed):
+    with pytest.raises(UsageError):
+        Situation(**{"n": 100, "error": 0.1, **changed})
