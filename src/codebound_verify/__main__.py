@@ -1,5 +1,6 @@
-"""The command ``codebound-verify``: exit status 0 for ACCEPT, 1 for REFUSE, 2 for wrong usage.
+"""The command ``codebound-verify``: exit status 0 for ACCEPT, 1 for REFUSE or a demand that is not met.
 
+Status 2: wrong usage.
 Status 3: the file is accepted, and the test data that were given refute what it claims.
 """
 
@@ -53,13 +54,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(_printable(str(error)))
     except MemoryError:
         parser.error("there is not enough memory to check this certificate")
-    if options.format == "json":
-        _write(json.dumps(dataclasses.asdict(verdict), indent=2))
-    else:
-        _write(_text(verdict))
+    is_met = _conclude(parser, options, verdict, bound=verdict.bound, text=_text(verdict))
     if verdict.refuted_by_test:
         return REFUTED
-    return 0 if verdict.is_accepted else 1
+    return 0 if verdict.is_accepted and is_met else 1
+
+
+def _conclude(
+    parser: argparse.ArgumentParser,
+    options: argparse.Namespace,
+    verdict: Verdict | LedgerVerdict,
+    *,
+    bound: float | None,
+    text: str,
+) -> bool:
+    """Print a verdict, and say whether everything that was asked for is met."""
+    from .demands import unmet_demands
+
+    try:
+        unmet = unmet_demands(
+            options.file,
+            bound=bound,
+            delta=verdict.delta if verdict.is_accepted else None,
+            max_error=options.max_error,
+            max_delta=options.max_delta,
+            signed_by=options.signed_by,
+        )
+    except (Refused, OSError) as error:
+        parser.error(_printable(str(error)))
+    if options.format == "json":
+        _write(json.dumps({**dataclasses.asdict(verdict), "unmet": unmet}, indent=2))
+    else:
+        _write(
+            "\n".join(
+                [
+                    text,
+                    *(["Asked for, and not met:"] if unmet else []),
+                    *(f"  - {_printable(each)}" for each in unmet),
+                ]
+            )
+        )
+    return not unmet
 
 
 def _verify_looks(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
@@ -71,9 +106,8 @@ def _verify_looks(parser: argparse.ArgumentParser, options: argparse.Namespace) 
         verdict = verify_ledger(options.file.read_bytes(), data=data, head=options.head)
     except (Refused, OSError) as error:
         parser.error(_printable(str(error)))
-    is_json = options.format == "json"
-    _write(json.dumps(dataclasses.asdict(verdict), indent=2) if is_json else _ledger_text(verdict))
-    return 0 if verdict.is_accepted else 1
+    is_met = _conclude(parser, options, verdict, bound=verdict.best, text=_ledger_text(verdict))
+    return 0 if verdict.is_accepted and is_met else 1
 
 
 def _ledger_text(verdict: LedgerVerdict) -> str:
@@ -113,6 +147,9 @@ def _parser() -> argparse.ArgumentParser:
         help="labelled examples, given like --data, that took no part in making the network; if they "
         f"refute the claim, the exit status is {REFUTED}",
     )
+    add("--max-error", type=float, help="status 1 unless the bound is at most this")
+    add("--max-delta", type=float, help="status 1 unless the failure probability is at most this")
+    add("--signed-by", type=Path, help="public Ed25519 key (PEM): status 1 unless FILE.sig is its signature")
     add("--format", choices=("text", "json"), default="text", help="how to print the verdict")
     return parser
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
@@ -69,6 +69,7 @@ def test_a_target_below_the_error_is_out_of_reach():
     assert advise(Situation(n=100, error=0.2, slope=0.0), target=0.1).needed == {"hold-out": None}
 
 
+@settings(max_examples=25)
 @given(st.integers(2, 3000), st.floats(0.0, 0.5), st.sampled_from([0.05, 1e-6, 1e-12]))
 def test_it_is_never_below_what_it_was_told(n, error, delta):
     (way,) = advise(Situation(n=n, error=error, delta=delta)).ways

@@ -29,6 +29,26 @@ def _verify(context: typer.Context) -> None:
     raise typer.Exit(main(context.args or ["--help"]))
 
 
+check = typer.Typer(add_completion=False)
+
+
+@check.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def _check(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A certificate (.cbound) or a ledger of looks (.jsonl).")],
+    max_error: Annotated[float, option("The error that has to be shown.")],
+    delta: Annotated[float, option("The failure probability that has to be shown.")] = 0.05,
+) -> None:
+    """Exit with 1 unless a file is true and shows an error; takes all options of verify besides.
+
+    Example: codebound check cert/certificate.cbound --max-error 0.4 --data cert/sample.npz
+    """
+    from codebound_verify.__main__ import main
+
+    demands = ["--max-error", str(max_error), "--max-delta", str(delta)]
+    raise typer.Exit(main([str(file), *demands, *context.args]))
+
+
 def decode(
     file: opt.CertificateFile,
     out: Annotated[Path, option("Where to write the network g (.safetensors).")],

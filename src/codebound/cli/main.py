@@ -21,6 +21,8 @@ OWN_VERBS = {
     "train": Verb("codebound.cli.train:command"),
     "certify": Verb("codebound.cli.certify:command"),
     "verify": Verb("codebound.cli.certificates:verify"),
+    "check": Verb("codebound.cli.certificates:check", has_config=False),
+    "sign": Verb("codebound.cli.sign:command", has_config=False),
     "decode": Verb("codebound.cli.certificates:decode", has_config=False),
     "show": Verb("codebound.cli.certificates:show", has_config=False),
     "advise": Verb("codebound.cli.advise:command", has_config=False),

@@ -1,0 +1,53 @@
+"""What a reader asks of a certificate beyond being true: small enough, sure enough, signed by whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIGNATURE = ".sig"
+"""What the name of a signature adds to that of the file: 64 bytes, Ed25519 over the bytes of the file."""
+
+
+def unmet_demands(
+    file: Path,
+    *,
+    bound: float | None,
+    delta: float | None,
+    max_error: float | None,
+    max_delta: float | None,
+    signed_by: Path | None,
+) -> tuple[str, ...]:
+    """Every demand that a file does not meet; ``bound`` and ``delta`` are None if it was refused."""
+    unmet = []
+    if max_error is not None and (bound is None or bound > max_error):
+        unmet.append(f"an error of at most {max_error} is not shown: the bound is {bound}")
+    if max_delta is not None and (delta is None or delta > max_delta):
+        unmet.append(f"a failure probability of at most {max_delta} is not shown: delta is {delta}")
+    if signed_by is not None and not _is_signed(file, signed_by):
+        unmet.append(f"the signature {file.name}{SIGNATURE} was not made for these bytes by {signed_by}")
+    return tuple(unmet)
+
+
+def _is_signed(file: Path, public_key: Path) -> bool:
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    except ImportError:
+        raise Refused("--signed-by needs the package cryptography: pip install cryptography.") from None
+    try:
+        key = load_pem_public_key(public_key.read_bytes())
+    except ValueError as error:
+        raise Refused(f"--signed-by {public_key}: no public key in PEM form ({error}).") from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise Refused(f"--signed-by {public_key}: no Ed25519 key.")
+    try:
+        key.verify(file.with_name(file.name + SIGNATURE).read_bytes(), file.read_bytes())
+    except InvalidSignature:
+        return False
+    return True

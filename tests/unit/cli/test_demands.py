@@ -1,0 +1,108 @@
+"""``codebound check`` and ``sign``: what a pipeline and an auditor ask of a file."""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.usefixtures("empty_folder")
+
+
+@pytest.fixture
+def ledger(tmp_path, monkeypatch, codebound):
+    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+    y = np.arange(500) % 2
+    np.savez("test.npz", x=np.zeros((500, 2), "f4"), y=y)
+    np.save("p.npy", np.where(np.arange(500) < 10, 1 - y, y))
+    codebound("holdout", "seal", "test.npz")
+    codebound("holdout", "look", "test.looks.jsonl", "--predictions", "p.npy")  # 10 of 500: at most 3.4 %
+    return "test.looks.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("demands", "status", "says"),
+    [
+        (("--max-error", 0.04), 0, "ACCEPT"),
+        (("--max-error", 0.03), 1, "at most 0.03 is not shown: the bound is 0.03"),
+        (("--max-error", 0.04, "--delta", 0.01), 1, "at most 0.01 is not shown: delta is 0.05"),
+    ],
+)
+def test_a_pipeline_stops_where_the_error_is_not_shown(ledger, codebound, demands, status, says):
+    code, out, _ = codebound("check", ledger, *demands)
+    assert code == status
+    assert says in out
+
+
+def test_a_file_that_is_not_true_shows_nothing(ledger, codebound, tmp_path):
+    content = (tmp_path / ledger).read_text().replace('"answer":10', '"answer":9')
+    (tmp_path / "forged.jsonl").write_text(content)
+    code, out, _ = codebound("check", "forged.jsonl", "--max-error", 0.99, "--format", "json")
+    assert code == 1
+    assert json.loads(out)["verdict"] == "REFUSE"
+    assert len(json.loads(out)["unmet"]) == 2
+
+
+def test_a_certificate_is_checked_with_its_sample(codebound):
+    code, _, err = codebound("check", "c.cbound", "--max-error", 0.5)
+    assert code == 2
+    assert "--data" in err
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """Two pairs of keys, as PEM files."""
+    pytest.importorskip("cryptography")
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    for name in ("ours", "theirs"):
+        key = Ed25519PrivateKey.generate()
+        private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+        public = key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+        (tmp_path / f"{name}.pem").write_bytes(private)
+        (tmp_path / f"{name}.pub").write_bytes(public)
+
+
+def test_a_signature_names_who_answers_for_the_bytes(keys, ledger, codebound, tmp_path):
+    assert codebound("sign", ledger, "--key", "ours.pem")[0] == 0
+    assert len((tmp_path / f"{ledger}.sig").read_bytes()) == 64
+    assert codebound("verify", ledger, "--signed-by", "ours.pub")[0] == 0
+    code, out, _ = codebound("verify", ledger, "--signed-by", "theirs.pub")
+    assert code == 1
+    assert "was not made for these bytes by theirs.pub" in out
+
+
+def test_a_signature_does_not_fit_other_bytes(keys, ledger, codebound, tmp_path):
+    codebound("sign", ledger, "--key", "ours.pem")
+    other = tmp_path / "other.jsonl"
+    other.write_bytes((tmp_path / ledger).read_bytes() + b"\n")
+    (tmp_path / "other.jsonl.sig").write_bytes((tmp_path / f"{ledger}.sig").read_bytes())
+    assert codebound("verify", "other.jsonl", "--signed-by", "ours.pub")[0] == 1
+
+
+def test_openssl_agrees(keys, ledger, codebound):
+    codebound("sign", ledger, "--key", "ours.pem")
+    command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "ours.pub", "-rawin", "-in", ledger]
+    try:
+        done = subprocess.run(
+            [*command, "-sigfile", f"{ledger}.sig"], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        pytest.skip("no openssl here")
+    assert "Successfully" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("sign", "none.cbound", "--key", "ours.pem"), "none.cbound cannot be read"),
+        (("sign", "test.npz", "--key", "ours.pub"), "is no private key"),
+        (("verify", "test.looks.jsonl", "--signed-by", "ours.pem"), "no public key in PEM form"),
+        (("verify", "test.looks.jsonl", "--signed-by", "ours.pub"), "test.looks.jsonl.sig"),
+    ],
+)
+def test_keys_and_files_that_are_not_there_say_so(keys, ledger, codebound, arguments, says):
+    code, _, err = codebound(*arguments)
+    assert code == 2
+    assert says in err
