@@ -9,6 +9,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from codebound.bounds.risk import percent
 from codebound.numerics import kl_inverse_upper
@@ -114,7 +115,44 @@ def table() -> str:
     lines += ["", "| data | published by others, code fixed in advance | by sample compression | aim here |"]
     lines += ["|---|---|---|---|"]
     lines += [f"| {data.name} | {data.others} | {data.compressed} | {data.goal} |" for data in DATA.values()]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *first_looks(HERE / "fresh")]) + "\n"
+
+
+def first_looks(folder: Path) -> list[str]:
+    """Data that nobody looked at before the format was frozen: what the default gave, then each method alone.
+
+    Every record of the folder is there, finished or not; nothing is left out.
+    """
+    records = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    if not records:
+        return []
+    columns = "data|frozen format, first look|statement|counted|certified error|hold-out bound of g|seconds"
+    lines = ["", f"| {columns.replace('|', ' | ')} |", "|---" * 7 + "|"]
+    for record in records:
+        title = f"[{record['data']}](fresh/{record['data']}.json), {record['rows']}"
+        if record["state"] != "finished":
+            lines.append(f"| {title} | {record['state']} | - | - | - | - | - |")
+        for way, found in record["ways"].items():
+            method = f"`certify`, by {found.get('method', '-')}" if way == "default" else way
+            lines.append(f"| {title} | {method} | {' | '.join(_outcome(found))} |")
+    return lines
+
+
+def _outcome(found: dict[str, Any]) -> list[str]:
+    """What one way gave, or that it gave nothing."""
+    if found["certificate"] is None:
+        return ["no certificate", "-", "-", "-", f"{found['seconds']:.0f}"]
+    counted = "; ".join(f"{each['count']:,} {each['name']} of {each['of']:,}" for each in found["counts"])
+    bound = f"**{percent(found['bound'])}**" + (", vacuous" if found["vacuous"] else "")
+    marks = [", REFUTED" if found.get("refuted_by_test") else ""]
+    marks += [", REFUSED" if found["verify_status"] != 0 else ""]
+    return [
+        found["statement"],
+        f"{counted}; {found['code_bits']:,} bits",
+        bound + "".join(marks),
+        percent(found["holdout"]) if "holdout" in found else "-",
+        f"{found['seconds']:.0f}" + (", stopped" if found["stopped_at_limit"] else ""),
+    ]
 
 
 def present(key: str) -> list[str]:

@@ -73,3 +73,16 @@ def test_records_repeat_their_certificate(path):
     assert numbers["train_errors"] == certificate.facts.errors
     assert numbers["code_bits"] == certificate.facts.code_bits == certificate.message.length
     assert numbers["n"] == certificate.facts.n
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "fresh").glob("*.json")), ids=lambda path: path.stem)
+def test_first_looks_repeat_their_certificates(path):
+    record = json.loads(path.read_text())
+    kept = {found["certificate"]: found for found in record["ways"].values() if found["certificate"]}
+    files = {file.name: file for file in (path.parent / "certificates").glob(f"{path.stem}-*.cbound")}
+    assert set(kept) == set(files)
+    for name, found in kept.items():
+        certificate = Certificate.load(files[name])
+        assert (found["bound"], found["n"]) == (certificate.claim.bound, certificate.facts.n)
+        assert certificate.format is not None
+        assert certificate.format.sha256 == record["format_sha256"]

@@ -1,0 +1,297 @@
+"""First looks: certificates on data that nobody looked at before the format was frozen.
+
+    python results/fresh.py --list            prints every command and runs nothing
+    python results/fresh.py NAME [NAME ...]   runs the recipes of these data, or of all without a name
+
+Data, network, epochs, seeds, efforts and time limits are fixed here, and this file is committed, before a
+label is looked at; whatever comes out is kept. A first look happens once: a record is written before the
+data are opened, and nothing that has a record is run again into the same folder. What the default of
+`codebound certify` gives is the result; beside it stands what every method of its own gives by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import codebound
+from codebound.certificate.format import PAGE
+from codebound.data.catalogue import KNOWN
+from codebound.search.methods import METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+FIXED = ("src", "docs/format.md", "results/fresh.py")
+DEFAULT = "default"
+EPOCHS, SEED, DELTA, HOLDOUT = 30, 0, 0.05, 0.2
+LIMIT_SECONDS = {DEFAULT: 900}
+METHOD_SECONDS = 300
+GRACE_SECONDS = 900  # to count and verify what was found until the limit
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A sample, the network that is handed to `certify`, and what its rows are."""
+
+    data: str
+    network: str
+    rows: str
+
+    @property
+    def sample(self) -> list[str]:
+        """Options for the sample: the source's own test part, else a fifth by the fixed permutation."""
+        known = KNOWN.get(self.data)
+        has_test = known is not None and "test" in known.sizes
+        return ["--data", self.data, *(["--test", self.data] if has_test else ["--holdout", str(HOLDOUT)])]
+
+    def preparation(self) -> list[list[str]]:
+        """What is done before anything is certified."""
+        get = [["data", "get", self.data]] if self.data in KNOWN else []
+        epochs = ["--epochs", str(EPOCHS), "--seed", str(SEED), "--device", "cpu"]
+        return [*get, ["train", self.network, *self.sample, *epochs, "--out", "f"]]
+
+    def certification(self, way: str) -> list[str]:
+        """How a certificate is made: by default, or by one method."""
+        weights = ["--model", self.network, "--weights", "f/model.safetensors"]
+        method = [] if way == DEFAULT else ["--method", way]
+        return [
+            "certify",
+            *weights,
+            *self.sample,
+            "--seed",
+            str(SEED),
+            "--delta",
+            str(DELTA),
+            *method,
+            "--out",
+            way,
+        ]
+
+    def verification(self, file: str) -> list[str]:
+        """How anybody checks a certificate of ours."""
+        part = [] if "--test" in self.sample else ["--holdout", str(HOLDOUT)]
+        save = ["codebound", "data", "save", self.data, *part, "--out", "sample.npz"]
+        return [" ".join(save), f"codebound-verify results/fresh/certificates/{file} --data sample.npz"]
+
+
+RECIPES = {
+    recipe.data: recipe
+    for recipe in (
+        Recipe("letter", "mlp:widths=64", "features of printed letters"),
+        Recipe("satellite", "mlp:widths=64", "pixels of a landscape in four bands"),
+        Recipe("shuttle", "mlp:widths=64", "sensor readings"),
+        Recipe("dna", "mlp:widths=64", "stretches of DNA"),
+        Recipe("newsgroups", "linear", "texts"),
+        Recipe("r8", "linear", "texts"),
+        Recipe("italy-power", "mlp:widths=64", "time series"),
+        Recipe("japanese-vowels", "mlp:widths=64", "time series in twelve channels"),
+        Recipe("mfeat", "mlp:widths=64", "images of numerals"),
+    )
+}
+
+
+class RefusedError(Exception):
+    """A first look that would be none."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    seconds: float
+    status: int
+    was_stopped: bool
+    said: str
+
+
+def run(command: Sequence[str], *, folder: Path, limit: float | None = None) -> Done:
+    """Runs a program; at the limit it is interrupted as by Ctrl-C, so that a search keeps what it found."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # sums round alike, and so do searches
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background a shell has it ignored
+    start, was_stopped = time.perf_counter(), False
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=said
+        )
+        try:
+            process.wait(limit)
+        except subprocess.TimeoutExpired:
+            was_stopped = True
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        said.seek(0)
+        return Done(
+            round(time.perf_counter() - start, 1), process.returncode, was_stopped, said.read()[-2000:]
+        )
+
+
+def program(name: str) -> str:
+    """Our command of that name, beside the Python that runs this."""
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else name
+
+
+def look(recipe: Recipe, out: Path) -> dict[str, Any]:
+    """Runs a recipe once and keeps all of it: a record, and a certificate for each way that gave one.
+
+    Raises:
+        RefusedError: The folder has a record of these data, or the programs are not those of a commit.
+    """
+    name = slug(recipe.data)
+    path = out / f"{name}.json"
+    record: dict[str, Any] = {
+        "data": recipe.data,
+        "rows": recipe.rows,
+        "network": recipe.network,
+        "state": "begun",
+        **surroundings(),
+        "commands": commands(recipe),
+        "ways": {},
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x") as file:
+            file.write(as_text(record))
+    except FileExistsError:
+        raise RefusedError(
+            f"{path} exists: a first look happens once. Commit it as it is, finished or not; to look again, "
+            "which is a second look, give another folder with --out."
+        ) from None
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        for command in recipe.preparation():
+            done = run([program("codebound"), *command], folder=folder)
+            record.setdefault("preparation_seconds", []).append(done.seconds)
+            if done.status != 0:
+                record.update(state="failed", failure=done.said)
+                path.write_text(as_text(record))
+                return record
+        for way in (DEFAULT, *METHODS):
+            record["ways"][way] = one_way(recipe, way, folder, out / "certificates" / f"{name}-{way}.cbound")
+            path.write_text(as_text(record))
+            if way != DEFAULT:
+                shutil.rmtree(folder / way, ignore_errors=True)
+    record["state"] = "finished"
+    path.write_text(as_text(record))
+    return record
+
+
+def one_way(recipe: Recipe, way: str, folder: Path, target: Path) -> dict[str, Any]:
+    """Certifies in one way, has the second program check it, keeps it; or says what came instead."""
+    limit = LIMIT_SECONDS.get(way, METHOD_SECONDS)
+    done = run([program("codebound"), *recipe.certification(way)], folder=folder, limit=limit)
+    outcome = {"limit_seconds": limit, "seconds": done.seconds, "stopped_at_limit": done.was_stopped}
+    certificate, result = folder / way / "certificate.cbound", folder / way / "result.json"
+    if not certificate.exists():
+        return {**outcome, "certificate": None, "reason": done.said.strip()[-600:]}
+    sample = folder / way / "sample.npz"
+    checked = run([program("codebound-verify"), str(certificate), "--data", str(sample)], folder=folder)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(certificate, target)
+    known = json.loads(result.read_text())
+    kept = {key: known[key] for key in known if key not in ("certificate", "verify", "seconds")}
+    return {
+        **outcome,
+        "certificate": target.name,
+        "verify": recipe.verification(target.name),
+        "verify_status": checked.status,
+        "verify_seconds": checked.seconds,
+        **kept,
+    }
+
+
+def slug(data: str) -> str:
+    """A name for files."""
+    return Path(data.partition(":")[0]).stem
+
+
+def commands(recipe: Recipe) -> list[str]:
+    """Every command of a recipe, as typed, with the time it may take."""
+    lines = [" ".join(["codebound", *each]) for each in recipe.preparation()]
+    for way in (DEFAULT, *METHODS):
+        seconds = LIMIT_SECONDS.get(way, METHOD_SECONDS)
+        lines.append(" ".join(["codebound", *recipe.certification(way), f"  # at most {seconds} s"]))
+    return lines
+
+
+def surroundings() -> Mapping[str, Any]:
+    """The format, the commit and the versions.
+
+    Raises:
+        RefusedError: Sources, page or recipes differ from the commit, or the page from the programs.
+    """
+    page = hashlib.sha256((ROOT / "docs/format.md").read_bytes()).hexdigest()
+    if page != PAGE.sha256:
+        raise RefusedError("docs/format.md is not the page that the programs name: freeze the format first.")
+    if changed := git("status", "--porcelain", "--", *FIXED):
+        raise RefusedError(f"commit these before looking at data: {' '.join(changed.split())}.")
+    import numpy
+    import torch
+
+    return {
+        "format_sha256": page,
+        "format_frozen": PAGE.frozen,
+        "commit": git("rev-parse", "HEAD"),
+        "recipe_commit": git("log", "-1", "--format=%H %cI", "--", "results/fresh.py"),
+        "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "codebound": codebound.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": numpy.__version__,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, 1 thread",
+    }
+
+
+def git(*arguments: str) -> str:
+    """What git says."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def as_text(record: Mapping[str, Any]) -> str:
+    """A record as a file."""
+    return json.dumps(record, indent=2) + "\n"
+
+
+def main() -> None:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(RECIPES))
+    parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
+    parser.add_argument("--out", type=Path, default=HERE / "fresh", help="folder of the records")
+    options = parser.parse_args()
+    unknown = [name for name in options.names if name not in RECIPES]
+    if unknown:
+        parser.error(f"no recipe for {', '.join(unknown)}")
+    for name in options.names or RECIPES:
+        if options.list:
+            sys.stdout.write("\n".join([f"# {name}", *commands(RECIPES[name]), ""]))
+            continue
+        try:
+            record = look(RECIPES[name], options.out)
+        except RefusedError as refusal:
+            sys.exit(str(refusal))
+        sys.stdout.write(f"{name}: {record['state']}\n")
+
+
+if __name__ == "__main__":
+    main()

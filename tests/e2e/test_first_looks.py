@@ -1,0 +1,194 @@
+"""Recipes of first looks, on data made here: run once, whatever comes out is kept and on the page."""
+
+import importlib.util
+import json
+import signal
+import stat
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codebound.data.catalogue import KNOWN
+from codebound.search.methods import METHODS
+
+ROOT = Path(__file__).parents[2]
+RESULT = {
+    "bound": 0.25,
+    "n": 80,
+    "code_bits": 12,
+    "vacuous": False,
+    "statement": "C-2",
+    "method": "prune",
+    "counts": [{"name": "training errors", "count": 7, "of": 80}],
+    "holdout": 0.31,
+    "refuted_by_test": False,
+    "certificate": "elsewhere",
+    "verify": "elsewhere",
+    "seconds": 1.0,
+}
+
+
+def script(name: str):
+    spec = importlib.util.spec_from_file_location(f"results_{name}", ROOT / "results" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """The script, in a working tree that is as it was committed."""
+    module = script("fresh")
+    said = {"status": "", "rev-parse": "0" * 40, "log": "1" * 40}
+    monkeypatch.setattr(module, "git", lambda verb, *rest: said[verb])
+    module.said = said
+    return module
+
+
+def fake(fresh, monkeypatch, tmp_path, body: str) -> None:
+    """A program in place of both of ours; what it is called with goes into a file, a line for each call."""
+    path = tmp_path / "program"
+    head = f"#!{sys.executable}\nimport json, pathlib, sys, time\na = sys.argv[1:]\n"
+    head += f"open({str(tmp_path / 'calls')!r}, 'a').write(' '.join(a) + '\\n')\nRESULT = {RESULT!r}\n"
+    path.write_text(head + body)
+    path.chmod(path.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setattr(fresh, "program", lambda name: str(path))
+
+
+CERTIFIES = """
+if a[0] == "certify":
+    way = a[a.index("--out") + 1]
+    if way == "features":
+        sys.exit("unsuited: this is no image")
+    folder = pathlib.Path(way)
+    folder.mkdir()
+    (folder / "certificate.cbound").write_text(way)
+    (folder / "result.json").write_text(json.dumps(RESULT))
+"""
+
+
+def test_every_outcome_is_kept(fresh, monkeypatch, tmp_path):
+    fake(fresh, monkeypatch, tmp_path, CERTIFIES)
+    out = tmp_path / "fresh"
+    record = fresh.look(fresh.RECIPES["letter"], out)
+    assert record == json.loads((out / "letter.json").read_text())
+    assert (record["state"], record["commit"]) == ("finished", "0" * 40)
+    assert list(record["ways"]) == ["default", *METHODS]
+    assert record["ways"]["features"]["certificate"] is None
+    assert "this is no image" in record["ways"]["features"]["reason"]
+    assert (record["ways"]["default"]["bound"], record["ways"]["default"]["verify_status"]) == (0.25, 0)
+    assert (out / "certificates/letter-default.cbound").read_text() == "default"
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[0] == "data get letter"
+    asked = [line for line in calls if line.startswith(("data", "train", "certify"))]
+    planned = [line.split("  #")[0].removeprefix("codebound ").strip() for line in record["commands"]]
+    assert asked == planned
+
+
+def test_a_first_look_happens_once(fresh, monkeypatch, tmp_path):
+    fake(fresh, monkeypatch, tmp_path, "sys.exit('no network')\n")
+    out = tmp_path / "fresh"
+    assert fresh.look(fresh.RECIPES["letter"], out)["state"] == "failed"
+    before = (out / "letter.json").read_bytes()
+    with pytest.raises(fresh.RefusedError, match="a first look happens once"):
+        fresh.look(fresh.RECIPES["letter"], out)
+    assert (out / "letter.json").read_bytes() == before
+    assert fresh.look(fresh.RECIPES["letter"], tmp_path / "second")["failure"].strip() == "no network"
+
+
+def test_an_interrupted_look_leaves_its_record(fresh, monkeypatch, tmp_path):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fresh, "run", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.look(fresh.RECIPES["dna"], tmp_path)
+    assert json.loads((tmp_path / "dna.json").read_text())["state"] == "begun"
+    with pytest.raises(fresh.RefusedError, match="happens once"):
+        fresh.look(fresh.RECIPES["dna"], tmp_path)
+
+
+def test_recipes_are_committed_and_the_format_is_frozen_before(fresh, monkeypatch, tmp_path):
+    fresh.said["status"] = " M src/codebound/search/pruned.py"
+    with pytest.raises(fresh.RefusedError, match=r"commit these before.*pruned\.py"):
+        fresh.look(fresh.RECIPES["letter"], tmp_path)
+    fresh.said["status"] = ""
+    page = fresh.PAGE
+    monkeypatch.setattr(fresh, "PAGE", type(page)(sha256="0" * 64, frozen=page.frozen))
+    with pytest.raises(fresh.RefusedError, match="freeze the format first"):
+        fresh.look(fresh.RECIPES["letter"], tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_search_is_interrupted_at_its_limit_and_then_stopped(fresh, monkeypatch, tmp_path):
+    fake(
+        fresh,
+        monkeypatch,
+        tmp_path,
+        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit('kept')\n",
+    )
+    done = fresh.run([fresh.program("codebound")], folder=tmp_path, limit=1.0)
+    assert (done.was_stopped, done.status, done.said.strip()) == (True, 1, "kept")
+    stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)\n"
+    fake(fresh, monkeypatch, tmp_path, stubborn)
+    monkeypatch.setattr(fresh, "GRACE_SECONDS", 0.5)
+    done = fresh.run([fresh.program("codebound")], folder=tmp_path, limit=1.0)
+    assert (done.was_stopped, done.status) == (True, -signal.SIGKILL)
+
+
+def test_every_recipe_is_of_a_known_set_and_tests_on_its_own_part(fresh):
+    for name, recipe in fresh.RECIPES.items():
+        assert recipe.sample == ["--data", name] + (
+            ["--test", name] if "test" in KNOWN[name].sizes else ["--holdout", "0.2"]
+        )
+
+
+def test_the_page_shows_every_record(fresh, monkeypatch, tmp_path):
+    page = script("page")
+    assert page.first_looks(tmp_path) == []
+    fake(fresh, monkeypatch, tmp_path, CERTIFIES)
+    fresh.look(fresh.RECIPES["letter"], tmp_path)
+    (tmp_path / "dna.json").write_text(
+        json.dumps({"data": "dna", "rows": "DNA", "state": "begun", "ways": {}})
+    )
+    table = page.first_looks(tmp_path)
+    assert len(table) == 3 + 1 + 1 + len(METHODS)
+    assert "| [dna](fresh/dna.json), DNA | begun |" in table[3]
+    assert (
+        "`certify`, by prune | C-2 | 7 training errors of 80; 12 bits | **25.00 %** | 31.00 % |" in table[4]
+    )
+    assert any("| features | no certificate |" in line for line in table)
+    assert all(line.count("|") == table[1].count("|") for line in table[1:])
+
+
+@pytest.mark.slow
+def test_the_real_commands_on_a_table_made_here(fresh, monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 9, (400, 4))
+    lines = ["a,b,c,colour{red|green|blue},kind"]
+    lines += [
+        f"{a},{b},{c},{['red', 'green', 'blue'][d % 3]},{'up' if a + b > c + 4 else 'down'}"
+        for a, b, c, d in x
+    ]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(fresh, "METHODS", ["features"])
+    monkeypatch.setattr(fresh, "LIMIT_SECONDS", {"default": 20})
+    starter = tmp_path / "codebound"
+    starter.write_text(f"#!{sys.executable}\nfrom codebound.cli.main import main\nmain()\n")
+    checker = tmp_path / "codebound-verify"
+    checker.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom codebound_verify.__main__ import main\nsys.exit(main())\n"
+    )
+    for path in (starter, checker):
+        path.chmod(path.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setattr(fresh, "program", lambda name: str(tmp_path / name))
+    record = fresh.look(fresh.Recipe(f"{table}:kind", "mlp:widths=8", "rows"), tmp_path / "out")
+    assert record["state"] == "finished", record
+    default = record["ways"]["default"]
+    assert (default["verify_status"], default["n"]) == (0, 320), default
+    assert 0.0 < default["bound"] < 1.0
+    assert "features" in record["ways"]
