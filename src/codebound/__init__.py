@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.errors import CodeboundError as CodeboundError
     from codebound.facts import HoldoutFacts as HoldoutFacts
     from codebound.facts import OccamFacts as OccamFacts
+    from codebound.holdouts.metric import RiskBoundMetric as RiskBoundMetric
     from codebound.nets.loading import load_model as load_model
     from codebound.nets.rebuild import with_weights as with_weights
     from codebound.nets.walk import wrap as wrap
@@ -52,6 +53,8 @@ _HOME = {
     "certify": "codebound.certification",
     "decode": "codebound.certificate.decoding",
     "verify": "codebound.certificate.decoding",
+    # test sets
+    "RiskBoundMetric": "codebound.holdouts.metric",
     # errors
     "CodeboundError": "codebound.errors",
 }

@@ -28,8 +28,10 @@ _AS_MANY = "for comparison: a hold-out set of n examples with as many errors as 
 
 
 def command(
-    errors: Annotated[int, option("Errors of the network on the sample; ties count as errors.")],
     n: Annotated[int, option("Sample size.", None, "--n")],
+    errors: Annotated[
+        int | None, option("Errors of the network on the sample; ties count as errors.")
+    ] = None,
     bits: Annotated[
         float | None,
         option("Length of the whole message in bits; required unless --holdout or --picks."),
@@ -40,6 +42,17 @@ def command(
             "Examples that a fixed rule picked and the network was learned from (C-15); --errors then counts "
             "among the others, and --bits is the length of what names the rule."
         ),
+    ] = None,
+    kept: Annotated[
+        int | None,
+        option("Examples that the network did not abstain from; --errors are among them (C-17)."),
+    ] = None,
+    mean_cost: Annotated[
+        float | None, option("Mean cost on the sample, between 0 and 1, in place of --errors (C-17).")
+    ] = None,
+    fault: Annotated[
+        str | None,
+        option("What --errors counts, as in holdout seal, and --n can happen on: for the sentence."),
     ] = None,
     delta: opt.Delta = 0.05,
     classes: Annotated[
@@ -63,7 +76,19 @@ def command(
     """
     from codebound.bounds.risk import percent
     from codebound.facts import OccamFacts
+    from codebound.faults import parse_fault
 
+    if (errors is None) == (mean_cost is None):
+        raise UsageError("give --errors, how many, or --mean-cost.")
+    if mean_cost is not None or kept is not None:
+        if picks is not None or looks is not None or fault is not None:
+            raise UsageError(
+                "--kept and --mean-cost have bounds of their own: leave out picks, looks, fault."
+            )
+        _print_faulty(
+            errors, n=n, kept=kept, mean_cost=mean_cost, bits=bits or 0.0, delta=delta, output=output
+        )
+        return
     if is_holdout and ((bits and looks is None) or picks is not None):
         raise UsageError("a hold-out bound has neither message nor picks: leave out --bits and --picks.")
     if looks is not None and not is_holdout:
@@ -72,6 +97,7 @@ def command(
         raise UsageError(
             "--bits is missing: the length of the message, or --holdout for fresh examples, or --picks."
         )
+    assert errors is not None
     told = OccamFacts(errors=errors, n=n, code_bits=bits or 0.0, delta=delta, classes=classes)
     forms = _forms(told, picks=picks, looks=looks, is_holdout=is_holdout)
     best = next(iter(forms.values()))
@@ -84,7 +110,12 @@ def command(
     emit({**values, "vacuous": best.vacuous}, output, [shown])
     if output is Format.table:
         is_decoded = not is_holdout and picks is None
-        note(best.sentence if is_decoded else best.sentence.replace(_WHO[best.subject], "the network"))
+        sentence = best.sentence if is_decoded else best.sentence.replace(_WHO[best.subject], "the network")
+        if fault is not None:
+            shown_bound = percent(best.value)
+            plain = parse_fault("wrong").says(shown_bound)
+            sentence = sentence.replace(plain, parse_fault(fault, classes=classes).says(shown_bound))
+        note(sentence)
 
 
 def _forms(
@@ -109,3 +140,36 @@ def _forms(
     if not is_holdout:
         return forms
     return {"holdout": holdout(HoldoutFacts(errors=told.errors, **common)), **forms}
+
+
+def _print_faulty(
+    errors: int | None,
+    *,
+    n: int,
+    kept: int | None,
+    mean_cost: float | None,
+    bits: float,
+    delta: float,
+    output: Format,
+) -> None:
+    """Bounds that are no plain share of errors: with abstaining, or on a cost."""
+    from codebound.bounds.faulty import occam_abstaining, occam_cost
+    from codebound.bounds.risk import percent
+
+    record: dict[str, float | None]
+    if mean_cost is not None:
+        record = {"cost": occam_cost(mean_cost=mean_cost, n=n, code_bits=bits, delta=delta)}
+    else:
+        assert kept is not None and errors is not None  # noqa: PT018 - one or the other was given
+        error, abstained = occam_abstaining(errors=errors, kept=kept, n=n, code_bits=bits, delta=delta)
+        record = {"kept": error, "abstained": abstained}
+    meanings = {
+        "cost": "expected cost on new data, by the kl form",
+        "kept": "error on new data that the network does not abstain from; holds together with",
+        "abstained": "how often it abstains from new data",
+    }
+    rows = [
+        (name, "C-17", "-" if value is None else percent(value, 4), meanings[name])
+        for name, value in record.items()
+    ]
+    emit(record, output, [tabulate(("form", "reference", "bound", "what it is"), rows)])

@@ -1,0 +1,120 @@
+"""Bounds on faults other than plain errors: on one class, on what was not abstained from, and costs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import RiskBound
+from codebound.errors import UsageError
+from codebound.facts import OccamFacts, check_bits, check_counts, check_delta
+from codebound.numerics import kl_inverse_upper, round_up
+from codebound.refs import implements
+
+
+@implements("C-17", kind="certificate")
+def occam_fault(facts: OccamFacts) -> RiskBound:
+    r"""Occam bound for any fault, on the examples that it can happen on. For g.
+
+    Statement.  A fault is a question with a yes or no about a network and an example; whether it can happen
+                on an example is decided by the example alone, or by the network and the input. All of it is
+                fixed before S is seen. Let n count the examples of S that it can happen on, ``errors`` those
+                on which it does. With probability at least ``1 - delta``, for all g of a prefix-free code
+                at once, the probability of the fault on a new example that it can happen on is at most the
+                limit of C-2 for these numbers.
+    Reference.  C-17: given which examples it can happen on, they are independent draws from the conditional
+                distribution, and C-2 holds for every number of them; so it holds without the condition.
+    Direction.  Upper; a missing example that it can happen on and does not, and a fault too many, are safe.
+    Checked by. property, validity (teeth: the size of the whole sample).
+
+    Example:
+        >>> round(occam_fault(OccamFacts(errors=12, n=980, code_bits=100, delta=0.05)).value, 4)
+        0.1056
+    """
+    return replace(occam_binomial(facts), ref="C-17")
+
+
+@implements("C-17:table", kind="certificate")
+def occam_table(
+    counts: Sequence[tuple[int, int]], *, code_bits: float, delta: float
+) -> tuple[float | None, ...]:
+    r"""Limits for several faults that hold at once, such as the errors on each class.
+
+    Statement.  For each pair of a number of faults and a number of examples the limit of C-17 at ``delta``
+                divided by the number of pairs. All of them hold together with probability ``1 - delta``.
+    Needs.      The table was fixed before the sample was seen: all classes, or those named beforehand.
+
+    Args:
+        counts: Faults, and the examples that each can happen on; without examples there is no limit.
+        code_bits: Length of the message; 0 for a network that was fixed before the examples were seen.
+        delta: Failure probability of the whole table.
+
+    Example:
+        >>> limits = occam_table([(3, 100), (0, 0)], code_bits=0, delta=0.05)
+        >>> round(limits[0], 4), limits[1]
+        (0.0852, None)
+    """
+    check_delta(delta)
+    check_bits(code_bits)
+    if not counts:
+        raise UsageError("a table has at least one row.")
+    share = delta / len(counts) * (1.0 - 1e-15)
+    return tuple(
+        occam_fault(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=share)).value if n else None
+        for errors, n in counts
+    )
+
+
+@implements("C-17:abstain", kind="certificate")
+def occam_abstaining(
+    *, errors: int, kept: int, n: int, code_bits: float, delta: float
+) -> tuple[float | None, float]:
+    r"""Error where the network does not abstain, and how often it abstains; both limits hold at once.
+
+    Statement.  With probability at least ``1 - delta`` the network errs on at most the first share of the new
+                data that it does not abstain from, and abstains from at most the second share of new data.
+
+    Args:
+        errors: Errors among the examples kept.
+        kept: Examples that the network did not abstain from.
+        n: Sample size.
+        code_bits: Length of the message, with the threshold in it if that was chosen after seeing S.
+        delta: Failure probability, shared equally.
+
+    Example:
+        >>> error, abstained = occam_abstaining(errors=5, kept=900, n=1000, code_bits=0, delta=0.05)
+        >>> round(error, 4), round(abstained, 4)
+        (0.0129, 0.1203)
+    """
+    check_counts(errors, n)
+    if not errors <= kept <= n:
+        raise UsageError(f"`kept` lies between errors={errors} and n={n}. Got {kept}.")
+    error, abstained = occam_table([(errors, kept), (n - kept, n)], code_bits=code_bits, delta=delta)
+    assert abstained is not None  # n is at least 1
+    return error, abstained
+
+
+@implements("C-17:cost", kind="certificate")
+def occam_cost(*, mean_cost: float, n: int, code_bits: float, delta: float) -> float:
+    r"""Limit on an expected cost between 0 and 1: the kl form, which needs no yes or no.
+
+    Statement.  As C-3, with the mean cost of g on S in place of the error rate: for costs in [0, 1],
+                ``P(mean <= q) <= exp(-n kl(q || expectation))`` by convexity (Hoeffding 1963).
+    Direction.  Upper; a mean that is rounded up is safe. Divide other costs by the largest that can occur.
+    Checked by. property, validity (teeth: no bits).
+
+    Args:
+        mean_cost: Mean cost on the sample, in [0, 1].
+        n: Sample size.
+        code_bits: Length of the message.
+        delta: Failure probability.
+
+    Example:
+        >>> round(occam_cost(mean_cost=0.031, n=10_000, code_bits=100, delta=0.05), 4)
+        0.0565
+    """
+    facts = OccamFacts(errors=0, n=n, code_bits=code_bits, delta=delta)
+    if not 0.0 <= mean_cost <= 1.0:
+        raise UsageError(
+            f"`mean_cost` lies in [0, 1]. Got {mean_cost}; divide costs by the largest possible."
+        )
+    return kl_inverse_upper(min(1.0, round_up(mean_cost)) if mean_cost else 0.0, round_up(facts.nats / n))

@@ -1,0 +1,87 @@
+"""What bounds on faults must satisfy, whatever the counts are."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import beta
+
+from codebound.bounds.faulty import occam_abstaining, occam_cost, occam_fault, occam_table
+from codebound.bounds.occam import occam_binomial, occam_kl
+from codebound.errors import UsageError
+from codebound.facts import OccamFacts
+
+COUNTS = st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+DELTAS = st.floats(1e-12, 0.5)
+BITS = st.floats(0, 1e5)
+
+
+def clopper_pearson(errors: int, n: int, delta: float) -> float:
+    return 1.0 if errors == n else float(beta.ppf(1.0 - delta, errors + 1, n - errors))
+
+
+@given(COUNTS, BITS, DELTAS)
+def test_a_fault_is_bounded_as_an_error_is(counts, bits, delta):
+    facts = OccamFacts(errors=counts[0], n=counts[1], code_bits=bits, delta=delta)
+    found = occam_fault(facts)
+    assert (found.value, found.ref) == (occam_binomial(facts).value, "C-17")
+
+
+@given(st.lists(COUNTS, min_size=1, max_size=5), BITS, DELTAS)
+def test_rows_of_a_table_share_delta(counts, bits, delta):
+    limits = occam_table(counts, code_bits=bits, delta=delta)
+    for (errors, n), limit in zip(counts, limits, strict=True):
+        alone = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=bits, delta=delta)).value
+        assert limit >= alone * (1.0 - 1e-9)
+
+
+def test_a_table_against_clopper_and_pearson():
+    counts = [(3, 100), (0, 50), (7, 7), (0, 0)]
+    limits = occam_table(counts, code_bits=0, delta=0.04)
+    assert limits[3] is None
+    for (errors, n), limit in zip(counts[:3], limits[:3], strict=True):
+        assert limit == pytest.approx(clopper_pearson(errors, n, 0.01), rel=1e-9)
+
+
+def test_abstaining_against_clopper_and_pearson():
+    error, abstained = occam_abstaining(errors=5, kept=900, n=1000, code_bits=0, delta=0.05)
+    assert error == pytest.approx(clopper_pearson(5, 900, 0.025), rel=1e-9)
+    assert abstained == pytest.approx(clopper_pearson(100, 1000, 0.025), rel=1e-9)
+    assert occam_abstaining(errors=0, kept=0, n=10, code_bits=0, delta=0.05) == (None, 1.0)
+
+
+@given(st.floats(0.0, 1.0), st.integers(1, 10**6), st.floats(0, 1000), DELTAS)
+def test_a_cost_of_zeros_and_ones_is_an_error_rate(mean, n, bits, delta):
+    errors = int(mean * n)
+    facts = OccamFacts(errors=errors, n=n, code_bits=bits, delta=delta)
+    found = occam_cost(mean_cost=errors / n, n=n, code_bits=bits, delta=delta)
+    assert found >= occam_binomial(facts).value * (1.0 - 1e-9)
+    assert found >= occam_kl(facts).value * (1.0 - 1e-9)
+
+
+def test_a_cost_inverts_the_relative_entropy():
+    nats = (100 * math.log(2.0) - math.log(0.05)) / 10_000
+
+    def excess(p: float, q: float = 0.031) -> float:
+        return q * math.log(q / p) + (1 - q) * math.log((1 - q) / (1 - p)) - nats
+
+    found = occam_cost(mean_cost=0.031, n=10_000, code_bits=100, delta=0.05)
+    assert found == pytest.approx(brentq(excess, 0.0311, 0.5), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: occam_table([], code_bits=0, delta=0.05),
+        lambda: occam_table([(2, 1)], code_bits=0, delta=0.05),
+        lambda: occam_abstaining(errors=3, kept=2, n=10, code_bits=0, delta=0.05),
+        lambda: occam_abstaining(errors=3, kept=11, n=10, code_bits=0, delta=0.05),
+        lambda: occam_cost(mean_cost=1.1, n=10, code_bits=0, delta=0.05),
+        lambda: occam_cost(mean_cost=math.nan, n=10, code_bits=0, delta=0.05),
+    ],
+)
+def test_counts_that_make_no_sense_are_refused(call):
+    with pytest.raises(UsageError):
+        call()

@@ -1,0 +1,102 @@
+"""Faults on a part of the data, tables, abstaining and costs, in worlds of known risk."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from codebound.bounds.faulty import occam_abstaining, occam_cost, occam_fault, occam_table
+from codebound.facts import OccamFacts
+
+N, DELTA, REPS, CLASS_BITS = 300, 0.1, 1000, 5
+SHARES = np.array([0.5, 0.3, 0.15, 0.05])  # of the classes
+RISKS = np.array([0.1, 0.2, 0.3, 0.4])  # of an error on each
+
+
+def exceeds(misses: int) -> bool:
+    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
+    return bool(binom.sf(misses - 1, REPS, DELTA) < 1e-9)
+
+
+def drawn(seed: int = 0):
+    """Examples of each class, and the fewest errors of many equally bad networks, on each class."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.multinomial(N, SHARES, size=REPS)
+    errors = rng.binomial(sizes[:, None, :], RISKS, size=(REPS, 2**CLASS_BITS, len(SHARES)))
+    return sizes, errors
+
+
+def class_misses(*, bits: float, n_of) -> int:
+    """The network that is luckiest on the second class."""
+    sizes, errors = drawn()
+    found = 0
+    for size, each in zip(sizes, errors, strict=True):
+        k, n = int(each[:, 1].min()), int(n_of(size))
+        found += occam_fault(OccamFacts(errors=k, n=n, code_bits=bits, delta=DELTA)).value < RISKS[1]
+    return found
+
+
+def test_errors_on_a_class_are_bounded_by_its_own_examples():
+    assert not exceeds(class_misses(bits=CLASS_BITS, n_of=lambda size: size[1]))
+
+
+@pytest.mark.parametrize(
+    ("bits", "n_of"), [(CLASS_BITS, lambda size: size.sum()), (0.0, lambda size: size[1])], ids=["n", "bits"]
+)
+def test_the_whole_sample_in_place_of_the_class_or_no_bits_are_caught(bits, n_of):
+    assert exceeds(class_misses(bits=bits, n_of=n_of))
+
+
+def table_misses(*, share: float) -> int:
+    sizes, errors = drawn(1)
+    found = 0
+    for size, each in zip(sizes, errors[:, 0], strict=True):
+        counts = [(int(k), int(n)) for k, n in zip(each, size, strict=True)]
+        limits = occam_table(counts, code_bits=0, delta=share)
+        found += any(limit is not None and limit < risk for limit, risk in zip(limits, RISKS, strict=True))
+    return found
+
+
+def test_all_rows_hold_at_once():
+    assert not exceeds(table_misses(share=DELTA))
+
+
+def test_rows_that_do_not_share_are_caught():
+    assert exceeds(table_misses(share=DELTA * len(SHARES)))
+
+
+def abstaining_misses(*, n_of) -> int:
+    """A network that keeps 60 % of the examples and errs on a fifth of those."""
+    rng = np.random.default_rng(2)
+    found = 0
+    for _ in range(REPS):
+        kept = int(rng.binomial(N, 0.6))
+        errors = int(rng.binomial(kept, 0.2))
+        error, abstained = occam_abstaining(errors=errors, kept=n_of(kept), n=N, code_bits=0, delta=DELTA)
+        found += error < 0.2 or abstained < 0.4
+    return found
+
+
+def test_abstaining_holds():
+    assert not exceeds(abstaining_misses(n_of=lambda kept: kept))
+
+
+def test_examples_that_were_abstained_from_cannot_count_as_kept():
+    assert exceeds(abstaining_misses(n_of=lambda kept: N))
+
+
+def cost_misses(*, bits: float) -> int:
+    """Costs of 0, 0.9 and 1; the cheapest of many equal networks."""
+    rng = np.random.default_rng(3)
+    values, chances = np.array([0.0, 0.9, 1.0]), np.array([0.6, 0.1, 0.3])
+    expected = float(values @ chances)
+    means = (rng.multinomial(N, chances, size=(REPS, 2**CLASS_BITS)) @ values).min(axis=1) / N
+    limits = {m: occam_cost(mean_cost=m, n=N, code_bits=bits, delta=DELTA) for m in set(means.tolist())}
+    return sum(limits[m] < expected for m in means.tolist())
+
+
+def test_costs_hold():
+    assert not exceeds(cost_misses(bits=CLASS_BITS))
+
+
+def test_costs_without_bits_are_caught():
+    assert exceeds(cost_misses(bits=0.0))
