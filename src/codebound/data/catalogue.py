@@ -257,7 +257,7 @@ KNOWN: dict[str, Known] = {
             "japanese-vowels",
             "JapaneseVowels",
             sizes={"train": 270, "test": 370},
-            input_shape=(1, 12, 29),
+            input_shape=(348,),
             classes=9,
             divisor=1.0,
             parts={"train": ("JapaneseVowels_TRAIN.ts",), "test": ("JapaneseVowels_TEST.ts",)},

@@ -41,9 +41,8 @@ class Column:
     levels: tuple[str, ...] = ()
 
 
-def find_target(columns: Sequence[Column], target: str | None, *, name: str) -> int:
+def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
     """Position of the column with the labels: the named one, or the only one that is called like labels."""
-    names = [column.name for column in columns]
     wanted = [
         i for i, each in enumerate(names) if (each.lower() in TARGETS if target is None else each == target)
     ]
@@ -61,35 +60,43 @@ def find_target(columns: Sequence[Column], target: str | None, *, name: str) -> 
     raise DataError(f"{name} has {number} {target!r}.{meant} Columns: {shown}.")
 
 
-def inputs_and_labels(
-    columns: Sequence[Column], target: int, *, name: str
-) -> tuple[NDArray[np.float64], NDArray[np.int64], int | None]:
-    """Inputs ``(n, features)``, labels, and the number of classes where the labels have levels.
+def inputs_of(columns: Sequence[Column], *, name: str) -> NDArray[np.float64]:
+    """Inputs ``(n, features)`` from all columns.
 
     Raises:
-        DataError: A value is missing, or a label is neither a level nor a whole number from 0.
+        DataError: There are none, or too many, or a value is missing.
     """
-    for column in columns:
-        missing = np.flatnonzero(np.isnan(column.values))
-        if missing.size:
-            raise DataError(
-                f"{name}: column {column.name!r} lacks {missing.size} of {len(column.values)} values, the "
-                f"first in example {missing[0] + 1}. Fill them by a rule that was fixed in advance, or drop "
-                "the column."
-            )
-    inputs = [column for i, column in enumerate(columns) if i != target]
-    width = sum(_width(column) for column in inputs)
-    if not inputs or width * len(inputs[0].values) > _MAX_VALUES:
+    width = sum(map(_width, columns))
+    if not columns or width * len(columns[0].values) > _MAX_VALUES:
         raise DataError(
             f"{name} becomes {width} inputs an example; 1 to {_MAX_VALUES} values in all are read."
         )
-    x = np.concatenate([_encoded(column) for column in inputs], axis=1)
-    labels = columns[target]
-    if not labels.levels and not _are_labels(labels.values):
+    for column in columns:
+        _require_values(column, name)
+    return np.concatenate([_encoded(column) for column in columns], axis=1)
+
+
+def labels_of(column: Column, *, name: str) -> NDArray[np.int64]:
+    """The labels that a column holds.
+
+    Raises:
+        DataError: One is missing, or neither a level nor a whole number from 0.
+    """
+    _require_values(column, name)
+    if not column.levels and not _are_labels(column.values):
         raise DataError(
-            f"{name}: the labels in column {labels.name!r} must be words or whole numbers, counted from 0."
+            f"{name}: the labels in column {column.name!r} must be words or whole numbers, counted from 0."
         )
-    return x, labels.values.astype(np.int64), len(labels.levels) or None
+    return column.values.astype(np.int64)
+
+
+def _require_values(column: Column, name: str) -> None:
+    missing = np.flatnonzero(np.isnan(column.values))
+    if missing.size:
+        raise DataError(
+            f"{name}: column {column.name!r} lacks {missing.size} of {len(column.values)} values, the first "
+            f"in example {missing[0] + 1}. Fill them by a rule fixed in advance, or drop the column."
+        )
 
 
 def _width(column: Column) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.data.frames import find_target, inputs_and_labels
+from codebound.data.frames import find_target, inputs_of, labels_of
 from codebound.data.rdata import read_frame
 from codebound.data.words import hashed_words
 from codebound.errors import DataError
@@ -35,10 +35,8 @@ def frame_of_numbers(files: Mapping[str, bytes], *, target: str, unit: float) ->
     """A data frame whose inputs are divided by ``unit``, a power of two, which is exact."""
     ((name, content),) = files.items()
     columns = read_frame(content, name=name)
-    x, y, classes = inputs_and_labels(columns, find_target(columns, target, name=name), name=name)
-    if classes is None:
-        raise DataError(f"{name}: the labels in column {target!r} are no factor.")
-    return x / unit, y
+    labels = columns.pop(find_target([column.name for column in columns], target, name=name))
+    return inputs_of(columns, name=name) / unit, labels_of(labels, name=name)
 
 
 def texts(files: Mapping[str, bytes], *, classes: Sequence[str], dimension: int) -> Sample:

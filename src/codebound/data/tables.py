@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codebound.data.arrays import MAX_CLASSES, from_arrays
-from codebound.data.frames import Column, find_target, inputs_and_labels
+from codebound.data.frames import TARGETS, Column, find_target, inputs_of, labels_of
 from codebound.data.idx import read_whole
 from codebound.data.rdata import read_frame
 from codebound.errors import DataError
@@ -58,29 +58,43 @@ def read_table(table: TableFile, *, role: str, classes: int | None = None) -> Da
     """The sample in a table, by the rule of ``frames``.
 
     Labels are whole numbers from 0, or words: then the classes are those that the header declares, or in a
-    table that is not a test sample those that occur, sorted.
+    table that is not a test sample those that occur, sorted. An unlabelled table may have no such column.
 
     Raises:
         DataError: The table cannot be read or leaves something open; the message says what to write.
     """
     path, name = table.path, str(table.path)
-    content = bytes(read_whole(path, limit=_MAX_BYTES))
-    if path.suffix.lower() in _FRAMES:
-        columns = read_frame(content, name=name)
-        target = find_target(columns, table.target, name=name)
-    else:
-        texts = _texts(content, delimiter=_DELIMITERS[path.suffix.lower()], name=name)
-        target = find_target([Column(each.name, np.empty(0)) for each in texts], table.target, name=name)
-        columns = [_column(text, role if i == target else None, name) for i, text in enumerate(texts)]
-    x, y, declared = inputs_and_labels(columns, target, name=name)
+    columns = _columns(table, role)
+    at = _position([column.name for column in columns], table, role)
+    labels = None if at is None else columns.pop(at)
+    levels = () if labels is None else labels.levels
+    if role != "unlabelled" and levels and classes not in (None, len(levels)):
+        raise DataError(f"{name} declares {len(levels)} classes, the sample has {classes}.")
     return from_arrays(
-        x,
-        y,
+        inputs_of(columns, name=name),
+        None if labels is None or role == "unlabelled" else labels_of(labels, name=name),
         name=name,
         role=role,
-        classes=declared if classes is None else classes,
-        source=f"table {path}, labels in column {columns[target].name}{_in_words(columns[target].levels)}",
+        classes=classes if classes is not None else len(levels) or None,
+        source=f"table {path}" + (f", labels in column {labels.name}{_in_words(levels)}" if labels else ""),
     )
+
+
+def _columns(table: TableFile, role: str) -> list[Column]:
+    path, name = table.path, str(table.path)
+    content = bytes(read_whole(path, limit=_MAX_BYTES))
+    if path.suffix.lower() in _FRAMES:
+        return read_frame(content, name=name)
+    texts = _texts(content, delimiter=_DELIMITERS[path.suffix.lower()], name=name)
+    target = _position([text.name for text in texts], table, role)
+    return [_column(text, role if i == target else None, name) for i, text in enumerate(texts)]
+
+
+def _position(names: list[str], table: TableFile, role: str) -> int | None:
+    """Where the labels are; an unlabelled table need not have any."""
+    if role == "unlabelled" and table.target is None and not any(each.lower() in TARGETS for each in names):
+        return None
+    return find_target(names, table.target, name=str(table.path))
 
 
 def _in_words(levels: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from r_writer import table as r_table
 
-from codebound.data.frames import Column, inputs_and_labels
+from codebound.data.frames import Column, inputs_of
 from codebound.data.load import load_dataset
 from codebound.errors import DataError
 
@@ -68,8 +68,7 @@ def test_frames_of_r_come_by_the_same_door(tmp_path):
 def test_an_example_depends_on_its_own_row_alone(rows):
     def encoded(chosen):
         codes, numbers = (np.array(each, float) for each in zip(*chosen, strict=True))
-        columns = [Column("c", codes, tuple("abcd")), Column("v", numbers), Column("y", np.zeros(len(codes)))]
-        return inputs_and_labels(columns, 2, name="t")[0]
+        return inputs_of([Column("c", codes, tuple("abcd")), Column("v", numbers)], name="t")
 
     together = encoded(rows)
     for row, example in zip(rows, together, strict=True):
@@ -117,6 +116,19 @@ def test_a_test_sample_says_its_classes(tmp_path):
     path = write(tmp_path, "a,kind\n1,pear\n2,apple\n")
     with pytest.raises(DataError, match=r"order of the sample\'s.*as in kind{apple\|pear}"):
         load_dataset(f"{path}:kind", role="test")
+
+
+def test_an_unlabelled_table_needs_no_labels_and_uses_none(tmp_path):
+    bare = load_dataset(str(write(tmp_path, "a,b\n1,2\n3,4\n")), role="unlabelled", classes=3)
+    assert (bare.x.tolist(), bare.y.tolist(), bare.classes) == ([[1, 2], [3, 4]], [0, 0], 3)
+    labelled = load_dataset(str(write(tmp_path, "a,y,b\n1,new,2\n3,,4\n")), role="unlabelled", classes=3)
+    assert (labelled.x.tolist(), labelled.y.tolist()) == (bare.x.tolist(), [0, 0])
+
+
+def test_a_test_table_with_other_classes_is_refused(tmp_path):
+    path = write(tmp_path, "a,kind{apple|pear}\n1,pear\n")
+    with pytest.raises(DataError, match="declares 2 classes, the sample has 3"):
+        load_dataset(f"{path}:kind", role="test", classes=3)
 
 
 def test_a_file_that_is_not_there_is_no_factory(tmp_path):
