@@ -1,0 +1,193 @@
+"""One page for an auditor: what was fixed, what was shown, what it rests on, beside the requirements it answers.
+
+The numbers of requirements are those of EASA's concept paper on machine learning applications (issue 2) and
+of Regulation (EU) 2024/1689; what they ask for is in our own words. No page makes an application compliant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from codebound.bounds.risk import percent
+from codebound.errors import UsageError
+from codebound.files import read_toml, write_text
+from codebound.report.html import rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from codebound.certificate.file import Certificate
+
+WORDS = "dossier.toml"
+PAGE = "dossier.html"
+_QUESTIONS = {
+    "responsible": "Who answers for this report, and in what role.",
+    "intended_use": "What the network is used for, and for what not.",
+    "operating_conditions": "The inputs that it will meet: sources, ranges, what is excluded.",
+    "data": "Where the sample comes from, who labelled it, and why it stands for those inputs.",
+    "threshold": "The error that had to be shown, who fixed it and when.",
+}
+PROFILES: dict[str, dict[str, str]] = {
+    "plain": {},
+    "easa": {
+        "statement": "LM-04: a bound on the generalisation, in numbers",
+        "threshold": "LM-04: what had to be shown",
+        "test": "LM-09, LM-14: the bound is compared with test data",
+        "looks": "LM-14: how often the test data were used",
+        "message": "LM-06, IMP-04: pruning and quantisation are documented, with their effect",
+        "counting": "IMP-06, IMP-07: what runs is what was counted, and where platforms differ",
+        "verifier": "QA-01: checked independently",
+        "versions": "CM-01: the configuration is identified",
+        "responsible": "QA-01: who answers for it",
+    },
+    "eu-ai-act": {
+        "intended_use": "Annex IV, 1(a): the intended purpose",
+        "data": "Annex IV, 2(d): the data and where they come from",
+        "threshold": "Article 9(8): metrics and probabilistic thresholds defined beforehand",
+        "statement": "Article 13(3)(b)(ii), Article 15(3): the declared level of accuracy",
+        "test": "Annex IV, 2(g): testing, and the metrics used",
+        "looks": "Annex IV, 2(g): the log of tests",
+        "verifier": "Annex IV, 2(g): how it was validated",
+        "versions": "Annex IV, 1(c): versions",
+        "responsible": "Annex IV, 2(g): dated and signed by the responsible person",
+        "operating_conditions": "Annex IV, 3: limits of what was shown",
+    },
+}
+"""For each profile, which requirement an item answers, in our own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a page is made from.
+
+    Attributes:
+        certificate: The certificate.
+        result: What ``certify`` wrote beside it.
+        verdict: What the independent program says of it today, as JSON.
+        file_sha256: Hash of the file.
+        ledger: What the same program says of a ledger of looks, where there is one.
+        today: The date.
+    """
+
+    certificate: Certificate
+    result: Mapping[str, Any]
+    verdict: Mapping[str, Any]
+    file_sha256: str
+    ledger: Mapping[str, Any] | None
+    today: str
+
+
+def author_words(folder: Path, certificate: Certificate) -> dict[str, Any]:
+    """What only the author can say; asks for it in a file, the first time.
+
+    Raises:
+        UsageError: The file was just made, or something in it is still empty.
+    """
+    path = folder / WORDS
+    if not path.exists():
+        lines = [f'{name} = ""  # {question}' for name, question in _QUESTIONS.items()]
+        lines += ["", "# How each assumption was met, a line for each."]
+        lines += [f'# {i}. {line}\nassumption_{i} = ""' for i, line in enumerate(certificate.declarations, 1)]
+        write_text(path, "\n".join(lines) + "\n")
+        raise UsageError(f"{path} was made: fill in what only you can say, and run this again.")
+    words = read_toml(path, "the author's words")
+    expected = [*_QUESTIONS, *(f"assumption_{i}" for i in range(1, len(certificate.declarations) + 1))]
+    if empty := [name for name in expected if not str(words.get(name, "")).strip()]:
+        raise UsageError(
+            f"{path} says nothing about {', '.join(empty)}: fill it in, or write why it is open."
+        )
+    return words
+
+
+def dossier_page(evidence: Evidence, words: Mapping[str, Any], *, profile: str) -> str:
+    """The page."""
+    requirements = PROFILES[profile]
+    rows = [(name, value, requirements.get(key, "")) for key, name, value in _items(evidence, words)]
+    met = [
+        (line, words[f"assumption_{i}"]) for i, line in enumerate(evidence.certificate.declarations, start=1)
+    ]
+    return rendered(
+        "dossier.html.j2",
+        {
+            "title": "What was shown, and what it rests on",
+            "subtitle": f"{evidence.today}; profile {profile}; codebound {evidence.result['certificate']}",
+            "sentence": evidence.certificate.sentence,
+            "is_accepted": evidence.verdict["verdict"] == "ACCEPT",
+            "verdict": evidence.verdict["verdict"],
+            "rows": rows,
+            "has_requirements": bool(requirements),
+            "met": met,
+            "responsible": words["responsible"],
+            "today": evidence.today,
+            "page": PAGE,
+        },
+    )
+
+
+def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]:
+    """Key, name and content of every item."""
+    certificate, result = evidence.certificate, evidence.result
+    facts, made_by = certificate.facts, certificate.made_by
+    counted = "; ".join(map(str, certificate.counts))
+    test = "no test data were given"
+    if "holdout" in result:
+        test = (
+            f"{result['test_errors']} errors on {result['test_n']} test examples, "
+            f"{result['test_copies_in_sample']} of them copies of the sample; hold-out bound "
+            f"{percent(result['holdout'])}; " + (result.get("alarm") or "the bound is not contradicted")
+        )
+    return [
+        ("intended_use", "intended use", words["intended_use"]),
+        ("operating_conditions", "operating conditions", words["operating_conditions"]),
+        ("data", "sample", f"{words['data']} {facts.n} examples counted; SHA-256 {facts.sample_sha256}"),
+        (
+            "threshold",
+            "fixed in advance",
+            f"{words['threshold']} Failure probability {certificate.claim.delta!r}.",
+        ),
+        ("statement", "shown", f"{certificate.sentence} ({certificate.claim.statement}; {counted})"),
+        ("test", "test data", test),
+        ("looks", "looks at test data", _looks(evidence.ledger)),
+        ("message", "compression", _compression(evidence)),
+        (
+            "counting",
+            "as counted",
+            "errors of the decoded network, in float64; it decodes bit for bit from the file",
+        ),
+        (
+            "verifier",
+            "independent program",
+            f"{evidence.verdict['verdict']}, {evidence.today}: {result['verify']}",
+        ),
+        (
+            "versions",
+            "versions",
+            f"codebound {made_by['codebound']}, {made_by['date']}; file SHA-256 {evidence.file_sha256}",
+        ),
+        ("responsible", "responsible", words["responsible"]),
+    ]
+
+
+def _looks(ledger: Mapping[str, Any] | None) -> str:
+    if ledger is None:
+        return "no ledger was given"
+    if ledger["verdict"] != "ACCEPT":
+        return "REFUSED: " + " ".join(ledger["reasons"])
+    best = "no bound" if ledger["best"] is None else f"smallest bound {percent(ledger['best'])}"
+    told = f"{best} for the fault {ledger['fault']}; head {ledger['head']}"
+    return f"{ledger['looks']} looks, all paid for; {told}"
+
+
+def _compression(evidence: Evidence) -> str:
+    result = evidence.result
+    before = result["original_train_errors"]
+    was = "" if before is None else f"; {before} training errors before, on {result['original_train_n']}"
+    return f"method {result['method']}, {result['code_bits']} bits{was}"
+
+
+def file_sha256(path: Path) -> str:
+    """Hash of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

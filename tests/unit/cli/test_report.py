@@ -1,0 +1,87 @@
+"""``codebound report``: the page for an auditor, from a certificate that really was issued."""
+
+import re
+
+import numpy as np
+import pytest
+
+from codebound.report.dossier import PROFILES
+
+
+@pytest.fixture(scope="module")
+def cert(tmp_path_factory):
+    """A folder as ``certify`` writes it, with its sample."""
+    import codebound as cb
+    from codebound.data.arrays import from_arrays
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 4)).astype("f4")
+    sample = from_arrays(x, (x[:, 0] > 0).astype(int), name="made", role="train")
+    network = cb.load_model("linear", input_shape=(4,), classes=2)
+    folder = tmp_path_factory.mktemp("made") / "cert"
+    cb.certify(network, sample, effort="quick").save_to(folder)
+    return folder
+
+
+@pytest.fixture
+def filled(cert, codebound):
+    """The author's words are filled in; the page is made anew."""
+    words = cert / "dossier.toml"
+    words.unlink(missing_ok=True)
+    code, _, err = codebound("report", cert)
+    assert code == 2
+    assert "fill in" in err
+    words.write_text(re.sub('= ""', '= "said <b>so</b>"', words.read_text()))
+    return cert
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_page_has_everything_and_the_numbers_of_requirements(filled, codebound, profile):
+    code, _, err = codebound("report", filled, "--profile", profile)
+    assert code == 0, err
+    page = (filled / "dossier.html").read_text()
+    assert "said &lt;b&gt;so&lt;/b&gt;" in page
+    assert "errs on at most" in page
+    assert "codebound-verify" in page
+    for requirement in PROFILES[profile].values():
+        assert requirement.split(":")[0] in page
+
+
+def test_empty_words_are_asked_for(filled, codebound):
+    words = filled / "dossier.toml"
+    words.write_text(words.read_text().replace('intended_use = "said <b>so</b>"', 'intended_use = " "'))
+    code, _, err = codebound("report", filled)
+    assert code == 2
+    assert "says nothing about intended_use" in err
+
+
+def test_a_ledger_stands_beside_it_with_its_verdict(filled, codebound, tmp_path, monkeypatch):
+    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    np.savez("test.npz", x=np.zeros((50, 2), "f4"), y=np.arange(50) % 2)
+    np.save("p.npy", np.arange(50) % 2)
+    codebound("holdout", "seal", "test.npz")
+    codebound("holdout", "look", "test.looks.jsonl", "--predictions", "p.npy")
+    codebound("report", filled, "--ledger", "test.looks.jsonl")
+    assert "1 looks, all paid for; smallest bound 5.82 %" in (filled / "dossier.html").read_text()
+    forged = tmp_path / "test.looks.jsonl"
+    forged.write_text(forged.read_text().replace('"delta":0.05', '"delta":0.01'))
+    codebound("report", filled, "--ledger", "test.looks.jsonl")
+    assert "REFUSED: Ledger: line 2 does not follow" in (filled / "dossier.html").read_text()
+
+
+def test_a_certificate_that_is_refused_today_shows_nothing(filled, codebound):
+    kept = (filled / "sample.npz").read_bytes()
+    try:
+        np.savez(filled / "sample.npz", x=np.zeros((300, 4), "f4"), y=np.zeros(300, int))
+        code, _, err = codebound("report", filled)
+    finally:
+        (filled / "sample.npz").write_bytes(kept)
+    assert code == 1
+    assert "REFUSES" in err
+    assert "nothing was shown" in (filled / "dossier.html").read_text()
+
+
+def test_what_is_no_folder_of_certify_says_so(codebound, tmp_path):
+    assert codebound("report", tmp_path)[0] == 1
+    assert "plain, easa, eu-ai-act" in codebound("report", tmp_path, "--profile", "faa")[2]
