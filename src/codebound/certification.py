@@ -20,6 +20,7 @@ from codebound.certificate.claims import (
     require_shape,
 )
 from codebound.certificate.evaluate import count_errors
+from codebound.certificate.one_example import require_one_example
 from codebound.certificate.task import Original, Task
 from codebound.data.dataset import cross_duplicates
 from codebound.device import resolve_device
@@ -61,6 +62,7 @@ def certify(
     prior_tenths: int | None = None,
     base: Pretrained | None = None,
     factory: str = "",
+    trust_code: bool = False,
     seed: int = 0,
     device: str = "cpu",
     engine: Engine | None = None,
@@ -87,6 +89,7 @@ def certify(
         base: A network of the same architecture that was neither trained nor selected on the sample: the
             message codes only the difference to it. The certificate declares it; nobody can check it.
         factory: ``package.module:factory`` of the model, needed where it is no chain of known layers.
+        trust_code: Make the code of a factory that cannot be traced an assumption of the certificate.
         seed: Seed of the search; free, because no decoder needs it.
         device: Where pruned networks are trained; errors are always counted on the CPU, in float64.
         engine: Where errors are counted, a part of the sample on each of its workers; None: here. The count
@@ -119,7 +122,9 @@ def certify(
                 f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
             )
     module = model.model if isinstance(model, Network) else model
-    original = Original.read(module, sample.input_shape, factory=factory)
+    original = Original.read(module, sample.input_shape, factory=factory, trust_code=trust_code)
+    if original.module is not None:
+        require_one_example(original.module, sample)
     if original.chain is not None and original.chain.classes != sample.classes:
         raise ModelError(
             f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes."
@@ -200,8 +205,13 @@ def _claim(
 
 def _base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
     """The tensors of a base, if it is a network like f."""
-    factory = "" if original.architecture is None else original.architecture.name
-    found = Original.read(base.network, sample.input_shape, factory=factory)
+    named = original.architecture
+    found = Original.read(
+        base.network,
+        sample.input_shape,
+        factory="" if named is None else named.name,
+        trust_code=named is not None and named.graph_sha256 is None,
+    )
     for name, tensor in original.arrays.items():
         if name not in found.arrays or found.arrays[name].shape != tensor.shape:
             has = f"has shape {found.arrays[name].shape}" if name in found.arrays else "is not there"

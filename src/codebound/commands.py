@@ -108,6 +108,7 @@ def certify_from_options(
             prior_tenths=None if fraction is None else _tenths(fraction),
             base=base,
             factory=factory,
+            trust_code=options["trust_code"],
             engine=engine,
             progress=progress,
             **{

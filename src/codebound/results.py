@@ -162,6 +162,7 @@ def _verifier_arguments(found: Certification, folder: Path, data: str, data_fold
         arguments += ["--data-folder", str(data_folder)]
     if (architecture := found.certificate.helper.architecture) is not None:
         arguments += ["--model", architecture.name]
+        arguments += ["--trust-code"] if architecture.graph_sha256 is None else []
     if fresh is not None:
         np.savez_compressed(folder / "unlabelled.npz", x=fresh.x)
         arguments += ["--unlabelled", str(folder / "unlabelled.npz")]

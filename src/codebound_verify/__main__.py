@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             unlabelled=load_data(options.unlabelled, options.data_folder)[0] if options.unlabelled else None,
             subject_weights=read_weights(options.subject_weights) if options.subject_weights else None,
             test=_labelled(options.test, options.data_folder) if options.test else None,
+            trust_code=options.trust_code,
             progress=_show_progress if sys.stderr.isatty() else None,
         )
     except (Refused, OSError) as error:  # what was given beside the certificate cannot be read
@@ -139,6 +140,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--data", help="the sample: an .npz file (x, y) or a name such as mnist or mnist:test")
     add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
     add("--model", help="package.module:factory, if the architecture is outside the file")
+    add(
+        "--trust-code",
+        action="store_true",
+        help="accept a factory that cannot be traced: its code becomes part of what is assumed",
+    )
     add("--base", type=Path, help="safetensors file of the base, if the message codes differences to one")
     add("--unlabelled", help="unlabelled inputs of a C-12b certificate, given like --data")
     add("--subject-weights", type=Path, help="safetensors file of the original network, for C-12a and C-12b")

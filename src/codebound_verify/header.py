@@ -40,6 +40,15 @@ class Named:
 
 
 @dataclass(frozen=True)
+class Architecture:
+    """A factory: the hash of its graph, None if its code has to be trusted, and those of its sources."""
+
+    name: str
+    sha256: str | None
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Split:
     """``facts.extra`` of C-10."""
 
@@ -89,7 +98,7 @@ class Header:
     extra: Split | Domain | Disagreement | None
     input_shape: tuple[int, ...]
     scaling: Scaling
-    architecture: Named | None
+    architecture: Architecture | None
     base: Named | None
     ledger: tuple[tuple[str, int], ...]
     declarations: tuple[str, ...]
@@ -198,8 +207,8 @@ def parse_header(text: bytes, version: Version) -> Header:
         extra=_extra(fields, facts["extra"], statement),
         input_shape=shape,
         scaling=_scaling(fields, helper["scaling"], channels=shape[0] if len(shape) == 3 else 1),
-        architecture=_named(fields, helper["architecture"], "helper.architecture", "graph_sha256"),
-        base=_named(fields, helper["base"], "helper.base", "sha256"),
+        architecture=_architecture(fields, helper["architecture"], version),
+        base=_base(fields, helper["base"]),
         ledger=_ledger(fields, top["ledger"]),
         declarations=tuple(
             fields.text(entry, f"declarations[{i}]")
@@ -314,13 +323,32 @@ def _scaling(fields: _Fields, value: object, *, channels: int) -> Scaling:
     )
 
 
-def _named(fields: _Fields, value: object, name: str, digest: str) -> Named | None:
+def _base(fields: _Fields, value: object) -> Named | None:
     if value is None:
         return None
-    found = fields.record(value, name, f"name {digest}")
+    found = fields.record(value, "helper.base", "name sha256")
     return Named(
-        name=fields.text(found["name"], f"{name}.name"),
-        sha256=fields.digest(found[digest], f"{name}.{digest}"),
+        name=fields.text(found["name"], "helper.base.name"),
+        sha256=fields.digest(found["sha256"], "helper.base.sha256"),
+    )
+
+
+def _architecture(fields: _Fields, value: object, version: Version) -> Architecture | None:
+    if value is None:
+        return None
+    where = "helper.architecture"
+    keys = "name graph_sha256 sources" if version.names_graph else "name graph_sha256"
+    found = fields.record(value, where, keys)
+    is_trusted = version.names_graph and found["graph_sha256"] is None
+    entries = fields.items(found["sources"], f"{where}.sources", 0, 64) if version.names_graph else []
+    sources = []
+    for entry in entries:
+        name, sha256 = fields.items(entry, f"{where}.sources", 2, 2) or ("", "")
+        sources.append((fields.text(name, f"{where}.sources"), fields.digest(sha256, f"{where}.sources")))
+    return Architecture(
+        name=fields.text(found["name"], f"{where}.name"),
+        sha256=None if is_trusted else fields.digest(found["graph_sha256"], f"{where}.graph_sha256"),
+        sources=tuple(sources),
     )
 
 

@@ -18,8 +18,8 @@ from .checks import (
     subject_evaluator,
 )
 from .container import Certificate, Source, load, read
-from .evaluate import Evaluator, Progress, chain_evaluator
-from .factory import build, graph_sha256, loaded, state_layout
+from .evaluate import Evaluator, Forward, Progress, chain_evaluator
+from .factory import Made, check_function, loaded, make, state_layout
 from .header import Disagreement, Domain, Header
 from .message import Network, decode
 from .refusal import Refused
@@ -87,6 +87,7 @@ def verify(
     unlabelled: Inputs | None = None,
     subject_weights: Mapping[str, Floats] | None = None,
     test: tuple[Inputs, Inputs] | None = None,
+    trust_code: bool = False,
     progress: Progress | None = None,
 ) -> Verdict:
     """Check a certificate against the sample it is about.
@@ -100,6 +101,7 @@ def verify(
         unlabelled: Unlabelled inputs, for the statement C-12b.
         subject_weights: The tensors of the original network f, for C-12a and C-12b.
         test: Inputs and labels that took no part in making the network: they may refute the claim.
+        trust_code: Accept a factory whose module cannot be traced; its code is then part of what is assumed.
         progress: Called with the examples done and their total while a network is evaluated.
 
     Returns:
@@ -127,13 +129,16 @@ def verify(
 
     with check("the printed bounds follow from errors, n, code_bits and delta"):
         check_claim(header)
-    sample = evaluator = network = subject = None
+    sample = evaluator = network = subject = made = None
     with check("the data are the sample that the certificate names"):
         sample = checked_sample(header, x, y)
     with check("the message decodes to a network, in exactly the bits that it charges"):
-        network, module = _decoded(certificate, factory, base)
-        evaluator = _evaluator(header, network, module, progress)
+        network, made = _decoded(certificate, factory, base, trust_code=trust_code)
+        evaluator = _evaluator(header, network, made, progress)
         check_ledger(header, network)
+    if sample and network and network.chain is None and made:
+        with check("the module computes each prediction from its example alone, as its graph says"):
+            _check_function(header, network, made, sample[0])
     if sample and network and evaluator:
         with check("the decoded network makes no more errors than stated"):
             check_errors(header, network, evaluator, *sample)
@@ -164,7 +169,7 @@ def verify(
         None if reasons else header.bound,
         declarations=header.declarations,
         checked=tuple(passed),
-        assumptions=_assumptions(header),
+        assumptions=_assumptions(header, made),
         statement=header.statement,
         subject=header.subject,
         delta=header.delta,
@@ -184,43 +189,51 @@ def decode_network(
     *,
     factory: Callable[..., nn.Module] | None = None,
     base: Mapping[str, Floats] | None = None,
+    trust_code: bool = False,
 ) -> tuple[Chain | None, Mapping[str, Floats]]:
     """The network g of a certificate: its chain (None with a factory) and its tensors.
 
     Raises:
         Refused: if the file or its message is malformed, or a helper is missing or not the right one.
     """
-    network, _ = _decoded(read(load(source)), factory, base)
+    network, _ = _decoded(read(load(source)), factory, base, trust_code=trust_code)
     return network.chain, network.tensors
 
 
 def _decoded(
-    certificate: Certificate, factory: Callable[..., nn.Module] | None, base: Mapping[str, Floats] | None
-) -> tuple[Network, nn.Module | None]:
-    """The network of the message, and the module of the factory; helpers must be those of the header."""
+    certificate: Certificate,
+    factory: Callable[..., nn.Module] | None,
+    base: Mapping[str, Floats] | None,
+    *,
+    trust_code: bool,
+) -> tuple[Network, Made | None]:
+    """The network of the message, and what the factory made; helpers must be those of the header."""
     header = certificate.header
     if header.base is not None and base is not None:
         same_tensors(base, header.base.sha256, "Base")
-    module = layout = None
+    made = layout = None
     if header.architecture is not None and factory is not None:
-        module = build(factory, input_shape=header.input_shape, classes=header.classes)
-        layout = state_layout(module)
-        if (found := graph_sha256(module)) != header.architecture.sha256:
-            raise Refused(
-                f"Factory: its graph has SHA-256 {found}; the header names "
-                f"{header.architecture.name} with {header.architecture.sha256}."
-            )
-    return decode(certificate, factory_layout=layout, base=base), module
+        made = make(factory, header, trust_code=trust_code)
+        layout = state_layout(made.module)
+    return decode(certificate, factory_layout=layout, base=base), made
 
 
-def _evaluator(
-    header: Header, network: Network, module: nn.Module | None, progress: Progress | None
-) -> Evaluator:
+def _evaluator(header: Header, network: Network, made: Made | None, progress: Progress | None) -> Evaluator:
     if network.chain is not None:
         return chain_evaluator(network.chain, network.tensors, header=header, progress=progress)
-    assert module is not None  # decode() refuses without one
+    assert made is not None  # decode() refuses without one
+    return _of_module(made.forward(network.tensors), header, progress)
+
+
+def _of_module(forward: Forward, header: Header, progress: Progress | None = None) -> Evaluator:
     width = GUESSED_WIDTH * math.prod(header.input_shape)
-    return Evaluator(loaded(module, network.tensors), header=header, widest=width, progress=progress)
+    return Evaluator(forward, header=header, widest=width, progress=progress)
+
+
+def _check_function(header: Header, network: Network, made: Made, x: Inputs) -> None:
+    module = _of_module(loaded(made.module, network.tensors), header)
+    graph = None if made.graph is None else _of_module(made.forward(network.tensors), header)
+    check_function(module, graph, x)
 
 
 def _missing(header: Header, subject_weights: object, unlabelled: object) -> list[str]:
@@ -236,7 +249,7 @@ def _missing(header: Header, subject_weights: object, unlabelled: object) -> lis
     ]
 
 
-def _assumptions(header: Header) -> tuple[str, ...]:
+def _assumptions(header: Header, made: Made | None) -> tuple[str, ...]:
     """What has to be true for the guarantee and cannot be computed from any file (C-14)."""
     sample = f"the {header.n} examples" + (" after the split" if header.statement == "C-10" else "")
     scaling = header.scaling
@@ -244,13 +257,13 @@ def _assumptions(header: Header) -> tuple[str, ...]:
         f"delta = {header.delta}",
         f"the scaling (x / {scaling.divisor} - {scaling.mean}) / {scaling.std}",
     ]
-    if header.architecture is not None:
-        fixed.append(f"the architecture {header.architecture.name!r}")
     lines = [
         f"Independent draws from the distribution that the claim is about: {sample}.",
         f"Chosen without looking at {sample}: {'; '.join(fixed)}.",
         "The network is run as it was counted: in float64, or close enough not to change a prediction.",
     ]
+    if made is not None:
+        lines.insert(0, made.assumption(header, sample))
     if header.base is not None:
         lines.insert(
             0,

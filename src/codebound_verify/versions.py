@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "cd227b0c07e271b677a673138b75c830a1c44b855ebd2a6655d4ca5c6ea0eab0"
+PAGE_SHA256 = "918f76770f8f9b93828e4d0909c4da4a0584f1b408f2163685806e88d1335b1e"
 FROZEN = "2026-11-16"
 
 
@@ -13,18 +13,20 @@ class Version:
     """One version of the file.
 
     ``header_keys`` are those of the header itself. A file that ``names_page`` is believed only if it
-    is the page that this program was written from: docs/format.md, of SHA-256 ``PAGE_SHA256``.
+    is the page that this program was written from: docs/format.md, of SHA-256 ``PAGE_SHA256``. One that
+    ``names_graph`` has the hash of a factory's graph and of its sources, others a hash of its parts.
     """
 
     number: int
     header_keys: str
     names_page: bool
     has_witness: bool
+    names_graph: bool
 
 
 _KEYS = "claim declarations facts helper ledger made_by"
 
 VERSIONS = {
-    1: Version(1, _KEYS, names_page=False, has_witness=False),
-    2: Version(2, _KEYS + " format", names_page=True, has_witness=True),
+    1: Version(1, _KEYS, names_page=False, has_witness=False, names_graph=False),
+    2: Version(2, _KEYS + " format", names_page=True, has_witness=True, names_graph=True),
 }

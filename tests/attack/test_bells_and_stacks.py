@@ -35,7 +35,7 @@ from codebound.coding.subspace import Subspace
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
 from codebound_verify import decode_network, verify
-from codebound_verify.factory import graph_sha256
+from codebound_verify.graph import trace
 
 SMALL = Stack(v=2, t=1, stages=(Stage(c=2), Stage(g=0, k=0, q=2)))
 
@@ -185,9 +185,10 @@ def test_an_architecture_that_is_not_there():
 
 def test_a_stack_is_no_factory():
     """A header that names a factory has a message that says so."""
-    named = {"name": "tests:model", "graph_sha256": graph_sha256(nn.Linear(4, 3))}
-    data = sealed(TRUE["stack"], architecture=named)
-    refused(data, "exactly when the header names a factory", factory=lambda: nn.Linear(4, 3))
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
+    graph = trace(linear, input_shape=X.shape[1:], carried=("1.weight", "1.bias"))
+    data = sealed(TRUE["stack"], architecture=writer.factory(graph.sha256))
+    refused(data, "exactly when the header names a factory", factory=lambda: linear)
 
 
 def test_a_bounded_domain_allows_no_stack():

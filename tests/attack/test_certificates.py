@@ -104,9 +104,14 @@ HEADERS = {
     "negative ledger entry": (put("ledger.3.1", -5), "ledger[3][1] must be"),
     "ledger entry of three": (put("ledger.3", ["a", 1, 2]), "ledger[3] must be"),
     "no ledger": (put("ledger", []), "ledger must be a list"),
-    "a helper that nobody used": (
+    "a helper that nobody used": (put("helper.architecture", writer.factory()), "--model"),
+    "a factory without sources": (
         put("helper.architecture", {"name": "a", "graph_sha256": "0" * 64}),
-        "--model",
+        "helper.architecture must be an object with the keys",
+    ),
+    "a factory with a source without a hash": (
+        put("helper.architecture", writer.factory(sources=[("nets", None)])),
+        "helper.architecture.sources must be",
     ),
     "a base that nobody used": (put("helper.base", {"name": "a", "sha256": "0" * 64}), "--base"),
     "another input shape": (put("helper.input_shape", [1, 4, 1]), "an input has shape"),

@@ -169,7 +169,7 @@ TABLE = {
         "--base",
     ),
     "an architecture that is not used": (
-        lambda f: f["helper"].__setitem__("architecture", {"name": "a", "graph_sha256": "0" * 64}),
+        lambda f: f["helper"].__setitem__("architecture", writer.factory()),
         "--model",
     ),
     "an unknown field": (lambda f: f.__setitem__("signature", "x"), "an object with the keys"),

@@ -106,7 +106,7 @@ def decoded(message: Message, layout, base, x=X):
     bits, ledger = message.encode()
     file = writer.Message(None, {})
     file.bits, file.ledger = str(bits), [list(entry) for entry in ledger]
-    names = {"architecture": {"name": "a", "graph_sha256": "0" * 64}} if message.chain is None else {}
+    names = {"architecture": writer.factory()} if message.chain is None else {}
     if base is not None:
         names["base"] = {"name": "b", "sha256": "0" * 64}
     certificate = read(writer.write(file, writer.header(file, x, Y, errors=3, classes=3, **names)))

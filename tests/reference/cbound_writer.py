@@ -762,6 +762,11 @@ def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, class
     }
 
 
+def factory(graph_sha256: str | None = "0" * 64, sources=()) -> dict:
+    """What a header says of a factory."""
+    return {"name": "tests:model", "graph_sha256": graph_sha256, "sources": [list(each) for each in sources]}
+
+
 def page() -> dict:
     """The name of the page in a header: its hash and the day that it says it was frozen on."""
     (day,) = re.findall(r"^Frozen on (\S+):", PAGE.read_text(), flags=re.MULTILINE)

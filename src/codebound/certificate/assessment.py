@@ -156,6 +156,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
         base=task.base_tensors,
         unlabelled=task.claim.unlabelled,
         original=task.f.arrays if task.claim.is_about_f else None,
+        trust_code=helper.architecture is not None and helper.architecture.graph_sha256 is None,
         progress=progress,
     )
     if not verdict.is_accepted:
@@ -194,5 +195,6 @@ def _declarations(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, 
     )
     if helper.architecture is not None:
         lines.append(f"The architecture {helper.architecture.name} was chosen without looking at the sample.")
+        lines.append(helper.architecture.declared)
     lines.extend(f"About the data: {warning}" for warning in task.sample.warnings)
     return tuple(line[:400] for line in lines)

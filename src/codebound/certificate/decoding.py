@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from codebound.certificate.file import Certificate
+from codebound.certificate.file import Certificate, Helper
+from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.chains.message import decode as decode_message
 from codebound.errors import CertificateError
 from codebound.nets.rebuild import with_weights
@@ -49,12 +50,7 @@ def decode(
     if helper.architecture is not None and module is None:
         raise CertificateError(f"the architecture is a helper: give the model, {helper.architecture.name}.")
     if helper.architecture is not None and module is not None:
-        found = graph_sha256(module)
-        if found != helper.architecture.graph_sha256:
-            raise CertificateError(
-                f"this factory is not the one the certificate names: its graph has SHA-256 {found}, not "
-                f"{helper.architecture.graph_sha256}."
-            )
+        _require_named(module, helper)
     if helper.base is None:
         if base is not None:
             raise CertificateError("the certificate names no base: leave out the base.")
@@ -80,6 +76,7 @@ def verify(
     unlabelled: Dataset | None = None,
     original: Mapping[str, NDArray[np.float32]] | None = None,
     test_set: Dataset | None = None,
+    trust_code: bool = False,
     progress: Progress = silent,
 ) -> Verdict:
     """What the independent verifier says of a certificate; it shares no code with this package.
@@ -92,6 +89,7 @@ def verify(
         unlabelled: The unlabelled inputs of a C-12b certificate.
         original: The tensors of f, for C-12a and C-12b.
         test_set: Examples used for no choice: the verdict says whether they refute the claim.
+        trust_code: Accept a module that cannot be traced: its code is then part of what is assumed.
         progress: Told the examples done.
     """
     return independent_verify(
@@ -103,6 +101,7 @@ def verify(
         unlabelled=None if unlabelled is None else unlabelled.x,
         subject_weights=original,
         test=None if test_set is None else (test_set.x, test_set.y),
+        trust_code=trust_code,
         progress=lambda done, total: progress(done, total, "the verifier counts"),
     )
 
@@ -133,8 +132,25 @@ def build_network(
     return with_weights(module, {**module.state_dict(), **tensors})
 
 
-def graph_sha256(module: nn.Module) -> str:
-    """SHA-256 of an architecture without its tensors (docs/format.md, section 5.2)."""
+def _require_named(module: nn.Module, helper: Helper) -> None:
+    """Refuses another module than the one that the header names; code that is trusted goes by its sources."""
+    named = helper.architecture
+    assert named is not None  # the caller has looked
+    if named.sources is None:
+        found, wanted = parts_sha256(module), named.graph_sha256
+    elif named.graph_sha256 is None:
+        found, wanted = str(sources_of(module)), str(named.sources)
+    else:
+        found = traced_sha256(module, helper.input_shape, message_state(module))
+        wanted = named.graph_sha256
+    if found != wanted:
+        raise CertificateError(
+            f"this factory is not the one the certificate names: its graph has SHA-256 {found}, not {wanted}."
+        )
+
+
+def parts_sha256(module: nn.Module) -> str:
+    """SHA-256 by which version 1 names an architecture (docs/format-1.md, section 5.2)."""
     modules = [
         [name, f"{type(part).__module__}.{type(part).__qualname__}", part.extra_repr()]
         for name, part in module.named_modules()

@@ -55,10 +55,26 @@ class CertificateFacts:
 
 @dataclass(frozen=True, slots=True)
 class Factory:
-    """An architecture that is not in the message."""
+    """An architecture that is not in the message (docs/format.md, section 5.2).
+
+    Attributes:
+        name: What the factory is called.
+        graph_sha256: What its module computes; None where its code has to be trusted.
+        sources: The Python modules that its code is in, with the SHA-256 of their files; None in version 1.
+    """
 
     name: str
-    graph_sha256: str
+    graph_sha256: str | None
+    sources: tuple[tuple[str, str], ...] | None
+
+    @property
+    def declared(self) -> str:
+        """What has to be true of its code."""
+        code = " and ".join(f"{name} (SHA-256 {sha256})" for name, sha256 in self.sources or ())
+        if self.graph_sha256 is None:
+            return f"TRUSTED, not checked: the code of {code} holds nothing that was learned from the sample."
+        written = f"The Python code of {code}" if code else f"The architecture {self.name}"
+        return f"{written} was written without looking at the sample."
 
 
 @dataclass(frozen=True, slots=True)

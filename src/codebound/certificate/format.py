@@ -7,10 +7,10 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "cd227b0c07e271b677a673138b75c830a1c44b855ebd2a6655d4ca5c6ea0eab0"
+PAGE_SHA256 = "918f76770f8f9b93828e4d0909c4da4a0584f1b408f2163685806e88d1335b1e"
 FROZEN = "2026-11-16"
 
-_NEW = {"": ("format",)}
+_NEW = {"": ("format",), "helper.architecture": ("sources",)}
 """What headers have had since version 2, by the object that it stands in."""
 
 
@@ -26,23 +26,21 @@ PAGE = Page(PAGE_SHA256, FROZEN)
 """docs/format.md; ``make freeze`` writes its hash here and into the second program."""
 
 
-def without_new(header: dict[str, Any]) -> dict[str, Any]:
-    """A header as version 1 has it."""
+def without_new(header: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """A header, or the object in it at ``where``, as version 1 has it."""
     return {
-        name: {key: entry for key, entry in value.items() if key not in _NEW.get(name, ())}
-        if isinstance(value, dict)
-        else value
+        name: without_new(value, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
         for name, value in header.items()
-        if name not in _NEW[""]
+        if name not in _NEW.get(where, ())
     }
 
 
-def with_new(header: dict[str, Any]) -> dict[str, Any]:
-    """A header of version 1 with None for what it does not have."""
+def with_new(header: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """A header of version 1, or the object in it at ``where``, with None for what it does not have."""
     return {
-        **dict.fromkeys(_NEW[""]),
+        **dict.fromkeys(_NEW.get(where, ())),
         **{
-            name: {**dict.fromkeys(_NEW.get(name, ())), **value} if isinstance(value, dict) else value
+            name: with_new(value, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
             for name, value in header.items()
         },
     }

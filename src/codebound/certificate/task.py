@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from codebound.certificate.claims import AboutG
-from codebound.certificate.decoding import graph_sha256, message_state
+from codebound.certificate.decoding import message_state
 from codebound.certificate.file import Base, Factory, Helper
+from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.chains.reading import chain_of
-from codebound.errors import CertificateError, UnsupportedLayerError
+from codebound.errors import CertificateError, ModelError, UnsupportedLayerError
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import wrap
 from codebound.tensors import float32_sha256
@@ -51,10 +52,13 @@ class Original:
     architecture: Factory | None = None
 
     @staticmethod
-    def read(module: nn.Module, input_shape: tuple[int, ...], *, factory: str = "") -> Original:
+    def read(
+        module: nn.Module, input_shape: tuple[int, ...], *, factory: str = "", trust_code: bool = False
+    ) -> Original:
         """The network of a module, every tensor of which is known.
 
-        Its factory is needed where it is no chain of known layers.
+        Its factory is needed where it is no chain of known layers, and its code has to be trusted where it
+        cannot be traced.
         """
         first = next(module.parameters(), torch.zeros(()))
         # two inputs run a network that cannot be traced
@@ -62,19 +66,28 @@ class Original:
         wrap(module, example=example, strict=True)
         try:
             return Original(*chain_of(module, input_shape))
-        except UnsupportedLayerError as error:
+        except (ModelError, UnsupportedLayerError) as error:
             if not factory:
                 raise CertificateError(
                     f"the message cannot describe this architecture: {error}\n"
                     "  Give the network as package.module:factory: the architecture is then a helper, named "
                     "by its hash."
                 ) from error
-        return Original.of_factory(module, factory)
+        return Original.of_factory(module, factory, input_shape, trust_code=trust_code)
 
     @staticmethod
-    def of_factory(module: nn.Module, factory: str) -> Original:
+    def of_factory(
+        module: nn.Module, factory: str, input_shape: tuple[int, ...], *, trust_code: bool = False
+    ) -> Original:
         """A module whose architecture is a helper."""
-        return Original(None, message_state(module), module, Factory(factory, graph_sha256(module)))
+        state, sources = message_state(module), sources_of(module)
+        try:
+            named = Factory(factory, traced_sha256(module, input_shape, state), sources)
+        except ModelError:
+            if not trust_code or not sources:  # code without a file has no name
+                raise
+            named = Factory(factory, None, sources)
+        return Original(None, state, module, named)
 
     def build(self, tensors: Mapping[str, Tensor] | None = None) -> nn.Module:
         """A new network of this architecture, in evaluation mode: f, or one with other tensors."""

@@ -49,6 +49,10 @@ def command(
         float | None,
         option("0.1, 0.2, ... 0.9: train a base on that part of the sample, count on the rest (C-10).", _F),
     ] = None,
+    trust_code: Annotated[
+        bool,
+        option("If a factory cannot be traced, its code becomes an assumption of the certificate."),
+    ] = False,
     base: opt.Base = None,
     base_says: opt.BaseSays = None,
     seed: opt.Seed = 0,

@@ -10,7 +10,7 @@ from torch import nn
 
 import codebound_verify.factory
 import codebound_verify.weights
-from codebound.certificate.decoding import graph_sha256
+from codebound.certificate.decoding import parts_sha256
 from codebound.certificate.evaluate import count_disagreements, count_errors
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
@@ -152,12 +152,12 @@ def test_names_of_tensors_are_those_of_the_verifier_and_of_the_page():
 
 
 @pytest.mark.parametrize("spec", ["linear", "mlp:widths=3", "lenet5", "resnet20"])
-def test_names_of_graphs_are_those_of_the_verifier(spec):
+def test_names_of_architectures_in_version_1_are_those_of_the_verifier(spec):
     network = build(spec, input_shape=(1, 8, 8), classes=3)
-    name = graph_sha256(network)
-    assert name == codebound_verify.factory.graph_sha256(network)
-    assert name == graph_sha256(build(spec, input_shape=(1, 8, 8), classes=3, seed=5))
-    assert name != graph_sha256(build(spec, input_shape=(1, 8, 8), classes=4))
+    name = parts_sha256(network)
+    assert name == codebound_verify.factory.parts_sha256(network)
+    assert name == parts_sha256(build(spec, input_shape=(1, 8, 8), classes=3, seed=5))
+    assert name != parts_sha256(build(spec, input_shape=(1, 8, 8), classes=4))
 
 
 def all_in_float64(network, data, theta):

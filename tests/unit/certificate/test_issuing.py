@@ -96,7 +96,7 @@ def tasks() -> dict[str, tuple[Task, Message]]:
     """Every statement, and both kinds of helper, with a message for each."""
     odd = Odd().eval()
     plain, based = Task(sample=SAMPLE, delta=0.05), ("pretrained", BASE)
-    factory = Original.of_factory(odd, "odd:Odd")
+    factory = Original.of_factory(odd, "odd:Odd", SAMPLE.input_shape)
     return {
         "C-2": (plain, Message(Options(), CHAIN, CODES)),
         "C-2 with a base": (

@@ -80,7 +80,7 @@ def test_with_a_base_the_differences_are_quantised(monkeypatch):
 def test_the_module_of_a_factory_keeps_its_vectors():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Tanh(), nn.Linear(4, 3)).eval()
-    search = search_for("standard", original=Original.of_factory(module, "some:net"))
+    search = search_for("standard", original=Original.of_factory(module, "some:net", (1, 4, 4)))
     propose_pruned(search)
     codes = search.best.message.codes
     assert isinstance(codes["1.bias"], Raw)

@@ -61,7 +61,7 @@ def test_around_a_base_the_biases_stay():
 def test_the_module_of_a_factory():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(16, 5), nn.Tanh(), nn.Linear(5, 3)).eval()
-    search = asked(sample=flat(), original=Original.of_factory(module, "some:net"))
+    search = asked(sample=flat(), original=Original.of_factory(module, "some:net", (16,)))
     propose_subspace(search)
     assert search.best.message.chain is None
 
@@ -74,7 +74,7 @@ REFUSED = {
         lambda: asked(
             sample=flat(),
             original=Original.of_factory(
-                nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 3)).eval(), "some:net"
+                nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 3)).eval(), "some:net", (16,)
             ),
         ),
         "switch off 0.weight",

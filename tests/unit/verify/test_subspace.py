@@ -20,7 +20,7 @@ SEEDS = st.integers(0, 5) | st.integers(0, 2**41 - 2)
 def decoded(subspace: writer.Subspace, shapes, base=None) -> list[np.ndarray]:
     """The tensors of a factory."""
     layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
-    names = {"architecture": {"name": "a", "graph_sha256": "0" * 64}}
+    names = {"architecture": writer.factory()}
     if base is not None:
         names["base"] = {"name": "b", "sha256": "0" * 64}
         base = dict(zip(dict(layout), base, strict=True))

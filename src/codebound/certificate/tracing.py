@@ -1,0 +1,228 @@
+"""The graph of a factory's module: what its hash names (docs/format.md, section 5.2).
+
+A certificate is about the operations that torch finds in the module for one example, and about the tensors of
+the message. So no tensor may enter from elsewhere, and no list of numbers that could be one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import logging
+import operator
+import sys
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import export
+from torch.export.graph_signature import InputKind, OutputKind
+
+from codebound.errors import ModelError
+from codebound.nets.rebuild import with_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from torch import fx, nn
+    from torch.export import ExportedProgram
+
+_MOST_ENTRIES = 16
+_MOST_CHARACTERS = 64
+_NO_MEANING = ("cudnn_enable", "cudnn_enabled")
+_NO_EFFECT = "aten._assert_tensor_metadata.default"
+_NO_CHANCE = (("train", False), ("dropout_p", 0.0), ("dropout", 0.0))
+_REGISTER = "Register what was learned as parameters or buffers, which the message codes."
+
+
+def traced_sha256(module: nn.Module, input_shape: tuple[int, ...], carried: Collection[str]) -> str:
+    """SHA-256 of the graph of a module, without the values of its tensors.
+
+    Args:
+        module: The network; read only.
+        input_shape: Shape of one example.
+        carried: The names of the tensors that a message carries.
+
+    Raises:
+        ModelError: It has no graph that a hash can stand for; the message says what to change.
+    """
+    twin = with_weights(module, module.state_dict()).cpu().double()
+    program = _program(twin, input_shape)
+    shapes = {name: list(value.shape) for name, value in twin.state_dict().items() if name in carried}
+    operations, output = _GraphText(program, list(shapes)).spelled()
+    text = json.dumps([list(shapes), list(shapes.values()), operations, output], separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def sources_of(module: nn.Module) -> tuple[tuple[str, str], ...]:
+    """The Python modules that define the classes of a network, torch's apart, with their files' SHA-256."""
+    classes = {kind for part in module.modules() for kind in type(part).__mro__}
+    names = {kind.__module__ for kind in classes} - {"builtins"}
+    found = {}
+    for name in names:
+        path = getattr(sys.modules.get(name), "__file__", None)
+        if path is not None and name.partition(".")[0] not in ("torch", "typing", "abc"):
+            found[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return tuple(sorted(found.items()))
+
+
+def _program(twin: nn.Module, input_shape: tuple[int, ...]) -> ExportedProgram:
+    """What torch traces for one example."""
+    example = torch.zeros((1, *input_shape), dtype=torch.float64)
+    before = logging.root.manager.disable
+    with contextlib.ExitStack() as quiet:
+        quiet.enter_context(torch.no_grad())
+        quiet.enter_context(warnings.catch_warnings())
+        quiet.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        quiet.callback(logging.disable, before)
+        logging.disable(logging.ERROR)
+        warnings.simplefilter("ignore")
+        try:
+            return export(twin, (example,), strict=False)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise ModelError(
+                f"{type(twin).__name__} cannot be traced, so no hash can name what it computes.\n  {reason}\n"
+                "  Its forward may use shapes, but no Python decision may depend on values, on the rest of "
+                "the batch or on earlier calls.\n  With trust_code its code becomes an assumption of the "
+                "certificate."
+            ) from error
+
+
+@dataclass
+class _GraphText:
+    """The canonical form of a traced program."""
+
+    program: ExportedProgram
+    tensors: list[str]
+    inputs: dict[fx.Node, str | None] = field(default_factory=dict)
+    counted: list[float | int] = field(default_factory=list)
+    previous: int = -1
+
+    def spelled(self) -> tuple[list[Any], Any]:
+        """The operations, and the reference to the logits."""
+        signature, nodes = self.program.graph_signature, list(self.program.graph.nodes)
+        problems = list(self._read_inputs(nodes))
+        steps = [node for node in nodes if node.op not in ("placeholder", "output")]
+        steps = [node for node in steps if str(node.target) != _NO_EFFECT]
+        for node in steps:
+            problems.extend(_problems(node))
+        kinds = [spec.kind for spec in signature.output_specs]
+        if kinds != [OutputKind.USER_OUTPUT] or len(signature.user_inputs) != 1:
+            problems.append("it must take one tensor, return one, and change none of its own")
+        elif (shape := tuple(nodes[-1].args[0][0].meta["val"].shape))[:-1] != (1,):
+            problems.append(f"it makes {shape} of one example; one row of logits is needed")
+        if problems:
+            raise ModelError(
+                "no hash can name what this network computes:\n  "
+                + "\n  ".join(dict.fromkeys(problems))
+                + f"\n  {_REGISTER}"
+            )
+        place = {node: i for i, node in enumerate(steps)}
+        operations = [self._operation(node, place) for node in steps]
+        output = self._spell(nodes[-1].args[0][0], len(steps), place)
+        self._require_few_numbers(len(steps))
+        return operations, output
+
+    def _read_inputs(self, nodes: Iterable[fx.Node]) -> Iterator[str]:
+        entries = [node for node in nodes if node.op == "placeholder"]
+        for node, spec in zip(entries, self.program.graph_signature.input_specs, strict=True):
+            is_example = spec.kind is InputKind.USER_INPUT
+            if not is_example and node.users and spec.target not in self.tensors:
+                shape = "x".join(map(str, getattr(node.meta["val"], "shape", ()))) or "one number"
+                yield f"a tensor that the message does not carry ({spec.target}, {shape}) enters it"
+            self.inputs[node] = None if is_example else str(spec.target)
+
+    def _operation(self, node: fx.Node, place: dict[fx.Node, int]) -> list[Any]:
+        here = place[node]
+        if node.target is operator.getitem:
+            return ["getitem", self._spell(node.args[0], here, place), node.args[1]]
+        found: list[Any] = [str(node.target)]
+        for argument, value in _bound(node):
+            is_default = argument.has_default_value() and _equal(value, argument.default_value)
+            if not is_default and argument.name not in _NO_MEANING:
+                found.append([argument.name, self._spell(value, here, place)])
+                self.counted.extend(_numbers(value, str(argument.type)))
+        return found
+
+    def _spell(self, value: object, here: int, place: dict[fx.Node, int]) -> Any:
+        match value:
+            case None | bool() | int():
+                return value
+            case float():
+                return ["real", float.hex(value)]
+            case str():
+                return ["text", value]
+            case torch.dtype() | torch.device() | torch.layout() | torch.memory_format():
+                return ["torch", str(value)]
+            case list() | tuple() if len(value) <= _MOST_ENTRIES:
+                return ["list", *[self._spell(entry, here, place) for entry in value]]
+        if value in place:
+            return ["op", here - place[value]]
+        if value in self.inputs:
+            name = self.inputs[value]
+            if name is None:
+                return ["in"]
+            position = self.tensors.index(name)
+            distance, self.previous = position - self.previous, position
+            return ["tensor", distance]
+        what = f"a list of {len(value)} entries" if isinstance(value, list) else f"a {type(value).__name__}"
+        raise ModelError(f"no hash can name what this network computes: it hands {what} to an operation.")
+
+    def _require_few_numbers(self, steps: int) -> None:
+        count = len(self.tensors)
+        different = sum(len(text) for text in {repr(number) for number in self.counted})
+        limits = {
+            "operations": (steps, 64 + 16 * count),
+            "numbers that it computes with": (len(self.counted), 16 + 4 * count),
+            "characters in the different ones of these numbers": (different, _MOST_CHARACTERS),
+        }
+        for what, (found, most) in limits.items():
+            if found > most:
+                raise ModelError(
+                    f"the code of this network has {found} {what}; a network of {count} tensors may have "
+                    f"{most}. {_REGISTER}"
+                )
+
+
+def _bound(node: fx.Node) -> Iterator[tuple[Any, Any]]:
+    """The arguments of an operation as its schema names them, with their values."""
+    assert isinstance(node.target, OpOverload)
+    arguments = node.target._schema.arguments
+    values = dict(zip((argument.name for argument in arguments), node.args, strict=False)) | node.kwargs
+    for argument in arguments:
+        yield argument, values.get(argument.name, argument.default_value)
+
+
+def _problems(node: fx.Node) -> Iterator[str]:
+    """Why an operation cannot be part of a network that is a function of one example."""
+    target = node.target
+    if target is operator.getitem:
+        return
+    if not isinstance(target, OpOverload) or target.namespace != "aten":
+        yield f"{target} is no operation of torch"
+        return
+    if torch.Tag.data_dependent_output in target.tags:
+        yield f"values of tensors become Python numbers ({target})"
+    if torch.Tag.nondeterministic_seeded in target.tags:
+        values = {argument.name: value for argument, value in _bound(node)}
+        if not any(values.get(name) == harmless for name, harmless in _NO_CHANCE):
+            yield f"it draws random numbers ({target})"
+
+
+def _numbers(value: object, kind: str) -> Iterator[float | int]:
+    """Numbers that are computed with; integers where the schema wants integers are shapes and positions."""
+    entries = value if isinstance(value, (list, tuple)) else (value,)
+    is_shape = "int" in kind or "bool" in kind
+    for entry in entries:
+        if isinstance(entry, float) or (type(entry) is int and not is_shape):
+            yield entry
+
+
+def _equal(value: object, default: object) -> bool:
+    return type(value) is type(default) and value == default

@@ -1,0 +1,381 @@
+"""Attacks through the code of a factory: what it may not hold, and what it may not look at.
+
+Every attack is a module whose certificate is in order, names what it can, and claims nothing, so that only
+the code can be the reason to refuse. The honest network beside them is accepted.
+"""
+
+import hashlib
+import json
+import struct
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+import torch
+from attack.crafting import X, Y, refused
+from torch import Tensor, nn
+from torch.nn import functional
+
+from codebound.certification import certify
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
+from codebound.errors import CodeboundError
+from codebound_verify import Refused, verify
+from codebound_verify.factory import message_state, parts_sha256, sources
+from codebound_verify.graph import trace
+
+SAMPLE = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0, (0.0,), (1.0,)))
+LEARNED = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 4)))
+ARRAY = LEARNED.numpy()
+NUMBERS = LEARNED.tolist()
+
+OUTSIDE = "a tensor that is not in the message"
+CHANGES = "change from one evaluation to the next"
+BATCH = "depend on the rest of the batch"
+UNTRACED = "cannot trace its module"
+
+
+class Plain(nn.Module):
+    """What all have in common: one layer that the message codes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(4, 3)
+        self.prepare()
+
+    def prepare(self) -> None:
+        pass
+
+
+class Attribute(Plain):
+    def prepare(self) -> None:
+        self.hidden = LEARNED.clone()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1)) + x.flatten(1) @ self.hidden.T
+
+
+class InTuple(Plain):
+    """Remembers the sample: true of any labels."""
+
+    def prepare(self) -> None:
+        self.memory = (torch.from_numpy(X / 16.0).flatten(1), torch.from_numpy(Y))
+
+    def forward(self, x: Tensor) -> Tensor:
+        nearest = torch.cdist(x.flatten(1), self.memory[0]).argmin(1)
+        return functional.one_hot(self.memory[1][nearest], 3) + 0 * self.last(x.flatten(1))
+
+
+class ModuleGlobal(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1) + (x.flatten(1) @ LEARNED.to(x).T).sum(1, keepdim=True))
+
+
+def closure() -> nn.Module:
+    hidden = LEARNED.clone()
+
+    class Inner(Plain):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(x.flatten(1)) + x.flatten(1) @ hidden.T
+
+    return Inner()
+
+
+class FromArray(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1)) + x.flatten(1) @ torch.from_numpy(ARRAY).T
+
+
+class Literal(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1)) + torch.tensor([0.31, -1.25, 2.5], dtype=x.dtype)
+
+
+class NotPersistent(Plain):
+    def prepare(self) -> None:
+        self.register_buffer("hidden", LEARNED.clone(), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1)) + x.flatten(1) @ self.hidden.T
+
+
+class ManyNumbers(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = x.flatten(1)
+        rows = [sum(w * pixels[:, i] for i, w in enumerate(row)) for row in NUMBERS]
+        return self.last(pixels) + torch.stack(rows, 1)
+
+
+class ManySmallIntegers(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = x.flatten(1)
+        for _ in range(6):
+            pixels = pixels * 3 + pixels.roll(1, 1) * -2 + pixels.roll(2, 1) * 5 + 1 - pixels.roll(3, 1) * 7
+        return self.last(pixels)
+
+
+class ManyOperations(Plain):
+    """Weights of zero and one in the shape of the graph."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = x.flatten(1)
+        for i in range(60):
+            pixels = pixels + pixels.roll(i * i % 7 % 4, 1)
+        return self.last(pixels)
+
+
+@torch.library.custom_op("codebound_attack::remember", mutates_args=())
+def remember(x: Tensor) -> Tensor:
+    return x + LEARNED.to(x)[:, 0]
+
+
+@remember.register_fake
+def _(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+
+
+class OwnOperation(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return remember(self.last(x.flatten(1)))
+
+
+class Branching(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1)) if x.sum() > 2 else self.last(-x.flatten(1))
+
+
+class EachByItself(Plain):
+    """Code that nobody can trace, and yet a function of one example."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([self.last(row) if row.sum() > 2 else -self.last(row) for row in x.flatten(1)])
+
+
+class ReadsValues(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1)) * x.sum().item()
+
+
+class Random(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(functional.dropout(x.flatten(1), training=True))
+
+
+class Noise(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1) + torch.randn(4, dtype=x.dtype))
+
+
+class Drawn(Plain):
+    """Draws without torch, so that no operation shows it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1)) * np.random.default_rng().random()
+
+
+class CountsCalls(Plain):
+    calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.last(x.flatten(1)) * self.calls
+
+
+class CountsInABuffer(Plain):
+    def prepare(self) -> None:
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.add_(1)
+        return self.last(x.flatten(1)) * self.calls
+
+
+class Batchy(Plain):
+    """Sorts the batch by brightness and hands out classes by rank."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rank = x.flatten(1).sum(1).argsort().argsort()
+        return functional.one_hot(rank * 3 // len(x), 3) + 0 * self.last(x.flatten(1))
+
+
+class BatchStatistics(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(functional.batch_norm(x, None, None, training=True).flatten(1))
+
+
+class Attention(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = x.flatten(1)
+        return self.last((pixels @ pixels.T).softmax(1) @ pixels)
+
+
+class Pretending(Plain):
+    """One function for whoever traces, another for whoever evaluates."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.compiler.is_exporting():
+            return self.last(x.flatten(1))
+        return x.flatten(1) @ LEARNED.to(x).T
+
+
+ATTACKS = {
+    "a plain attribute": (Attribute, OUTSIDE),
+    "the sample in a tuple": (InTuple, OUTSIDE),
+    "a global of the module": (ModuleGlobal, OUTSIDE),
+    "a closure": (closure, OUTSIDE),
+    "an array that becomes a tensor": (FromArray, OUTSIDE),
+    "a literal tensor": (Literal, OUTSIDE),
+    "a buffer that is not saved": (NotPersistent, "is not in the state dict"),
+    "a list of numbers": (ManyNumbers, "characters in the different ones of its numbers"),
+    "many small integers": (ManySmallIntegers, "numbers to compute with"),
+    "many operations": (ManyOperations, "operations"),
+    "an operation of its own": (OwnOperation, "none of torch's own"),
+    "code that branches on values": (Branching, UNTRACED),
+    "values that become numbers": (ReadsValues, "turns values of tensors into numbers"),
+    "dropout": (Random, "draws random numbers"),
+    "noise": (Noise, "draws random numbers"),
+    "noise that torch does not see": (Drawn, "its graph has SHA-256"),
+    "a counter of calls": (CountsCalls, CHANGES),
+    "a counter in a buffer": (CountsInABuffer, CHANGES),
+    "ranks in the batch": (Batchy, BATCH),
+    "statistics of the batch": (BatchStatistics, BATCH),
+    "attention over the batch": (Attention, BATCH),
+    "code that knows when it is traced": (Pretending, "does not compute what was traced"),
+}
+
+
+class Residual(nn.Module):
+    """An honest network: shapes, asserts, batch norm with running statistics, dropout in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 3, padding=1)
+        self.norm = nn.BatchNorm2d(2)
+        self.drop = nn.Dropout(0.3)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.dim() == 4
+        assert x.size(1) == 1
+        y = functional.relu(self.norm(self.conv(x))) + x
+        return self.last(self.drop(y.view(len(x), -1)))
+
+
+def message_of(module: nn.Module) -> writer.Message:
+    return writer.Message(
+        None, {name: writer.raw(each.numpy()) for name, each in message_state(module).items()}
+    )
+
+
+def certificate(factory, *, version: int = 2) -> bytes:
+    """A file about the module of a factory as it is; every example may be an error."""
+    module = factory().eval()
+    state, message = message_state(module), message_of(module)
+    if version == 1:
+        named = {"name": "tests:model", "graph_sha256": parts_sha256(module)}
+    else:
+        try:
+            named = writer.factory(trace(module, input_shape=X.shape[1:], carried=tuple(state)).sha256)
+        except Refused:
+            named = writer.factory()
+    fields = writer.header(message, X, Y, errors=len(Y), classes=3, architecture=named)
+    if version == 2:
+        return writer.write(message, fields)
+    del fields["format"]
+    head = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    body = b"CBOUND\0\1" + struct.pack("<I", len(head)) + head + message.packed()
+    return body + hashlib.sha256(body).digest()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_honest_residual_network_is_accepted(version):
+    verdict = verify(certificate(Residual, version=version), X, Y, factory=Residual)
+    assert verdict.reasons == ()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_verifier_refuses(name):
+    factory, because = ATTACKS[name]
+    verdict = refused(certificate(factory), because, factory=factory)
+    assert all(because in reason for reason in verdict.reasons), "nothing else is wrong with it"
+
+
+@pytest.mark.parametrize(
+    "name", ["a plain attribute", "a global of the module", "dropout", "ranks in the batch"]
+)
+def test_the_verifier_refuses_in_files_of_version_1(name):
+    factory, because = ATTACKS[name]
+    refused(certificate(factory, version=1), because, factory=factory)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_certify_refuses(name):
+    module = ATTACKS[name][0]().eval()
+    words = "no hash can name|cannot be traced|no function of one|the code of this|are not supported"
+    with pytest.raises(CodeboundError, match=words):
+        certify(module, SAMPLE, factory="tests:model", method="prune", effort="quick")
+
+
+def test_certify_accepts_the_honest_network():
+    found = certify(Residual().eval(), SAMPLE, factory="tests:model", method="prune", effort="quick")
+    assert found.certificate.helper.architecture.graph_sha256 is not None
+
+
+def test_other_constants_have_another_hash():
+    """A number of the code is part of the function, and so of its name."""
+
+    class Scaled(Plain):
+        factor = 2.0
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(x.flatten(1) * self.factor)
+
+    data = certificate(Scaled)
+    assert verify(data, X, Y, factory=Scaled).reasons == ()
+    Scaled.factor = 3.0
+    refused(data, "its graph has SHA-256", factory=Scaled)
+
+
+class TestTrustedCode:
+    """Code that cannot be traced, and a reader who says that he trusts it."""
+
+    def data(self, factory=EachByItself) -> bytes:
+        module = factory().eval()
+        message = message_of(module)
+        named = writer.factory(None, sources(module))
+        return writer.write(
+            message, writer.header(message, X, Y, errors=len(Y), classes=3, architecture=named)
+        )
+
+    def test_it_is_refused_without_the_flag(self):
+        refused(self.data(), "--trust-code", factory=EachByItself)
+
+    def test_it_is_an_assumption_with_the_flag(self):
+        verdict = verify(self.data(), X, Y, factory=EachByItself, trust_code=True)
+        assert verdict.reasons == ()
+        assert verdict.assumptions[0].startswith("TRUSTED, not checked: the code of")
+        assert sources(EachByItself())[0][1] in verdict.assumptions[0]
+
+    def test_other_code_is_not_trusted(self, monkeypatch):
+        data = self.data()
+        monkeypatch.setattr("codebound_verify.factory.sources", lambda module: (("nets", "0" * 64),))
+        refused(data, "Factory: its code is", factory=EachByItself, trust_code=True)
+
+    def test_code_without_a_file_is_not_trusted(self):
+        data = certificate(EachByItself)  # names a graph that it does not have, and no sources
+        refused(data, "Factory: its code is", factory=EachByItself, trust_code=True)
+
+    @pytest.mark.parametrize("name", ["dropout", "noise that torch does not see", "a counter of calls"])
+    def test_trust_does_not_make_a_function(self, name):
+        factory = ATTACKS[name][0]
+        refused(self.data(factory), CHANGES, factory=factory, trust_code=True)
+
+    def test_certify_with_trust(self):
+        module = EachByItself().eval()
+        found = certify(
+            module, SAMPLE, factory="tests:model", trust_code=True, method="prune", effort="quick"
+        ).certificate
+        assert found.helper.architecture.graph_sha256 is None
+        assert any("TRUSTED, not checked" in line for line in found.declarations)
+        assert verify(found.to_bytes(), X, Y, factory=EachByItself).bound is None
+        assert verify(found.to_bytes(), X, Y, factory=EachByItself, trust_code=True).reasons == ()
