@@ -33,7 +33,7 @@ INVENTORY = (
     "S-Lem2.1", "S-Lem2.2", "S-Lem2.3", "S-Lem2.4", "S-5.1", "S-5.2", "S-5.3", "S-EM", "S-AppD", "S-AppE",
     "S-Fig1", "S-Fig2", "S-Fig3", "S-Tab1",
     "C-Lem-margin", "C-1", "C-2", "C-3", "C-4", "C-5", "C-5a", "C-5b", "C-5c", "C-6", "C-7", "C-8", "C-9",
-    "C-10", "C-11", "C-12a", "C-12b", "C-12c", "C-12d", "C-13", "C-14", "C-15", "C-16", "C-17",
+    "C-10", "C-11", "C-12a", "C-12b", "C-12c", "C-12d", "C-13", "C-14", "C-15", "C-16", "C-17", "C-18",
     "K-HDR", "K-DN", "K-NV", "K-NVa", "K-CB", "K-SK", "K-LT", "K-MP", "K-MP0", "K-MPC", "K-LR", "K-V1",
     "K-V3", "K-HT", "K-B", "K-MIN",
     *(f"I-{number:02}" for number in range(1, 37)),

@@ -22,6 +22,7 @@ OWN_VERBS = {
     "certify": Verb("codebound.cli.certify:command"),
     "verify": Verb("codebound.cli.certificates:verify"),
     "check": Verb("codebound.cli.certificates:check", has_config=False),
+    "joint": Verb("codebound.cli.joint:command", has_config=False),
     "report": Verb("codebound.cli.report:command", has_config=False),
     "sign": Verb("codebound.cli.sign:command", has_config=False),
     "decode": Verb("codebound.cli.certificates:decode", has_config=False),

@@ -1,4 +1,4 @@
-"""One page for an auditor: what was fixed, what was shown, what it rests on, and which requirement it answers.
+"""One page for an auditor: what was fixed, what was shown, what it rests on, which requirement it answers.
 
 The numbers of requirements are those of EASA's concept paper on machine learning applications (issue 2) and
 of Regulation (EU) 2024/1689; what they ask for is in our own words. No page makes an application compliant.

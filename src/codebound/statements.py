@@ -1,0 +1,77 @@
+"""Several statements on the same samples: with what probability all of them hold."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from codebound.certificate.file import Certificate
+from codebound.errors import UsageError
+from codebound.holdouts.ledger import read_ledger
+from codebound.refs import implements
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One statement.
+
+    Attributes:
+        name: Its file.
+        statement: Its ID.
+        sample_sha256: What it was drawn from.
+        delta: Its failure probability.
+        event: What names the event on which it holds: statements with the same event fail together.
+    """
+
+    name: str
+    statement: str
+    sample_sha256: str
+    delta: float
+    event: str
+
+
+def read_statement(path: Path) -> Made:
+    """The statement that a certificate or a ledger of looks makes; checks nothing about a certificate."""
+    if path.suffix == ".jsonl":
+        ledger = read_ledger(path)
+        data = ledger.seal["data"]["sha256"]
+        return Made(path.name, "C-16", data, ledger.seal["delta"], f"looks {ledger.content.split()[0]!r}")
+    certificate = Certificate.load(path)
+    claim, facts = certificate.claim, certificate.facts
+    event = f"file {hashlib.sha256(certificate.to_bytes()).hexdigest()}"
+    if claim.statement == "C-2":  # holds for all messages of a code at once
+        event = (
+            f"code {certificate.version} {facts.sample_sha256} {facts.classes} {asdict(certificate.helper)}"
+        )
+    return Made(path.name, claim.statement, facts.sample_sha256, claim.delta, event)
+
+
+@implements("C-18", kind="certificate")
+def joint_delta(made: Sequence[Made]) -> float:
+    """Failure probability of all statements together, rounded up.
+
+    Statement.  The probabilities of different events add up. Certificates by C-2 on one sample with one code
+                (the same page, base, factory and scaling) hold on one and the same event, that of the
+                largest delta: C-2 is about all messages at once, so as many as one likes cost nothing more.
+    Checked by. unit, validity (a table of certificates from one sample; teeth: different codes not added).
+
+    Example:
+        >>> both = [Made(name, "C-2", "s", 0.05, "one code") for name in "ab"]
+        >>> joint_delta(both), joint_delta([*both, Made("c", "C-10", "s", 0.05, "another")])
+        (0.05, 0.1)
+    """
+    if not made:
+        raise UsageError("give at least one statement.")
+    largest: dict[str, float] = {}
+    for each in made:
+        largest[each.event] = max(each.delta, largest.get(each.event, 0.0))
+    total = sum(map(Fraction, largest.values()), Fraction(0))
+    nearest = float(total)
+    return min(1.0, nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf))
