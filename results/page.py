@@ -1,30 +1,49 @@
-"""Writes the table of results/README.md and its picture from the JSON files beside it.
+"""Writes the tables of results/README.md and its picture from the files beside it.
 
 Run: python results/page.py
+
+A new certificate is one entry of ``RESULTS``, a new sample one of ``DATA``; a program for it is a file in
+``as_program`` and an entry there.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import percent
+from codebound.certificate.file import Certificate
+from codebound.facts import OccamFacts
 from codebound.numerics import kl_inverse_upper
 from codebound_papers.report.figures import Contours, Plot, Series, plots_figure, standalone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 HERE = Path(__file__).parent
 PAGE, PICTURE = HERE / "README.md", HERE / "scatter.svg"
 BEGIN, END = "<!-- table -->\n", "<!-- end of table -->"
+PROGRAMS = HERE / "as_program" / "counted.json"
 DELTA = 0.05
+TEST_N = 10_000
+MORE_BITS = 500
 
 
 @dataclass(frozen=True)
 class Data:
-    """A sample, with the certified errors of others, for a code fixed in advance and by sample compression,
-    and what we aim at."""
+    """A sample, with what others certified on it.
+
+    Attributes:
+        name: What it is called.
+        others: Certified errors of others who code or shrink a network.
+        compressed: The same by sample compression.
+        goal: What we aim at.
+    """
 
     name: str
     others: str
@@ -34,11 +53,19 @@ class Data:
 
 @dataclass(frozen=True)
 class Result:
-    """A certificate of this folder: the data, what g is, and where the base came from, if there is one."""
+    """A certificate of this folder.
+
+    Attributes:
+        data: Its sample.
+        network: What g is.
+        base: Where the base came from, if there is one.
+        is_older: Whether the codes that its message uses were fixed before the first result on any sample.
+    """
 
     data: str
     network: str
     base: str = ""
+    is_older: bool = False
 
 
 DATA = {
@@ -64,12 +91,12 @@ RESULTS = {
         "mnist", "convolutions on fixed filters of the straightened image, mean over 5 shifts, 500 integers"
     ),
     "mnist-features": Result("mnist", "sparse layer on fixed filters of the straightened image"),
-    "mnist-guha-mlp": Result("mnist", "784-784x4-10 ReLU (Guha et al.), pruned"),
+    "mnist-guha-mlp": Result("mnist", "784-784x4-10 ReLU (Guha et al.), pruned", is_older=True),
     "fashion-subspace": Result("fashion-mnist", "convolutions on fixed filters, mirrored, 650 integers"),
     "fashion-features": Result("fashion-mnist", "sparse layer on fixed filters"),
     "cifar10-subspace": Result("cifar10", "convolutions on fixed filters, mirrored, 1500 integers"),
     "digits-features": Result("digits", "sparse layer on fixed filters of the straightened image"),
-    "digits-linear": Result("digits", "linear, pruned"),
+    "digits-linear": Result("digits", "linear, pruned", is_older=True),
     "digits-from-mnist": Result("digits", "two convolutions, fine-tuned", base="MNIST at 8 x 8 pixels"),
 }
 LEVELS = {
@@ -80,41 +107,90 @@ LEVELS = {
 }
 
 
-def numbers(name: str) -> dict[str, float]:
-    """Errors, bits and bound of a result."""
+@dataclass(frozen=True)
+class Numbers:
+    """What a result says: bits, errors, bounds, and the bits of the whole design where it is a program."""
+
+    n: int
+    errors: int
+    bits: int
+    bound: float
+    program_bits: int | None
+    test_errors: int | None
+    holdout: float | None
+
+    @property
+    def train(self) -> float:
+        """Training error of g."""
+        return self.errors / self.n
+
+    def at(self, bits: int) -> float:
+        """The bound of the same network with a message of so many bits."""
+        facts = OccamFacts(errors=self.errors, n=self.n, code_bits=bits, delta=DELTA)
+        return occam_binomial(facts).value
+
+    @property
+    def with_more_bits(self) -> float:
+        """The bound, were the message longer."""
+        return self.at(self.bits + MORE_BITS)
+
+    @property
+    def as_program(self) -> float | None:
+        """The bound with a program in place of the message."""
+        return None if self.program_bits is None else self.at(self.program_bits)
+
+
+def numbers(name: str) -> Numbers:
+    """The numbers of a result."""
     record = json.loads((HERE / f"{name}.json").read_text())
     record = record.get("from_base", record)
-    test = record.get("test_errors")
-    found = {
-        "bound": record["bound"],
-        "train": record["train_errors"] / record["n"],
-        "bits": record["code_bits"],
-        "n": record["n"],
-    }
-    return found if test is None else {**found, "test": test / 10_000, "holdout": record["holdout"]}
+    program = json.loads(PROGRAMS.read_text()).get(name)
+    return Numbers(
+        n=record["n"],
+        errors=record["train_errors"],
+        bits=record["code_bits"],
+        bound=record["bound"],
+        program_bits=None if program is None else counted_bits(program),
+        test_errors=record.get("test_errors"),
+        holdout=record.get("holdout"),
+    )
+
+
+def counted_bits(program: dict[str, Any]) -> int:
+    """Bits of a program, compressed, and of what it reads."""
+    return 8 * len(base64.b64decode(program["deflated"])) + int(program["payload_bits"])
+
+
+COLUMNS = (
+    "data",
+    "code",
+    "g",
+    "bits",
+    "training error",
+    "certified error",
+    f"+{MORE_BITS} bits",
+    "whole design paid as a program",
+    "test error",
+    "hold-out bound",
+    "command, versions, time",
+)
 
 
 def table() -> str:
-    """All results, the best of each sample first, those from a base last."""
-    columns = "data|g|bits|training error|certified error|test error|hold-out bound|command, versions, time"
-    lines = [f"| {columns.replace('|', ' | ')} |", "|---" * 8 + "|"]
+    """All results, the best of each sample first, those from a base last; then the best beside others."""
+    lines = _lines(COLUMNS)
     for key, data in DATA.items():
         rows = [(numbers(name), name, RESULTS[name]) for name in present(key)]
-        for found, name, what in sorted(rows, key=lambda row: (bool(row[2].base), row[0]["bound"])):
-            cells = [
-                f"{data.name}, n = {found['n']:,}",
-                f"{what.network}; **base: {what.base}**" if what.base else what.network,
-                f"{found['bits']:,}",
-                f"{100.0 * found['train']:.2f} %",
-                f"**{percent(found['bound'])}**",
-                f"{100.0 * found['test']:.2f} %" if "test" in found else "-",
-                percent(found["holdout"]) if "holdout" in found else "-",
-                f"[{name}]({name}.json)",
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| data | published by others, code fixed in advance | by sample compression | aim here |"]
-    lines += ["|---|---|---|---|"]
-    lines += [f"| {data.name} | {data.others} | {data.compressed} | {data.goal} |" for data in DATA.values()]
+        for found, name, what in sorted(rows, key=lambda row: (bool(row[2].base), row[0].bound)):
+            lines += _lines(_cells(data, found, name, what))[:1]
+    lines += [
+        "",
+        *_lines(("data", *BEST, "others, messages or weights", "others, sample compression", "aim here")),
+    ]
+    for key, data in DATA.items():
+        own = [numbers(name) for name in present(key) if not RESULTS[name].base]
+        best = [_least(map(value, own)) for value in BEST.values()]
+        lines += _lines((data.name, *best, data.others, data.compressed, data.goal))[:1]
     return "\n".join([*lines, *first_looks(HERE / "fresh")]) + "\n"
 
 
@@ -155,6 +231,53 @@ def _outcome(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def _cells(data: Data, found: Numbers, name: str, what: Result) -> tuple[str, ...]:
+    return (
+        f"{data.name}, n = {found.n:,}",
+        "older than all results" if what.is_older else "developed on this very sample",
+        f"{what.network}; **base: {what.base}**" if what.base else what.network,
+        f"{found.bits:,}",
+        f"{100.0 * found.train:.2f} %",
+        f"**{percent(found.bound)}**",
+        percent(found.with_more_bits),
+        "-"
+        if found.program_bits is None
+        else f"{found.program_bits:,} bits: {percent(found.as_program or 1.0)}",
+        "-" if found.test_errors is None else f"{100.0 * found.test_errors / TEST_N:.2f} %",
+        "-" if found.holdout is None else percent(found.holdout),
+        f"[{name}]({name}.json)",
+    )
+
+
+BEST: dict[str, Callable[[Numbers], float | None]] = {
+    "ours": lambda found: found.bound,
+    f"ours, +{MORE_BITS} bits": lambda found: found.with_more_bits,
+    "ours, whole design paid": lambda found: found.as_program,
+}
+
+
+def _least(values: Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return percent(min(known)) if known else "-"
+
+
+def _lines(cells: Sequence[str]) -> list[str]:
+    """A row, and the rule that stands below it where it is the first."""
+    return [f"| {' | '.join(cells)} |", "|---" * len(cells) + "|"]
+
+
+def count_programs() -> dict[str, dict[str, Any]]:
+    """The programs of this folder, compressed, with the bits that each reads; a minute or two."""
+    from as_program.counting import SMALLEST, deflated, payload, source
+
+    found = {}
+    for name in SMALLEST:
+        certificate = Certificate.load(HERE / "certificates" / f"{name}.cbound")
+        stream = base64.b64encode(deflated(source(name))).decode()
+        found[name] = {"deflated": stream, "payload_bits": payload(name, certificate)[1]}
+    return found
+
+
 def present(key: str) -> list[str]:
     """The results on a sample that are in this folder."""
     return [name for name, what in RESULTS.items() if what.data == key and (HERE / f"{name}.json").exists()]
@@ -167,9 +290,9 @@ def picture() -> str:
         rows = [(numbers(name), RESULTS[name]) for name in present(key)]
         if not rows:
             continue
-        n = rows[0][0]["n"]
-        most_bits = 1.3 * max(found["bits"] for found, _ in rows)
-        most_error = 1.4 * max(found["train"] for found, _ in rows)
+        n = rows[0][0].n
+        most_bits = 1.3 * max(found.bits for found, _ in rows)
+        most_error = 1.4 * max(found.train for found, _ in rows)
         bits = [most_bits * i / 40 for i in range(1, 41)]
         errors = [most_error * i / 40 for i in range(41)]
         nats = [(b * math.log(2.0) - math.log(DELTA)) / n for b in bits]
@@ -179,7 +302,7 @@ def picture() -> str:
             points = [found for found, what in rows if bool(what.base) == is_based]
             if points:
                 series.append(
-                    Series(label, [p["bits"] for p in points], [p["train"] for p in points], style="points")
+                    Series(label, [p.bits for p in points], [p.train for p in points], style="points")
                 )
         plots.append(
             Plot(f"{data.name}: lines of equal bound", "bits of the message", "training error of g", series)
@@ -188,7 +311,8 @@ def picture() -> str:
 
 
 def main() -> None:
-    """Writes both."""
+    """Counts the programs, and writes page and picture."""
+    PROGRAMS.write_text(json.dumps(count_programs(), indent=2) + "\n")
     page = PAGE.read_text()
     before, rest = page.split(BEGIN)
     PAGE.write_text(before + BEGIN + table() + END + rest.split(END)[1])

@@ -30,6 +30,17 @@ def test_the_page_is_that_of_the_records(page):
     assert page.table() in (RESULTS / "README.md").read_text(), "run python results/page.py"
 
 
+def test_the_readme_repeats_the_numbers_with_the_whole_design_paid(page):
+    """As the page has them, in the order of the samples."""
+    value = page.BEST["ours, whole design paid"]
+    best = [
+        page.percent(min(filter(None, map(value, map(page.numbers, page.present(key))))))
+        for key in ("mnist", "fashion-mnist", "cifar10")
+    ]
+    readme = " ".join((RESULTS.parent / "README.md").read_text().split())
+    assert f"{best[0]} (MNIST), {best[1]} (Fashion-MNIST) and {best[2]} (CIFAR-10)" in readme
+
+
 def test_every_certificate_is_on_the_page(page):
     files = {path.stem for path in (RESULTS / "certificates").glob("*.cbound")}
     assert files == {name for key in page.DATA for name in page.present(key)}
