@@ -58,9 +58,9 @@ class Made:
         code = " and ".join(f"{file!r} (SHA-256 {sha})" for file, sha in sources(self.module))
         if self.graph is None:
             return (
-                f"TRUSTED, not checked: the code of {code or name!r}, and all that it uses, holds nothing "
-                f"that was learned from {sample} and computes each prediction from one example. Without that "
-                f"the bound means nothing. It was not traced: {' '.join(self.untraced)}"
+                f"TRUSTED, not checked: the code of {code or repr(name)}, and all that it uses, holds "
+                f"nothing that was learned from {sample} and computes each prediction from one example. "
+                f"Without that the bound means nothing. It was not traced: {' '.join(self.untraced)}"
             )
         bits = self.graph.bits(has_base=header.base is not None)
         paid = occam(

@@ -30,8 +30,8 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-NODES = (64, 16)  # operations: at most the first, and the second for every tensor of the state dict
-VALUES = (16, 4)  # numbers that are computed with, likewise
+NODES = (64, 4)  # operations: at most the first, and the second for every tensor of the state dict
+VALUES = (16, 2)  # numbers that are computed with, likewise
 VALUE_TEXT = 64  # characters of the different ones, written out
 LIST = 16  # numbers in one list
 SWITCHES = frozenset({"cudnn_enabled", "cudnn_enable"})  # arguments that say how to compute, not what

@@ -32,6 +32,17 @@ class Skip(nn.Module):
     def forward(self, x):
         return self.b(torch.relu(self.norm(self.a(x)))) + self.c(x)
 
+class Looks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(5, 3)
+
+    def forward(self, x):
+        return torch.stack([self.last(row) if row.sum() > -9 else -self.last(row) for row in x])
+
+def looks():
+    return Looks()
+
 def skip():
     return Skip(5, 3)
 
@@ -216,6 +227,21 @@ def test_a_network_that_is_no_chain_is_certified_through_its_factory(factory, ce
     assert codebound(*decode, "--model", factory)[0] == 0
     again = load_file(out / "again.safetensors")
     assert all(torch.equal(again[name], value) for name, value in load_file(out / "g.safetensors").items())
+
+
+def test_code_that_cannot_be_traced_is_an_assumption_or_refused(certified, codebound, capsys):
+    code, _, err = codebound("certify", "--model", "some_nets:looks", "--data", "sample.npz")
+    assert code == 1
+    assert "trust_code" in err
+    _, record = certified("--trust-code", model=("some_nets:looks",))
+    command = printed_command(record)
+    assert "--trust-code" in command
+    code, found = verdict(capsys, *command)
+    assert code == 0
+    assert found["assumptions"][0].startswith("TRUSTED, not checked: the code of 'some_nets' (SHA-256")
+    code, found = verdict(capsys, *[word for word in command if word != "--trust-code"])
+    assert code == 1
+    assert any("--trust-code" in reason for reason in found["reasons"])
 
 
 def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):

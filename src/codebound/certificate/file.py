@@ -70,7 +70,9 @@ class Factory:
     @property
     def declared(self) -> str:
         """What has to be true of its code."""
-        code = " and ".join(f"{name} (SHA-256 {sha256})" for name, sha256 in self.sources or ())
+        sources = self.sources or ()
+        code = " and ".join(f"{name} (SHA-256 {sha256})" for name, sha256 in sources[:2])
+        code += f" and of {len(sources) - 2} more files that the header names" if sources[2:] else ""
         if self.graph_sha256 is None:
             return f"TRUSTED, not checked: the code of {code} holds nothing that was learned from the sample."
         written = f"The Python code of {code}" if code else f"The architecture {self.name}"

@@ -7,7 +7,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "918f76770f8f9b93828e4d0909c4da4a0584f1b408f2163685806e88d1335b1e"
+PAGE_SHA256 = "3e5c431a8f8b546f1db1695ecc75f417ec61a6402c7daa01706b7df2574a2f31"
 FROZEN = "2026-11-16"
 
 _NEW = {"": ("format",), "helper.architecture": ("sources",)}

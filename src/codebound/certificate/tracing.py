@@ -178,8 +178,8 @@ class _GraphText:
         count = len(self.tensors)
         different = sum(len(text) for text in {repr(number) for number in self.counted})
         limits = {
-            "operations": (steps, 64 + 16 * count),
-            "numbers that it computes with": (len(self.counted), 16 + 4 * count),
+            "operations": (steps, 64 + 4 * count),
+            "numbers that it computes with": (len(self.counted), 16 + 2 * count),
             "characters in the different ones of these numbers": (different, _MOST_CHARACTERS),
         }
         for what, (found, most) in limits.items():
