@@ -25,7 +25,7 @@ RESULT = {
     "holdout": 0.31,
     "refuted_by_test": False,
     "certificate": "elsewhere",
-    "verify": "elsewhere",
+    "verify": "codebound-verify way/certificate.cbound --data way/sample.npz",
     "seconds": 1.0,
 }
 
@@ -86,6 +86,7 @@ def test_every_outcome_is_kept(fresh, monkeypatch, tmp_path):
     asked = [line for line in calls if line.startswith(("data", "train", "certify"))]
     planned = [line.split("  #")[0].removeprefix("codebound ").strip() for line in record["commands"]]
     assert asked == planned
+    assert calls.count("way/certificate.cbound --data way/sample.npz") == len(METHODS)  # all but features
 
 
 def test_a_first_look_happens_once(fresh, monkeypatch, tmp_path):
