@@ -10,6 +10,7 @@ import gzip
 import math
 import os
 import sys
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -21,6 +22,19 @@ from .refusal import Refused
 from .sample import Inputs
 
 BYTES_LIMIT = 1 << 34  # uncompressed, of one array
+CHUNK = 1 << 20  # bytes read at a time where a file does not say how long it is
+_UNREADABLE = (  # what zipfile, zlib and NumPy raise for archives that are none
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
+    SyntaxError,
+    TypeError,
+    KeyError,
+    ValueError,
+    EOFError,
+    RuntimeError,
+    OverflowError,
+)
 RECORD = 1 + 3 * 32 * 32  # a label and three planes
 
 Sample: TypeAlias = tuple[Inputs, Inputs | None]
@@ -81,7 +95,7 @@ def _npz(path: Path) -> Sample:
         with zipfile.ZipFile(path) as archive:
             x = _npy(archive, "x.npy")
             y = _npy(archive, "y.npy") if "y.npy" in archive.namelist() else None
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, RuntimeError) as error:
+    except _UNREADABLE as error:
         raise Refused(f"Data: {path} is no .npz file with plain arrays x and y ({error}).") from None
     return x, y
 
@@ -139,10 +153,12 @@ def _read(folder: Path, name: str) -> bytes | None:
     """The content of a file, plain or compressed, or None."""
 
     def limited(file: IO[bytes] | gzip.GzipFile) -> bytes:
-        data = file.read(BYTES_LIMIT + 1)
-        if len(data) > BYTES_LIMIT:
-            raise Refused(f"Data: {folder / name} is larger than {BYTES_LIMIT} bytes.")
-        return data
+        data = bytearray()
+        while chunk := file.read(CHUNK):
+            data += chunk
+            if len(data) > BYTES_LIMIT:
+                raise Refused(f"Data: {folder / name} is larger than {BYTES_LIMIT} bytes.")
+        return bytes(data)
 
     if (plain := folder / name).is_file():
         with plain.open("rb") as file:

@@ -6,14 +6,17 @@ import zipfile
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from safetensors.numpy import save
 
 from codebound.data.arrays import read_npz
 from codebound.data.cifar import read_pickled
 from codebound.data.idx import parse_idx
-from codebound.errors import DataError
+from codebound.errors import DataError, ModelError
+from codebound.nets.loading import load_weights
 
 LIMIT_BYTES = 32 << 20
 
@@ -132,3 +135,38 @@ def test_pickles(folder, content):
         read_pickled(folder / "batch", labels=("labels",))
 
     assert not survives(read, content)
+
+
+WEIGHTS = save({"0.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "0.bias": np.zeros(2, np.float32)})
+
+
+def as_weights(folder, suffix: str):
+    def read(content: bytes) -> None:
+        (folder / f"w{suffix}").write_bytes(content)
+        try:
+            load_weights(folder / f"w{suffix}")
+        except ModelError as error:
+            raise DataError(str(error)) from error
+
+    return read
+
+
+def test_the_undamaged_weights_are_read(folder):
+    assert survives(as_weights(folder, ".safetensors"), WEIGHTS)
+    assert survives(as_weights(folder, ".pt"), checkpoint())
+
+
+def checkpoint() -> bytes:
+    buffer = io.BytesIO()
+    torch.save({"0.weight": torch.zeros(2, 3)}, buffer)
+    return buffer.getvalue()
+
+
+@given(damaged(WEIGHTS) | st.binary(max_size=64))
+def test_damaged_weights(folder, content):
+    survives(as_weights(folder, ".safetensors"), content)
+
+
+@given(damaged(checkpoint()) | st.binary(max_size=64))
+def test_damaged_checkpoints(folder, content):
+    survives(as_weights(folder, ".pt"), content)

@@ -1,0 +1,145 @@
+"""Fuzzed files beside a certificate: the verifier reads or refuses, and reserves nothing in vain."""
+
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from codebound_verify import Refused
+from codebound_verify.data import load_data
+from codebound_verify.weights import read_weights
+
+LIMIT_BYTES = 32 << 20
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def npz(x: bytes, y: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", x)
+        archive.writestr("y.npy", y)
+    return buffer.getvalue()
+
+
+X, Y = npy(np.arange(6, dtype=np.uint8).reshape(3, 2)), npy(np.array([0, 1, 1]))
+IMAGES = bytes([0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, *range(6)])
+LABELS = bytes([0, 0, 8, 1, 0, 0, 0, 3, 0, 1, 1])
+WEIGHTS = save({"0.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "0.bias": np.zeros(2, np.float32)})
+
+
+@st.composite
+def damaged(draw, content: bytes) -> bytes:
+    """A few bytes replaced, and perhaps an end cut off or added."""
+    changed = bytearray(content)
+    places = st.tuples(st.integers(0, len(content) - 1), st.integers(0, 255))
+    for at, value in draw(st.lists(places, max_size=6)):
+        changed[at] = value
+    kept = draw(st.integers(0, len(changed))) if draw(st.booleans()) else len(changed)
+    return bytes(changed[:kept]) + draw(st.binary(max_size=4))
+
+
+def survives(read) -> bool:
+    """Whether it was read; a refusal is an answer, anything else fails the test."""
+    tracemalloc.start()
+    try:
+        read()
+        return True
+    except Refused:
+        return False
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < LIMIT_BYTES
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("readers")
+
+
+def read_archive(folder, content: bytes) -> bool:
+    (folder / "d.npz").write_bytes(content)
+    return survives(lambda: load_data(str(folder / "d.npz")))
+
+
+def read_idx(folder, images: bytes, labels: bytes) -> bool:
+    (folder / "train-images-idx3-ubyte").write_bytes(images)
+    (folder / "train-labels-idx1-ubyte").write_bytes(labels)
+    return survives(lambda: load_data("mnist", folder))
+
+
+def read_tensors(folder, content: bytes) -> bool:
+    (folder / "w.safetensors").write_bytes(content)
+    return survives(lambda: read_weights(folder / "w.safetensors"))
+
+
+def test_undamaged_files_are_read(folder):
+    assert read_archive(folder, npz(X, Y))
+    assert read_idx(folder, IMAGES, LABELS)
+    assert read_tensors(folder, WEIGHTS)
+
+
+def test_the_memory_check_has_teeth():
+    with pytest.raises(AssertionError):
+        survives(lambda: bytearray(LIMIT_BYTES + 1))
+
+
+@given(damaged(npz(X, Y)))
+def test_archives(folder, content):
+    read_archive(folder, content)
+
+
+@given(damaged(X), damaged(Y))
+def test_arrays_in_sound_archives(folder, x, y):
+    read_archive(folder, npz(x, y))
+
+
+@given(
+    st.lists(st.integers(-(2**70), 2**70), max_size=5),
+    st.sampled_from(["|u1", "<f8", "|b1", "<i8", "|O", "<U9", "|V0", "<m8[s]", "[('a', '<i4')]", "zz"]),
+)
+def test_headers_that_promise_anything(folder, shape, descr):
+    descr = descr if descr.startswith("[") else repr(descr)
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {tuple(shape)!r}, }}\n".encode()
+    read_archive(folder, npz(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header, Y))
+
+
+@given(damaged(IMAGES), damaged(LABELS))
+def test_idx_files(folder, images, labels):
+    read_idx(folder, images, labels)
+
+
+@given(damaged(WEIGHTS) | st.binary(max_size=64))
+@settings(max_examples=200)
+def test_safetensors_files(folder, content):
+    read_tensors(folder, content)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    values
+    | st.fixed_dictionaries(
+        {}, optional={"dtype": st.just("F32") | values, "shape": values, "data_offsets": values, "x": values}
+    )
+)
+@settings(max_examples=200)
+def test_any_header_of_tensors(folder, entry):
+    text = json.dumps({"w": entry}).encode()
+    assert not read_tensors(folder, len(text).to_bytes(8, "little") + text + bytes(24))

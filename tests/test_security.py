@@ -1,0 +1,97 @@
+"""What SECURITY.md promises: nothing is executed or unpickled, and limits are those that it prints."""
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src"
+PAGE = (ROOT / "SECURITY.md").read_text()
+VERIFIER = sorted((SOURCES / "codebound_verify").rglob("*.py"))
+ALL = sorted(SOURCES.rglob("*.py"))
+DANGEROUS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "subprocess", "socket", "ctypes", "urllib"}
+DANGEROUS |= {"http", "requests", "runpy", "code"}
+
+
+def imports(tree: ast.AST) -> set[str]:
+    """Top-level names of all modules that are imported."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+def calls(tree: ast.AST) -> list[tuple[str, ast.Call]]:
+    """Every call of a name or of an attribute, as it is written."""
+    return [
+        (ast.unparse(node.func), node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+    ]
+
+
+def keyword(call: ast.Call, name: str) -> object:
+    values = [each.value for each in call.keywords if each.arg == name]
+    return values[0].value if values and isinstance(values[0], ast.Constant) else None
+
+
+def broken_rules(path: Path, text: str) -> list[str]:
+    """What a source does that the page says it does not."""
+    tree, found = ast.parse(text), []
+    is_verifier = "codebound_verify" in path.parts
+    if is_verifier and (taken := imports(tree) & DANGEROUS):
+        found.append(f"{path} imports {taken}")
+    for name, call in calls(tree):
+        if name in ("eval", "exec", "__import__") or (name == "compile" and is_verifier):
+            found.append(f"{path} calls {name}")
+        if name == "torch.load" and keyword(call, "weights_only") is not True:
+            found.append(f"{path} loads a checkpoint with its code")
+        if name in ("np.load", "numpy.load", "np.lib.format.read_array") and (
+            keyword(call, "allow_pickle") is not False
+        ):
+            found.append(f"{path} may unpickle an array")
+        if name in ("pickle.load", "pickle.loads") and path.name != "processes.py":
+            found.append(f"{path} unpickles")
+        if name == "importlib.import_module" and is_verifier and path.name != "__main__.py":
+            found.append(f"{path} imports by name")
+    return found
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: str(path.relative_to(SOURCES)))
+def test_nothing_is_executed_or_unpickled(path):
+    assert broken_rules(path, path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle",
+        "from urllib.request import urlopen",
+        "eval('1')",
+        "import torch\ntorch.load('a')",
+        "import numpy as np\nnp.load('a')",
+        "np.load('a', allow_pickle=True)",
+        "import importlib\nimportlib.import_module(header.name)",
+    ],
+)
+def test_the_rules_have_teeth(text):
+    assert broken_rules(Path("codebound_verify/some.py"), text)
+
+
+ROWS = re.findall(r"^\| ([^|]+) \| ([\d,]+)[^|]*\| `(\w+)\.(\w+)` \|$", PAGE, flags=re.MULTILINE)
+
+
+def test_the_page_has_a_table_of_limits():
+    assert len(ROWS) >= 14
+
+
+@pytest.mark.parametrize(("what", "most", "module", "constant"), ROWS, ids=lambda value: value)
+def test_limits_are_those_of_the_page(what, most, module, constant):
+    found = getattr(importlib.import_module(f"codebound_verify.{module}"), constant)
+    assert found == int(most.replace(",", "")), what
