@@ -63,6 +63,7 @@ def certify(
     base: Pretrained | None = None,
     factory: str = "",
     trust_code: bool = False,
+    allow_copies: bool = False,
     seed: int = 0,
     device: str = "cpu",
     engine: Engine | None = None,
@@ -90,6 +91,8 @@ def certify(
             message codes only the difference to it. The certificate declares it; nobody can check it.
         factory: ``package.module:factory`` of the model, needed where it is no chain of known layers.
         trust_code: Make the code of a factory that cannot be traced an assumption of the certificate.
+        allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one; the
+            certificate then declares that they are independent draws.
         seed: Seed of the search; free, because no decoder needs it.
         device: Where pruned networks are trained; errors are always counted on the CPU, in float64.
         engine: Where errors are counted, a part of the sample on each of its workers; None: here. The count
@@ -137,7 +140,15 @@ def certify(
         helper = "trained on the prior part of the sample", original.arrays
     elif base is not None:
         helper = base.name, _base_tensors(base, original, sample)
-    task = Task(sample=sample, delta=delta, claim=claim, original=original, base=helper, rest=rest)
+    task = Task(
+        sample=sample,
+        delta=delta,
+        claim=claim,
+        original=original,
+        base=helper,
+        rest=rest,
+        allow_copies=allow_copies,
+    )
     search = Search(task, effort, seed=seed, device=place, engine=engine, progress=progress)
     best = run(search, method)
     certificate = issue(best, task, progress=progress)
@@ -179,6 +190,7 @@ def certify(
         tried=search.tried,
         is_interrupted=search.is_interrupted,
         seconds=time.perf_counter() - start,
+        allow_copies=allow_copies,
     )
 
 

@@ -83,6 +83,9 @@ def train_from_options(
     return record
 
 
+_CERTIFY = ("method", "effort", "delta", "input_range", "allow_copies", "seed", "device")
+
+
 def certify_from_options(
     options: Mapping[str, Any],
     *,
@@ -111,9 +114,7 @@ def certify_from_options(
             trust_code=options["trust_code"],
             engine=engine,
             progress=progress,
-            **{
-                name: options[name] for name in ("method", "effort", "delta", "input_range", "seed", "device")
-            },
+            **{name: options[name] for name in _CERTIFY},
         )
     return found.save_to(
         folder,

@@ -52,6 +52,7 @@ class Certification:
         tried: Messages that were assessed.
         is_interrupted: Whether the search was interrupted; the best message until then was certified.
         seconds: Time the search took.
+        allow_copies: Whether the verifier has to be told that copies are independent draws.
     """
 
     certificate: Certificate
@@ -69,6 +70,7 @@ class Certification:
     tried: int
     is_interrupted: bool
     seconds: float
+    allow_copies: bool = False
 
     def __str__(self) -> str:
         return "\n".join(filter(None, (str(self.certificate), self.alarm)))
@@ -160,6 +162,8 @@ def _verifier_arguments(found: Certification, folder: Path, data: str, data_fold
     arguments = ["--data", data]
     if data_folder is not None:
         arguments += ["--data-folder", str(data_folder)]
+    if found.allow_copies:
+        arguments.append("--allow-copies")
     if (architecture := found.certificate.helper.architecture) is not None:
         arguments += ["--model", architecture.name]
         arguments += ["--trust-code"] if architecture.graph_sha256 is None else []
@@ -202,6 +206,8 @@ def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
         "interrupted": found.is_interrupted,
         "seconds": round(found.seconds, 3),
         "data_sha256": facts.sample_sha256,
+        "copies": facts.copies,
+        "contradictions": facts.contradictions,
         "verify": command,
     }
     if found.confrontation is not None and found.holdout is not None:

@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             subject_weights=read_weights(options.subject_weights) if options.subject_weights else None,
             test=_labelled(options.test, options.data_folder) if options.test else None,
             trust_code=options.trust_code,
+            allow_copies=options.allow_copies,
             progress=_show_progress if sys.stderr.isatty() else None,
         )
     except (Refused, OSError) as error:  # what was given beside the certificate cannot be read
@@ -156,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-error", type=float, help="status 1 unless the bound is at most this")
     add("--max-delta", type=float, help="status 1 unless the failure probability is at most this")
     add("--signed-by", type=Path, help="public Ed25519 key (PEM): status 1 unless FILE.sig is its signature")
+    add("--allow-copies", action="store_true", help="vouch that equal examples are independent draws")
     add("--format", choices=("text", "json"), default="text", help="how to print the verdict")
     return parser
 

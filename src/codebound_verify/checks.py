@@ -14,6 +14,7 @@ from .evaluate import Evaluator, Progress, chain_evaluator, count_disagreements,
 from .formulas import clopper_pearson, is_honest, occam
 from .header import Disagreement, Domain, Header, Split
 from .refusal import Refused
+from .rows import Repeats, count_repeats, count_shared, is_standardised, statistics_in
 from .sample import Inputs, Labels, canonical_inputs, canonical_labels, permutation, sample_sha256
 from .weights import same_tensors
 
@@ -33,8 +34,11 @@ def check_claim(header: Header) -> None:
         added = clopper_pearson(
             errors=extra.disagreements, n=extra.n_unlabelled, delta=extra.delta_disagreement
         )
-        if (total := delta + extra.delta_disagreement) != header.delta:
-            reasons.append(f"Claim: delta is {header.delta}, but delta_risk + delta_disagreement is {total}.")
+        if not delta == extra.delta_disagreement == header.delta / 2:
+            reasons.append(
+                f"Claim: delta_risk is {delta}, delta_disagreement {extra.delta_disagreement}; each must be "
+                f"half of delta, {header.delta / 2}: a split chosen after looking is not paid for."
+            )
     exact = occam(errors=header.errors, n=header.n, code_bits=header.code_bits, delta=delta).plus(added)
     for name, printed, value in (
         ("bound", header.bound, exact.bound),
@@ -46,10 +50,65 @@ def check_claim(header: Header) -> None:
                 f"Claim: {name} is printed as {printed!r}, which is "
                 f"{'smaller' if printed < value else 'larger'} than the true {mpmath.nstr(value, 17)}."
             )
-    if header.vacuous != (header.bound >= 1 - 1 / header.classes):
+    limit = guessing(header.classes, header.commonest, header.n)
+    if header.vacuous != (header.bound >= limit):
         reasons.append(
             f"Claim: vacuous is {header.vacuous}, but the bound {header.bound!r} is "
-            f"{'below' if header.vacuous else 'not below'} 1 - 1/{header.classes}."
+            f"{'below' if header.vacuous else 'not below'} {limit!r}, the error of guessing."
+        )
+    if reasons:
+        raise Refused(*reasons)
+
+
+def guessing(classes: int, commonest: int | None, n: int) -> float:
+    """What a guess achieves: one of the classes by lot, or always the commonest label."""
+    blind = 1 - 1 / classes
+    return blind if commonest is None else min(blind, 1 - commonest / n)
+
+
+def count_commonest(header: Header, y: Labels) -> int:
+    """How many of the counted examples have the label that most of them have."""
+    if isinstance(header.extra, Split):
+        y = y[permutation(len(y))[header.extra.n_prior :]]
+    return int(np.bincount(y).max(initial=0))
+
+
+def check_rows(header: Header, repeats: Repeats, commonest: int, *, allow_copies: bool) -> None:
+    """Copies are those that the header counts, and few (section 6.2); so is the commonest label."""
+    reasons = [
+        f"Facts: {name} is {stated}; this sample has {found}."
+        for name, stated, found in (
+            ("commonest", header.commonest, commonest),
+            ("copies", header.copies, repeats.copies),
+            ("contradictions", header.contradictions, repeats.contradictions),
+        )
+        if stated not in (None, found)
+    ]
+    reasons += _too_many(repeats, "examples of the sample", allow_copies=allow_copies)
+    if reasons:
+        raise Refused(*reasons)
+
+
+def _too_many(repeats: Repeats, what: str, *, allow_copies: bool) -> list[str]:
+    if allow_copies or not repeats.are_many:
+        return []
+    reason = (
+        f"Data: {repeats.copies} of the {repeats.n} {what} are exact copies of earlier ones, more than one "
+        "in a hundred: hardly independent draws. If they are, say so with --allow-copies."
+    )
+    return [reason]
+
+
+def check_scaling(header: Header, x: Inputs) -> None:
+    """No constant of the scaling is a statistic of the sample (section 6.1)."""
+    reasons = [
+        f"Scaling: {constant} is a statistic of this very sample, so it was not fixed without looking at it."
+        for constant in statistics_in(header.scaling, x)
+    ]
+    if is_standardised(x):
+        reasons.append(
+            "Scaling: every stored feature has mean 0 and deviation 1 on this very sample: it was "
+            "standardised with statistics of the sample, which the message does not pay for."
         )
     if reasons:
         raise Refused(*reasons)
@@ -160,9 +219,18 @@ def subject_evaluator(
 
 
 def check_disagreements(
-    header: Header, extra: Disagreement, networks: tuple[Evaluator, Evaluator], unlabelled: Inputs
+    header: Header,
+    extra: Disagreement,
+    networks: tuple[Evaluator, Evaluator],
+    *,
+    unlabelled: Inputs,
+    sample: Inputs,
+    allow_copies: bool,
 ) -> None:
-    """The networks disagree on no more unlabelled inputs than the header says (section 7)."""
+    """The networks disagree on no more unlabelled inputs than the header says (section 7).
+
+    The inputs must be fresh: none of them occurs in the sample, and few occur twice.
+    """
     x = canonical_inputs(unlabelled)
     if len(x) != extra.n_unlabelled or x.shape[1:] != header.input_shape:
         raise Refused(
@@ -174,6 +242,13 @@ def check_disagreements(
             f"Unlabelled: the inputs have SHA-256 {found}; "
             f"the certificate is about {extra.unlabelled_sha256}."
         )
+    if shared := count_shared(sample, x):
+        raise Refused(
+            f"Unlabelled: {shared} of the {len(x)} inputs occur in the sample; they have to be a fresh draw."
+        )
+    repeats = count_repeats(x, np.zeros(len(x), np.int64))
+    if reasons := _too_many(repeats, "unlabelled inputs", allow_copies=allow_copies):
+        raise Refused(*reasons)
     if (count := count_disagreements(*networks, x)) > extra.disagreements:
         raise Refused(
             f"Facts: f and g disagree on {count} of {len(x)} unlabelled inputs; "

@@ -17,6 +17,7 @@ CODE_BITS_LIMIT = 2**32
 EXAMPLES_LIMIT = 2**32
 CLASSES_LIMIT = 2**16
 INPUT_LIMIT = 2**24  # numbers in one example
+CONSTANTS_LIMIT = 4  # means, and stds, of a scaling
 
 Statement: TypeAlias = Literal["C-2", "C-10", "C-12a", "C-12b"]
 SUBJECTS: dict[Statement, str] = {"C-2": "g", "C-10": "g", "C-12a": "f", "C-12b": "f"}
@@ -93,6 +94,9 @@ class Header:
     errors: int
     code_bits: int
     classes: int
+    commonest: int | None  # None in version 1, as what follows
+    copies: int | None
+    contradictions: int | None
     sample_sha256: str
     message_sha256: str
     extra: Split | Domain | Disagreement | None
@@ -179,14 +183,18 @@ def parse_header(text: bytes, version: Version) -> Header:
     if claim["subject"] != SUBJECTS[statement]:
         fields.wrong("claim.subject", f"{SUBJECTS[statement]!r} for {statement}", claim["subject"])
 
-    names = "classes code_bits errors extra message_sha256 n sample_sha256"
-    facts = fields.record(top["facts"], "facts", names)
+    facts = fields.record(top["facts"], "facts", version.facts_keys)
     n = fields.integer(facts["n"], "facts.n", 1, EXAMPLES_LIMIT)
+
+    def counted(name: str, most: int) -> int | None:
+        return fields.integer(facts[name], f"facts.{name}", 0, most) if name in facts else None
 
     helper = fields.record(top["helper"], "helper", "architecture base input_shape scaling")
     shape = _input_shape(fields, helper["input_shape"])
-    made_by = fields.record(top["made_by"], "made_by", "codebound date")
+    made_by = fields.record(top["made_by"], "made_by", version.maker_keys)
     fields.text(made_by["codebound"], "made_by.codebound")
+    if not re.fullmatch("([0-9a-f]{40})?", fields.text(made_by.get("commit", ""), "made_by.commit")):
+        fields.wrong("made_by.commit", "40 hexadecimal digits in lower case, or nothing", made_by["commit"])
     _date(fields, made_by["date"])
 
     header = Header(
@@ -202,6 +210,9 @@ def parse_header(text: bytes, version: Version) -> Header:
         errors=fields.integer(facts["errors"], "facts.errors", 0, n),
         code_bits=fields.integer(facts["code_bits"], "facts.code_bits", 0, CODE_BITS_LIMIT),
         classes=fields.integer(facts["classes"], "facts.classes", 2, CLASSES_LIMIT),
+        commonest=counted("commonest", n),
+        copies=counted("copies", EXAMPLES_LIMIT),
+        contradictions=counted("contradictions", EXAMPLES_LIMIT),
         sample_sha256=fields.digest(facts["sample_sha256"], "facts.sample_sha256"),
         message_sha256=fields.digest(facts["message_sha256"], "facts.message_sha256"),
         extra=_extra(fields, facts["extra"], statement),
@@ -311,7 +322,7 @@ def _scaling(fields: _Fields, value: object, *, channels: int) -> Scaling:
 
     def constants(key: str, low: float) -> tuple[float, ...]:
         name = f"helper.scaling.{key}"
-        entries = fields.items(found[key], name, 1, INPUT_LIMIT)
+        entries = fields.items(found[key], name, 1, CONSTANTS_LIMIT)
         if len(entries) not in (1, channels):
             fields.wrong(name, f"a list of length 1 or {channels}", found[key])
         return tuple(fields.real(entry, name, low) for entry in entries)

@@ -11,6 +11,7 @@ from .arithmetic import Decoder
 from .chain import Chain, Layout, read_chain
 from .codes import read_tensor
 from .refusal import Refused
+from .setting import read_setting
 from .stack import read_stack
 from .subspace import read_integers, read_subspace
 from .tensors import TENSOR_LIMIT, Blocks, Content, Floats, Recipe, Shape, Static, Values, grid, to_float32
@@ -55,6 +56,9 @@ def decode(
         raise Refused(f"Witness: it has {len(certificate.witness)} bytes, and the message needs none.")
     decoder = Decoder(certificate.message, header.code_bits)
     ledger = _Ledger(decoder)
+    if header.version.codes_setting:
+        read_setting(decoder, header)
+        ledger.close("setting")
     if (scheme := decoder.gamma()) > 2:
         raise Refused(f"Message: scheme {scheme} is unknown; the schemes 1 and 2 are known.")
     ledger.close("method")  # what files call the scheme

@@ -13,8 +13,12 @@ from .checks import (
     check_domain,
     check_errors,
     check_ledger,
+    check_rows,
+    check_scaling,
     checked_sample,
+    count_commonest,
     count_test_errors,
+    guessing,
     subject_evaluator,
 )
 from .container import Certificate, Source, load, read
@@ -23,6 +27,7 @@ from .factory import Made, check_function, loaded, make, state_layout
 from .header import Disagreement, Domain, Header
 from .message import Network, decode
 from .refusal import Refused
+from .rows import count_repeats
 from .weights import same_tensors
 from .words import Counted, Tested, claimed, compare_with_test, counts
 
@@ -66,6 +71,8 @@ class Verdict:
     counts: tuple[Counted, ...] = ()
     refuted_by_test: bool | None = None
     test: Tested | None = None
+    copies: int | None = None
+    contradictions: int | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -88,6 +95,7 @@ def verify(
     subject_weights: Mapping[str, Floats] | None = None,
     test: tuple[Inputs, Inputs] | None = None,
     trust_code: bool = False,
+    allow_copies: bool = False,
     progress: Progress | None = None,
 ) -> Verdict:
     """Check a certificate against the sample it is about.
@@ -102,6 +110,8 @@ def verify(
         subject_weights: The tensors of the original network f, for C-12a and C-12b.
         test: Inputs and labels that took no part in making the network: they may refute the claim.
         trust_code: Accept a factory whose module cannot be traced; its code is then part of what is assumed.
+        allow_copies: More than one example in a hundred may be an exact copy: the user vouches that they
+            are independent draws.
         progress: Called with the examples done and their total while a network is evaluated.
 
     Returns:
@@ -129,9 +139,15 @@ def verify(
 
     with check("the printed bounds follow from errors, n, code_bits and delta"):
         check_claim(header)
-    sample = evaluator = network = subject = made = None
+    sample = evaluator = network = subject = made = repeats = commonest = None
     with check("the data are the sample that the certificate names"):
         sample = checked_sample(header, x, y)
+    if sample:
+        repeats, commonest = count_repeats(*sample), count_commonest(header, sample[1])
+        with check("rows that occur again, and the commonest label, are as many as stated"):
+            check_rows(header, repeats, commonest, allow_copies=allow_copies)
+        with check("no constant of the scaling is a statistic of the sample"):
+            check_scaling(header, sample[0])
     with check("the message decodes to a network, in exactly the bits that it charges"):
         network, made = _decoded(certificate, factory, base, trust_code=trust_code)
         evaluator = _evaluator(header, network, made, progress)
@@ -150,13 +166,21 @@ def verify(
             subject = chain_evaluator(network.chain, subject_weights, header=header, progress=progress)
     if (
         isinstance(header.extra, Disagreement)
+        and sample
         and evaluator
         and subject_weights is not None
         and unlabelled is not None
     ):
         with check("f and g disagree on no more unlabelled inputs than stated"):
             subject = subject_evaluator(header, header.extra, subject_weights, progress)
-            check_disagreements(header, header.extra, (subject, evaluator), unlabelled)
+            check_disagreements(
+                header,
+                header.extra,
+                (subject, evaluator),
+                unlabelled=unlabelled,
+                sample=sample[0],
+                allow_copies=allow_copies,
+            )
 
     tested = None
     if test is not None and not reasons:
@@ -176,11 +200,13 @@ def verify(
         n=header.n,
         errors=header.errors,
         code_bits=header.code_bits,
-        vacuous=header.vacuous,
         claim=claimed(header),
         counts=counts(header),
         refuted_by_test=None if tested is None else tested.refuted,
         test=tested,
+        vacuous=header.bound >= guessing(header.classes, commonest, header.n),
+        copies=None if repeats is None else repeats.copies,
+        contradictions=None if repeats is None else repeats.contradictions,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "3e5c431a8f8b546f1db1695ecc75f417ec61a6402c7daa01706b7df2574a2f31"
+PAGE_SHA256 = "f28a2799fe97c2518fe230fad00d28e0fab9bb4e449124b6df225c58a605dd90"
 FROZEN = "2026-11-16"
 
 
@@ -12,21 +12,40 @@ FROZEN = "2026-11-16"
 class Version:
     """One version of the file.
 
-    ``header_keys`` are those of the header itself. A file that ``names_page`` is believed only if it
-    is the page that this program was written from: docs/format.md, of SHA-256 ``PAGE_SHA256``. One that
-    ``names_graph`` has the hash of a factory's graph and of its sources, others a hash of its parts.
+    The keys are those of the header itself, of its facts and of ``made_by``. A file that ``names_page`` is
+    believed only if it is the page that this program was written from: docs/format.md, of SHA-256
+    ``PAGE_SHA256``. One that ``names_graph`` has the hash of a factory's graph and of its sources, others a
+    hash of its parts.
     """
 
     number: int
     header_keys: str
+    facts_keys: str
+    maker_keys: str
     names_page: bool
     has_witness: bool
     names_graph: bool
+    codes_setting: bool  # classes and scaling are in the message
 
 
-_KEYS = "claim declarations facts helper ledger made_by"
-
-VERSIONS = {
-    1: Version(1, _KEYS, names_page=False, has_witness=False, names_graph=False),
-    2: Version(2, _KEYS + " format", names_page=True, has_witness=True, names_graph=True),
-}
+FIRST = Version(
+    1,
+    header_keys="claim declarations facts helper ledger made_by",
+    facts_keys="classes code_bits errors extra message_sha256 n sample_sha256",
+    maker_keys="codebound date",
+    names_page=False,
+    has_witness=False,
+    names_graph=False,
+    codes_setting=False,
+)
+SECOND = Version(
+    2,
+    header_keys=FIRST.header_keys + " format",
+    facts_keys=FIRST.facts_keys + " commonest copies contradictions",
+    maker_keys=FIRST.maker_keys + " commit",
+    names_page=True,
+    has_witness=True,
+    names_graph=True,
+    codes_setting=True,
+)
+VERSIONS = {version.number: version for version in (FIRST, SECOND)}

@@ -122,10 +122,10 @@ HEADERS = {
     "negative std": (put("helper.scaling.std", [-1.0]), "std must be"),
     "inputs that overflow": (
         put("helper.scaling", {"divisor": 1e-300, "mean": [0.0], "std": [1e-300]}),
-        "makes 400 errors",
+        "its scaling is",
     ),
     "a mean per pixel": (put("helper.scaling.mean", [0.0, 1.0, 2.0, 3.0]), "mean must be a list of length 1"),
-    "another scaling": (put("helper.scaling.mean", [3.0]), "errors on the 400 examples"),
+    "another scaling": (put("helper.scaling.mean", [3.0]), "its scaling is"),
     "no declarations": (put("declarations", []), "declarations must be"),
     "too many declarations": (put("declarations", ["a"] * 33), "declarations must be"),
     "a long declaration": (put("declarations", ["a" * 401]), "declarations[0] must be"),
@@ -145,7 +145,7 @@ def test_a_crafted_header_is_refused(name):
 
 HONEST = {  # everything is consistent with the lie: only a look at the data or the message shows it
     "inflated n": ({"n": 800}, "400 examples; the certificate is about 800"),
-    "deflated n": ({"n": 100}, "400 examples; the certificate is about 100"),
+    "deflated n": ({"n": 100, "commonest": 40}, "400 examples; the certificate is about 100"),
     "lowered error count": ({"errors": 0}, "the certificate states 0"),
     "longer message": ({"bits": BITS + "0" * 8}, "decoding it takes"),
     "one bit more": ({"bits": BITS + "1"}, "decoding it takes"),
@@ -314,7 +314,7 @@ MESSAGES = {
         chain([["max pool", 1]] * 256 + [["linear", 3, False]]),
         "number of operations",
     ),
-    "a chain without a classifier": (chain([["max pool", 1]]), "last operation must be linear"),
+    "a chain without a classifier": (chain([["max pool", 1]], classes=3), "last operation must be linear"),
     "a pool after a linear": (
         chain([["linear", 4, False], ["max pool", 1], ["linear", 3, False]]),
         "needs an image",
@@ -357,6 +357,7 @@ def test_a_crafted_message_is_refused(name):
 def test_an_unknown_scheme_and_an_unknown_architecture():
     for numbers, because in (((3,), "scheme 3"), ((1, 4), "architecture 4"), ((1, 1, 1, 11), "operation 11")):
         coder = writer.Coder()
+        writer.write_setting(coder, 3, TRUE.message.scaling)
         for position, number in enumerate(numbers):
             if position == 1:
                 for _ in range(3):

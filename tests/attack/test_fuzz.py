@@ -116,7 +116,7 @@ def test_random_messages_reach_every_stage():
     random, seen = np.random.default_rng(0), set()
     for _ in range(300):
         message = writer.Message([["linear", 3, False]], {})
-        message.bits = "".join(random.choice(["0", "1"], 60))
+        message.bits = "01010" + "".join(random.choice(["0", "1"], 55))  # the right classes and scaling
         message.ledger = [["method", 60]]
         fields = writer.header(message, TRUE.x, TRUE.y, errors=60, classes=3)
         fields["facts"]["message_sha256"] = hashlib.sha256(message.packed()).hexdigest()

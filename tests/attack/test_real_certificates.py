@@ -269,6 +269,7 @@ def test_the_same_network_in_another_code_is_another_message_and_pays_for_itself
 
 def nan_message() -> str:
     coder = writer.Coder()
+    writer.write_setting(coder, 3, {"divisor": 16, "mean": [0.0], "std": [1.0]})
     coder.gamma(1)
     for _ in range(3):
         coder.bit(0)

@@ -284,7 +284,7 @@ def test_a_new_operation_is_one_class(monkeypatch):
     chain = Chain((4,), (Clip(2), Linear(3, False)))
     codes = {"1.weight": Dense(np.ones((3, 4), np.int32), 0, 1)}
     bits, ledger = Message(Options(), chain, codes).encode()
-    again = decode(bits, input_shape=(4,), classes=3)
+    again = decode(bits, input_shape=(4,))
     assert again.chain == chain
     assert sum(part for _, part in ledger) == len(bits)
     network = again.chain.build({name: torch.from_numpy(value) for name, value in again.weights().items()})

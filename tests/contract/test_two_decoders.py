@@ -25,10 +25,12 @@ from codebound.chains.operations import (
     Residual,
     Shifts,
 )
+from codebound.chains.setting import Setting
 from codebound.coding.bell import Bell
 from codebound.coding.static import frequency_table
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero
+from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 from codebound_papers.guha23.sketch.code import Sketched
@@ -101,6 +103,9 @@ def codes(draw, shape):
     return Mixed(shape, draw(integers((size,))), mixes=draw(st.integers(1, 5)), seed=seed)
 
 
+SETTING = Setting(3, Scaling(16.0))  # of the literal writer
+
+
 def decoded(message: Message, layout, base, x=X):
     """What the verifier makes of a message of codebound, in a file of the literal writer."""
     bits, ledger = message.encode()
@@ -142,7 +147,9 @@ def expect_the_same_bits(message: Message, layout, base) -> None:
 def test_messages_of_any_modes(shapes, has_base, data):
     layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
     message = Message(
-        Options(has_base=has_base), None, {name: data.draw(codes(shape)) for name, shape in layout}
+        Options(has_base=has_base, setting=SETTING),
+        None,
+        {name: data.draw(codes(shape)) for name, shape in layout},
     )
     expect_the_same_bits(message, layout, data.draw(bases(layout)) if has_base else None)
 
@@ -161,7 +168,7 @@ def subspaces(draw):
 @settings(max_examples=200)
 def test_factories_in_a_subspace(shapes, subspace, has_base, data):
     layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
-    message = Message(Options(has_base=has_base), None, subspace, dict(layout))
+    message = Message(Options(has_base=has_base, setting=SETTING), None, subspace, dict(layout))
     expect_the_same_bits(message, layout, data.draw(bases(layout)) if has_base else None)
 
 
@@ -199,7 +206,7 @@ def test_chains_in_a_subspace(chain, subspace, step, has_base):
     """The same bits of the tensors, and the same logits."""
     random = np.random.default_rng(0)
     base = {name: np.float32(random.normal(size=shape)) for name, shape in chain.tensor_shapes().items()}
-    message = Message(Options(has_base=has_base), chain, replace(subspace, step=step))
+    message = Message(Options(has_base=has_base, setting=SETTING), chain, replace(subspace, step=step))
     x = random.normal(size=(3, *chain.input_shape))
     network = decoded(message, None, base if has_base else None, x)
     tensors = message.weights(base if has_base else None)
@@ -246,7 +253,9 @@ def test_stacks(stack):
     input_shape = (1, 9, 10)
     operations = tuple(KINDS[kind](*sizes) for kind, *sizes in stack.chain(3))
     try:
-        message = Message(Options(), Chain(input_shape, operations), Subspace(Zero((4,)), 0, -9, True, 0))
+        message = Message(
+            Options(setting=SETTING), Chain(input_shape, operations), Subspace(Zero((4,)), 0, -9, True, 0)
+        )
         network = decoded(message, None, None, np.zeros((3, *input_shape)))
     except CodeboundError:
         reject()
@@ -260,7 +269,7 @@ def test_a_large_subspace():
     q = np.random.default_rng(0).integers(-2, 3, 3000).astype(np.int32)
     static = Static(q, 0, 2, table=frequency_table(np.bincount(q + 2)), lanes_log2=4)
     chain = Chain((3, 12, 12), (Shifts(2), Dictionary(3, 2), NormalisedConv(300, 5), Linear(3, True)))
-    message = Message(Options(), chain, Subspace(static, 2, -21, zero_head=True, seed=5))
+    message = Message(Options(setting=SETTING), chain, Subspace(static, 2, -21, zero_head=True, seed=5))
     network = decoded(message, None, None, x=np.zeros((3, 3, 12, 12), np.uint8))
     expected = message.weights()
     assert sum(values.size for values in expected.values()) > 2**18
@@ -289,7 +298,7 @@ def test_larger_tensors():
         **{f"ticket {kind}": Ticket(static, kind=kind, seed=kind) for kind in range(3)},
         "filled": Filled(static, Filling(everywhere=False, step=-100, mean=-7, seed=11)),
     }
-    message = Message(Options(), None, found)
+    message = Message(Options(setting=SETTING), None, found)
     expected = message.weights()
     layout = tuple((name, values.shape) for name, values in expected.items())
     for name, values in decoded(message, layout, None).tensors.items():
@@ -316,7 +325,7 @@ def test_sketched_tensors(shape, sizes, ones, count, limit):
         x.ravel()[where] = random.choice([-1, 1], count) * random.integers(1, limit + 1, count)
         y = writer.sketch_of(x, sizes, t=ones, seed=seed).astype(np.int32)
         code = Sketched(shape, Dense(y, -20, max(1, int(np.abs(y).max()))), degree=ones, seed=seed)
-        message = Message(Options(), None, {"w": solved(code)})
+        message = Message(Options(setting=SETTING), None, {"w": solved(code)})
         expected = message.weights()["w"]
         assert decoded(message, (("w", shape),), None).tensors["w"].tobytes() == expected.tobytes()
         assert np.mean((expected != 0) == (x.reshape(shape) != 0)) > 0.95
@@ -335,7 +344,7 @@ def test_chains_with_local_convolutions_have_the_same_tensors():
     assert dict(described_chain(entries, (1, 2, 2), 3).layout()) == chain.tensor_shapes()
     weights = {name: Raw(np.ones(shape, np.float32)) for name, shape in chain.tensor_shapes().items()}
     weights["0.weight"] = Mixed((9, 3, 1, 2, 2), Dense(np.int32([1, -2]), 0, 2), mixes=3, seed=1)
-    message = Message(Options(), chain, weights)
+    message = Message(Options(setting=SETTING), chain, weights)
     network = decoded(message, None, None)
     assert network.chain.operations[0].kind == "local conv"
     for name, values in message.weights().items():

@@ -1,6 +1,7 @@
 """Kraft for whole messages: in a tiny world all are listed; none begins another, none is too cheap."""
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options, decode
 from codebound.chains.operations import Linear
+from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Dense, Static, Zero
@@ -69,11 +71,11 @@ def world():
         for tensors in itertools.product(*kinds):
             yield Message(Options(), chain, dict(zip(chain.tensor_shapes(), tensors, strict=True)))
     for weight in codes((3,), is_rich=True):
-        yield Message(Options(), None, {"w": weight})
+        yield Message(Options(setting=Setting(2)), None, {"w": weight})
     for subspace in subspaces():
         for operations in ((Linear(2, False),), (Linear(1, False), Linear(2, True))):
             yield Message(Options(), Chain((2,), operations), subspace)
-        yield Message(Options(has_base=True), None, subspace, {"w": (3,)})
+        yield Message(Options(has_base=True, setting=Setting(2)), None, subspace, {"w": (3,)})
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +111,8 @@ def test_the_enumeration_has_teeth(strings):
 def test_every_message_is_read_back_as_it_was_written():
     for message in itertools.islice(world(), 0, None, 7):
         bits, _ = message.encode()
-        again = decode(bits, input_shape=(2,), classes=2, factory={"w": (3,)})
-        assert again.options == message.options
+        again = decode(bits, input_shape=(2,), factory={"w": (3,)})
+        assert again.options == replace(message.options, setting=message.setting)
         assert again.chain == message.chain
         zeros = {name: np.zeros(shape, np.float32) for name, shape in message.shapes.items()}
         base = zeros if message.options.has_base else None
@@ -126,4 +128,4 @@ def test_what_follows_a_message_never_makes_it_another_one(strings):
             longer = string + tail
             data = int(longer.ljust(-(-len(longer) // 8) * 8, "0"), 2).to_bytes(-(-len(longer) // 8), "big")
             with pytest.raises(FormatError, match="ends"):
-                decode(Bits(data, len(longer)), input_shape=(2,), classes=2, factory={"w": (3,)})
+                decode(Bits(data, len(longer)), input_shape=(2,), factory={"w": (3,)})

@@ -72,7 +72,7 @@ def test_g_e25_a_bias_decides_and_is_part_of_the_message():
     bits, ledgers = zip(*(message.encode() for message in messages), strict=True)
     assert bits[0] != bits[1]
     assert all(dict(ledger)["0.bias"] >= 64 for ledger in ledgers)
-    decoded = [decode(word, input_shape=(2,), classes=2).weights()["0.bias"].tolist() for word in bits]
+    decoded = [decode(word, input_shape=(2,)).weights()["0.bias"].tolist() for word in bits]
     assert decoded == [[0.0, 0.0], [5.0, 0.0]]
 
 

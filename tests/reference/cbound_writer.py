@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ROOTS = (8388608, 9147842, 9975792, 10878679, 11863283, 12937002, 14107901, 15384775)
 COUNT_LIMIT = 2**20
+AS_STORED = {"divisor": 1, "mean": [0.0], "std": [1.0]}
 PAGE = Path(__file__).parents[2] / "docs/format.md"
 
 
@@ -612,6 +613,18 @@ class Stack:
         return [*found, ["linear", classes, False]]
 
 
+def write_setting(coder: Coder, classes: int, scaling: dict) -> None:
+    coder.gamma(classes - 1)
+    listed = [{"divisor": divisor, "mean": [0.0], "std": [1.0]} for divisor in (1, 255, 16)]
+    if scaling in listed:
+        coder.uniform(listed.index(scaling), 4)
+        return
+    coder.uniform(3, 4)
+    coder.uniform(len(scaling["mean"]) - 1, 4)
+    for value in (scaling["divisor"], *scaling["mean"], *scaling["std"]):
+        coder.float32(value)
+
+
 @dataclass
 class Message:
     """The message of section 5; ``operations`` None means a factory, a ``Subspace`` means method 2."""
@@ -621,6 +634,9 @@ class Message:
     split: int | None = None
     theta: int | None = None
     has_base: bool = False
+    classes: int | None = None  # those of the chain, else 3
+    scaling: dict = field(default_factory=lambda: {"divisor": 16, "mean": [0.0], "std": [1.0]})
+    version: int = 2
     bits: str = field(init=False)
     ledger: list[list] = field(init=False)
 
@@ -631,6 +647,11 @@ class Message:
         def close(part: str) -> None:
             self.ledger.append([part, coder.shifts - sum(bits for _, bits in self.ledger)])
 
+        if self.classes is None:
+            self.classes = self.operations[-1][1] if isinstance(self.operations, list) else 3
+        if self.version > 1:
+            write_setting(coder, self.classes, self.scaling)
+            close("setting")
         is_subspace = isinstance(self.tensors, Subspace)
         coder.gamma(2 if is_subspace else 1)
         close("method")
@@ -731,6 +752,8 @@ def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, class
     """The header of a C-2 certificate; ``changes`` replace n, delta, statement, subject, extra, ..."""
     n = changes.get("n", len(x))
     delta = changes.get("delta", 0.05)
+    commonest = changes.get("commonest", int(np.bincount(y).max()))
+    copies, contradictions = repeats(x, y)
     printed = changes.get("forms") or forms(errors, n, len(message.bits), delta)
     return {
         "claim": {
@@ -738,26 +761,29 @@ def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, class
             "subject": changes.get("subject", "g"),
             "delta": delta,
             **printed,
-            "vacuous": printed["bound"] >= 1 - 1 / classes,
+            "vacuous": printed["bound"] >= min(1 - 1 / classes, 1 - commonest / n),
         },
         "facts": {
             "n": n,
             "errors": errors,
             "code_bits": len(message.bits),
             "classes": classes,
+            "commonest": commonest,
+            "copies": copies,
+            "contradictions": contradictions,
             "sample_sha256": sample_hash(x, y),
             "message_sha256": hashlib.sha256(message.packed()).hexdigest(),
             "extra": changes.get("extra", {}),
         },
         "helper": {
             "input_shape": list(x.shape[1:]),
-            "scaling": changes.get("scaling", {"divisor": 16, "mean": [0.0], "std": [1.0]}),
+            "scaling": changes.get("scaling", message.scaling),
             "architecture": changes.get("architecture"),
             "base": changes.get("base"),
         },
         "ledger": message.ledger,
         "declarations": ["The sample is independent of the code."],
-        "made_by": {"codebound": "0.1", "date": "2025-01-31"},
+        "made_by": {"codebound": "0.1", "commit": "", "date": "2025-01-31"},
         "format": page(),
     }
 
@@ -765,6 +791,14 @@ def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, class
 def factory(graph_sha256: str | None = "0" * 64, sources=()) -> dict:
     """What a header says of a factory."""
     return {"name": "tests:model", "graph_sha256": graph_sha256, "sources": [list(each) for each in sources]}
+
+
+def repeats(x: np.ndarray, y: np.ndarray) -> tuple[int, int]:
+    """Copies and contradictions of section 6.2, by comparing every row with all before it."""
+    rows = [(row.tobytes(), int(label)) for row, label in zip(x, y, strict=True)]
+    copies = [rows[i] in rows[:i] for i in range(len(rows))]
+    again = [any(rows[i][0] == row for row, _ in rows[:i]) for i in range(len(rows))]
+    return sum(copies), sum(again) - sum(copies)
 
 
 def page() -> dict:
@@ -816,11 +850,18 @@ class Case:
 
 
 def clusters(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Small images of three easy classes, with values 0 to 16."""
+    """Small images of three easy classes, with values 0 to 16.
+
+    No row occurs twice, and the sum of a row is as odd as the seed: samples of seeds 0 and 1 are disjoint.
+    """
     random = np.random.default_rng(seed)
     centres = np.array([[16, 16, 0, 0], [0, 0, 16, 16], [16, 0, 16, 0]])
     y = random.integers(0, 3, n)
-    x = np.clip(centres[y] + random.integers(-5, 6, (n, 4)), 0, 16)
+    x, again = np.zeros((n, 4), int), np.arange(n)
+    while again.size:
+        x[again] = np.clip(centres[y[again]] + random.integers(-5, 6, (again.size, 4)), 0, 16)
+        first = np.unique(x, axis=0, return_index=True)[1]
+        again = np.union1d(np.setdiff1d(np.arange(n), first), np.flatnonzero((x.sum(1) + seed) % 2))
     y[::70] = (y[::70] + 1) % 3  # wrong labels: nobody makes no errors
     return x.reshape(n, 1, 2, 2).astype(np.uint8), y.astype(np.int64)
 

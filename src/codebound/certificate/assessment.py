@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codebound import __version__
@@ -17,6 +17,8 @@ from codebound.bounds.original import grid_theta
 from codebound.certificate.decoding import build_network, decode_bits, verify
 from codebound.certificate.evaluate import count_errors, estimated_error_rate
 from codebound.certificate.file import Certificate, CertificateFacts, Claim, Helper
+from codebound.certificate.format import code_commit
+from codebound.certificate.rows import commonest
 from codebound.errors import CertificateError
 from codebound.facts import OccamFacts
 from codebound.progress import Progress, silent
@@ -91,12 +93,13 @@ def assess(
     progress: Progress = silent,
 ) -> Assessed:
     """Encodes a message, unless that was done, decodes it, and bounds the risk of the decoded network."""
+    if message.options.setting is None:
+        message = replace(message, options=replace(message.options, setting=task.options.setting))
     fitted = task.claim.fitted(message, task)
     bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
     network = decode_bits(
         bits,
         input_shape=task.sample.input_shape,
-        classes=task.sample.classes,
         module=task.module,
         base=task.base_tensors,
     )
@@ -131,14 +134,17 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     Raises:
         CertificateError: The verifier refuses: the certificate was never issued.
     """
-    helper = task.helper(assessed.message)
+    helper, common = task.helper(assessed.message), commonest(task.counted)
     certificate = Certificate(
-        claim=_claim(assessed),
+        claim=_claim(assessed, guessed=1.0 - common / assessed.facts.n),
         facts=CertificateFacts(
             n=assessed.facts.n,
             errors=assessed.facts.errors,
             code_bits=assessed.bits.length,
             classes=task.sample.classes,
+            commonest=common,
+            copies=task.rows.copies,
+            contradictions=task.rows.contradictions,
             sample_sha256=task.sample.sha256,
             message_sha256=hashlib.sha256(assessed.bits.data).hexdigest(),
             extra={**assessed.conclusion.counted, **task.claim.described(task)},
@@ -146,7 +152,11 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
         helper=helper,
         ledger=assessed.ledger,
         declarations=_declarations(assessed, task, helper),
-        made_by={"codebound": __version__, "date": datetime.date.today().isoformat()},
+        made_by={
+            "codebound": __version__,
+            "commit": code_commit(),
+            "date": datetime.date.today().isoformat(),
+        },
         message=assessed.bits,
     )
     verdict = verify(
@@ -157,6 +167,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
         unlabelled=task.claim.unlabelled,
         original=task.f.arrays if task.claim.is_about_f else None,
         trust_code=helper.architecture is not None and helper.architecture.graph_sha256 is None,
+        allow_copies=task.allow_copies,
         progress=progress,
     )
     if not verdict.is_accepted:
@@ -167,8 +178,11 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     return certificate
 
 
-def _claim(assessed: Assessed) -> Claim:
-    """The bound, with looser forms of it that are easier to compute."""
+def _claim(assessed: Assessed, *, guessed: float) -> Claim:
+    """The bound, with looser forms of it that are easier to compute.
+
+    It says nothing where it is not below ``guessed``, the error of the commonest label.
+    """
     facts, bound, apart = assessed.facts, assessed.bound, assessed.conclusion.disagreement
     return Claim(
         statement=bound.ref,
@@ -177,7 +191,7 @@ def _claim(assessed: Assessed) -> Claim:
         bound=bound.value,
         kl=max(bound.value, min(1.0, occam_kl(facts).value + apart)),
         hoeffding=max(bound.value, min(1.0, occam_hoeffding(facts).value + apart)),
-        vacuous=bound.vacuous,
+        vacuous=bound.vacuous or bound.value >= guessed,
     )
 
 

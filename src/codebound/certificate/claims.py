@@ -26,6 +26,7 @@ from codebound.bounds.original import (
 )
 from codebound.bounds.risk import TWO_DRAWS
 from codebound.certificate.evaluate import count_disagreements
+from codebound.certificate.rows import require_disjoint, rows_of
 from codebound.chains.message import Options
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, DataError, UsageError
@@ -284,6 +285,8 @@ class ByDisagreement(AbstractClaimAboutF):
 
     def check(self, task: Task) -> None:  # noqa: D102
         require_shape("unlabelled", self.unlabelled, task.sample)
+        require_disjoint(self.unlabelled, task.sample)
+        rows_of(self.unlabelled, allow_copies=task.allow_copies)
         super().check(task)
 
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102

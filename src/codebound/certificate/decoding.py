@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.chains.message import Message
+    from codebound.chains.setting import Setting
     from codebound.coding.bits import Bits
     from codebound.data.dataset import Dataset
     from codebound_verify import Verdict
@@ -58,13 +59,17 @@ def decode(
         raise CertificateError(f"the message codes differences: give the base, {helper.base.name}.")
     elif float32_sha256(base) != helper.base.sha256:
         raise CertificateError(f"this base is not the one the certificate names ({helper.base.sha256}).")
-    return decode_bits(
+    message = read_message(
         certificate.message,
         input_shape=helper.input_shape,
-        classes=certificate.facts.classes,
         module=None if helper.architecture is None else module,
-        base=base,
+        known=certificate.setting if certificate.version == 1 else None,
     )
+    if message.setting != certificate.setting:
+        raise CertificateError(
+            f"the message is about {message.setting}, the header of the file about {certificate.setting}."
+        )
+    return build_network(message, module=module if message.chain is None else None, base=base)
 
 
 def verify(
@@ -77,6 +82,7 @@ def verify(
     original: Mapping[str, NDArray[np.float32]] | None = None,
     test_set: Dataset | None = None,
     trust_code: bool = False,
+    allow_copies: bool = False,
     progress: Progress = silent,
 ) -> Verdict:
     """What the independent verifier says of a certificate; it shares no code with this package.
@@ -90,6 +96,7 @@ def verify(
         original: The tensors of f, for C-12a and C-12b.
         test_set: Examples used for no choice: the verdict says whether they refute the claim.
         trust_code: Accept a module that cannot be traced: its code is then part of what is assumed.
+        allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
         progress: Told the examples done.
     """
     return independent_verify(
@@ -102,6 +109,7 @@ def verify(
         subject_weights=original,
         test=None if test_set is None else (test_set.x, test_set.y),
         trust_code=trust_code,
+        allow_copies=allow_copies,
         progress=lambda done, total: progress(done, total, "the verifier counts"),
     )
 
@@ -110,15 +118,20 @@ def decode_bits(
     bits: Bits,
     *,
     input_shape: tuple[int, ...],
-    classes: int,
     module: nn.Module | None,
     base: Mapping[str, NDArray[np.float32]] | None,
 ) -> nn.Module:
     """The network that a message decodes to, given what the decoder knows beforehand."""
+    return build_network(read_message(bits, input_shape=input_shape, module=module), module=module, base=base)
+
+
+def read_message(
+    bits: Bits, *, input_shape: tuple[int, ...], module: nn.Module | None, known: Setting | None = None
+) -> Message:
+    """The message, given the factory's module if the architecture is a helper."""
     state = None if module is None else message_state(module)
     shapes = None if state is None else {name: tuple(tensor.shape) for name, tensor in state.items()}
-    message = decode_message(bits, input_shape=input_shape, classes=classes, factory=shapes)
-    return build_network(message, module=module, base=base)
+    return decode_message(bits, input_shape=input_shape, factory=shapes, known=known)
 
 
 def build_network(

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from codebound.bounds.risk import claim_sentence
 from codebound.certificate.claims import CLAIMS, AbstractClaim, Counted
 from codebound.certificate.format import PAGE, VERSION, Page, with_new, without_new
+from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.errors import CodeboundError, FormatError
@@ -42,12 +43,18 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFacts:
-    """What was counted; ``extra`` holds what a claim other than C-2 needs."""
+    """What was counted; ``extra`` holds what a claim other than C-2 needs.
+
+    ``commonest`` counts the commonest label, ``copies`` and ``contradictions`` rows that occur again.
+    """
 
     n: int
     errors: int
     code_bits: int
     classes: int
+    commonest: int | None
+    copies: int | None
+    contradictions: int | None
     sample_sha256: str
     message_sha256: str
     extra: dict[str, Any]
@@ -121,7 +128,7 @@ class Certificate:
     helper: Helper
     ledger: tuple[tuple[str, int], ...]
     declarations: tuple[str, ...]
-    made_by: dict[str, str]
+    made_by: dict[str, str | None]
     message: Bits
     witness: bytes = b""
     format: Page | None = PAGE
@@ -130,6 +137,11 @@ class Certificate:
     def version(self) -> int:
         """The version of its file."""
         return 1 if self.format is None else VERSION
+
+    @property
+    def setting(self) -> Setting:
+        """Classes and scaling, as its header has them."""
+        return Setting(self.facts.classes, self.helper.scaling)
 
     @property
     def sentence(self) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "3e5c431a8f8b546f1db1695ecc75f417ec61a6402c7daa01706b7df2574a2f31"
+PAGE_SHA256 = "f28a2799fe97c2518fe230fad00d28e0fab9bb4e449124b6df225c58a605dd90"
 FROZEN = "2026-11-16"
 
-_NEW = {"": ("format",), "helper.architecture": ("sources",)}
+_NEW = {
+    "": ("format",),
+    "facts": ("commonest", "copies", "contradictions"),
+    "helper.architecture": ("sources",),
+    "made_by": ("commit",),
+}
 """What headers have had since version 2, by the object that it stands in."""
 
 
@@ -24,6 +32,24 @@ class Page:
 
 PAGE = Page(PAGE_SHA256, FROZEN)
 """docs/format.md; ``make freeze`` writes its hash here and into the second program."""
+
+
+@cache
+def code_commit() -> str:
+    """The commit of this code where it runs from a clean repository, else nothing."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return ""
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+
+    try:
+        return "" if git("status", "--porcelain", "--", "src") else git("rev-parse", "HEAD")
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def without_new(header: dict[str, Any], where: str = "") -> dict[str, Any]:

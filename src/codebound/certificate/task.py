@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,10 @@ import torch
 from codebound.certificate.claims import AboutG
 from codebound.certificate.decoding import message_state
 from codebound.certificate.file import Base, Factory, Helper
+from codebound.certificate.rows import require_fixed_scaling, rows_of
 from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.chains.reading import chain_of
+from codebound.chains.setting import Setting, codable
 from codebound.errors import CertificateError, ModelError, UnsupportedLayerError
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import wrap
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.certificate.claims import AbstractClaim
+    from codebound.certificate.rows import Rows
     from codebound.chains.chain import Chain
     from codebound.chains.message import Message, Options
     from codebound.data.dataset import Dataset, DeviceData
@@ -119,12 +122,13 @@ class Task:
     """What messages are made for; all that follows from it is prepared once.
 
     Attributes:
-        sample: The sample.
+        sample: The sample, with the constants of its scaling as a message can say them.
         delta: Failure probability.
         claim: What is to be certified.
         original: The network f to start from; None where messages are made without one.
         base: Name and tensors of the base, where differences are coded.
         rest: The examples that errors are counted on, where the claim has split the sample already.
+        allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
         counted: The examples that errors are counted on.
         counted_data: The same, where errors are counted.
         first_data: The first of them, for choosing among messages.
@@ -132,6 +136,7 @@ class Task:
         base_tensors: The tensors of the base, if there is one.
         coded: What a message codes: the tensors of f, or their differences to the base.
         options: The options that every message has.
+        rows: Rows of the sample that occur more than once.
     """
 
     sample: Dataset
@@ -140,6 +145,7 @@ class Task:
     original: Original | None = None
     base: tuple[str, Tensors] | None = None
     rest: InitVar[Dataset | None] = None
+    allow_copies: bool = False
     counted: Dataset = field(init=False)
     counted_data: DeviceData = field(init=False)
     first_data: DeviceData = field(init=False)
@@ -147,16 +153,25 @@ class Task:
     base_tensors: Tensors | None = field(init=False)
     coded: Tensors = field(init=False)
     options: Options = field(init=False)
+    rows: Rows = field(init=False)
 
     def __post_init__(self, rest: Dataset | None) -> None:
+        scaling = codable(self.sample.scaling, self.sample.input_shape)
+        self.sample = replace(self.sample, scaling=scaling)
+        require_fixed_scaling(self.sample)
+        self.rows = rows_of(self.sample, allow_copies=self.allow_copies)
         self.claim.check(self)
-        self.counted = self.claim.split(self.sample)[1] if rest is None else rest
+        counted = self.claim.split(self.sample)[1] if rest is None else rest
+        self.counted = replace(counted, scaling=scaling)
         self.counted_data = self.counted.on("cpu")
         self.first_data = self.counted_data.part(0, _FIRST_EXAMPLES)
         self.module = None if self.original is None else self.original.module
         self.base_tensors = None if self.base is None else self.base[1]
         self.coded = {} if self.original is None else self.original.differences(self.base_tensors)
-        self.options = self.claim.options(has_base=self.base is not None)
+        self.options = replace(
+            self.claim.options(has_base=self.base is not None),
+            setting=Setting(self.sample.classes, self.sample.scaling),
+        )
 
     @property
     def f(self) -> Original:

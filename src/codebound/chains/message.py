@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from codebound.chains.chain import Chain
 from codebound.chains.grid import BLANK_POINT, grid_point_of
 from codebound.chains.operations import OPERATIONS
+from codebound.chains.setting import Setting
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bits import join
 from codebound.coding.modes import read_blocks, read_tensor, write_tensor
@@ -54,11 +55,14 @@ class Options:
         tenths: Tenths of the sample that shaped the helper (C-10), or None.
         theta_index: Index of the margin of C-12a, or None.
         has_base: Whether tensors are differences to the base of the helper.
+        setting: Classes and scaling; None: those of the task it is assessed for, or the classes of the chain
+            and inputs as they are stored.
     """
 
     tenths: int | None = None
     theta_index: int | None = None
     has_base: bool = False
+    setting: Setting | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +94,15 @@ class Message:
             )
         return self.factory
 
+    @property
+    def setting(self) -> Setting:
+        """What it says first."""
+        if self.options.setting is not None:
+            return self.options.setting
+        if self.chain is None:
+            raise UsageError("a message without a chain needs a setting, which has the number of classes.")
+        return Setting(self.chain.classes)
+
     @implements("I-33", kind="algorithm")
     def encode(self) -> tuple[Bits, Ledger]:
         """The bits, and how many of them each part takes."""
@@ -102,6 +115,8 @@ class Message:
             ledger.append((part, writer.shifts - spent))
             spent = writer.shifts
 
+        self.setting.code(writer)
+        enter("setting")
         gamma(writer, SUBSPACE if isinstance(self.codes, Subspace) else TENSORS)
         enter("method")  # what files call the scheme
         _code_options(writer, self.options)
@@ -160,29 +175,34 @@ class Message:
 
 
 def decode(
-    bits: Bits, *, input_shape: tuple[int, ...], classes: int, factory: Shapes | None = None
+    bits: Bits,
+    *,
+    input_shape: tuple[int, ...],
+    factory: Shapes | None = None,
+    known: Setting | None = None,
 ) -> Message:
     """The message that these bits are; refuses bits that are none, or more than one.
 
     Args:
         bits: The whole message.
         input_shape: Shape of one input.
-        classes: Number of classes: the width of the last operation.
         factory: Names and shapes of the tensors where the architecture is a helper.
+        known: Classes and scaling of a message of version 1, which does not say them.
     """
     reader = Reader(bits)
+    setting = Setting(2).code(reader, input_shape) if known is None else known
     scheme = gamma(reader, 0)
     if scheme not in (TENSORS, SUBSPACE):
         raise FormatError(f"scheme {scheme} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
-    options = _code_options(reader, Options())
+    options = _code_options(reader, Options(setting=setting))
     kind = gamma(reader, 0)
     if kind in (CHAIN, GRID):
         try:
             chain = Chain(
                 input_shape,
-                _code_chain(reader, (), classes=classes)
+                _code_chain(reader, (), classes=setting.classes)
                 if kind == CHAIN
-                else BLANK_POINT.code(reader).operations(classes),
+                else BLANK_POINT.code(reader).operations(setting.classes),
             )
         except ModelError as error:
             raise FormatError(f"the message describes no network: {error}") from error
@@ -221,7 +241,7 @@ def _code_options(coder: AbstractCoder, options: Options) -> Options:
         coder.require(
             abs(theta) <= MAX_THETA_INDEX, f"theta has an index within {MAX_THETA_INDEX}. Got {theta}."
         )
-    return Options(tenths, theta, bool(bit(coder, options.has_base)))
+    return Options(tenths, theta, bool(bit(coder, options.has_base)), options.setting)
 
 
 def _code_chain(

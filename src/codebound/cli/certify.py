@@ -53,6 +53,10 @@ def command(
         bool,
         option("If a factory cannot be traced, its code becomes an assumption of the certificate."),
     ] = False,
+    allow_copies: Annotated[
+        bool,
+        option("Declare copies, more than one example in a hundred, to be independent draws that are equal."),
+    ] = False,
     base: opt.Base = None,
     base_says: opt.BaseSays = None,
     seed: opt.Seed = 0,

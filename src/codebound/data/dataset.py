@@ -233,13 +233,14 @@ def cross_duplicates(a: Dataset, b: Dataset) -> Duplicates:
         )
     inputs: set[bytes] = set()
     examples: set[tuple[bytes, int]] = set()
-    for digest, label in _digests(a):
+    for digest, label in row_digests(a):
         inputs.add(digest)
         examples.add((digest, label))
-    copies = [example for example in _digests(b) if example[0] in inputs]
+    copies = [example for example in row_digests(b) if example[0] in inputs]
     return Duplicates(n=b.n, count=len(copies), relabelled=sum(copy not in examples for copy in copies))
 
 
-def _digests(dataset: Dataset) -> Iterator[tuple[bytes, int]]:
+def row_digests(dataset: Dataset) -> Iterator[tuple[bytes, int]]:
+    """A digest of each stored input, with its label."""
     for row, label in zip(dataset.x, dataset.y.tolist(), strict=True):
         yield hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=16).digest(), label

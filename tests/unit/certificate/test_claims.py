@@ -25,6 +25,7 @@ from codebound.certification import certify
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import Linear
+from codebound.chains.setting import Setting
 from codebound.coding.tensors import Dense
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Dataset, Scaling
@@ -124,11 +125,14 @@ class TestEveryClaim:
         assert 0.0 < guess(message_for(task), task)[0] < 1.0
 
 
+SETTING = Setting(3, Scaling(16.0))
+
+
 def test_about_g_is_the_occam_bound_of_the_whole_sample():
     task = task_of(AboutG())
     found = assess(message_for(task), task)
-    assert task.options == Options()
-    assert found.message.options == Options()
+    assert task.options == Options(setting=SETTING)
+    assert found.message.options == Options(setting=SETTING)
     assert found.bound == occam_binomial(found.facts)
     assert found.conclusion.counted == task.claim.described(task) == {}
 
@@ -136,7 +140,7 @@ def test_about_g_is_the_occam_bound_of_the_whole_sample():
 def test_after_a_split_the_fraction_is_in_the_message_and_in_the_facts():
     task = task_of(AfterSplit(3))
     found = assess(message_for(task), task)
-    assert task.options == Options(tenths=3, has_base=True)
+    assert task.options == Options(tenths=3, has_base=True, setting=SETTING)
     assert found.conclusion.counted == {"n_prior": 120}
     prior, rest = prior_and_rest(SAMPLE, 3)
     assert np.array_equal(task.counted.x, rest.x)

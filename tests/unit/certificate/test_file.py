@@ -15,6 +15,7 @@ from codebound.certificate.file import Base, Certificate, CertificateFacts, Clai
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import Linear
+from codebound.chains.setting import Setting
 from codebound.coding.tensors import Adaptive, Dense
 from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError, FormatError
@@ -36,14 +37,14 @@ def same_certificate() -> Certificate:
         "0.weight": Adaptive(reference.WEIGHT.astype(np.int32), -3, 2),
         "0.bias": Dense(reference.BIAS.astype(np.int32), 1, 1),
     }
-    bits, ledger = Message(Options(), chain, codes).encode()
+    bits, ledger = Message(Options(setting=Setting(3, Scaling(16.0))), chain, codes).encode()
     return Certificate(
         claim=Claim(**fields["claim"]),
         facts=CertificateFacts(**fields["facts"]),
         helper=Helper(input_shape=(1, 2, 2), scaling=Scaling(16.0)),
         ledger=ledger,
         declarations=("The sample is independent of the code.",),
-        made_by={"codebound": "0.1", "date": "2025-01-31"},
+        made_by={"codebound": "0.1", "commit": "", "date": "2025-01-31"},
         message=bits,
     )
 
@@ -66,6 +67,8 @@ def test_the_message_of_the_golden_file_bit_by_bit():
     """Symbols of probability 1/2 are bits as they stand, so the beginning can be read off the page."""
     text = str(CERTIFICATE.message)
     assert text.startswith(
+        "010"  # three classes: gamma(2)
+        "10"  # the third scaling of the catalogue: divisor 16
         "1"  # method: gamma(1)
         "000"  # no split, no theta, no base
         "1"  # a chain
@@ -204,7 +207,7 @@ MALFORMED = {
     "declarations as a text": changed("declarations", "trust me"),
     "declarations of numbers": changed("declarations", [1]),
     "made_by as a list": changed("made_by", []),
-    "made_by of numbers": changed("made_by", {"codebound": 1, "date": "2025-01-31"}),
+    "made_by of numbers": changed("made_by", {"codebound": 1, "commit": "", "date": "2025-01-31"}),
 }
 
 

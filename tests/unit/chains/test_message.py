@@ -25,10 +25,12 @@ from codebound.chains.operations import (
     Residual,
     Shifts,
 )
+from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
 from codebound.coding.static import frequency_table
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Codebook, Dense, Enumerative, Raw, Static, Zero, matrix_shape
+from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound_papers.compress.codes import Filled, Filling, LowRank, Mixed, Projected, Ticket
 
@@ -64,6 +66,10 @@ OPTIONS = st.builds(
     tenths=st.none() | st.integers(1, 9),
     theta_index=st.none() | st.integers(-8000, 8000),
     has_base=st.booleans(),
+)
+CONSTANTS = st.floats(0.0625, 300.0, width=32)
+SCALINGS = st.sampled_from([Scaling(1.0), Scaling(16.0), Scaling(255.0)]) | st.builds(
+    lambda divisor, mean, std: Scaling(divisor, (mean,), (std,)), CONSTANTS, CONSTANTS, CONSTANTS
 )
 INNER = ("adaptive", "zero", "dense", "enumerative", "static")
 HELPED = ("projected", "low rank", "filled", "ticket", "mixed")
@@ -157,10 +163,15 @@ def subspaces(draw):
     return Subspace(ours, *choices, seed), reference.Subspace(theirs, *choices, seed)
 
 
+def literal(scaling: Scaling) -> dict:
+    return {"divisor": scaling.divisor, "mean": list(scaling.mean), "std": list(scaling.std)}
+
+
 @st.composite
 def messages(draw):
     """A message by codebound and by the literal writer."""
-    chain, options = draw(chains()), draw(OPTIONS)
+    chain, scaling = draw(chains()), draw(SCALINGS)
+    options = replace(draw(OPTIONS), setting=Setting(chain.classes, scaling))
     if draw(st.integers(0, 3)) == 0:
         ours, theirs = draw(subspaces())
         return Message(options, chain, ours), reference.Message(
@@ -169,6 +180,7 @@ def messages(draw):
             split=options.tenths,
             theta=options.theta_index,
             has_base=options.has_base,
+            scaling=literal(scaling),
         )
     pairs = {name: draw(tensor_codes(shape)) for name, shape in chain.tensor_shapes().items()}
     ours = Message(options, chain, {name: pair[0] for name, pair in pairs.items()})
@@ -178,6 +190,7 @@ def messages(draw):
         split=options.tenths,
         theta=options.theta_index,
         has_base=options.has_base,
+        scaling=literal(scaling),
     )
     return ours, theirs
 
@@ -194,6 +207,10 @@ def verifier_network(bits: Bits, ours: Message):
         "code_bits": bits.length,
         "input_shape": chain.input_shape,
         "classes": chain.classes,
+        "version": codebound_verify.versions.VERSIONS[2],
+        "scaling": codebound_verify.header.Scaling(
+            ours.setting.scaling.divisor, ours.setting.scaling.mean, ours.setting.scaling.std
+        ),
     }
     everything = codebound_verify.header.Header.__dataclass_fields__
     header = codebound_verify.header.Header(**{name: fields.get(name) for name in everything})
@@ -213,7 +230,7 @@ def test_three_programs_agree_on_every_bit(pair):
     assert [list(entry) for entry in ledger] == theirs.ledger
     assert sum(spent for _, spent in ledger) == bits.length
 
-    again = decode(bits, input_shape=ours.chain.input_shape, classes=ours.chain.classes)
+    again = decode(bits, input_shape=ours.chain.input_shape)
     assert again.options == ours.options
     assert again.chain == ours.chain
     network = verifier_network(bits, ours)
@@ -236,7 +253,7 @@ def test_three_programs_agree_on_every_bit(pair):
 def test_a_changed_length_is_never_the_same_message(pair, data):
     ours, _ = pair
     bits, _ = ours.encode()
-    known = {"input_shape": ours.chain.input_shape, "classes": ours.chain.classes}
+    known = {"input_shape": ours.chain.input_shape}
     more = str(bits) + data.draw(st.text("01", min_size=1, max_size=20))
     fewer = str(bits)[: data.draw(st.integers(0, bits.length - 1))]
     for text in (more, fewer):
@@ -244,18 +261,26 @@ def test_a_changed_length_is_never_the_same_message(pair, data):
             decode(Bits(reference.pack_bits(text), len(text)), **known)
 
 
+FACTORY = Options(setting=Setting(3, Scaling(16.0)))  # what the literal writer takes
+
+
+def test_a_message_of_a_factory_needs_the_number_of_classes():
+    with pytest.raises(UsageError, match="number of classes"):
+        Message(Options(), None, {"a": Zero((2, 3))}).encode()
+
+
 def test_the_architecture_of_a_factory_is_not_in_the_message():
     codes = {"a": Zero((2, 3)), "b": Raw(np.array([1.5, -2.0], np.float32))}
-    bits, ledger = Message(Options(), None, codes).encode()
+    bits, ledger = Message(FACTORY, None, codes).encode()
     expected = reference.Message(None, {"a": reference.zero((2, 3)), "b": reference.raw([1.5, -2.0])})
     assert str(bits) == expected.bits
     assert dict(ledger)["architecture"] == 3
     shapes = {"a": (2, 3), "b": (2,)}
-    found = decode(bits, input_shape=(3,), classes=2, factory=shapes)
+    found = decode(bits, input_shape=(3,), factory=shapes)
     assert found.chain is None
     assert found.weights()["b"].tolist() == [1.5, -2.0]
     with pytest.raises(FormatError, match="give its model"):
-        decode(bits, input_shape=(3,), classes=2)
+        decode(bits, input_shape=(3,))
 
 
 def test_a_base_is_added_in_float64_and_rounded_once():
@@ -270,8 +295,9 @@ def test_a_base_is_added_in_float64_and_rounded_once():
 def test_a_subspace_of_a_factory_needs_the_shapes_of_its_tensors():
     shapes = {"a.weight": (2, 3), "a.bias": (2,), "b.weight": (2, 2), "scale": ()}
     subspace = Subspace(Dense(np.array([1, -2, 3], np.int32), 0, 3), 1, -8, zero_head=True, seed=4)
-    bits, ledger = Message(Options(), None, subspace, shapes).encode()
+    bits, ledger = Message(FACTORY, None, subspace, shapes).encode()
     assert [part for part, _ in ledger] == [
+        "setting",
         "method",
         "options",
         "architecture",
@@ -281,13 +307,13 @@ def test_a_subspace_of_a_factory_needs_the_shapes_of_its_tensors():
     ]
     theirs = reference.Subspace(reference.dense(np.array([1, -2, 3])), 1, -8, zero_head=True, seed=4)
     assert str(bits) == reference.Message(None, theirs).bits
-    found = decode(bits, input_shape=(3,), classes=2, factory=shapes)
+    found = decode(bits, input_shape=(3,), factory=shapes)
     for name, values in theirs.values(shapes).items():
         np.testing.assert_array_equal(found.weights()[name], values.astype(np.float32))
     with pytest.raises(UsageError, match="shapes"):
-        Message(Options(), None, subspace).encode()
+        Message(FACTORY, None, subspace).encode()
     with pytest.raises(FormatError, match="give its model"):
-        decode(bits, input_shape=(3,), classes=2)
+        decode(bits, input_shape=(3,))
 
 
 def test_a_block_of_integers_is_in_the_ledger():
@@ -298,7 +324,7 @@ def test_a_block_of_integers_is_in_the_ledger():
     assert [part for part, _ in ledger][-2:] == ["end", "block integers"]
     assert dict(ledger)["block integers"] >= 40
     assert sum(spent for _, spent in ledger) == bits.length
-    again = decode(bits, input_shape=(2,), classes=2).codes
+    again = decode(bits, input_shape=(2,)).codes
     assert isinstance(again, Subspace)
     assert (again.inner.levels == q).all()
 
@@ -306,6 +332,7 @@ def test_a_block_of_integers_is_in_the_ledger():
 def subspace_bits(*steps) -> str:
     """A message of scheme 2 for one linear layer, from the methods of the literal coder after the head."""
     coder = reference.Coder()
+    reference.write_setting(coder, 2, reference.AS_STORED)
     coder.gamma(2)
     for _ in range(3):  # no options
         coder.bit(0)
@@ -355,7 +382,7 @@ def test_hostile_subspaces_are_refused(name):
     steps, because = HOSTILE[name]
     text = subspace_bits(*steps)
     with pytest.raises(FormatError, match=because):
-        decode(Bits(reference.pack_bits(text), len(text)), input_shape=(4,), classes=2).weights()
+        decode(Bits(reference.pack_bits(text), len(text)), input_shape=(4,)).weights()
 
 
 def header_bits(*numbers: int, options: str = "000") -> str:
@@ -365,6 +392,7 @@ def header_bits(*numbers: int, options: str = "000") -> str:
 
 def begun(*numbers: int, options: str = "000"):
     coder = reference.Coder()
+    reference.write_setting(coder, 2, reference.AS_STORED)
     coder.gamma(1)
     for bit in options:
         coder.bit(int(bit))
@@ -380,7 +408,7 @@ def chain_bits(*operations: list) -> str:
 
 
 REFUSED = {
-    "scheme 3": ("011", "scheme 3"),
+    "scheme 3": ("100011", "scheme 3"),
     "architecture 4": (header_bits(4), "architecture 4"),
     "257 operations": (header_bits(1, 257), "at most 256"),
     "operation 11": (header_bits(1, 2, 11), "operation 11"),
@@ -395,9 +423,13 @@ REFUSED = {
     "a width of 2^16 + 1": (header_bits(1, 2, 1, 2**16 + 1), "at most 65536"),
     "a last operation that is not linear": (header_bits(1, 1, 3, 1), "last operation"),
     "a pool without an image": (header_bits(1, 2, 3, 1, 1, 1), "describes no network"),
-    "a number without end": ("1000" + "0" * 60, "gamma code"),
-    "theta beyond the grid": ("101" + "0" * 14 + "1" + "0" * 40, "theta"),
+    "a number without end": ("1001000" + "0" * 60, "gamma code"),
+    "theta beyond the grid": ("100101" + "0" * 14 + "1" + "0" * 40, "theta"),
     "nothing": ("", "gamma code"),
+    "2^16 + 1 classes": ("0" * 16 + "1" + "0" * 20, "at most 65536 classes"),
+    "two constants for one channel": ("111" + "01" + "01000010" * 20, "scaling has 2 constants"),
+    "a divisor of zero": ("111" + "00" + "0" * 32 + "01000010" * 8, "positive"),
+    "a divisor without end": ("111" + "00" + "0" + "1" * 31 + "0" * 70, "NaN or infinite"),
 }
 
 
@@ -406,7 +438,7 @@ def test_what_describes_no_network_is_refused(name):
     text, because = REFUSED[name]
     text += "0" * 8 * bool(text)
     with pytest.raises(FormatError, match=because):
-        decode(Bits(reference.pack_bits(text), len(text)), input_shape=(4,), classes=2)
+        decode(Bits(reference.pack_bits(text), len(text)), input_shape=(4,))
 
 
 HUGE = {
@@ -470,10 +502,12 @@ def test_a_chain_beyond_the_limits_is_neither_written_nor_read(name):
     zeros = {each: Zero(size) for each, size in chain.tensor_shapes().items()}
     with pytest.raises(UsageError, match=because):
         Message(Options(), chain, zeros).encode()
-    described = reference.Message(chain.described(), {each: reference.zero(0) for each in zeros})
+    described = reference.Message(
+        chain.described(), {each: reference.zero(0) for each in zeros}, scaling=reference.AS_STORED
+    )
     bits = Bits(described.packed(), len(described.bits))
     with pytest.raises(FormatError, match=because):
-        decode(bits, input_shape=chain.input_shape, classes=2)
+        decode(bits, input_shape=chain.input_shape)
     with pytest.raises(codebound_verify.Refused, match=r"numbers|multiplications|elements"):
         verifier_network(bits, Message(Options(), chain, {}))
 
@@ -483,7 +517,7 @@ def test_fewer_views_are_below_the_limit():
         chain = Chain((1, 256, 256), (*views, Dictionary(1, 256), Linear(2, False)))
         zeros = {each: Zero(size) for each, size in chain.tensor_shapes().items()}
         bits, _ = Message(Options(), chain, zeros).encode()
-        assert decode(bits, input_shape=(1, 256, 256), classes=2).chain == chain
+        assert decode(bits, input_shape=(1, 256, 256)).chain == chain
         verifier_network(bits, Message(Options(), chain, {}))
 
 
@@ -492,5 +526,5 @@ def test_a_chain_at_the_limits_is_written_and_read():
     chain = Chain((1, 8, 8), (Conv(2**16, 1, 1, 0, False), MaxPool(8), Linear(2, False)))
     zeros = {each: Zero(size) for each, size in chain.tensor_shapes().items()}
     bits, _ = Message(Options(), chain, zeros).encode()
-    assert decode(bits, input_shape=(1, 8, 8), classes=2).chain == chain
+    assert decode(bits, input_shape=(1, 8, 8)).chain == chain
     assert verifier_network(bits, Message(Options(), chain, {})).chain.widest() == 2**22

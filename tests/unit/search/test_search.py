@@ -26,7 +26,7 @@ GOOD, POOR = reference.WEIGHT, -reference.WEIGHT
 
 
 def clusters(n: int = 400, role: str = "train"):
-    x, y = reference.clusters(n)
+    x, y = reference.clusters(n, seed=int(role == "unlabelled"))
     labels = None if role == "unlabelled" else y
     return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
 

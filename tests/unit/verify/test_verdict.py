@@ -41,7 +41,7 @@ def test_c2():
     assert verdict.reasons == ()
     assert verdict.bound == case.fields["claim"]["bound"] < 0.3
     assert verdict.declarations == ("The sample is independent of the code.",)
-    assert len(verdict.checked) == 5
+    assert len(verdict.checked) == 7
     assert (verdict.statement, verdict.subject, verdict.n) == ("C-2", "g", 400)
     assert any("scaling" in line for line in verdict.assumptions)
 
@@ -62,7 +62,7 @@ def test_every_reason_is_given():
     case.fields["ledger"][0][1] += 1
     case.fields["ledger"][1][1] -= 1
     verdict = verify(case.data(), case.x[1:], case.y[1:])
-    refused(verdict, "kl is printed", "vacuous", "399 examples", "SHA-256", "'method'", "'options'")
+    refused(verdict, "kl is printed", "vacuous", "399 examples", "SHA-256", "'setting'", "'method'")
     assert len(verdict.reasons) == 6
 
 
@@ -108,7 +108,14 @@ class TestSplit:
         prior = changes.pop("n_prior", tenths * len(x) // 10)
         rest = permutation(len(x))[prior:]
         errors = writer.count(linear_logits(x[rest], float32(tensors)), y[rest])
-        settings = {"statement": "C-10", "n": len(rest), "extra": {"n_prior": prior}, **changes}
+        common = int(np.bincount(y[rest]).max())
+        settings = {
+            "statement": "C-10",
+            "n": len(rest),
+            "commonest": common,
+            "extra": {"n_prior": prior},
+            **changes,
+        }
         return x, y, message, writer.header(message, x, y, errors=errors, classes=3, **settings)
 
     def test_accepted(self):
@@ -219,8 +226,8 @@ class TestDisagreement:
             "unlabelled_sha256": writer.sample_hash(unlabelled, np.zeros(300, np.int64)),
             "subject_sha256": writer.tensors_hash(f),
             "subject_chain": chain,
-            "delta_risk": 0.04,
-            "delta_disagreement": 0.01,
+            "delta_risk": 0.025,
+            "delta_disagreement": 0.025,
             **changes,
         }
         first = writer.forms(errors, 400, len(case.message.bits), extra["delta_risk"])
@@ -245,8 +252,8 @@ class TestDisagreement:
         parts = self.certificate(disagreements=0)
         refused(self.verdict(*parts), "f and g disagree on")
 
-    def test_levels_that_do_not_add_up(self):
-        refused(self.verdict(*self.certificate(delta_risk=0.05)), "delta_risk + delta_disagreement")
+    def test_levels_that_are_not_halves(self):
+        refused(self.verdict(*self.certificate(delta_risk=0.04, delta_disagreement=0.01)), "half of delta")
 
     def test_other_unlabelled_inputs(self):
         case, fields, unlabelled, f = self.certificate()

@@ -115,8 +115,12 @@ def test_whole_messages_are_solved_or_refused():
     chain = Chain((6,), (Linear(6, False),))
     x = np.diag([3, 0, 0, -1, 0, 2])
     y = reference.dense(reference.sketch_of(x, (5, 5), t=2), -3)
-    literal = reference.Message([["linear", 6, False]], {"0.weight": reference.sketched((6, 6), y, t=2, x=x)})
-    message = decode(Bits(literal.packed(), len(literal.bits)), input_shape=(6,), classes=6)
+    literal = reference.Message(
+        [["linear", 6, False]],
+        {"0.weight": reference.sketched((6, 6), y, t=2, x=x)},
+        scaling=reference.AS_STORED,
+    )
+    message = decode(Bits(literal.packed(), len(literal.bits)), input_shape=(6,))
     assert np.array_equal(message.codes["0.weight"].matrix, x)
     assert message.weights()["0.weight"].tolist() == (x * reference.step(-3)).astype(np.float32).tolist()
     assert str(message.encode()[0]) == literal.bits
@@ -124,7 +128,7 @@ def test_whole_messages_are_solved_or_refused():
     y = reference.dense(np.arange(25).reshape(5, 5))
     hostile = reference.Message([["linear", 6, False]], {"0.weight": reference.sketched((6, 6), y, t=2)})
     with pytest.raises(FormatError, match="no matrix of 6 x 6"):
-        decode(Bits(hostile.packed(), len(hostile.bits)), input_shape=(6,), classes=6)
+        decode(Bits(hostile.packed(), len(hostile.bits)), input_shape=(6,))
 
 
 def test_zeros_and_a_base():

@@ -1,0 +1,148 @@
+"""What a sample shows by itself: constants that are its own statistics, copies, the commonest label.
+
+The second program looks for the same (docs/format.md, sections 6.1 and 6.2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codebound.data.dataset import row_digests
+from codebound.errors import CertificateError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from codebound.data.dataset import Dataset
+
+_CLOSE = 1e-3  # of a deviation
+_CHUNK_NUMBERS = 1 << 22
+MOST_COPIES = 100
+"""One copy in so many examples is let pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows that occur more than once.
+
+    Attributes:
+        n: Examples in all.
+        copies: Those whose input and label occur before.
+        contradictions: Those whose input occurs before, with other labels only.
+    """
+
+    n: int
+    copies: int
+    contradictions: int
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        return f"{self.copies} of {self.n} examples are exact copies of earlier ones"
+
+
+def rows_of(sample: Dataset, *, allow_copies: bool = False) -> Rows:
+    """Counts the copies in a sample, and refuses one with more than one in a hundred.
+
+    Args:
+        sample: Labelled, or unlabelled: then equal inputs are copies.
+        allow_copies: Whoever sets it declares that they are independent draws which happen to be equal.
+    """
+    inputs: set[bytes] = set()
+    examples: set[tuple[bytes, int]] = set()
+    copies = contradictions = 0
+    for example in row_digests(sample):
+        if example in examples:
+            copies += 1
+        elif example[0] in inputs:
+            contradictions += 1
+        inputs.add(example[0])
+        examples.add(example)
+    found = Rows(sample.n, copies, contradictions)
+    if MOST_COPIES * copies > sample.n and not allow_copies:
+        raise CertificateError(
+            f"{sample.name}: {found.sentence}, and no bound holds for a sample whose examples were repeated. "
+            "Leave the copies out, or allow copies, which declares that they are independent draws that "
+            "happen to be equal."
+        )
+    return found
+
+
+def require_disjoint(unlabelled: Dataset, sample: Dataset) -> None:
+    """Refuses unlabelled inputs that occur in the sample: they are not fresh."""
+    known = set(_number_digests(sample))
+    shared = sum(digest in known for digest in _number_digests(unlabelled))
+    if shared:
+        raise CertificateError(
+            f"{shared} of the {unlabelled.n} unlabelled inputs occur in the sample; they have to be a fresh "
+            "draw, used for no choice. Leave them out, or draw others."
+        )
+
+
+def _number_digests(sample: Dataset) -> Iterator[bytes]:
+    """Digests of inputs as numbers, whatever type they are stored in; minus zero is zero."""
+    for row in sample.x:
+        yield hashlib.blake2b((row.astype(np.float64) + 0.0).data, digest_size=16).digest()
+
+
+def require_fixed_scaling(sample: Dataset) -> None:
+    """Refuses constants that are statistics of this very sample: no declaration could call them fixed."""
+    scaling = sample.scaling
+    total, squares = _sums(sample.x)
+    for constants, trivial, what in ((scaling.mean, 0.0, "mean"), (scaling.std, 1.0, "std")):
+        axes = None if len(constants) == 1 else tuple(range(1, total.ndim))
+        mean = np.atleast_1d(total.mean(axis=axes)) / sample.n / scaling.divisor
+        power = np.atleast_1d(squares.mean(axis=axes)) / sample.n / scaling.divisor**2
+        deviation = _deviation(mean, power)
+        own = mean if what == "mean" else deviation
+        for constant, found, spread in zip(constants, own, deviation, strict=True):
+            if constant != trivial and spread > 0.0 and abs(constant - found) <= _CLOSE * spread:
+                raise DataError(
+                    f"{sample.name}: the {what} {constant:g} of the scaling is that of this very sample "
+                    f"({found:.6g}), so it was not fixed before the sample was seen. Leave it out, or give a "
+                    "round number or a constant of other data."
+                )
+    mean = total / sample.n
+    deviation = _deviation(mean, squares / sample.n)
+    varying = deviation > 1e-6
+    if (
+        sample.x.dtype.kind == "f"
+        and sample.n > 1
+        and varying.any()
+        and (np.abs(mean[varying]) <= _CLOSE).all()
+        and (np.abs(deviation[varying] - 1.0) <= _CLOSE + 1.0 / sample.n).all()
+    ):
+        raise DataError(
+            f"{sample.name}: every feature has mean 0 and deviation 1 on this very sample: it was "
+            "standardised with statistics of the sample, which nobody paid for. Store unscaled values, or "
+            "scale by constants that were fixed before the sample was seen."
+        )
+
+
+def _deviation(mean: NDArray[np.float64], power: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.sqrt(np.maximum(power - np.square(mean), 0.0))
+
+
+def _sums(x: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Over the examples, of values and of squares."""
+    total, squares = np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
+    rows = max(1, _CHUNK_NUMBERS // total.size)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(x), rows):
+            values = x[start : start + rows].astype(np.float64)
+            total += values.sum(axis=0)
+            squares += np.square(values).sum(axis=0)
+    return total, squares
+
+
+def commonest(sample: Dataset) -> int:
+    """How many examples have the label that most have: whoever always says it errs on the others alone."""
+    return max(Counter(sample.y.tolist()).values())

@@ -1,0 +1,97 @@
+"""What every message says first: the number of classes and the scaling of inputs (docs/format.md, section 5).
+
+Both change the network, and both could be chosen after a look at the sample: so they are paid for.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codebound.coding.numbers import float32, gamma, uniform
+from codebound.data.dataset import Scaling
+from codebound.errors import DataError
+
+if TYPE_CHECKING:
+    from codebound.coding.arithmetic import AbstractCoder
+
+CATALOGUE = (Scaling(1.0), Scaling(255.0), Scaling(16.0))
+"""Scalings that cost two bits; all others are literal, at 32 bits a constant."""
+MAX_CLASSES = 1 << 16
+MAX_CONSTANTS = 4
+"""Means, and deviations, of a literal scaling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The number of classes, and how stored values become inputs."""
+
+    classes: int
+    scaling: Scaling = CATALOGUE[0]
+
+    def code(self, coder: AbstractCoder, input_shape: tuple[int, ...] | None = None) -> Setting:
+        """The setting, coded or read; where the shape of an input is known, the constants have to fit it."""
+        classes = gamma(coder, self.classes - 1) + 1
+        coder.require(classes <= MAX_CLASSES, f"at most {MAX_CLASSES} classes are allowed. Got {classes}.")
+        is_listed = self.scaling in CATALOGUE
+        word = uniform(
+            coder, CATALOGUE.index(self.scaling) if is_listed else len(CATALOGUE), len(CATALOGUE) + 1
+        )
+        scaling = CATALOGUE[word] if word < len(CATALOGUE) else _code_constants(coder, self.scaling)
+        coder.require(
+            input_shape is None or len(scaling.mean) in (1, _channels(input_shape)),
+            f"scaling has {len(scaling.mean)} constants for inputs of shape {input_shape}.",
+        )
+        return Setting(classes, scaling)
+
+
+def codable(scaling: Scaling, input_shape: tuple[int, ...]) -> Scaling:
+    """The scaling as a message can say it: its constants are rounded to float32.
+
+    Raises:
+        DataError: It has more constants than a message may have.
+    """
+    if not any(scaling.mean) and all(value == 1.0 for value in scaling.std):
+        scaling = Scaling(scaling.divisor)
+    count = max(len(scaling.mean), len(scaling.std))
+    if scaling in CATALOGUE:
+        return scaling
+    if count > MAX_CONSTANTS or count not in (1, _channels(input_shape)):
+        raise DataError(
+            f"a certificate pays for the constants of a scaling: at most {MAX_CONSTANTS} means and stds, one "
+            f"for all or one for each channel of an image. Got {count} for inputs of shape {input_shape}. "
+            "Let the first layer of the network scale its inputs, or store them scaled by constants that "
+            "were fixed before the sample was seen."
+        )
+    means, deviations = (values * (count // len(values)) for values in (scaling.mean, scaling.std))
+    return Scaling(_rounded(scaling.divisor), tuple(map(_rounded, means)), tuple(map(_rounded, deviations)))
+
+
+def _channels(input_shape: tuple[int, ...]) -> int:
+    return input_shape[0] if len(input_shape) == 3 else 1
+
+
+def _code_constants(coder: AbstractCoder, given: Scaling) -> Scaling:
+    count = uniform(coder, len(given.mean) - 1, MAX_CONSTANTS) + 1
+    values = given.divisor, *given.mean, *given.std
+    coder.require(
+        all(_rounded(value) == value for value in values), f"scaling needs constants in float32. Got {given}."
+    )
+    numbers = values if len(values) == 2 * count + 1 else (0.0,) * (2 * count + 1)  # a reader has none yet
+    divisor, *rest = (_number(float32(coder, _pattern(value))) for value in numbers)
+    coder.require(min(divisor, *rest[count:]) > 0.0, "scaling needs a positive divisor and positive std.")
+    return Scaling(divisor, tuple(rest[:count]), tuple(rest[count:]))
+
+
+def _pattern(value: float) -> int:
+    return int.from_bytes(struct.pack(">f", value), "big")
+
+
+def _number(pattern: int) -> float:
+    value: float = struct.unpack(">f", pattern.to_bytes(4, "big"))[0]
+    return value
+
+
+def _rounded(value: float) -> float:
+    return _number(_pattern(value))

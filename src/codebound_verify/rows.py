@@ -1,0 +1,106 @@
+"""What the rows of a sample show by themselves (docs/format.md, sections 6.1 and 6.2)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .header import Scaling
+    from .sample import Inputs, Labels
+
+CLOSE = 1e-3
+NUMBERS = 1 << 22  # that are in float64 at a time
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Examples that occur before: with their label, or with other labels only."""
+
+    n: int
+    copies: int
+    contradictions: int
+
+    @property
+    def are_many(self) -> bool:
+        """More than one copy in a hundred examples: hardly independent draws."""
+        return 100 * self.copies > self.n
+
+
+def count_repeats(x: Inputs, y: Labels) -> Repeats:
+    """Copies and contradictions, by hashes of rows."""
+    labels: dict[bytes, set[int]] = {}
+    copies = contradictions = 0
+    for row, label in zip(x, y.tolist(), strict=True):
+        before = labels.setdefault(_key(row), set())
+        copies += label in before
+        contradictions += bool(before) and label not in before
+        before.add(label)
+    return Repeats(len(x), copies, contradictions)
+
+
+def count_shared(x: Inputs, other: Inputs) -> int:
+    """How many inputs of ``other`` occur in ``x``, whatever their types."""
+    known = {_key(row.astype(np.float64) + 0.0) for row in x}  # minus zero becomes zero
+    return sum(_key(row.astype(np.float64) + 0.0) in known for row in other)
+
+
+def _key(row: Inputs) -> bytes:
+    return hashlib.sha256(np.ascontiguousarray(row).tobytes()).digest()
+
+
+def statistics_in(scaling: Scaling, x: Inputs) -> list[str]:
+    """The constants of a scaling that are statistics of this very sample, in words."""
+    total, squares = _sums(x, scaling.divisor)
+    found = []
+    for name, trivial, constants in (("mean", 0.0, scaling.mean), ("std", 1.0, scaling.std)):
+        pixels = None if len(constants) == 1 else tuple(range(1, total.ndim))
+        mean = np.atleast_1d(total.mean(pixels)) / len(x)
+        deviation = _deviation(mean, np.atleast_1d(squares.mean(pixels)) / len(x))
+        for constant, own, spread in zip(
+            constants, mean if name == "mean" else deviation, deviation, strict=True
+        ):
+            if constant != trivial and spread > 0 and abs(constant - own) <= CLOSE * spread:
+                found.append(f"{name} {constant!r} (of the sample: {own:.6g})")
+    return found
+
+
+def is_standardised(x: Inputs) -> bool:
+    """Whether every feature of stored floating point numbers has mean 0 and deviation 1 on this sample."""
+    if x.dtype.kind != "f" or len(x) < 2:
+        return False
+    total, squares = _sums(x, 1.0)
+    mean = total / len(x)
+    deviation = _deviation(mean, squares / len(x))
+    varies = deviation > 1e-6
+    return bool(
+        varies.any()
+        and (np.abs(mean[varies]) <= CLOSE).all()
+        and (np.abs(deviation[varies] - 1) <= CLOSE + 1 / len(x)).all()
+    )
+
+
+def _deviation(mean: Inputs, power: Inputs) -> Inputs:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt(np.maximum(power - mean**2, 0)))
+
+
+def _sums(x: Inputs, divisor: float) -> tuple[Inputs, Inputs]:
+    """Sums over the examples of x / divisor and of its square, in float64."""
+    total, squares = np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part in _parts(x):
+            values = part.astype(np.float64) / divisor
+            total += values.sum(0)
+            squares += (values**2).sum(0)
+    return total, squares
+
+
+def _parts(x: Inputs) -> Iterator[Inputs]:
+    size = max(1, NUMBERS // max(1, x[0].size))
+    return (x[start : start + size] for start in range(0, len(x), size))

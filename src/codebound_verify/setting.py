@@ -1,0 +1,31 @@
+"""What every message says first: classes and scaling (docs/format.md, section 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .header import CLASSES_LIMIT, CONSTANTS_LIMIT, Scaling
+from .refusal import Refused
+
+if TYPE_CHECKING:
+    from .arithmetic import Decoder
+    from .header import Header
+
+DIVISORS = (1.0, 255.0, 16.0)  # with mean 0 and std 1; the word behind them announces literal constants
+
+
+def read_setting(decoder: Decoder, header: Header) -> None:
+    """Read the number of classes and the scaling; they must be those that the header repeats."""
+    classes = decoder.size("classes - 1", CLASSES_LIMIT - 1) + 1
+    if classes != header.classes:
+        raise Refused(f"Message: it is about {classes} classes; facts.classes is {header.classes}.")
+    word = decoder.uniform(len(DIVISORS) + 1)
+    scaling = Scaling(DIVISORS[word], (0.0,), (1.0,)) if word < len(DIVISORS) else _literal(decoder)
+    if scaling != header.scaling:
+        raise Refused(f"Message: its scaling is {scaling}; helper.scaling is {header.scaling}.")
+
+
+def _literal(decoder: Decoder) -> Scaling:
+    count = decoder.uniform(CONSTANTS_LIMIT) + 1
+    divisor, *rest = (decoder.float32() for _ in range(2 * count + 1))
+    return Scaling(divisor, tuple(rest[:count]), tuple(rest[count:]))
