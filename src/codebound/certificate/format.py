@@ -47,7 +47,7 @@ def code_commit() -> str:
         ).stdout.strip()
 
     try:
-        return "" if git("status", "--porcelain", "--", "src") else git("rev-parse", "HEAD")
+        return "" if git("status", "-s", "src") else git("rev-parse", "HEAD")
     except (OSError, subprocess.SubprocessError):
         return ""
 
