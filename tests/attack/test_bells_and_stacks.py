@@ -173,6 +173,7 @@ def test_vectors_are_no_images(stack):
 
 def test_an_architecture_that_is_not_there():
     coder = writer.Coder()
+    writer.write_setting(coder, 3, TRUE["bell"].scaling)
     coder.gamma(1)
     for _ in range(3):
         coder.bit(0)

@@ -4,10 +4,6 @@ Every attack is a module whose certificate is in order, names what it can, and c
 the code can be the reason to refuse. The honest network beside them is accepted.
 """
 
-import hashlib
-import json
-import struct
-
 import cbound_writer as writer
 import numpy as np
 import pytest
@@ -261,16 +257,15 @@ class Residual(nn.Module):
         return self.last(self.drop(y.view(len(x), -1)))
 
 
-def message_of(module: nn.Module) -> writer.Message:
-    return writer.Message(
-        None, {name: writer.raw(each.numpy()) for name, each in message_state(module).items()}
-    )
+def message_of(module: nn.Module, *, version: int = 2) -> writer.Message:
+    tensors = {name: writer.raw(each.numpy()) for name, each in message_state(module).items()}
+    return writer.Message(None, tensors, version=version)
 
 
 def certificate(factory, *, version: int = 2) -> bytes:
     """A file about the module of a factory as it is; every example may be an error."""
     module = factory().eval()
-    state, message = message_state(module), message_of(module)
+    state, message = message_state(module), message_of(module, version=version)
     if version == 1:
         named = {"name": "tests:model", "graph_sha256": parts_sha256(module)}
     else:
@@ -279,12 +274,7 @@ def certificate(factory, *, version: int = 2) -> bytes:
         except Refused:
             named = writer.factory()
     fields = writer.header(message, X, Y, errors=len(Y), classes=3, architecture=named)
-    if version == 2:
-        return writer.write(message, fields)
-    del fields["format"]
-    head = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
-    body = b"CBOUND\0\1" + struct.pack("<I", len(head)) + head + message.packed()
-    return body + hashlib.sha256(body).digest()
+    return writer.write(message, fields) if version == 2 else writer.write_first(message, fields)
 
 
 @pytest.mark.parametrize("version", [1, 2])

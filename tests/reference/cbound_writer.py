@@ -822,6 +822,19 @@ def write(message: Message, fields: dict) -> bytes:
     return seal(canonical(fields), message.packed())
 
 
+def write_first(message: Message, fields: dict) -> bytes:
+    """The file of version 1 (section 9) around a message of version 1."""
+    assert message.version == 1
+    fields = {name: dict(value) if isinstance(value, dict) else value for name, value in fields.items()}
+    del fields["format"], fields["made_by"]["commit"]
+    for name in ("commonest", "copies", "contradictions"):
+        del fields["facts"][name]
+    fields["claim"]["vacuous"] = fields["claim"]["bound"] >= 1 - 1 / fields["facts"]["classes"]
+    head = canonical(fields)
+    body = b"CBOUND\0\1" + struct.pack("<I", len(head)) + head + message.packed()
+    return body + hashlib.sha256(body).digest()
+
+
 def margins(logits: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Margins and largest absolute logits, for counting by section 6."""
     rows = np.arange(len(y))
