@@ -60,11 +60,14 @@ class Recipe:
         has_test = known is not None and "test" in known.sizes
         return ["--data", self.data, *(["--test", self.data] if has_test else ["--holdout", str(HOLDOUT)])]
 
-    def preparation(self) -> list[list[str]]:
-        """What is done before anything is certified."""
-        get = [["data", "get", self.data]] if self.data in KNOWN else []
-        epochs = ["--epochs", str(EPOCHS), "--seed", str(SEED), "--device", "cpu"]
-        return [*get, ["train", self.network, *self.sample, *epochs, "--out", "f"]]
+    def fetching(self) -> list[list[str]]:
+        """How the files are fetched and their checksums compared, which opens none of them."""
+        return [["data", "get", self.data]] if self.data in KNOWN else []
+
+    def training(self) -> list[str]:
+        """How the network is made that is handed to `certify`."""
+        settings = ["--epochs", str(EPOCHS), "--seed", str(SEED), "--device", "cpu"]
+        return ["train", self.network, *self.sample, *settings, "--out", "f"]
 
     def certification(self, way: str) -> list[str]:
         """How a certificate is made: by default, or by one method."""
@@ -155,10 +158,16 @@ def look(recipe: Recipe, out: Path) -> dict[str, Any]:
     """Runs a recipe once and keeps all of it: a record, and a certificate for each way that gave one.
 
     Raises:
-        RefusedError: The folder has a record of these data, or the programs are not those of a commit.
+        RefusedError: The folder has a record of these data, the programs are not those of a commit, or the
+            data cannot be fetched.
     """
     name = slug(recipe.data)
     path = out / f"{name}.json"
+    if path.exists():
+        raise RefusedError(
+            f"{path} exists: a first look happens once. Commit it as it is, finished or not; to look again, "
+            "which is a second look, give another folder with --out."
+        )
     record: dict[str, Any] = {
         "data": recipe.data,
         "rows": recipe.rows,
@@ -168,29 +177,27 @@ def look(recipe: Recipe, out: Path) -> dict[str, Any]:
         "commands": commands(recipe),
         "ways": {},
     }
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        with path.open("x") as file:
-            file.write(as_text(record))
-    except FileExistsError:
-        raise RefusedError(
-            f"{path} exists: a first look happens once. Commit it as it is, finished or not; to look again, "
-            "which is a second look, give another folder with --out."
-        ) from None
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for command in recipe.preparation():
+        for command in recipe.fetching():
             done = run([program("codebound"), *command], folder=folder)
-            record.setdefault("preparation_seconds", []).append(done.seconds)
             if done.status != 0:
-                record.update(state="failed", failure=done.said)
-                path.write_text(as_text(record))
-                return record
+                raise RefusedError(
+                    f"{recipe.data} was not looked at, for it could not be fetched: {done.said}"
+                )
+        out.mkdir(parents=True, exist_ok=True)
+        with path.open("x") as file:
+            file.write(as_text(record))
+        trained = run([program("codebound"), *recipe.training()], folder=folder)
+        record["training_seconds"] = trained.seconds
+        if trained.status != 0:
+            record.update(state="failed", failure=trained.said)
+            path.write_text(as_text(record))
+            return record
         for way in (DEFAULT, *METHODS):
             record["ways"][way] = one_way(recipe, way, folder, out / "certificates" / f"{name}-{way}.cbound")
             path.write_text(as_text(record))
-            if way != DEFAULT:
-                shutil.rmtree(folder / way, ignore_errors=True)
+            shutil.rmtree(folder / way, ignore_errors=True)
     record["state"] = "finished"
     path.write_text(as_text(record))
     return record
@@ -227,7 +234,7 @@ def slug(data: str) -> str:
 
 def commands(recipe: Recipe) -> list[str]:
     """Every command of a recipe, as typed, with the time it may take."""
-    lines = [" ".join(["codebound", *each]) for each in recipe.preparation()]
+    lines = [" ".join(["codebound", *each]) for each in (*recipe.fetching(), recipe.training())]
     for way in (DEFAULT, *METHODS):
         seconds = LIMIT_SECONDS.get(way, METHOD_SECONDS)
         lines.append(" ".join(["codebound", *recipe.certification(way), f"  # at most {seconds} s"]))

@@ -90,19 +90,28 @@ def test_every_outcome_is_kept(fresh, monkeypatch, tmp_path):
 
 
 def test_a_first_look_happens_once(fresh, monkeypatch, tmp_path):
-    fake(fresh, monkeypatch, tmp_path, "sys.exit('no network')\n")
+    fake(fresh, monkeypatch, tmp_path, "if a[0] == 'train':\n    sys.exit('diverged')\n")
     out = tmp_path / "fresh"
     assert fresh.look(fresh.RECIPES["letter"], out)["state"] == "failed"
     before = (out / "letter.json").read_bytes()
     with pytest.raises(fresh.RefusedError, match="a first look happens once"):
         fresh.look(fresh.RECIPES["letter"], out)
     assert (out / "letter.json").read_bytes() == before
-    assert fresh.look(fresh.RECIPES["letter"], tmp_path / "second")["failure"].strip() == "no network"
+    assert fresh.look(fresh.RECIPES["letter"], tmp_path / "second")["failure"].strip() == "diverged"
+
+
+def test_what_could_not_be_fetched_was_not_looked_at(fresh, monkeypatch, tmp_path):
+    fake(fresh, monkeypatch, tmp_path, "sys.exit('no network')\n")
+    with pytest.raises(fresh.RefusedError, match="could not be fetched: no network"):
+        fresh.look(fresh.RECIPES["letter"], tmp_path / "fresh")
+    assert not (tmp_path / "fresh").exists()
 
 
 def test_an_interrupted_look_leaves_its_record(fresh, monkeypatch, tmp_path):
-    def interrupt(*arguments, **options):
-        raise KeyboardInterrupt
+    def interrupt(command, **options):
+        if "train" in command:
+            raise KeyboardInterrupt
+        return fresh.Done(0.0, 0, False, "")
 
     monkeypatch.setattr(fresh, "run", interrupt)
     with pytest.raises(KeyboardInterrupt):
