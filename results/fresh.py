@@ -7,6 +7,8 @@ Data, network, epochs, seeds, efforts and time limits are fixed here, and this f
 label is looked at; whatever comes out is kept. A first look happens once: a record is written before the
 data are opened, and nothing that has a record is run again into the same folder. What the default of
 `codebound certify` gives is the result; beside it stands what every method of its own gives by itself.
+Samples are taken whole, as their sources distribute them. Equal rows are declared to be independent draws
+that are equal (--allow-copies), because nobody looked how many there are; every record has their number.
 """
 
 from __future__ import annotations
@@ -52,6 +54,7 @@ class Recipe:
     data: str
     network: str
     rows: str
+    effort: str = "standard"
 
     @property
     def sample(self) -> list[str]:
@@ -73,24 +76,15 @@ class Recipe:
         """How a certificate is made: by default, or by one method."""
         weights = ["--model", self.network, "--weights", "f/model.safetensors"]
         method = [] if way == DEFAULT else ["--method", way]
-        return [
-            "certify",
-            *weights,
-            *self.sample,
-            "--seed",
-            str(SEED),
-            "--delta",
-            str(DELTA),
-            *method,
-            "--out",
-            way,
-        ]
+        choices = ["--effort", self.effort, "--seed", str(SEED), "--delta", str(DELTA), "--allow-copies"]
+        return ["certify", *weights, *self.sample, *choices, *method, "--out", way]
 
     def verification(self, file: str) -> list[str]:
         """How anybody checks a certificate of ours."""
         part = [] if "--test" in self.sample else ["--holdout", str(HOLDOUT)]
         save = ["codebound", "data", "save", self.data, *part, "--out", "sample.npz"]
-        return [" ".join(save), f"codebound-verify results/fresh/certificates/{file} --data sample.npz"]
+        check = f"codebound-verify results/fresh/certificates/{file} --data sample.npz --allow-copies"
+        return [" ".join(save), check]
 
 
 RECIPES = {

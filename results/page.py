@@ -234,7 +234,7 @@ def _outcome(found: dict[str, Any]) -> list[str]:
     marks += [", REFUSED" if found["verify_status"] != 0 else ""]
     return [
         found["statement"],
-        f"{counted}; {found['code_bits']:,} bits",
+        f"{counted}; {found['code_bits']:,} bits; {found['copies']:,} copies in the sample",
         bound + "".join(marks),
         percent(found["holdout"]) if "holdout" in found else "-",
         f"{found['seconds']:.0f}" + (", stopped" if found["stopped_at_limit"] else ""),

@@ -18,6 +18,7 @@ RESULT = {
     "bound": 0.25,
     "n": 80,
     "code_bits": 12,
+    "copies": 3,
     "vacuous": False,
     "statement": "C-2",
     "method": "prune",
@@ -167,9 +168,8 @@ def test_the_page_shows_every_record(fresh, monkeypatch, tmp_path):
     table = page.first_looks(tmp_path)
     assert len(table) == 3 + 1 + 1 + len(METHODS)
     assert "| [dna](fresh/dna.json), DNA | begun |" in table[3]
-    assert (
-        "`certify`, by prune | C-2 | 7 training errors of 80; 12 bits | **25.00 %** | 31.00 % |" in table[4]
-    )
+    counted = "7 training errors of 80; 12 bits; 3 copies in the sample"
+    assert f"`certify`, by prune | C-2 | {counted} | **25.00 %** | 31.00 % |" in table[4]
     assert any("| features | no certificate |" in line for line in table)
     assert all(line.count("|") == table[1].count("|") for line in table[1:])
 
@@ -186,7 +186,6 @@ def test_the_real_commands_on_a_table_made_here(fresh, monkeypatch, tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(fresh, "METHODS", ["features"])
-    monkeypatch.setattr(fresh, "LIMIT_SECONDS", {"default": 20})
     starter = tmp_path / "codebound"
     starter.write_text(f"#!{sys.executable}\nfrom codebound.cli.main import main\nmain()\n")
     checker = tmp_path / "codebound-verify"
@@ -196,7 +195,7 @@ def test_the_real_commands_on_a_table_made_here(fresh, monkeypatch, tmp_path):
     for path in (starter, checker):
         path.chmod(path.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setattr(fresh, "program", lambda name: str(tmp_path / name))
-    record = fresh.look(fresh.Recipe(f"{table}:kind", "mlp:widths=8", "rows"), tmp_path / "out")
+    record = fresh.look(fresh.Recipe(f"{table}:kind", "mlp:widths=8", "rows", "quick"), tmp_path / "out")
     assert record["state"] == "finished", record
     default = record["ways"]["default"]
     assert (default["verify_status"], default["n"]) == (0, 320), default
