@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.data.load import load_dataset as load_dataset
     from codebound.data.splits import split as split
     from codebound.errors import CodeboundError as CodeboundError
+    from codebound.estimator.wrapper import PickToLearn as PickToLearn
     from codebound.facts import HoldoutFacts as HoldoutFacts
     from codebound.facts import OccamFacts as OccamFacts
     from codebound.holdouts.metric import RiskBoundMetric as RiskBoundMetric
@@ -55,6 +56,8 @@ _HOME = {
     "verify": "codebound.certificate.decoding",
     # test sets
     "RiskBoundMetric": "codebound.holdouts.metric",
+    # any learner with the interface of scikit-learn
+    "PickToLearn": "codebound.estimator.wrapper",
     # errors
     "CodeboundError": "codebound.errors",
 }

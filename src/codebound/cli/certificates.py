@@ -22,8 +22,14 @@ verify = typer.Typer(add_completion=False)
 def _verify(context: typer.Context) -> None:
     """Decide whether a certificate is true; the same as the program codebound-verify.
 
+    With --rerun FILE instead, a learner is run again: see docs/howto/any_learner.md.
+
     Example: codebound verify runs/certify-1/certificate.cbound --data digits
     """
+    if any(each.split("=")[0] == "--rerun" for each in context.args):
+        from codebound.cli import rerun
+
+        raise typer.Exit(rerun.main(context.args))
     from codebound_verify.__main__ import main
 
     raise typer.Exit(main(context.args or ["--help"]))
@@ -95,9 +101,9 @@ def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
     if output is Format.table:
         note("Declared, and not checkable by any program:")
         for line in certificate.declarations:
-            note(f"  - {_printable(line)}")
+            note(f"  - {printable(line)}")
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """The text with control characters escaped: a stranger's file must not draw on the terminal."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

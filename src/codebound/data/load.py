@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from codebound.data.arrays import STANDARDISED, from_arrays, looks_standardised, read_image_folder, read_npz
+from codebound.data.arrays import from_arrays, read_image_folder, read_npz
 from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, has_digest, places, read, remedy
 from codebound.data.dataset import Dataset, Scaling
 from codebound.data.splits import ROLES
+from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.data.tables import SUFFIXES, read_table, table_of
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.user_code import import_named

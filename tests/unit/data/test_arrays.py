@@ -6,8 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from codebound.data.arrays import STANDARDISED, from_arrays, looks_standardised, read_npz
+from codebound.data.arrays import from_arrays, read_npz
 from codebound.data.dataset import Scaling
+from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.errors import DataError
 
 Y = [0, 1, 2, 1]
@@ -142,7 +143,7 @@ def test_other_inputs_are_not(x):
 
 
 def test_standardisation_is_found_across_chunks(monkeypatch):
-    monkeypatch.setattr("codebound.data.arrays._CHUNK_VALUES", 13)
+    monkeypatch.setattr("codebound.data.standard._CHUNK_VALUES", 13)
     assert looks_standardised(standardised(RAW, 0))
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from codebound.data.arrays import STANDARDISED
 from codebound.data.catalogue import KNOWN, known_datasets, remedy
 from codebound.data.dataset import Scaling
 from codebound.data.load import load_dataset
+from codebound.data.standard import STANDARDISED
 from codebound.errors import DataError, UsageError
 
 RNG = np.random.default_rng(0)

@@ -1,0 +1,157 @@
+"""The best of all rounds and candidates: every one of them is named by a message, and paid for."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from codebound.bounds.risk import percent
+from codebound.errors import CodeboundError, UsageError
+from codebound.estimator.learners import Fitter, LearnerError
+from codebound.estimator.rule import Contents, Rule, UndecidedError, rounds
+from codebound.estimator.stages import Message, Stage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from codebound.estimator.rule import Positions, Round
+    from codebound.estimator.stages import Terms
+    from codebound.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Examples as they are stored.
+
+    Attributes:
+        inputs: Inputs, in any form that a learner takes.
+        labels: Labels or values.
+        digests: The hash of each example.
+        apart: Positions of those that are set apart.
+    """
+
+    inputs: Any
+    labels: NDArray[Any]
+    digests: list[bytes]
+    apart: Positions
+
+    def contents(self, *, by_class: bool) -> Contents:
+        """The sample without what was set apart, as a rule may see it."""
+        order = sorted(range(len(self.digests)), key=lambda at: self.digests[at])
+        numbers = {digest: number for number, digest in enumerate(dict.fromkeys(self.digests))}
+        return Contents(
+            order=np.array(order, dtype=np.int64)[~np.isin(order, self.apart)],
+            ids=np.array([numbers[digest] for digest in self.digests], dtype=np.int64),
+            groups=self.labels.tolist() if by_class else [0] * len(self.digests),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A rule, a learner and a sample."""
+
+    rule: Rule
+    fitter: Fitter
+    contents: Contents
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """A round and what can be said of it."""
+
+    stage: Stage
+    at: Round[Any]
+
+
+class Search:
+    """Goes through the rounds of all variants, or to the one that is wanted; the smallest bound is kept.
+
+    Every message stands for itself, so a search may stop wherever it likes: where nothing can be gained any
+    more, where somebody stops it, or where a learner fails.
+
+    Args:
+        variants: A variant for each candidate.
+        terms: What all bounds have in common.
+        wanted: The only message to look at; None: all.
+        progress: Told after each round.
+    """
+
+    def __init__(
+        self, variants: list[Variant], terms: Terms, wanted: Message | None, progress: Progress
+    ) -> None:
+        self.stages: list[Stage] = []
+        self.is_interrupted = False
+        self._variants, self._terms, self._wanted, self._progress = variants, terms, wanted, progress
+        self._best: Best | None = None
+        self._failures: dict[int, CodeboundError] = {}
+
+    def run(self) -> Best:
+        """The message with the smallest bound.
+
+        Raises:
+            UsageError: There is none, or its learner does not learn the same from the same picks.
+        """
+        try:
+            for number, variant in enumerate(self._variants):
+                if self._wanted is None or number == self._wanted.candidate:
+                    self._run_one(number, variant)
+        except KeyboardInterrupt:
+            if self._best is None or self._wanted is not None:
+                raise
+            self.is_interrupted = True
+        if self._best is None:
+            raise next(iter(self._failures.values()), UsageError(f"no rule has the message {self._wanted}."))
+        for number, failure in self._failures.items():
+            warnings.warn(f"candidate {number} was left out: {failure}", stacklevel=5)
+        _require_repeatable(self._variants[self._best.stage.message.candidate].fitter, self._best.at)
+        return self._best
+
+    def _run_one(self, number: int, variant: Variant) -> None:
+        fitter, before = variant.fitter, len(self.stages)
+        try:
+            for at in rounds(variant.contents, fitter, variant.rule, apart=len(fitter.apart)):
+                if at.number == 0:
+                    _require_repeatable(fitter, at)
+                self._consider(number, at)
+                if self._is_over(number, at):
+                    return
+        except (UndecidedError, LearnerError) as error:
+            if len(self.stages) > before:  # what was found before stays true
+                warnings.warn(f"the rounds ended early: {error}", stacklevel=6)
+            else:
+                self._failures[number] = error
+
+    def _consider(self, number: int, at: Round[Any]) -> None:
+        messages = [Message(number, at.number), *([Message(number)] if at.is_last else [])]
+        if self._wanted is not None:
+            is_reached = at.is_last or at.number == self._wanted.rounds
+            messages = [self._wanted] if is_reached else []
+        for message in messages:
+            bound = self._terms.bound(message, picks=len(at.picks), errors=len(at.errors))
+            stage = Stage(message, len(at.picks), len(at.errors), bound)
+            self.stages.append(stage)
+            if self._best is None or bound.value < self._best.stage.bound.value:
+                self._best = Best(stage, at)
+        if self._best is not None:
+            best = self._best.stage
+            note = f"bound {percent(best.bound.value)} ({best.picks} picks, {best.errors} errors)"
+            self._progress(len(self.stages), None, note)
+
+    def _is_over(self, number: int, at: Round[Any]) -> bool:
+        """Whether no later round of this candidate can be better."""
+        if self._wanted is not None or self._best is None:
+            return self._best is not None
+        hoped = self._terms.bound(Message(number), picks=len(at.picks), errors=0)
+        return hoped.value >= self._best.stage.bound.value
+
+
+def _require_repeatable(fitter: Fitter, at: Round[Any]) -> None:
+    if not fitter.is_repeatable(at.model, at.picks, at.before):
+        raise UsageError(
+            f"the learner {type(at.model).__name__}, fitted twice on the same {len(at.picks)} picks, gives "
+            "two different results: then no rule says what it learns, and there is no bound. Fix its seed "
+            "(random_state=0), and the number of threads where it matters."
+        )

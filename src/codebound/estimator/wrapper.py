@@ -1,0 +1,308 @@
+"""``PickToLearn``: any learner with the interface of scikit-learn, and a bound on the error on new data."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+
+from codebound.bounds.risk import percent
+from codebound.data.splits import permutation
+from codebound.data.standard import STANDARDISED, looks_standardised
+from codebound.errors import UsageError
+from codebound.estimator.content import digests, sample_sha256
+from codebound.estimator.learners import Fitter
+from codebound.estimator.rule import Rule
+from codebound.estimator.search import Best, Sample, Search, Variant
+from codebound.estimator.stages import Terms
+from codebound.facts import check_bits, check_delta
+from codebound.progress import silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from codebound.bounds.risk import RiskBound
+    from codebound.estimator.rule import Positions
+    from codebound.estimator.stages import Message
+    from codebound.progress import Progress
+
+F = TypeVar("F")
+
+_NEVER_CHOSEN = ("apart", "candidates", "delta", "extra_bits", "progress", "tau")
+"""Settings that say what is claimed, or of what sample: candidates cannot choose among them."""
+
+
+def _has(name: str) -> Callable[[F], F]:
+    """For methods that are there where the learner has them."""
+
+    def check(self: PickToLearn) -> bool:
+        getattr(getattr(self, "estimator_", self.estimator), name)
+        return True
+
+    return cast("Callable[[F], F]", available_if(check))
+
+
+class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Learns from few examples, which it picks itself, and bounds how often the result is wrong on new data.
+
+    The learner is fitted on the picks. Every pick, and every other example of the sample that it still gets
+    wrong, counts as an error of a test set as large as the sample (C-15). There is a bound after every round;
+    the smallest is kept, and this choice is paid for in bits.
+
+    ``risk_bound_.assumptions`` says what has to be true. In particular the learner and all settings are fixed
+    before the sample is seen, or listed in ``candidates``; and whatever is fitted to data stands inside, as
+    in ``PickToLearn(make_pipeline(StandardScaler(), learner))``, never before it in a pipeline.
+
+    Args:
+        estimator: A deterministic classifier or regressor, such as one with a fixed ``random_state``.
+        tau: For regressors: a prediction that is off by more than this is wrong.
+        delta: Failure probability over the draw of the sample.
+        first: First picks in each class (for regressors: in all), in the order of a hash of their content.
+        apart: Examples that are set apart before, and learned from without being counted, by the fixed order
+            of C-10. Whoever gives it promises that the order of the rows ignores the data.
+        batch: Wrong examples that are picked in a round, at most. One at a time needs the fewest picks, and
+            the most fits.
+        growth: Picks of a round for each example that is learned from, where these are more than ``batch``.
+        leave: The rounds end when no more than so many examples are wrong, fewer than ``batch``.
+        max_rounds: The rounds end after so many.
+        aim: The wrong examples are picked whose margin is nearest to ``-aim``: of probabilities, of decisions
+            if there are none, of regressors ``tau`` less the residual. None: the worst, which noise may be.
+        warm: Each round goes on with the model of the round before, for learners with ``warm_start=True``.
+        candidates: Settings to choose from, such as ``[{"estimator__C": 1.0}, {"batch": 1}]``; the choice
+            costs the logarithm of their number.
+        extra_bits: Bits for choices that were made with this sample elsewhere: ``log2`` of the number of
+            settings that a grid search compared.
+        progress: Told after each round how many are done, and the best bound so far.
+
+    Attributes:
+        estimator_: What was learned; the bound is about it.
+        risk_bound_: The bound, with its facts and assumptions.
+        picks_: Positions of the picks in the sample, in their order.
+        errors_: Positions of the others that are wrong.
+        apart_: Positions of the examples that were set apart.
+        n_: Examples that could be picked.
+        message_: Which candidate, and after how many rounds.
+        settings_: The settings of that candidate.
+        stages_: All rounds, each with its bound.
+        is_interrupted_: Whether somebody stopped the search; the bound holds all the same.
+        sample_sha256_: Hash of the sample, in its order.
+        picks_sha256_: Hash of the picks, in their order.
+
+    Example:
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> images, labels = load_digits(n_class=2, return_X_y=True)
+        >>> model = PickToLearn(LogisticRegression()).fit(images, labels)
+        >>> model.n_, len(model.picks_) + len(model.errors_) < 10, model.risk_bound_.value < 0.08
+        (360, True, True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        tau: float | None = None,
+        delta: float = 0.05,
+        first: int = 1,
+        apart: int = 0,
+        batch: int = 1,
+        growth: float = 0.0,
+        leave: int = 0,
+        max_rounds: int | None = None,
+        aim: float | None = None,
+        warm: bool = False,
+        candidates: Sequence[Mapping[str, Any]] | None = None,
+        extra_bits: float = 0.0,
+        progress: Progress | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.tau = tau
+        self.delta = delta
+        self.first = first
+        self.apart = apart
+        self.batch = batch
+        self.growth = growth
+        self.leave = leave
+        self.max_rounds = max_rounds
+        self.aim = aim
+        self.warm = warm
+        self.candidates = candidates
+        self.extra_bits = extra_bits
+        self.progress = progress
+
+    def fit(self, X: Any, y: ArrayLike) -> PickToLearn:
+        """Picks, learns and counts.
+
+        Whoever stops it by Ctrl-C after the first round keeps the best result so far: the number of rounds is
+        paid for in any case.
+
+        Args:
+            X: Inputs, examples along the first axis: whatever the learner takes.
+            y: Labels or values.
+
+        Raises:
+            UsageError: A setting is out of its range; or the learner fails on the picks, or gives another
+                result for the same picks, or looks at more than one example when it predicts.
+        """
+        return self.fit_message(X, y)
+
+    def fit_message(self, X: Any, y: ArrayLike, message: Message | None = None) -> PickToLearn:
+        """The same for the one rule that a message names, without any choice; None: for the best of all."""
+        sample = self._sample(X, y)
+        variants = [each._variant(sample) for each in self._settings()]
+        search = Search(variants, self._terms(sample), message, self.progress or silent)
+        self._keep(search.run(), sample)
+        self.stages_, self.is_interrupted_ = tuple(search.stages), search.is_interrupted
+        return self
+
+    @_has("predict")
+    def predict(self, X: Any) -> NDArray[Any]:
+        """What ``estimator_`` predicts: the bound is about this."""
+        return self._learned.predict(X)  # type: ignore[no-any-return]
+
+    @_has("predict_proba")
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of ``classes_`` by ``estimator_``; no bound is about them."""
+        return self._learned.predict_proba(X)  # type: ignore[no-any-return]
+
+    @_has("decision_function")
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of ``estimator_``; no bound is about them."""
+        return self._learned.decision_function(X)  # type: ignore[no-any-return]
+
+    @_has("score")
+    def score(self, X: Any, y: ArrayLike) -> float:
+        """The score of ``estimator_``: accuracy, or R² of a regressor."""
+        return float(self._learned.score(X, y))
+
+    @property
+    def claim_(self) -> str:
+        """The guarantee in words."""
+        check_is_fitted(self, "estimator_")
+        bound = self.risk_bound_
+        fault = "wrong" if self.tau is None else f"off by more than {self.tau!r}"
+        return (
+            f"With probability at least 1 - {bound.delta!r} over the draw of the sample, what was learned is "
+            f"{fault} on at most {percent(bound.value)} of new data ({bound.ref})."
+            + (" VACUOUS: it says no more than guessing." if bound.vacuous else "")
+        )
+
+    @property
+    def code_bits_(self) -> float:
+        """Length of the message, with the bits for choices made elsewhere."""
+        check_is_fitted(self, "estimator_")
+        return self.message_.bits(max(1, len(self.candidates or ()))) + self.extra_bits
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes that ``estimator_`` knows."""
+        return self._learned.classes_  # type: ignore[no-any-return]
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features of an input, where the learner says so."""
+        return self._learned.n_features_in_  # type: ignore[no-any-return]
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the features, where the learner keeps them."""
+        return self._learned.feature_names_in_  # type: ignore[no-any-return]
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
+        tags.target_tags.multi_output = False
+        return tags
+
+    @property
+    def _learned(self) -> Any:
+        check_is_fitted(self, "estimator_")
+        return self.estimator_
+
+    def _sample(self, X: Any, y: ArrayLike) -> Sample:
+        """Inputs and labels as they are stored, with their hashes."""
+        if y is None:
+            raise UsageError("requires y to be passed, but the target y is None: a bound needs labels.")
+        inputs, labels = indexable(X, y)
+        if isinstance(inputs, list) and not isinstance(inputs[0], str):
+            inputs = np.asarray(inputs)
+        labels = column_or_1d(labels, warn=True)
+        if is_classifier(self.estimator):
+            check_classification_targets(labels)
+        else:
+            labels = check_array(labels, ensure_2d=False, dtype=np.float64, input_name="y")
+        if isinstance(inputs, np.ndarray) and looks_standardised(inputs):
+            warnings.warn(
+                f"{STANDARDISED}. A scaler that is fitted stands inside: "
+                "PickToLearn(make_pipeline(StandardScaler(), learner)).",
+                stacklevel=3,
+            )
+        return Sample(inputs, labels, digests(inputs, labels), self._apart(len(labels)))
+
+    def _apart(self, n: int) -> Positions:
+        if not isinstance(self.apart, int | np.integer) or not 0 <= self.apart < n:
+            raise UsageError(
+                f"`apart` counts examples that are set apart, fewer than the {n} of the sample. "
+                f"Got {self.apart!r}."
+            )
+        return permutation(n)[: self.apart]
+
+    def _terms(self, sample: Sample) -> Terms:
+        check_delta(self.delta)
+        check_bits(self.extra_bits)
+        return Terms(
+            n=len(sample.labels) - len(sample.apart),
+            n_first=len(sample.apart),
+            delta=self.delta,
+            classes=max(2, len(np.unique(sample.labels))) if is_classifier(self.estimator) else None,
+            candidates=max(1, len(self.candidates or ())),
+            extra_bits=self.extra_bits,
+        )
+
+    def _settings(self) -> list[PickToLearn]:
+        """This estimator with the settings of each candidate."""
+        if is_classifier(self.estimator) != (self.tau is None):
+            raise UsageError(
+                "`tau` says which residual of a regressor is a fault: give it for regressors, and for no "
+                f"classifier. Got tau={self.tau!r} for {type(self.estimator).__name__}."
+            )
+        if self.tau is not None and not self.tau >= 0.0:
+            raise UsageError(f"`tau` is a residual, at least 0. Got {self.tau!r}.")
+        for settings in self.candidates or ():
+            if found := [name for name in settings if name in _NEVER_CHOSEN]:
+                raise UsageError(f"candidates cannot differ in {', '.join(found)}: fix it beforehand.")
+        plain = clone(self).set_params(candidates=None)
+        return [clone(plain).set_params(**each) for each in self.candidates or ({},)]
+
+    def _variant(self, sample: Sample) -> Variant:
+        rule = Rule(
+            first=self.first,
+            batch=self.batch,
+            growth=self.growth,
+            leave=self.leave,
+            max_rounds=self.max_rounds,
+        )
+        fitter = Fitter(
+            self.estimator, sample.inputs, sample.labels, sample.apart, self.tau, self.aim, self.warm
+        )
+        return Variant(rule, fitter, sample.contents(by_class=self.tau is None))
+
+    def _keep(self, best: Best, sample: Sample) -> None:
+        self.estimator_ = best.at.model
+        self.risk_bound_: RiskBound = best.stage.bound
+        self.message_ = best.stage.message
+        self.settings_ = dict(self.candidates[self.message_.candidate]) if self.candidates else {}
+        self.picks_, self.errors_, self.apart_ = best.at.picks, np.sort(best.at.errors), sample.apart
+        self.n_ = len(sample.labels) - len(sample.apart)
+        self.sample_sha256_ = sample_sha256(sample.digests)
+        self.picks_sha256_ = sample_sha256([sample.digests[at] for at in best.at.picks.tolist()])

@@ -1,0 +1,315 @@
+"""``PickToLearn`` as its users meet it: what it keeps, what it refuses, and what it says."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+import codebound
+from codebound.bounds.picked import picked_risk
+from codebound.data.splits import permutation
+from codebound.errors import UsageError
+from codebound.estimator.stages import Message
+from codebound.facts import PickedFacts
+
+X, Y = load_digits(n_class=3, return_X_y=True)
+NEAREST = KNeighborsClassifier(1)
+
+
+class Scripted(ClassifierMixin, BaseEstimator):
+    """The nearest pick, with a fault of your choice at the fit of that number."""
+
+    def __init__(self, calls, at, fault):
+        self.calls, self.at, self.fault = calls, at, fault
+
+    def __sklearn_clone__(self):
+        return Scripted(self.calls, self.at, self.fault)
+
+    def fit(self, X, y):
+        self.calls.append(len(y))
+        if len(self.calls) == self.at:
+            raise self.fault
+        self.inner_ = KNeighborsClassifier(1).fit(X, y)
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict(self, X):
+        return self.inner_.predict(X)
+
+
+class BatchMean(GaussianNB):
+    """Looks at the whole batch when it predicts."""
+
+    def predict(self, X):
+        return super().predict(X - X.mean(axis=0))
+
+
+def wrong_of(model, inputs, labels):
+    return set(np.flatnonzero(model.predict(inputs) != labels).tolist())
+
+
+def test_picks_and_errors_are_what_the_bound_is_told():
+    model = codebound.PickToLearn(NEAREST, batch=4).fit(X, Y)
+    assert wrong_of(model, X, Y) - set(model.picks_.tolist()) == set(model.errors_.tolist())
+    assert len(set(model.picks_.tolist())) == len(model.picks_)
+    again = clone(NEAREST).fit(X[model.picks_], Y[model.picks_])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    told = PickedFacts(
+        picks=len(model.picks_),
+        errors=len(model.errors_),
+        n=len(X),
+        delta=0.05,
+        code_bits=model.message_.bits(1),
+        classes=3,
+    )
+    assert model.risk_bound_ == picked_risk(told)
+    assert model.n_ == len(X)
+
+
+def test_the_best_of_all_rounds_is_kept():
+    model = codebound.PickToLearn(NEAREST, batch=4).fit(X, Y)
+    assert model.risk_bound_.value == min(stage.bound.value for stage in model.stages_)
+    assert len({stage.message for stage in model.stages_}) == len(model.stages_)
+
+
+def test_a_message_alone_gives_the_same():
+    model = codebound.PickToLearn(NEAREST, batch=4).fit(X, Y)
+    for message in (model.message_, Message(0, 2)):
+        again = codebound.PickToLearn(NEAREST, batch=4).fit_message(X, Y, message)
+        (stage,) = again.stages_
+        assert stage == next(each for each in model.stages_ if each.message == message)
+
+
+def test_code_of_messages_is_prefix_free():
+    rounds = [Message(0, number).bits(1) for number in range(5000)]
+    assert 2.0 ** -Message(0).bits(1) + sum(2.0**-bits for bits in rounds) <= 1.0
+    assert sum(2.0 ** -Message(each).bits(5) for each in range(5)) <= 0.5
+
+
+def test_the_order_of_the_rows_does_not_matter():
+    order = np.random.default_rng(0).permutation(len(X))
+    one = codebound.PickToLearn(LogisticRegression(), batch=4).fit(X, Y)
+    other = codebound.PickToLearn(LogisticRegression(), batch=4).fit(X[order], Y[order])
+    np.testing.assert_array_equal(order[other.picks_], one.picks_)
+    assert other.risk_bound_ == one.risk_bound_
+    assert other.picks_sha256_ == one.picks_sha256_
+    assert other.sample_sha256_ != one.sample_sha256_
+
+
+@settings(max_examples=15)
+@given(st.sets(st.integers(0, len(X) - 1)))
+def test_throwing_away_what_was_not_kept_changes_nothing(dropped):
+    model = codebound.PickToLearn(NEAREST, batch=4).fit_message(X, Y, Message(0, 3))
+    kept = np.array(
+        sorted(set(range(len(X))) - (dropped - {*model.picks_.tolist(), *model.errors_.tolist()}))
+    )
+    again = codebound.PickToLearn(NEAREST, batch=4).fit_message(X[kept], Y[kept], Message(0, 3))
+    np.testing.assert_array_equal(kept[again.picks_], model.picks_)
+    np.testing.assert_array_equal(kept[again.errors_], model.errors_)
+
+
+def test_what_is_set_apart_is_learned_from_and_not_counted():
+    model = codebound.PickToLearn(NEAREST, apart=100, first=0, batch=2).fit(X, Y)
+    np.testing.assert_array_equal(model.apart_, permutation(len(X))[:100])
+    assert not set(model.apart_.tolist()) & {*model.picks_.tolist(), *model.errors_.tolist()}
+    assert model.n_ == len(X) - 100
+    shown = np.concatenate([model.apart_, model.picks_])
+    np.testing.assert_array_equal(clone(NEAREST).fit(X[shown], Y[shown]).predict(X), model.predict(X))
+
+
+def test_without_picks_it_is_the_bound_of_a_split():
+    model = codebound.PickToLearn(NEAREST, apart=100, first=0, max_rounds=0).fit(X, Y)
+    assert model.message_ == Message(0, 0)
+    assert model.risk_bound_.ref == "C-10"
+    picked = codebound.PickToLearn(NEAREST, apart=100, first=0, max_rounds=0).fit_message(X, Y, Message(0))
+    assert picked.risk_bound_.ref == "C-15"
+
+
+def test_first_picks_have_every_class_and_count():
+    model = codebound.PickToLearn(NEAREST, first=2, max_rounds=0).fit(X, Y)
+    assert sorted(Y[model.picks_].tolist()) == [0, 0, 1, 1, 2, 2]
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+
+
+def test_candidates_are_paid_for_and_the_best_is_kept():
+    choices = [{"estimator__n_neighbors": 3, "first": 3}, {"batch": 2}, {"batch": 20}, {"aim": 0.5}]
+    model = codebound.PickToLearn(NEAREST, candidates=choices).fit(X, Y)
+    alone = [codebound.PickToLearn(clone(NEAREST)).set_params(**each).fit(X, Y) for each in choices]
+    best = min(alone, key=lambda each: each.risk_bound_.value)
+    assert model.settings_ == choices[alone.index(best)]
+    np.testing.assert_array_equal(model.picks_, best.picks_)
+    assert model.code_bits_ == model.risk_bound_.facts.code_bits == best.code_bits_ + 2.0
+    assert {stage.message.candidate for stage in model.stages_} == {0, 1, 2, 3}
+
+
+def test_a_candidate_that_cannot_learn_is_named():
+    choices = [{"estimator__n_neighbors": 9}, {"batch": 2}]
+    with pytest.warns(UserWarning, match="candidate 0 was left out: .*n_neighbors"):
+        model = codebound.PickToLearn(NEAREST, candidates=choices).fit(X, Y)
+    assert model.message_.candidate == 1
+
+
+def test_choices_made_elsewhere_can_be_paid_for():
+    free = codebound.PickToLearn(NEAREST).fit(X, Y)
+    paid = codebound.PickToLearn(NEAREST, extra_bits=5.0).fit(X, Y)
+    assert paid.risk_bound_.facts.code_bits == free.risk_bound_.facts.code_bits + 5.0
+    assert paid.risk_bound_.value > free.risk_bound_.value
+
+
+def test_the_claim_is_a_sentence_that_does_not_say_network():
+    claim = codebound.PickToLearn(NEAREST).fit(X, Y).claim_
+    assert re.fullmatch(
+        r"With probability at least 1 - 0\.05 over the draw of the sample, what was learned is wrong on at "
+        r"most \d+\.\d\d % of new data \(C-15\)\.",
+        claim,
+    )
+
+
+def test_stopped_by_hand_the_best_so_far_is_kept():
+    model = codebound.PickToLearn(Scripted([], 6, KeyboardInterrupt()), batch=1).fit(X, Y)
+    assert model.is_interrupted_
+    assert model.message_.rounds is not None
+    assert model.risk_bound_.facts.code_bits == model.message_.bits(1)
+    whole = codebound.PickToLearn(Scripted([], 0, KeyboardInterrupt()), batch=1).fit(X, Y)
+    assert not whole.is_interrupted_
+    assert whole.stages_[: len(model.stages_)] == model.stages_
+
+
+def test_stopped_by_hand_before_anything_is_known_it_stops():
+    with pytest.raises(KeyboardInterrupt):
+        codebound.PickToLearn(Scripted([], 1, KeyboardInterrupt())).fit(X, Y)
+
+
+def test_a_learner_that_fails_later_ends_the_rounds():
+    with pytest.warns(UserWarning, match="ended early: the learner Scripted failed on .* OSError: no"):
+        model = codebound.PickToLearn(Scripted([], 6, OSError("no")), batch=1).fit(X, Y)
+    assert model.message_.rounds is not None
+
+
+def test_a_learner_that_fails_at_once_is_told_what_to_do():
+    with pytest.raises(UsageError, match=r"failed on 3 picked examples|n_neighbors") as refusal:
+        codebound.PickToLearn(KNeighborsClassifier(5)).fit(X, Y)
+    assert "`first`" in str(refusal.value)
+    assert codebound.PickToLearn(KNeighborsClassifier(5), first=2).fit(X, Y).risk_bound_.value < 1.0
+
+
+def test_a_learner_without_a_seed_is_refused():
+    with pytest.raises(UsageError, match=r"two different results.*random_state=0"):
+        codebound.PickToLearn(RandomForestClassifier(5)).fit(X, Y)
+    codebound.PickToLearn(RandomForestClassifier(5, random_state=0), max_rounds=2).fit(X, Y)
+
+
+def test_a_learner_that_looks_at_the_batch_is_refused():
+    with pytest.raises(UsageError, match="depends on the other examples of its batch"):
+        codebound.PickToLearn(BatchMean(var_smoothing=1.0), first=5).fit(X, Y)
+
+
+def test_warm_rounds_go_on_from_the_round_before():
+    learner = SGDClassifier(random_state=0, warm_start=True, max_iter=1, tol=None)
+    cold = codebound.PickToLearn(learner, max_rounds=3).fit_message(X, Y, Message(0, 3))
+    warm = codebound.PickToLearn(learner, warm=True, max_rounds=3).fit_message(X, Y, Message(0, 3))
+    shown = clone(learner)
+    first = codebound.PickToLearn(learner, warm=True).fit_message(X, Y, Message(0, 0)).picks_
+    for count in range(len(first), len(first) + 4):
+        shown.fit(X[warm.picks_[:count]], Y[warm.picks_[:count]])
+    np.testing.assert_array_equal(shown.coef_, warm.estimator_.coef_)
+    assert not np.array_equal(cold.estimator_.coef_, warm.estimator_.coef_)
+
+
+def test_regressors_have_faults_above_tau():
+    values = X @ np.linspace(-1.0, 1.0, 64) + 0.1 * Y
+    model = codebound.PickToLearn(LinearRegression(), tau=0.2, first=5).fit(X, values)
+    off = np.flatnonzero(np.abs(model.predict(X) - values) > 0.2)
+    assert set(off.tolist()) - set(model.picks_.tolist()) == set(model.errors_.tolist())
+    assert "off by more than 0.2 on" in model.claim_
+    assert is_regressor(model)
+    assert not is_classifier(model)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tau": 1.0}, "for no classifier"),
+        ({"estimator": LinearRegression()}, "give it for regressors"),
+        ({"estimator": LinearRegression(), "tau": -1.0}, "at least 0"),
+        ({"delta": 0.0}, "delta"),
+        ({"batch": 0}, "`batch`"),
+        ({"batch": 2, "leave": 2}, "smaller than `batch`"),
+        ({"growth": 2.0}, "`growth`"),
+        ({"apart": len(X)}, "`apart`"),
+        ({"extra_bits": -1.0}, "code_bits"),
+        ({"candidates": [{"delta": 0.1}]}, "cannot differ in delta"),
+    ],
+)
+def test_settings_out_of_range_are_refused(arguments, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        codebound.PickToLearn(**{"estimator": NEAREST, **arguments}).fit(X, Y)
+
+
+def test_copies_stay_and_count():
+    twice, labels = np.concatenate([X, X]), np.concatenate([Y, Y])
+    model = codebound.PickToLearn(NEAREST, batch=4).fit(twice, labels)
+    assert model.n_ == 2 * len(X)
+    assert set(model.errors_.tolist()) == wrong_of(model, twice, labels) - set(model.picks_.tolist())
+
+
+def test_it_works_in_grids_pipelines_and_pickles():
+    grid = GridSearchCV(codebound.PickToLearn(LogisticRegression()), {"estimator__C": [0.1, 1.0]}, cv=2).fit(
+        X, Y
+    )
+    assert grid.best_estimator_.risk_bound_.value < 0.2
+    chain = make_pipeline(FunctionTransformer(np.sqrt), codebound.PickToLearn(LogisticRegression())).fit(X, Y)
+    copy = pickle.loads(pickle.dumps(chain))
+    np.testing.assert_array_equal(copy.predict(X), chain.predict(X))
+    np.testing.assert_allclose(chain.predict_proba(X).sum(axis=1), 1.0)
+    assert chain.score(X, Y) > 0.9
+
+
+def test_methods_are_there_where_the_learner_has_them():
+    model = codebound.PickToLearn(NEAREST)
+    assert hasattr(model, "predict_proba")
+    assert not hasattr(model, "decision_function")
+
+
+def test_a_scaler_outside_is_noticed_and_inside_it_is_fine(recwarn):
+    with pytest.warns(UserWarning, match="stands inside"):
+        codebound.PickToLearn(NEAREST, max_rounds=1).fit(StandardScaler().fit_transform(X), Y)
+    recwarn.clear()
+    codebound.PickToLearn(make_pipeline(StandardScaler(), NEAREST), max_rounds=1).fit(X, Y)
+    assert not recwarn.list
+
+
+def test_texts_and_sparse_inputs_are_samples_too():
+    texts = ["a few picks", "many bits", "few picks more", "bits and bits", "picks", "bits of many"]
+    labels = ["pick", "bit", "pick", "bit", "pick", "bit"]
+    learner = make_pipeline(CountVectorizer(), LogisticRegression())
+    model = codebound.PickToLearn(learner, batch=1).fit(texts, labels)
+    assert model.predict(["few picks"]).tolist() == ["pick"]
+    longer = codebound.PickToLearn(learner, batch=1).fit([*texts, "bits " * 20], [*labels, "bit"])
+    assert [texts[at] for at in longer.picks_] == [texts[at] for at in model.picks_]
+    dense = codebound.PickToLearn(LogisticRegression(), batch=4).fit_message(X, Y, Message(0, 1))
+    thin = codebound.PickToLearn(LogisticRegression(), batch=4).fit_message(
+        sparse.csr_array(X), Y, Message(0, 1)
+    )
+    assert len(thin.picks_) == len(dense.picks_)
+
+
+def test_progress_is_told_the_bound_so_far():
+    heard = []
+    model = codebound.PickToLearn(NEAREST, progress=lambda *told: heard.append(told)).fit(X, Y)
+    assert heard[-1][0] == len(model.stages_)
+    assert re.fullmatch(r"bound \d+\.\d\d % \(\d+ picks, \d+ errors\)", heard[-1][2])

@@ -1,0 +1,217 @@
+"""The rule of ``PickToLearn`` on every small sample, with every option; each way to break it is caught.
+
+As in test_picked_rules.py, but with the code that is shipped: samples are multisets of up to five examples of
+four types, and learners are arbitrary functions of the picks in their order.
+"""
+
+import itertools
+import random
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+import codebound
+from codebound.estimator.rule import Contents, Judgement, Rule, rounds
+from codebound.estimator.stages import Message
+
+TYPES, MOST, LEARNERS = 4, 5, 6
+
+
+def samples(types, most):
+    return [
+        each for n in range(1, most + 1) for each in itertools.combinations_with_replacement(range(types), n)
+    ]
+
+
+@dataclass(frozen=True)
+class AnyLearner:
+    """Its model is what it was shown, and its margins are draws of their own."""
+
+    seed: int
+    sample: tuple[int, ...]
+    aim: float | None = None
+    warm: bool = False
+
+    def learn(self, picks, before):
+        shown = tuple(self.sample[each] for each in picks)
+        return (shown, before if self.warm else None)
+
+    def margin(self, model, example):
+        return margin(self.seed, model, example)
+
+    def judge(self, model, rest):
+        margins = np.array([self.margin(model, self.sample[each]) for each in rest])
+        score = margins if self.aim is None else np.abs(margins + self.aim)
+        return [Judgement(margins <= 0.0, score)]
+
+
+@cache
+def margin(seed, model, example):
+    return random.Random(f"{seed} {model} {example}").uniform(-1.0, 0.7)
+
+
+class LookingLearner(AnyLearner):
+    """Broken: its margins know the size of the sample."""
+
+    def margin(self, model, example):
+        return margin(self.seed, (model, len(self.sample)), example)
+
+
+def run(learner, rule, stop, *, by_group=False):
+    """All rounds up to where the message stops."""
+    sample = learner.sample
+    groups = [each % 2 if by_group else 0 for each in sample]
+    contents = Contents(np.arange(len(sample)), np.array(sample), groups)
+    for at in rounds(contents, learner, rule):
+        yield at
+        if at.number == stop:
+            return
+
+
+def kept(sample, picks, errors):
+    return tuple(sorted(sample[each] for each in (*picks, *errors)))
+
+
+def stated(rule, stop=None, *, kind=AnyLearner, by_group=False, aim=None, warm=False):
+    """What is kept of a sample, and which types are wrong in the end."""
+
+    def compress(seed, sample):
+        learner = kind(seed, sample, aim, warm)
+        *_, last = run(learner, rule, stop, by_group=by_group)
+        return kept(sample, last.picks, last.errors), [
+            z for z in range(TYPES) if learner.margin(last.model, z) <= 0.0
+        ]
+
+    return compress
+
+
+def best_round_unpaid(seed, sample):
+    learner = AnyLearner(seed, sample)
+    best = min(run(learner, Rule(batch=1), None), key=lambda at: len(at.picks) + len(at.errors))
+    return kept(sample, best.picks, best.errors), [
+        z for z in range(TYPES) if learner.margin(best.model, z) <= 0.0
+    ]
+
+
+def batch_by_size(seed, sample):
+    return stated(Rule(batch=max(1, len(sample) // 2)), 1)(seed, sample)
+
+
+def copies_forgotten(seed, sample):
+    """Broken: what equals a pick is not counted."""
+    learner = AnyLearner(seed, sample)
+    *_, last = run(learner, Rule(batch=1), 1)
+    picks = tuple(sorted(sample[each] for each in last.picks))
+    errors = tuple(sample[each] for each in last.errors if sample[each] not in picks)
+    return tuple(sorted(picks + errors)), [z for z in range(TYPES) if learner.margin(last.model, z) <= 0.0]
+
+
+def ended_by_errors(count):
+    """Broken: the rounds end at a number of errors that may not have been picked."""
+    rule = Rule(batch=1)
+    object.__setattr__(rule, "leave", count)
+    return stated(rule)
+
+
+def violations(compress, seed, *, types=TYPES, most=MOST):
+    """How often throwing away what was not kept matters, or an error would not be kept."""
+    compress = cache(compress)
+    found = 0
+    for sample in samples(types, most):
+        whole, wrong = compress(seed, sample)
+        spare = tuple((Counter(sample) - Counter(whole)).elements())
+        for size in range(len(spare) + 1):
+            for part in set(itertools.combinations(spare, size)):
+                found += compress(seed, tuple(sorted(whole + part)))[0] != whole
+        if len(sample) < most:
+            found += sum(compress(seed, tuple(sorted((*whole, z))))[0] == whole for z in wrong)
+    return found
+
+
+SOUND = {
+    "to the end": stated(Rule(batch=1)),
+    "to the end, two at a time": stated(Rule(batch=2)),
+    "until fewer than two are wrong": stated(Rule(batch=2, leave=1)),
+    "until fewer than three are wrong": stated(Rule(batch=3, leave=2, first=2)),
+    "growing batches": stated(Rule(batch=1, growth=1.0)),
+    "growing batches, some left": stated(Rule(batch=2, growth=1.0, leave=1)),
+    "no first picks": stated(Rule(batch=1, first=0)),
+    "first picks by group": stated(Rule(batch=1), by_group=True),
+    "two first picks by group, one round": stated(Rule(batch=2, first=2), 1, by_group=True),
+    "one round": stated(Rule(batch=1), 1),
+    "two rounds, aimed": stated(Rule(batch=1), 2, aim=0.4),
+    "to the end, aimed": stated(Rule(batch=2), aim=0.4),
+    "limit of two rounds": stated(Rule(batch=1, max_rounds=2)),
+    "no rounds": stated(Rule(batch=1), 0),
+    "warm": stated(Rule(batch=1, leave=0), warm=True),
+}
+BROKEN = {
+    "looks at the size": stated(Rule(batch=1), kind=LookingLearner),
+    "ends at one error": ended_by_errors(1),
+    "ends at two errors": ended_by_errors(2),
+    "batch by size": batch_by_size,
+    "best round unpaid": best_round_unpaid,
+    "copies forgotten": copies_forgotten,
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_every_option_keeps_both_promises_on_every_sample(name):
+    assert sum(violations(SOUND[name], seed) for seed in range(LEARNERS)) == 0
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_rule_is_caught(name):
+    assert sum(violations(BROKEN[name], seed) for seed in range(LEARNERS)) > 0
+
+
+class AnyEstimator(ClassifierMixin, BaseEstimator):
+    """The same learner with the interface of scikit-learn."""
+
+    def __init__(self, seed=0, looks_at=None):
+        self.seed, self.looks_at = seed, looks_at
+
+    def fit(self, X, y):
+        self.shown_ = tuple(map(tuple, X.tolist())), self.looks_at and len(self.looks_at)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.array([margin(self.seed, self.shown_, x[0]) <= 0.0 for x in X], dtype=int)
+
+
+def through_the_estimator(*, stop=None, looks=False, **settings):
+    """What ``PickToLearn`` keeps; the label of every example is 0, and 1 is an error."""
+
+    def compress(seed, sample):
+        inputs, labels = np.array(sample)[:, None], np.zeros(len(sample), dtype=int)
+        learner = AnyEstimator(seed, sample if looks else None)
+        model = codebound.PickToLearn(learner, **settings).fit_message(inputs, labels, Message(0, stop))
+        wrong = np.flatnonzero(model.predict(np.arange(3)[:, None]))
+        return kept(sample, model.picks_, model.errors_), wrong.tolist()
+
+    return compress
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"batch": 1},
+        {"batch": 2, "leave": 1},
+        {"batch": 1, "stop": 1},
+        {"batch": 1, "growth": 1.0, "max_rounds": 2},
+    ],
+    ids=str,
+)
+def test_the_estimator_keeps_both_promises(settings):
+    compress = through_the_estimator(**settings)
+    assert sum(violations(compress, seed, types=3, most=4) for seed in range(3)) == 0
+
+
+def test_an_estimator_that_looks_at_the_sample_is_caught():
+    compress = through_the_estimator(batch=1, looks=True)
+    assert sum(violations(compress, seed, types=3, most=4) for seed in range(3)) > 0
