@@ -9,6 +9,7 @@ import numpy as np
 
 from .operations import KINDS
 from .refusal import Refused
+from .rounding import filter_norm, matrix_norm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from .operations import Operation
     from .tensors import Doubles, Floats, Shape
 
-ROUNDING = 1e-9  # covers the rounding of singular values in float64
 POOLS = ("max pool", "average pool", "global average pool")  # of norm at most 1
-NUMBERS = 1 << 22  # complex numbers in the transforms that are held at once
 
 
 def deviation(
@@ -60,25 +59,12 @@ def _input_norm(shape: Shape, scaling: Scaling, domain: Domain) -> float:
 
 
 def _matrix_norm(operation: Operation, seen: Shape, weight: Doubles) -> float:
-    """An upper bound of the spectral norm of a linear map."""
-    return float(np.linalg.norm(weight, 2)) * (1 + ROUNDING)
+    return matrix_norm(weight)
 
 
 def _filter_norm(operation: Operation, seen: Shape, weight: Doubles) -> float:
-    """An upper bound of the spectral norm of a zero-padded convolution."""
     height, width = (side + 2 * operation.padding for side in seen[1:])
-    # A real filter has the same norm at the frequencies (u, v) and (-u, -v): half of the v suffice.
-    taps = np.arange(operation.kernel)
-    frequencies = np.arange(width // 2 + 1)
-    at_once = max(1, NUMBERS // (weight.shape[0] * weight.shape[1]))
-    largest = 0.0
-    for u in range(height):
-        rows = np.einsum("oiab,a->oib", weight, np.exp(-2j * np.pi / height * u * taps))
-        for start in range(0, frequencies.size, at_once):
-            v = frequencies[start : start + at_once]
-            symbols = np.moveaxis(rows @ np.exp(-2j * np.pi / width * np.outer(taps, v)), 2, 0)
-            largest = max(largest, float(np.linalg.svd(symbols, compute_uv=False)[:, 0].max()))
-    return largest * (1 + ROUNDING)
+    return filter_norm(weight, (height, width))
 
 
 NORMS = {"linear": _matrix_norm, "conv": _filter_norm}

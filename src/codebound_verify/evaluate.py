@@ -1,110 +1,267 @@
-"""Evaluating networks in float64 and counting (docs/format.md, sections 5.1, 6 and 7)."""
+"""Evaluating networks in float64 and counting (docs/format.md, sections 5.1, 6 and 7).
+
+Float32 decides first, where its own error bound leaves no doubt; whatever it leaves open is for float64.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from .backwards import Backwards
 from .images import views
-from .operations import KINDS
+from .operations import KINDS, relu
 from .refusal import Refused
+from .rounding import Rounded, Whole, exact, gamma
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .chain import Chain
     from .header import Header
-    from .operations import Operation, Weights
+    from .operations import Layers, Operation, Weights
     from .sample import Inputs, Labels
     from .tensors import Floats
 
 TOLERANCE = 0.5e-4  # half of the writer's: rounding cannot make the verifier count more
+ROUNDING = 1e-5  # share of the largest logit that the error bound may have; twice the writer's
+FLOAT32_SHARE = 2.0**-10  # of what float32 is off: taken for the error of float64, which is far smaller
+ORDER_SHARE = 10.0  # of what sums in another order are off: they must agree within a millionth
 NUMBERS = 1 << 24  # numbers in the largest intermediate result of a batch: 128 MiB
 BATCH = 4096  # the largest batch
+CACHED = 1 << 21  # numbers in an intermediate result of a batch that is fast; more where weights are many
+PILOT = 64  # examples that say how much of a network float32 may compute
+WORTHWHILE = 0.75  # share of them that it must decide
+
+Progress: TypeAlias = Callable[[int, int], None]
+Result = TypeVar("Result")
+
 
 Forward: TypeAlias = Callable[[Tensor], Tensor]
-Progress: TypeAlias = Callable[[int, int], None]
+
+
+class Logits(NamedTuple):
+    """Logits of a batch in float64, (batch, classes), with a bound of the error of every one, (batch,)."""
+
+    values: Tensor
+    error: Tensor
+
+
+Carrying: TypeAlias = Callable[[Rounded], Logits]
+
+
+@dataclass(frozen=True)
+class Functions:
+    """A network as float64 evaluates it, and faster ways to do so, the fastest first."""
+
+    wide: Carrying
+    narrow: Sequence[Carrying] = ()
+
+
+def of_module(wide: Forward, narrow: Forward) -> Functions:
+    """A module that is given in float64 and in float32, and of which nothing else is known.
+
+    What float32 is off, and sums in another order, say how much it makes of a rounding: this is checked, not
+    proven.
+    """
+
+    def carrying(x: Rounded) -> Logits:
+        logits = wide(x.values)
+        with Backwards():  # type: ignore[no-untyped-call]
+            other = wide(x.values)
+        off = (narrow(x.values.float()).double() - logits).abs().amax(1)
+        return Logits(
+            logits, torch.maximum(FLOAT32_SHARE * off, ORDER_SHARE * (other - logits).abs().amax(1))
+        )
+
+    return Functions(carrying)
+
+
+def unbounded(forward: Forward) -> Functions:
+    """A network whose logits are compared, not counted with."""
+    return Functions(lambda x: Logits(forward(x.values), torch.full((len(x.values),), math.inf)))
 
 
 class Evaluator:
     """A network with its scaling: batches of stored inputs in, float64 logits out.
 
     Args:
-        forward: The network.
+        functions: The network.
         header: Its scaling and its classes.
         widest: The most numbers that one example takes up.
+        largest: The largest batch.
         workers: How many batches may be computed at the same time, by one core each.
         progress: Called with the examples done and their total.
     """
 
     def __init__(
         self,
-        forward: Forward,
+        functions: Functions,
         *,
         header: Header,
         widest: int,
+        largest: int = BATCH,
         workers: int = 1,
         progress: Progress | None = None,
     ) -> None:
-        self._forward = forward
+        self._functions = functions
         self._scaling = header.scaling
         self._classes = header.classes
         self._workers = max(1, min(workers, NUMBERS // widest))
-        self._batch = max(1, min(BATCH, NUMBERS // widest // self._workers))
+        self._batch = max(1, min(BATCH, largest, NUMBERS // widest // self._workers))
         self._progress = progress or (lambda done, total: None)
 
     def logits(self, x: Inputs) -> Iterator[tuple[slice, Tensor]]:
-        """The logits of consecutive batches of x."""
+        """The logits of consecutive batches of x, in float64."""
+        return ((part, logits.values) for part, logits in self._logits(x))
+
+    def predictions(self, x: Inputs) -> Iterator[Tensor]:
+        """The predicted classes of consecutive batches of x, -1 where they are ambiguous (section 7)."""
+        for _, logits in self._logits(x):
+            where = logits.values.argmax(1)
+            yield torch.where(_is_right(logits, where, 0.0), where, -1)
+
+    def _logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
+        return self._over(x, lambda part: self._evaluated(self._functions.wide, x[part]))
+
+    def right(self, x: Inputs, y: Labels, *, theta: float) -> Iterator[Tensor]:
+        """Which examples of consecutive batches are no errors, by section 6."""
+        narrow = self._narrow(x[:PILOT], y[:PILOT], theta)
+
+        def decided(part: slice) -> Tensor:
+            inputs, labels = x[part], torch.from_numpy(y[part])
+            if narrow is None:
+                return _is_right(self._evaluated(self._functions.wide, inputs), labels, theta)
+            result, is_open = _screened(self._evaluated(narrow, inputs), labels, theta)
+            if is_open.any():
+                rest = self._evaluated(self._functions.wide, inputs[is_open.numpy()])
+                result[is_open] = _is_right(rest, labels[is_open], theta)
+            return result
+
+        return (found for _, found in self._over(x, decided))
+
+    def _narrow(self, x: Inputs, y: Labels, theta: float) -> Carrying | None:
+        """The fastest way that decides most of a few examples."""
+        if not self._functions.narrow or not float32_is_sound():
+            return None
+        for function in self._functions.narrow:
+            _, is_open = _screened(self._evaluated(function, x), torch.from_numpy(y), theta)
+            if float((~is_open).double().mean()) >= WORTHWHILE:
+                return function
+        return None
+
+    def _over(self, x: Inputs, function: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
+        """What ``function`` finds out about consecutive batches of x."""
         parts = [slice(start, start + self._batch) for start in range(0, len(x), self._batch)]
-        batches = (x[part] for part in parts)
-        if self._workers > 1:
-            found = _side_by_side(self._evaluated, batches, self._workers)
-        else:
-            found = map(self._evaluated, batches)
-        for part, logits in zip(parts, found, strict=True):
-            yield part, logits
+        found = _side_by_side(function, parts, self._workers) if self._workers > 1 else map(function, parts)
+        for part, result in zip(parts, found, strict=True):
+            yield part, result
             self._progress(min(part.stop, len(x)), len(x))
 
-    def _evaluated(self, x: Inputs) -> Tensor:
+    def _evaluated(self, carrying: Carrying, x: Inputs) -> Logits:
         with torch.inference_mode():
             scaled = self._scaled(x)
-            logits = self._forward(scaled)
-        if logits.shape != (len(scaled), self._classes):
+            logits = carrying(scaled)
+        if logits.values.shape != (len(x), self._classes):
             raise Refused(
-                f"Network: it maps {tuple(scaled.shape)} to {tuple(logits.shape)}; "
-                f"({len(scaled)}, {self._classes}) is needed."
+                f"Network: it maps {tuple(scaled.values.shape)} to {tuple(logits.values.shape)}; "
+                f"({len(x)}, {self._classes}) is needed."
             )
         return logits
 
-    def _scaled(self, x: Inputs) -> Tensor:
+    def _scaled(self, x: Inputs) -> Rounded:
         """(x / divisor - mean) / std in float64 (section 6)."""
         ones = (1,) * (x.ndim - 2)
         mean = np.array(self._scaling.mean).reshape(-1, *ones)
         std = np.array(self._scaling.std).reshape(-1, *ones)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite will be counted as an error
-            return torch.from_numpy((x.astype(np.float64) / self._scaling.divisor - mean) / std)
+            shares = x.astype(np.float64) / self._scaling.divisor
+            values = exact(torch.from_numpy((shares - mean) / std))
+            sizes = exact(torch.from_numpy((np.abs(shares) + np.abs(mean)) / std))
+        whole = None
+        if x.dtype == np.uint8 and not mean.any() and (std == std.flat[0]).all():
+            whole = Whole(torch.from_numpy(x).float(), 1 / (self._scaling.divisor * float(std.flat[0])))
+        return Rounded(values.values, gamma(4, torch.float64) * sizes.lengths(), whole)
+
+
+def _is_right(logits: Logits, y: Tensor, theta: float) -> Tensor:
+    """Which examples are no errors (section 6); whatever is not a number is one."""
+    largest = logits.values.abs().amax(1)
+    is_wide = _margin(logits.values, y) - theta > TOLERANCE * largest
+    return is_wide & (logits.error <= ROUNDING * largest) & logits.values.isfinite().all(1)
+
+
+def _screened(logits: Logits, y: Tensor, theta: float) -> tuple[Tensor, Tensor]:
+    """Which examples are certainly no errors, and which are neither that nor certainly errors."""
+    largest, lead = logits.values.abs().amax(1), _margin(logits.values, y) - theta
+    doubt = 2.02 * logits.error
+    is_sound = logits.values.isfinite().all(1) & (logits.error <= largest / 4)
+    right = is_sound & (lead - doubt > (TOLERANCE + 4 * ROUNDING) * (largest + logits.error))
+    return right, ~(right | (is_sound & (lead + doubt < 0)))
+
+
+def _margin(logits: Tensor, y: Tensor) -> Tensor:
+    label = y[:, None]
+    return logits.gather(1, label)[:, 0] - logits.scatter(1, label, -math.inf).amax(1)
+
+
+@lru_cache(maxsize=1)
+def float32_is_sound() -> bool:
+    """Whether float32 here is what it says: sums of integers below 2^24 are exact in it.
+
+    Settings of torch and its libraries may replace it by shorter numbers, or sums of products by transforms.
+    """
+    random = torch.Generator().manual_seed(0)
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randint(-99, 100, shape, generator=random).float()
+
+    with _plain_sums(), torch.inference_mode():
+        for kernel in (3, 5):
+            x, weight = drawn(32, 8, 9, 9), drawn(16, 8, kernel, kernel)
+            if not torch.equal(
+                functional.conv2d(x, weight).double(), functional.conv2d(x.double(), weight.double())
+            ):
+                return False
+        x, weight = drawn(64, 256), drawn(16, 256)
+        return torch.equal(
+            functional.linear(x, weight).double(), functional.linear(x.double(), weight.double())
+        )
+
+
+@contextmanager
+def _plain_sums() -> Iterator[None]:
+    """Without the library whose convolutions are no sums of products."""
+    with torch.backends.nnpack.flags(enabled=False):
+        yield
 
 
 def _side_by_side(
-    function: Callable[[Inputs], Tensor], batches: Iterable[Inputs], workers: int
-) -> Iterator[Tensor]:
-    """What ``function`` makes of each batch, in order.
+    function: Callable[[slice], Result], parts: Iterable[slice], workers: int
+) -> Iterator[Result]:
+    """What ``function`` makes of each part, in order.
 
     Cores that share every small operation wait for each other; on a busy machine that takes many times longer
-    than one core alone. So each batch has one core, until the last one is done.
+    than one core alone. So each part has one core, until the last one is done.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with ThreadPoolExecutor(workers) as pool:
-            waiting: deque[Future[Tensor]] = deque()
-            for batch in batches:
-                waiting.append(pool.submit(function, batch))
+            waiting: deque[Future[Result]] = deque()
+            for part in parts:
+                waiting.append(pool.submit(function, part))
                 if len(waiting) > workers:
                     yield waiting.popleft().result()
             while waiting:
@@ -114,64 +271,101 @@ def _side_by_side(
 
 
 def chain_evaluator(
-    chain: Chain, tensors: Mapping[str, Floats], *, header: Header, progress: Progress | None = None
+    chain: Chain,
+    tensors: Mapping[str, Floats],
+    *,
+    header: Header,
+    progress: Progress | None = None,
 ) -> Evaluator:
     """An evaluator of a chain with these weights."""
     weights: list[dict[str, Tensor]] = [{} for _ in chain.operations]
     for name, values in tensors.items():
         position, own = name.split(".", 1)
         weights[int(position)][own] = torch.from_numpy(values)
+    layers = prepared(chain, weights)
+    starts = [position for position, own in enumerate(layers) if own]
+
+    def function(narrow_from: int) -> Carrying:
+        return lambda x: evaluated(chain, layers, x, narrow_from=narrow_from)
+
     return Evaluator(
-        lambda x: forward(chain, weights, x),
+        Functions(function(len(layers)), [function(start) for start in starts]),
         header=header,
         widest=chain.widest(),
+        largest=max(CACHED, 16 * max(map(np.size, tensors.values()))) // chain.widest(),
         workers=torch.get_num_threads(),
         progress=progress,
     )
 
 
+def prepared(chain: Chain, weights: Sequence[Weights]) -> Sequence[Layers]:
+    """The layers of each operation, from its tensors."""
+    result = []
+    for operation, seen, own in zip(chain.operations, chain.inputs, weights, strict=True):
+        kind = KINDS[operation.kind]
+        names = [name.removesuffix("weight") for name in kind.tensors(operation, seen)]
+        result.append(
+            {
+                name: kind.layer(operation, seen, own[f"{name}weight"], own.get(f"{name}bias"))
+                for name in names
+            }
+        )
+    return result
+
+
 def forward(chain: Chain, weights: Sequence[Weights], x: Tensor) -> Tensor:
-    """The logits of a batch (5.1), from the tensors of each operation; only those in use become float64."""
-    steps = list(zip(chain.operations, weights, strict=True))
+    """The logits of a batch (5.1), from the tensors of each operation."""
+    return evaluated(chain, prepared(chain, weights), exact(x)).values
+
+
+def evaluated(
+    chain: Chain, layers: Sequence[Layers], x: Rounded, *, narrow_from: int | None = None
+) -> Logits:
+    """The logits of a batch (5.1), with their error.
+
+    Args:
+        chain: The operations.
+        layers: Their layers; only weights in use become float64.
+        x: The scaled inputs.
+        narrow_from: The first operation with weights that float32 computes; float64 alone if there is none.
+    """
+    limit = len(layers) if narrow_from is None else narrow_from
+    first = next((at for at, own in enumerate(layers) if own))
+    steps = []
+    for at, (operation, own) in enumerate(zip(chain.operations, layers, strict=True)):
+        # What comes before all weights is exact enough in float32 where the input is made of integers.
+        is_narrow = at >= limit or (
+            limit < len(layers) and at < first and (limit == first or x.whole is not None)
+        )
+        steps.append((operation, own, torch.float32 if is_narrow else torch.float64))
     if chain.operations[0].kind != "views":
         return _logits(steps, x)
-    logits = [_logits(steps[1:], view) for view in views(chain.operations[0].views, x)]
-    return torch.stack(logits).mean(dim=0)
+    found = [_logits(steps[1:], view) for view in views(chain.operations[0].views, x)]
+    largest = torch.stack([view.values.abs().amax(1) for view in found]).mean(dim=0)
+    error = torch.stack([view.error for view in found]).mean(dim=0)
+    values = torch.stack([view.values for view in found]).mean(dim=0)
+    return Logits(values, error + gamma(len(found) + 1, torch.float64) * largest)
 
 
-def _logits(steps: Sequence[tuple[Operation, Weights]], x: Tensor) -> Tensor:
+def _logits(steps: Sequence[tuple[Operation, Layers, torch.dtype]], x: Rounded) -> Logits:
     """What operations make of a batch, the last of them without a ReLU."""
-    for operation, own in steps[:-1]:
+    for operation, own, dtype in steps[:-1]:
         kind = KINDS[operation.kind]
-        x = kind.apply(operation, own, x)
+        x = kind.apply(operation, own, x.to(dtype))
         if kind.has_relu:
-            x = torch.relu(x)
-    last, own = steps[-1]
-    return KINDS[last.kind].apply(last, own, x)
+            x = relu(x)
+    last, own, dtype = steps[-1]
+    x = KINDS[last.kind].apply(last, own, x.to(dtype))
+    return Logits(x.values.double(), x.error)
 
 
 def count_errors(network: Evaluator, x: Inputs, y: Labels, *, theta: float = 0.0) -> int:
     """Errors by section 6, at margin ``theta``."""
-    errors = 0
-    for part, logits in network.logits(x):
-        label = torch.from_numpy(y[part])[:, None]
-        margin = logits.gather(1, label)[:, 0] - logits.scatter(1, label, -math.inf).amax(1)
-        correct = margin - theta > TOLERANCE * logits.abs().amax(1)
-        errors += int((~(correct & logits.isfinite().all(1))).sum())
-    return errors
+    with _plain_sums():
+        return len(x) - sum(int(right.sum()) for right in network.right(x, y, theta=theta))
 
 
 def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs) -> int:
     """Inputs on which the two predictions differ or one of them is ambiguous (section 7)."""
-    one, other = _predictions(first, x), _predictions(second, x)
+    one, other = (torch.cat(list(network.predictions(x))) for network in (first, second))
     return int(((one != other) | (one < 0)).sum())
-
-
-def _predictions(network: Evaluator, x: Inputs) -> Tensor:
-    """The predicted class of each input, or -1 where it is ambiguous."""
-    result = torch.empty(len(x), dtype=torch.int64)
-    for part, logits in network.logits(x):
-        top, where = logits.topk(2, dim=1)
-        clear = top[:, 0] - top[:, 1] > TOLERANCE * logits.abs().amax(1)
-        result[part] = torch.where(clear & logits.isfinite().all(1), where[:, 0], -1)
-    return result

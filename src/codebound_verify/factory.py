@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import json
@@ -45,11 +46,11 @@ class Made:
     graph: Graph | None
     untraced: tuple[str, ...] = ()
 
-    def forward(self, tensors: Mapping[str, Floats]) -> Forward:
+    def forward(self, tensors: Mapping[str, Floats], dtype: torch.dtype = torch.float64) -> Forward:
         """The network g: the graph with the decoded tensors, or the module if its code is trusted."""
         if self.graph is None:
-            return loaded(self.module, tensors)
-        return _guarded(self.graph.function(wide(tensors)))
+            return loaded(self.module, tensors, dtype)
+        return _guarded(self.graph.function(cast(tensors, dtype)))
 
     def assumption(self, header: Header, sample: str) -> str:
         """What has to be true of it, in words."""
@@ -174,19 +175,19 @@ def sources(module: nn.Module) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
-def loaded(module: nn.Module, tensors: Mapping[str, Floats]) -> Forward:
-    """The module in float64 with the decoded tensors, which must still be there after loading."""
-    module = module.double().cpu()
-    module.load_state_dict({**module.state_dict(), **wide(tensors)})
+def loaded(module: nn.Module, tensors: Mapping[str, Floats], dtype: torch.dtype = torch.float64) -> Forward:
+    """A copy of the module with the decoded tensors, which must still be there after loading."""
+    module = copy.deepcopy(module).to(dtype=dtype, device="cpu")
+    module.load_state_dict({**module.state_dict(), **cast(tensors, dtype)})
     for name, tensor in message_state(module).items():
         if not np.array_equal(tensor.numpy(), tensors[name]):
             raise Refused(f"Factory: tensor {name} shares memory with another one of different values.")
     return _guarded(module)
 
 
-def wide(tensors: Mapping[str, Floats]) -> dict[str, Tensor]:
+def cast(tensors: Mapping[str, Floats], dtype: torch.dtype) -> dict[str, Tensor]:
     """Decoded tensors as a network computes with them."""
-    return {name: torch.from_numpy(array).double() for name, array in tensors.items()}
+    return {name: torch.from_numpy(array).to(dtype) for name, array in tensors.items()}
 
 
 def _guarded(function: Callable[[Tensor], object]) -> Forward:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch.nn import functional
+
+from .rounding import Rounded, gamma, local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -13,84 +17,132 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 AT_ONCE = 1 << 20  # numbers in the images that are straightened at once
+SAFE = 1 - 1e-5  # covers the rounding of a standard deviation
 EPSILON = 1e-5  # added to the variance that a normalised convolution or a dictionary divides by
 CACHED = 1 << 18  # numbers in patches that the cache of a core holds: 2 MiB
 
 
-def in_parts(convolve: Callable[[Tensor], Tensor], x: Tensor, *, patches: int) -> Tensor:
-    """A convolution of few examples at a time: patches that stay in the cache make it several times faster.
+def in_parts(convolve: Callable[[Tensor], Tensor], x: Tensor, *, patches: int, results: int) -> Tensor:
+    """A convolution of few examples at a time: what stays in the cache is several times faster.
 
     Args:
         convolve: The convolution.
         x: All examples.
-        patches: How many numbers the patches of one example have.
+        patches: How many numbers the patches of one example have; float64 lays them out, float32 does not.
+        results: How many numbers it makes of one example.
     """
-    at_once = max(1, torch.get_num_threads() * CACHED // patches)
+    held = patches if x.dtype == torch.float64 else results
+    at_once = max(1, torch.get_num_threads() * CACHED // held)
     return torch.cat([convolve(part) for part in torch.split(x, at_once)])
 
 
-def normalised(x: Tensor) -> Tensor:
-    """Each example less its mean, divided by its standard deviation."""
-    centred = x - x.mean(dim=(1, 2, 3), keepdim=True)
-    return centred / (centred.square().mean(dim=(1, 2, 3), keepdim=True) + EPSILON).sqrt()
+def normalised(x: Rounded) -> Rounded:
+    """Each example less its mean, divided by its standard deviation; both are computed in float64."""
+    dtype, numbers, every = x.values.dtype, x.values[0].numel(), (1, 2, 3)
+    own, wide = gamma(4, dtype), gamma(numbers + 4, torch.float64)
+    mean = x.values.mean(every, keepdim=True, dtype=torch.float64)
+    centred = x.values - mean.to(dtype)
+    variance = centred.square().mean(every, keepdim=True, dtype=torch.float64)
+    result = centred / (variance + EPSILON).sqrt().to(dtype)
+
+    mean, variance, root = mean.flatten(), variance.flatten(), math.sqrt(numbers)
+    before = x.error + local(root * (mean.square() + variance).sqrt(), own + wide, dtype)
+    least = (SAFE * variance.sqrt() - before / root).clamp(min=0)
+    error = before / (least.square() + EPSILON).sqrt()
+    return Rounded(result, error + local(root * torch.ones_like(error), own + wide, dtype))
 
 
-def views(kind: int, x: Tensor) -> Iterator[Tensor]:
+def views(kind: int, x: Rounded) -> Iterator[Rounded]:
     """The views of a batch of images, each of its shape."""
     if kind in (3, 4):
         x = straightened(x)
     yield x
     if kind == 1:
-        yield x.flip(3)
+        yield x.moved(lambda image: image.flip(3))
     if kind in (2, 4):
         for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-            yield functional.pad(x, (right, -right, down, -down))
+            yield x.moved(partial(functional.pad, pad=(right, -right, down, -down)))
 
 
-def straightened(x: Tensor) -> Tensor:
+def straightened(x: Rounded) -> Rounded:
     """Images whose rows are moved so that strokes that lean become upright.
 
     Example:
-        >>> straightened(torch.eye(3, dtype=torch.float64)[None, None]).round(decimals=2).squeeze()
+        >>> image = Rounded(torch.eye(3, dtype=torch.float64)[None, None], torch.zeros(1))
+        >>> straightened(image).values.round(decimals=2).squeeze()
         tensor([[0., 1., 0.],
                 [0., 1., 0.],
                 [0., 1., 0.]], dtype=torch.float64)
     """
-    at_once = max(1, AT_ONCE // x[0].numel())
-    return torch.cat([_straightened(part) for part in torch.split(x, at_once)])
+    at_once = max(1, AT_ONCE // x.values[0].numel())
+    parts = [
+        _straightened(Rounded(*part))
+        for part in zip(torch.split(x.values, at_once), torch.split(x.error, at_once), strict=True)
+    ]
+    return Rounded(torch.cat([part.values for part in parts]), torch.cat([part.error for part in parts]))
 
 
-def _straightened(x: Tensor) -> Tensor:
+def _straightened(x: Rounded) -> Rounded:
     """The rows of images read at the columns j + a (i - r); an image that is not finite is nowhere finite."""
-    width = x.shape[3]
-    rows, columns = (torch.arange(side, dtype=x.dtype) for side in x.shape[2:])
-    lean, centre = _lean(x, rows[:, None], columns)
-    t = columns + lean * (rows[:, None] - centre)  # (batch, rows, columns)
+    image = x.values
+    width = image.shape[3]
+    rows, columns = (torch.arange(side, dtype=image.dtype) for side in image.shape[2:])
+    lean = _lean(x, rows[:, None], columns)
+    t = columns + lean.a * (rows[:, None] - lean.r)  # (batch, rows, columns)
     k = t.floor()
     f = (t - k)[:, None]
-    padded = functional.pad(x, (1, 1))  # a column of zeros stands for all that are outside
+    padded = functional.pad(image, (1, 1))  # a column of zeros stands for all that are outside
 
     def read(at: Tensor) -> Tensor:
         # What is not a number has no index, and f, which is none either, spoils whatever is read.
         index = at.nan_to_num().clamp(-1, width).long() + 1
-        return padded.gather(3, index[:, None].expand(x.shape))
+        return padded.gather(3, index[:, None].expand(image.shape))
 
-    return (1 - f) * read(k) + f * read(k + 1)
+    values = (1 - f) * read(k) + f * read(k + 1)
+    # Where a row is read moves it by at most twice its length for every column.
+    lengths = x.lengths()
+    own = local(lengths, gamma(8, image.dtype), image.dtype)
+    return Rounded(values, x.error + 2 * lengths * lean.slip + own)
 
 
-def _lean(x: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
-    """For each image its lean a and its centre r, of shape (batch, 1, 1).
+class _Lean(NamedTuple):
+    """The lean and the centre of each image, (batch, 1, 1), and how far off the columns can be, (batch,)."""
+
+    a: Tensor
+    r: Tensor
+    slip: Tensor
+
+
+def _lean(x: Rounded, i: Tensor, j: Tensor) -> _Lean:
+    """The lean of each image.
 
     Everything that a and r divide, and what they divide by, is taken in units of the largest number of the
     image where that is above 1: so the sums cannot overflow.
     """
-    unit = x.abs().amax(dim=(1, 2, 3), keepdim=True).clamp(min=1)
-    p = (x.abs() / unit).sum(dim=1)
+    image, (height, width) = x.values, x.values.shape[2:]
+    unit = image.abs().amax(dim=(1, 2, 3), keepdim=True).clamp(min=1)
+    p = (image.abs() / unit).sum(dim=1)
     unit = unit[:, 0]
 
     def total(values: Tensor) -> Tensor:
         return values.sum(dim=(1, 2), keepdim=True)
 
-    mass = 1e-6 / unit + total(p)
-    r, s = total(p * i) / mass, total(p * j) / mass
-    return total(p * (i - r) * (j - s)) / (1e-3 / unit + total(p * (i - r).square())), r
+    weight, little = total(p), 1e-6 / unit
+    r, s = total(p * i) / (weight + little), total(p * j) / (weight + little)
+    up, right = i - r, j - s
+    spread = 1e-3 / unit + total(p * up.square())
+    a = total(p * up * right) / spread
+
+    numbers = image[0].numel()
+    rounding = gamma(numbers + 12, image.dtype)
+    off = math.sqrt(numbers) * x.error[:, None, None] / unit  # of all p together, as they came in
+    off_r, off_s = (2 * side * (off / (weight + little) + rounding) for side in (height, width))
+    # About their true centres, rows and columns add up to next to nothing: errors of centres hardly matter.
+    off_both = rounding * (spread * total(p * right.square())).sqrt() + height * width * off
+    off_both += little * (width * off_r + height * off_s) + (weight + off) * off_r * off_s
+    off_spread = rounding * spread + height**2 * off
+    off_spread += 2 * little * height * off_r + (weight + off) * off_r.square()
+    off_a = 2 * (off_both + a.abs() * off_spread) / spread
+    off_a = torch.where(off_spread <= spread / 2, off_a, math.inf)
+    slip = height * off_a + a.abs() * off_r + gamma(8, image.dtype) * (width + a.abs() * height)
+    return _Lean(a, r, slip.flatten())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from .dictionary import features, tables
 from .images import in_parts, normalised
+from .rounding import Layer, Rounded, filter_layer, gamma, local, local_layer, matrix_layer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .tensors import Shape
 
 Weights: TypeAlias = "Mapping[str, Tensor]"
+Layers: TypeAlias = "Mapping[str, Layer]"  # by what stands before the names of its tensors: "", "a.", "b."
 
 RESULT_LIMIT = 1 << 22  # numbers in an intermediate result of one example
 PATCH_LIMIT = 1 << 25  # numbers in the patches that a convolution multiplies, for one example
@@ -93,8 +95,12 @@ class Kind(ABC):
         """Multiplications for one example; what a pool reads counts too."""
 
     @abstractmethod
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         """What it makes of a batch."""
+
+    def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
+        """One of its weights, ready to be applied."""
+        raise NotImplementedError(f"{operation.kind} has no weights")
 
 
 class Linear(Kind):
@@ -112,8 +118,15 @@ class Linear(Kind):
     def work(self, operation: Operation, seen: Shape) -> int:
         return operation.out * math.prod(seen)
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
-        return functional.linear(x.flatten(1), own["weight"].double(), _double(own.get("bias")))
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
+        layer, dtype = own[""], x.values.dtype
+        values = functional.linear(
+            x.values.flatten(1), layer.weight.to(dtype), None if layer.bias is None else layer.bias.to(dtype)
+        )
+        return Rounded(values, layer.error(x, terms=layer.weight.shape[1]))
+
+    def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
+        return matrix_layer(weight, bias)
 
 
 class WindowKind(Kind):
@@ -164,9 +177,13 @@ class Conv(WindowKind):
     def work(self, operation: Operation, seen: Shape) -> int:
         return operation.out * self.patches(operation, seen)
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
-        window = self.window(operation, x.shape[1])
-        return _convolved(x, own, stride=window.stride, padding=window.padding)
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
+        window = self.window(operation, x.values.shape[1])
+        return _convolved(x, own[""], stride=window.stride, padding=window.padding)
+
+    def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
+        height, width = (side + 2 * self.window(operation, seen[0]).padding for side in seen[1:])
+        return filter_layer(weight, bias, grid=(height, width))
 
 
 class NormalisedConv(Conv):
@@ -180,7 +197,7 @@ class NormalisedConv(Conv):
             raise Misfit(f"has a kernel of {operation.kernel}; it must be odd")
         return Window(operation.out, operation.kernel, 1, operation.kernel // 2)
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         return normalised(super().apply(operation, own, x))
 
 
@@ -191,26 +208,33 @@ class LocalConv(Conv):
         pixels = math.prod(self.window(operation, seen[0]).pixels(seen))
         return {"weight": (pixels, operation.out, seen[0], operation.kernel, operation.kernel)}
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         """Some rows and columns of pixels at a time."""
         kernel, stride, padding = operation.kernel, operation.stride, operation.padding
-        padded = functional.pad(x, (padding,) * 4)
+        layer, batch = own[""], len(x.values)
+        padded = functional.pad(x.values, (padding,) * 4)
         patches = padded.unfold(2, kernel, stride).unfold(
             3, kernel, stride
         )  # (batch, in, rows, columns, k, k)
         rows, columns = patches.shape[2:4]  # of (batch, in, rows, columns, kernel, kernel)
-        filters = own["weight"].reshape(rows, columns, *own["weight"].shape[1:])
+        filters = layer.weight.reshape(rows, columns, *layer.weight.shape[1:])
         per_pixel = max(patches[:, :, 0, 0].numel(), filters[0, 0].numel())
         width = max(1, min(columns, AT_ONCE // per_pixel))
         height = max(1, AT_ONCE // per_pixel // width)
-        result = x.new_empty(len(x), operation.out, rows, columns)
+        result = padded.new_empty(batch, operation.out, rows, columns)
         for top in range(0, rows, height):
             for left in range(0, columns, width):
                 r, s = slice(top, top + height), slice(left, left + width)
                 result[:, :, r, s] = torch.einsum(
-                    "bcrsij,rsocij->bors", patches[:, :, r, s], filters[r, s].double()
+                    "bcrsij,rsocij->bors", patches[:, :, r, s], filters[r, s].to(padded.dtype)
                 )
-        return result if "bias" not in own else result + own["bias"].double()[:, None, None]
+        if layer.bias is not None:
+            result += layer.bias.to(padded.dtype)[:, None, None]
+        error = layer.error(x, terms=layer.weight[0, 0].numel(), pixels=rows * columns)
+        return Rounded(result, error)
+
+    def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
+        return local_layer(weight, bias)
 
 
 class Residual(WindowKind):
@@ -234,13 +258,21 @@ class Residual(WindowKind):
     def work(self, operation: Operation, seen: Shape) -> int:
         return 2 * operation.out * self.patches(operation, seen)
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
-        a, b = ({name[2:]: own[name] for name in own if name[:2] == prefix} for prefix in ("a.", "b."))
-        extra = operation.out - x.shape[1]
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
+        extra = operation.out - x.values.shape[1]
         stride = 2 if extra else 1
-        shortcut = functional.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, extra // 2, extra - extra // 2))
-        inner = torch.relu(_convolved(x, a, stride=stride, padding=1))
-        return torch.relu(_convolved(inner, b, stride=1, padding=1) + shortcut)
+        sides = (0, 0, 0, 0, extra // 2, extra - extra // 2)
+        shortcut = x.moved(lambda image: functional.pad(image[:, :, ::stride, ::stride], sides))
+        inner = relu(_convolved(x, own["a."], stride=stride, padding=1))
+        outer = _convolved(inner, own["b."], stride=1, padding=1)
+        both = Rounded(outer.values + shortcut.values, outer.error + shortcut.error)
+        dtype = both.values.dtype
+        return relu(replace(both, error=both.error + local(both.lengths(), gamma(2, dtype), dtype)))
+
+    def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
+        is_first = weight.shape[1] == seen[0]  # both have the sides of the input, where they are as many
+        sides = seen[1:] if is_first else self.window(operation, seen[0]).pixels(seen)
+        return filter_layer(weight, bias, grid=(sides[0] + 2, sides[1] + 2))
 
 
 class MaxPool(WindowKind):
@@ -251,15 +283,16 @@ class MaxPool(WindowKind):
     def window(self, operation: Operation, channels: int) -> Window:
         return Window(channels, operation.kernel, operation.kernel)
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
-        return functional.max_pool2d(x, operation.kernel, stride=operation.kernel)
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
+        return Rounded(functional.max_pool2d(x.values, operation.kernel, stride=operation.kernel), x.error)
 
 
 class AveragePool(MaxPool):
     """The mean of each window."""
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
-        return functional.avg_pool2d(x, operation.kernel, stride=operation.kernel)
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
+        kernel = operation.kernel
+        return _mean(functional.avg_pool2d(x.values, kernel, stride=kernel), x, kernel**2)
 
 
 class GlobalAveragePool(Kind):
@@ -272,8 +305,8 @@ class GlobalAveragePool(Kind):
     def work(self, operation: Operation, seen: Shape) -> int:
         return POOL_WORK * math.prod(seen)
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
-        return x.mean(dim=(2, 3), keepdim=True)
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
+        return _mean(x.values.mean(dim=(2, 3), keepdim=True), x, x.values[0, 0].numel())
 
 
 class Dictionary(WindowKind):
@@ -297,7 +330,7 @@ class Dictionary(WindowKind):
         taps = sum(table.filters[..., 0, 0].size * table.size**2 for table in tables(operation.table))
         return taps * math.prod(seen)
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         return features(operation.table, operation.pool, x)
 
 
@@ -315,7 +348,7 @@ class Views(WindowKind):
     def work(self, operation: Operation, seen: Shape) -> int:
         return 0
 
-    def apply(self, operation: Operation, own: Weights, x: Tensor) -> Tensor:
+    def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         raise NotImplementedError("views are taken before a chain is applied (evaluate.forward)")
 
 
@@ -338,16 +371,29 @@ def _require_image(seen: Shape) -> None:
         raise Misfit(f"needs an image (channels, height, width); it sees {seen}")
 
 
-def _double(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.double()
+def relu(x: Rounded) -> Rounded:
+    """The ReLU brings no two numbers further apart, and rounds nothing."""
+    return Rounded(torch.relu(x.values), x.error)
 
 
-def _convolved(x: Tensor, own: Weights, *, stride: int, padding: int) -> Tensor:
-    """A convolution with a weight and perhaps a bias, of few examples at a time."""
-    weight, bias = own["weight"].double(), _double(own.get("bias"))
-    pixels = Window(0, weight.shape[2], stride, padding).pixels(tuple(x.shape[1:]))
-    return in_parts(
-        lambda part: functional.conv2d(part, weight, bias, stride=stride, padding=padding),
-        x,
-        patches=weight[0].numel() * math.prod(pixels),
+def _mean(values: Tensor, x: Rounded, numbers: int) -> Rounded:
+    """Means of so many numbers each: a mean is shorter by the root of their number."""
+    dtype = values.dtype
+    return Rounded(
+        values, (x.error + local(x.lengths(), gamma(numbers + 1, dtype), dtype)) / math.sqrt(numbers)
     )
+
+
+def _convolved(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded:
+    """A convolution with a weight and perhaps a bias, of few examples at a time."""
+    dtype = x.values.dtype
+    weight, bias = layer.weight.to(dtype), None if layer.bias is None else layer.bias.to(dtype)
+    pixels = math.prod(Window(0, weight.shape[2], stride, padding).pixels(tuple(x.values.shape[1:])))
+    products = weight[0].numel()
+    values = in_parts(
+        lambda part: functional.conv2d(part, weight, bias, stride=stride, padding=padding),
+        x.values,
+        patches=products * pixels,
+        results=len(weight) * pixels,
+    )
+    return Rounded(values, layer.error(x, terms=products, pixels=pixels))

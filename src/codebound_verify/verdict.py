@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import torch
+
 from .checks import (
     check_claim,
     check_disagreements,
@@ -22,7 +24,7 @@ from .checks import (
     subject_evaluator,
 )
 from .container import Certificate, Source, load, read
-from .evaluate import Evaluator, Forward, Progress, chain_evaluator
+from .evaluate import Evaluator, Functions, Progress, chain_evaluator, of_module, unbounded
 from .factory import Made, check_function, loaded, make, state_layout
 from .header import Disagreement, Domain, Header
 from .message import Network, decode
@@ -248,17 +250,18 @@ def _evaluator(header: Header, network: Network, made: Made | None, progress: Pr
     if network.chain is not None:
         return chain_evaluator(network.chain, network.tensors, header=header, progress=progress)
     assert made is not None  # decode() refuses without one
-    return _of_module(made.forward(network.tensors), header, progress)
+    wide, narrow = (made.forward(network.tensors, dtype) for dtype in (torch.float64, torch.float32))
+    return _of_module(of_module(wide, narrow), header, progress)
 
 
-def _of_module(forward: Forward, header: Header, progress: Progress | None = None) -> Evaluator:
+def _of_module(functions: Functions, header: Header, progress: Progress | None = None) -> Evaluator:
     width = GUESSED_WIDTH * math.prod(header.input_shape)
-    return Evaluator(forward, header=header, widest=width, progress=progress)
+    return Evaluator(functions, header=header, widest=width, progress=progress)
 
 
 def _check_function(header: Header, network: Network, made: Made, x: Inputs) -> None:
-    module = _of_module(loaded(made.module, network.tensors), header)
-    graph = None if made.graph is None else _of_module(made.forward(network.tensors), header)
+    module = _of_module(unbounded(loaded(made.module, network.tensors)), header)
+    graph = None if made.graph is None else _of_module(unbounded(made.forward(network.tensors)), header)
     check_function(module, graph, x)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "f28a2799fe97c2518fe230fad00d28e0fab9bb4e449124b6df225c58a605dd90"
+PAGE_SHA256 = "8e99a667601d9e43d07fa55f7a88d884b15f6a18f099a9115bc9510b57ec8dd7"
 FROZEN = "2026-11-16"
 
 

@@ -1,4 +1,4 @@
-"""Counting on the decoded network, in float64, with a tolerance that no two machines can disagree about."""
+"""Counting on the decoded network, in float64, so that no two machines can disagree (docs/format.md, 6)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from codebound.certificate.rounding import RoundingBound
 from codebound.engine.job import over_shards
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -17,11 +18,15 @@ from codebound.scores import margins
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from codebound.data.dataset import DeviceData
+    from codebound.data.dataset import DeviceData, Scaling
     from codebound.engine.job import Engine
 
 TOLERANCE = 1e-4
 """Share of the largest absolute logit that a margin must exceed; the verifier uses half of it."""
+ROUNDING = 0.5e-5
+"""Share of the largest absolute logit that the bound of its error may be; the verifier uses twice as much."""
+_FLOAT32_SHARE = 2.0**-10
+"""Share of what float32 is off that is taken for the error of float64, where no bound is known."""
 _SCREEN = 100.0 * TOLERANCE
 """Share of the largest absolute logit beyond which a margin is decided in float32."""
 _COMPARED_EXAMPLES = 4096
@@ -53,7 +58,7 @@ def count_errors(
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Count:
-    """Counts the examples whose float64 margin is at most ``theta`` plus the tolerance.
+    """Counts the examples whose float64 margin is at most ``theta`` plus the tolerance, or not sure to be.
 
     Convolutions are several times slower in float64. Margins far from the limit, a hundred tolerances and
     more, are therefore decided in float32, unless the two differ too much on the first examples.
@@ -94,21 +99,54 @@ def errors_in(
     progress: Progress = silent,
 ) -> int:
     """Errors in one part of a sample; margins within ``screen`` of the limit are those of float64."""
-    wide = copy.deepcopy(network).double()
+    evaluate = _Evaluation(network, sample.scaling)
     errors, done = 0, 0
     for x, y in sample.chunks(chunk_size, torch.float64):
         if math.isfinite(screen):
-            logits = network.float()(x.float())
+            logits, is_sure = evaluate.narrow(x)
             lead = margins(logits, y) - theta
             # negated, so that NaN is not clear
             is_close = ~(lead.abs() > screen * logits.abs().amax(dim=1))
-            errors += int((~is_close & (lead < 0.0)).sum())
+            errors += int((~is_close & ((lead < 0.0) | ~is_sure)).sum())
             x, y = x[is_close], y[is_close]
         if len(y):
-            errors += int(_is_error(wide(x), y, theta).sum())
+            logits, is_sure = evaluate.wide(x)
+            errors += int((_is_error(logits, y, theta) | ~is_sure).sum())
         done += chunk_size
         progress(min(done, sample.n), sample.n)
     return errors
+
+
+class _Evaluation:
+    """A network in both precisions: logits, and whether float64 is sure to have them right.
+
+    For a chain that is a theorem; for other networks it is judged by what float32 makes of them.
+    """
+
+    def __init__(self, network: nn.Module, scaling: Scaling) -> None:
+        self._network, self._scaling = network, scaling
+        self._wide = copy.deepcopy(network).double()
+        self._bound = RoundingBound() if RoundingBound.knows(network) else None
+
+    def narrow(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """In float32, which does not differ much if it is asked."""
+        if self._bound is None:
+            logits = self._network.float()(x.float())
+            return logits, torch.ones(len(x), dtype=torch.bool, device=x.device)
+        return self._bounded(self._network.float(), x.float())
+
+    def wide(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """In float64."""
+        if self._bound is not None:
+            return self._bounded(self._wide, x)
+        logits = self._wide(x)
+        off = (self._network.float()(x.float()).double() - logits).abs().amax(dim=1)
+        return logits, _FLOAT32_SHARE * off <= ROUNDING * logits.abs().amax(dim=1)
+
+    def _bounded(self, network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+        assert self._bound is not None
+        logits, error = self._bound.logits(network, x, self._scaling)
+        return logits, error <= ROUNDING * logits.abs().amax(dim=1)
 
 
 @torch.no_grad()
@@ -148,15 +186,16 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
 def count_disagreements(first: nn.Module, second: nn.Module, sample: DeviceData) -> int:
     """Inputs on which two networks predict differently, or either of them is ambiguous."""
     total = 0
+    networks = [_Evaluation(network, sample.scaling) for network in (first, second)]
     for x, _ in sample.chunks(_chunk_size(sample), torch.float64):
-        (a, is_sound_a), (b, is_sound_b) = (_prediction(network.double()(x)) for network in (first, second))
+        (a, is_sound_a), (b, is_sound_b) = (_prediction(*network.wide(x)) for network in networks)
         total += int((~(is_sound_a & is_sound_b & (a == b))).sum())
     return total
 
 
-def _prediction(logits: Tensor) -> tuple[Tensor, Tensor]:
+def _prediction(logits: Tensor, is_sure: Tensor) -> tuple[Tensor, Tensor]:
     """The winning class, and whether it wins beyond the tolerance."""
     best = logits.topk(2, dim=1)
     lead = best.values[:, 0] - best.values[:, 1]
-    is_sound = logits.isfinite().all(dim=1) & (lead > TOLERANCE * logits.abs().amax(dim=1))
+    is_sound = is_sure & logits.isfinite().all(dim=1) & (lead > TOLERANCE * logits.abs().amax(dim=1))
     return best.indices[:, 0], is_sound

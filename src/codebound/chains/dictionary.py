@@ -90,11 +90,21 @@ class DictionaryFeatures(nn.Module):
         return f"{self.table}, {self.pool}"
 
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        planes = _opponent(x) if x.shape[1] == 3 else x
+        return self.normalised(self.unnormalised(self.planes(x)))
+
+    def planes(self, x: Tensor) -> Tensor:
+        """What the filters see of images."""
+        return _opponent(x) if x.shape[1] == 3 else x
+
+    def unnormalised(self, planes: Tensor) -> Tensor:
+        """The features of planes as they are."""
         each = planes.flatten(0, 1).unsqueeze(1)
         maps = torch.cat([self._maps(each, found) for found in filter_tables(self.table)], dim=1)
         pooled = functional.avg_pool2d(planes, self.pool)
-        features = torch.cat([2.0 * maps.reshape(len(x), -1, *pooled.shape[2:]), pooled], dim=1)
+        return torch.cat([2.0 * maps.reshape(len(planes), -1, *pooled.shape[2:]), pooled], dim=1)
+
+    def normalised(self, features: Tensor) -> Tensor:
+        """Features of mean 0 and variance 1 in each image."""
         return functional.group_norm(features, 1, eps=EPSILON)
 
     def _maps(self, planes: Tensor, found: FilterTable) -> Tensor:

@@ -403,7 +403,7 @@ class LocalConv(AbstractConvolution):
         return _layer((pixels, *filters), bias=self.bias, out=self.out)
 
     def modules(self, shape: Shape) -> dict[str, nn.Module]:  # noqa: D102
-        return {"": _LocalConv2d(self, shape)}
+        return {"": LocalConv2d(self, shape)}
 
 
 @register
@@ -500,7 +500,7 @@ class Shifts(AbstractOperation):
         return Work(math.prod(shape))
 
 
-class _LocalConv2d(nn.Module):
+class LocalConv2d(nn.Module):
     """A convolution with filters of its own for every output pixel."""
 
     def __init__(self, operation: LocalConv, shape: Shape) -> None:
@@ -510,7 +510,7 @@ class _LocalConv2d(nn.Module):
         self.weight = nn.Parameter(torch.empty(operation.tensor_shapes(shape)["weight"]))
         self.bias = nn.Parameter(torch.empty(operation.out)) if operation.bias else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
         pixels, out, *taps = self.weight.shape
         kernel, stride, padding = self.operation.kernel, self.operation.stride, self.operation.padding
         filters = self.weight.flatten(2).transpose(1, 2)

@@ -27,15 +27,9 @@ def straightened(x: Tensor) -> Tensor:
         >>> straightened(leaning)[0, 0].sum(0).round()
         tensor([0., 0., 5., 0., 0.])
     """
-    height, width = x.shape[-2:]
-    mass = x.abs().sum(1)
-    rows = torch.arange(height, dtype=x.dtype, device=x.device).view(-1, 1)
+    width = x.shape[-1]
     columns = torch.arange(width, dtype=x.dtype, device=x.device)
-    total = mass.sum((1, 2), keepdim=True) + 1e-6
-    up = rows - (mass * rows).sum((1, 2), keepdim=True) / total
-    right = columns - (mass * columns).sum((1, 2), keepdim=True) / total
-    weighted = mass * up
-    slant = (weighted * right).sum((1, 2), keepdim=True) / ((weighted * up).sum((1, 2), keepdim=True) + 1e-3)
+    up, _, slant = leaning(x.abs().sum(1))
     places = (columns + slant * up).clamp(-1.0, width).unsqueeze(1)
     left = places.nan_to_num().floor()  # of an image that is not finite: what is read does not matter
     share = places - left
@@ -43,6 +37,23 @@ def straightened(x: Tensor) -> Tensor:
     read = functional.pad(x, (1, 2)).gather
     at = (left.long() + 1).expand_as(x)
     return (1.0 - share) * read(-1, at) + share * read(-1, at + 1)
+
+
+def leaning(mass: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Distances of rows and of columns from the centre of each image, and the slant that relates them.
+
+    Args:
+        mass: Of every pixel, (batch, rows, columns).
+    """
+    height, width = mass.shape[-2:]
+    rows = torch.arange(height, dtype=mass.dtype, device=mass.device).view(-1, 1)
+    columns = torch.arange(width, dtype=mass.dtype, device=mass.device)
+    total = mass.sum((1, 2), keepdim=True) + 1e-6
+    up = rows - (mass * rows).sum((1, 2), keepdim=True) / total
+    right = columns - (mass * columns).sum((1, 2), keepdim=True) / total
+    weighted = mass * up
+    slant = (weighted * right).sum((1, 2), keepdim=True) / ((weighted * up).sum((1, 2), keepdim=True) + 1e-3)
+    return up, right, slant
 
 
 class _Kind(NamedTuple):
@@ -92,6 +103,11 @@ class StackedShifts(nn.Module):
     def __init__(self, kind: int) -> None:
         super().__init__()
         self.kind = kind
+
+    @property
+    def count(self) -> int:
+        """Number of shifts."""
+        return shift_count(self.kind)
 
     def extra_repr(self) -> str:  # noqa: D102
         return str(self.kind)

@@ -189,10 +189,11 @@ class Cancelling(nn.Module):
         return (x + 1e9) - 1e9
 
 
-def test_a_network_that_float32_cannot_evaluate_is_counted_in_float64():
+def test_a_network_that_float32_cannot_evaluate_is_not_trusted_in_float64():
+    """What rounding does to float32 it does to float64 with larger numbers: such examples are errors."""
     data = sample([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]], [0, 1, 1])
     found = count_errors(Cancelling(), data)
-    assert found.errors == 0
+    assert found.errors == 3
     assert found.float32_deviation > 0.1
 
 

@@ -9,7 +9,14 @@ import torch
 from torch import nn
 
 from codebound_verify.chain import described_chain
-from codebound_verify.evaluate import Evaluator, chain_evaluator, count_disagreements, count_errors, forward
+from codebound_verify.evaluate import (
+    Evaluator,
+    chain_evaluator,
+    count_disagreements,
+    count_errors,
+    forward,
+    of_module,
+)
 from codebound_verify.header import parse_header
 from codebound_verify.refusal import Refused
 from codebound_verify.versions import VERSIONS
@@ -238,7 +245,7 @@ def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
     monkeypatch.setattr("codebound_verify.evaluate.BATCH", 3)
     x, threads, seen = np.arange(60.0).reshape(20, 3), torch.get_num_threads(), []
     network = Evaluator(
-        lambda batch: batch,
+        of_module(lambda batch: batch, lambda batch: batch),
         header=header_of(x),
         widest=3,
         workers=workers,
@@ -252,7 +259,12 @@ def test_batches_side_by_side_keep_their_order(workers, monkeypatch):
 def test_a_refusal_of_one_worker_is_that_of_all(monkeypatch):
     monkeypatch.setattr("codebound_verify.evaluate.BATCH", 3)
     x, threads = np.ones((20, 3)), torch.get_num_threads()
-    network = Evaluator(lambda batch: batch[:, :2], header=header_of(x), widest=3, workers=2)
+    network = Evaluator(
+        of_module(lambda batch: batch[:, :2], lambda batch: batch[:, :2]),
+        header=header_of(x),
+        widest=3,
+        workers=2,
+    )
     with pytest.raises(Refused, match="it maps"):
         count_errors(network, x, np.zeros(20, np.int64))
     assert torch.get_num_threads() == threads
@@ -263,7 +275,9 @@ def test_a_wide_network_has_few_workers_and_small_batches(monkeypatch):
     monkeypatch.setattr("codebound_verify.evaluate.NUMBERS", 60)
     x = np.ones((20, 3))
     for widest, sizes in ((5, {3}), (30, {1}), (100, {1})):
-        network = Evaluator(lambda batch: batch, header=header_of(x), widest=widest, workers=4)
+        network = Evaluator(
+            of_module(lambda batch: batch, lambda batch: batch), header=header_of(x), widest=widest, workers=4
+        )
         assert {part.stop - part.start for part, _ in network.logits(x)} == sizes
 
 

@@ -1,0 +1,183 @@
+"""The bound that goes with logits, against logits in 60 digits: both programs, both precisions."""
+
+import math
+
+import exact_chain
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codebound.certificate.rounding import RoundingBound
+from codebound.chains.chain import Chain
+from codebound.chains.operations import (
+    AveragePool,
+    Conv,
+    Dictionary,
+    GlobalAveragePool,
+    Linear,
+    LocalConv,
+    MaxPool,
+    NormalisedConv,
+    Residual,
+    Shifts,
+)
+from codebound.data.dataset import Scaling
+from codebound_verify import evaluate, rounding
+from codebound_verify.chain import fit
+from codebound_verify.dictionary import features
+from codebound_verify.operations import Operation
+from codebound_verify.rounding import Rounded, Whole
+
+CHAINS = {
+    "linear": ((5,), [Linear(3, True)]),
+    "three layers": ((6,), [Linear(7, True), Linear(5, False), Linear(3, True)]),
+    "convolutions and pools": (
+        (2, 7, 6),
+        [Conv(3, 3, 1, 1, True), MaxPool(2), Conv(4, 2, 1, 0, False), AveragePool(2), Linear(3, True)],
+    ),
+    "strides": ((1, 7, 8), [Conv(3, 3, 2, 2, True), GlobalAveragePool(), Linear(3, False)]),
+    "local convolution": ((2, 5, 4), [LocalConv(3, 3, 2, 1, True), Linear(3, True)]),
+    "residuals": ((2, 5, 4), [Residual(2, True), Residual(5, False), GlobalAveragePool(), Linear(3, False)]),
+    "normalised": ((2, 5, 4), [NormalisedConv(4, 3), MaxPool(2), NormalisedConv(3, 1), Linear(3, True)]),
+    "dictionary": ((1, 4, 5), [Dictionary(3, 2), NormalisedConv(3, 3), Linear(3, False)]),
+    "colours": ((3, 3, 3), [Dictionary(1, 2), Linear(3, False)]),
+    "mirrored": ((2, 4, 3), [Shifts(1), Linear(4, True), Linear(3, True)]),
+    "moved": ((1, 4, 3), [Shifts(2), Linear(4, True), Linear(3, True)]),
+    "straightened": ((2, 6, 5), [Shifts(3), Linear(4, True), Linear(3, True)]),
+    "straightened and moved": ((1, 5, 5), [Shifts(4), NormalisedConv(2, 3), Linear(3, True)]),
+}
+SIZES = ("out", "kernel", "stride", "padding", "bias", "table", "pool")
+
+
+def second(shape, operations):
+    """The same chain in the second program."""
+    found = []
+    for operation in operations:
+        sizes = {name: int(getattr(operation, name)) for name in SIZES if hasattr(operation, name)}
+        views = {"views": operation.kind} if isinstance(operation, Shifts) else {}
+        found.append(Operation(operation.name, **sizes, **views))
+    return fit(found, shape, 3)
+
+
+def drawn(name, seed, spread=0.0):
+    """A chain of both programs with weights over so many powers of two, and a few inputs."""
+    shape, operations = CHAINS[name]
+    chain, random = Chain(shape, tuple(operations)), np.random.default_rng(seed)
+
+    def numbers(size):
+        scale = np.exp2(np.rint(random.uniform(-spread, spread, size)))
+        return (random.normal(size=size) * scale).astype(np.float32)
+
+    tensors = {key: numbers(size) for key, size in chain.tensor_shapes().items()}
+    return chain, second(shape, operations), tensors, numbers((2, *shape)).astype(np.float64)
+
+
+def parts(tensors, count):
+    weights = [{} for _ in range(count)]
+    for name, values in tensors.items():
+        position, own = name.split(".", 1)
+        weights[int(position)][own] = torch.from_numpy(values)
+    return weights
+
+
+def true_logits(chain, weights, x):
+    return np.stack([exact_chain.logits(chain, weights, exact_chain.exact(example)) for example in x])
+
+
+def excess(values, error, truth):
+    """The largest error of a logit in units of its bound."""
+    found = np.abs(exact_chain.exact(values.double().numpy()) - truth).max(axis=1)
+    return max(
+        float(off / bound) if bound else float(off > 0)
+        for off, bound in zip(found, error.tolist(), strict=True)
+    )
+
+
+def every_excess(name, seed, spread=0.0):
+    """Of the writer, and of the verifier with float64 and with float32 from each of its layers on."""
+    ours, theirs, tensors, x = drawn(name, seed, spread)
+    weights = parts(tensors, len(theirs.operations))
+    truth = true_logits(theirs, weights, x)
+    batch = torch.from_numpy(x)
+    network = ours.build({key: torch.from_numpy(value) for key, value in tensors.items()})
+    with torch.no_grad():
+        carried = RoundingBound().logits(network.double(), batch, Scaling(1.0, (0.0,), (1.0,)))
+    yield excess(*carried, truth)
+    layers = evaluate.prepared(theirs, weights)
+    for start in [None, *(at for at, own in enumerate(layers) if own)]:
+        yield excess(*evaluate.evaluated(theirs, layers, rounding.exact(batch), narrow_from=start), truth)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("spread", [0.0, 9.0])
+def test_no_logit_is_further_off_than_its_bound(name, spread):
+    assert max(every_excess(name, 0, spread)) <= 1.0
+
+
+@given(st.sampled_from(["three layers", "normalised", "straightened", "residuals"]), st.integers(0, 10**6))
+@settings(deadline=None, max_examples=12)
+def test_no_logit_is_ever_further_off_than_its_bound(name, seed):
+    assert max(every_excess(name, seed, spread=seed % 20)) <= 1.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_bound_has_teeth(dtype, monkeypatch):
+    """With a unit that is too small by 2^14 the same check fails."""
+    monkeypatch.setitem(rounding.UNITS, dtype, rounding.UNITS[dtype] * 2.0**-14)
+    _, chain, tensors, x = drawn("three layers", 0)
+    weights = parts(tensors, 3)
+    layers = evaluate.prepared(chain, weights)
+    start = None if dtype == torch.float64 else 0
+    found = evaluate.evaluated(chain, layers, rounding.exact(torch.from_numpy(x)), narrow_from=start)
+    assert excess(*found, true_logits(chain, weights, x)) > 1.0
+
+
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("spread", [0.0, 5.0])
+def test_both_programs_carry_the_same_bound(name, spread):
+    """So what the writer counts as right the verifier counts as right: its limit is twice as high."""
+    ours, theirs, tensors, x = drawn(name, 3, spread)
+    layers = evaluate.prepared(theirs, parts(tensors, len(theirs.operations)))
+    verifier = evaluate.evaluated(theirs, layers, rounding.exact(torch.from_numpy(x))).error
+    network = ours.build({key: torch.from_numpy(value) for key, value in tensors.items()})
+    for cast in (network.double, network.float):  # the writer may take the lengths from float32
+        dtype = next(cast().parameters()).dtype
+        bound = RoundingBound()
+        with torch.no_grad():
+            found = bound.logits(network, torch.from_numpy(x).to(dtype), Scaling(1.0, (0.0,), (1.0,))).error
+        assert (found >= 0.99 * verifier).all()
+        assert (found <= 1.5 * verifier + _input_share(theirs, layers, x)).all()
+
+
+def _input_share(chain, layers, x):
+    """What the rounding of inputs adds, which the writer always counts."""
+    batch = torch.from_numpy(x)
+    error = 1.1 * rounding.gamma(4, torch.float64) * rounding.exact(batch).lengths()
+    return evaluate.evaluated(chain, layers, Rounded(batch, error)).error
+
+
+@pytest.mark.parametrize("name", ["dictionary", "colours"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_features_of_bytes_are_closer_than_others_and_within_their_bound(name, dtype):
+    shape, operations = CHAINS[name]
+    random = np.random.default_rng(1)
+    x = random.integers(0, 256, (2, *shape), dtype=np.uint8)
+    x[1] = 255 * (x[1] > 99)
+    unit = 1 / 255
+    scaled = Rounded(
+        torch.from_numpy(x / 255), torch.full((2,), 1e-15), Whole(torch.from_numpy(x).float(), unit)
+    )
+    number, pool = operations[0].table, operations[0].pool
+    found, plain = (
+        features(number, pool, each.to(dtype)) for each in (scaled, Rounded(scaled.values, scaled.error))
+    )
+    truth = np.stack(
+        [exact_chain.features(number, pool, exact_chain.exact(example) / 255) for example in x]
+    ).reshape(2, -1)
+    for each in (found, plain):
+        off = exact_chain.exact(each.values.double().flatten(1).numpy()) - truth
+        lengths = [math.sqrt(sum(float(value) ** 2 for value in example)) for example in off]
+        assert all(length <= bound for length, bound in zip(lengths, each.error.tolist(), strict=True))
+    assert (found.error < plain.error).all()

@@ -1,0 +1,145 @@
+"""What float32 may decide, and what it must leave to float64."""
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+import torch
+
+from codebound_verify import evaluate
+from codebound_verify.chain import fit
+from codebound_verify.evaluate import Functions, Logits, chain_evaluator, count_errors, of_module
+from codebound_verify.header import parse_header
+from codebound_verify.operations import Operation
+
+IMAGES = fit(
+    [
+        Operation("views", views=1),
+        Operation("dictionary", table=3, pool=2),
+        Operation("normalised conv", out=4, kernel=3),
+        Operation("max pool", kernel=2),
+        Operation("linear", out=3),
+    ],
+    (3, 8, 8),
+    3,
+)
+
+
+def header_of(shape, scaling=None):
+    fields = writer.linear_case(20).fields
+    fields["claim"]["vacuous"] = True
+    fields["helper"]["input_shape"] = list(shape)
+    fields["helper"]["scaling"] = scaling or {"divisor": 255, "mean": [0], "std": [1]}
+    from codebound_verify.versions import VERSIONS
+
+    return parse_header(writer.canonical(fields), VERSIONS[2])
+
+
+def case(scaling=None, n=300, seed=0):
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 256, (n, 3, 8, 8), dtype=np.uint8)
+    tensors = {name: random.normal(size=shape).astype(np.float32) for name, shape in IMAGES.layout()}
+    network = chain_evaluator(IMAGES, tensors, header=header_of((3, 8, 8), scaling))
+    y = torch.cat([logits for _, logits in network.logits(x)]).argmax(1).numpy()
+    y[::5] = (y[::5] + 1) % 3
+    return network, x, y
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.2])
+@pytest.mark.parametrize("scaling", [None, {"divisor": 255, "mean": [0.3, 0.4, 0.5], "std": [1, 2, 0.5]}])
+def test_float32_changes_no_count(theta, scaling, monkeypatch):
+    network, x, y = case(scaling)
+    evaluated = []
+    monkeypatch.setattr(
+        evaluate,
+        "_screened",
+        lambda *given, found=evaluate._screened: evaluated.append(found(*given)) or evaluated[-1],
+    )
+    with_screen = count_errors(network, x, y, theta=theta)
+    shares = [float(is_open.double().mean()) for _, is_open in evaluated]
+    assert shares
+    assert min(shares) < 0.2
+    monkeypatch.setattr(evaluate, "float32_is_sound", lambda: False)
+    assert count_errors(network, x, y, theta=theta) == with_screen >= len(x) // 5
+
+
+def test_every_way_agrees_with_float64_where_it_decides():
+    network, x, y = case()
+    wide = network._evaluated(network._functions.wide, x)
+    is_right = evaluate._is_right(wide, torch.from_numpy(y), 0.0)
+    for function in network._functions.narrow:
+        right, is_open = evaluate._screened(network._evaluated(function, x), torch.from_numpy(y), 0.0)
+        assert torch.equal(right[~is_open], is_right[~is_open])
+        assert not (right & is_open).any()
+
+
+@pytest.mark.parametrize(
+    ("logits", "error", "theta", "right", "is_open"),
+    [
+        ([2.0, 0.0], 1e-3, 0.0, True, False),
+        ([0.0, 2.0], 1e-3, 0.0, False, False),
+        ([2.0, 1.9], 0.06, 0.0, False, True),  # the two bounds overlap
+        ([1.9, 2.0], 0.06, 0.0, False, True),
+        ([2.0, 1.9999], 1e-9, 0.0, False, True),  # within the tolerance: float64 says
+        ([2.0, -2.0], 0.6, 0.0, False, True),  # too coarse to be believed
+        ([2.0, 0.0], 1e-3, 2.0, False, True),
+        ([2.0, 0.0], 1e-3, 2.1, False, False),
+        ([2.0, 0.0], np.nan, 0.0, False, True),
+        ([2.0, 0.0], np.inf, 0.0, False, True),
+        ([np.inf, 0.0], 0.0, 0.0, False, True),
+        ([np.nan, 0.0], 0.0, 0.0, False, True),
+    ],
+)
+def test_what_is_left_open(logits, error, theta, right, is_open):
+    given = Logits(torch.tensor([logits], dtype=torch.float64), torch.tensor([error], dtype=torch.float64))
+    found = evaluate._screened(given, torch.zeros(1, dtype=torch.int64), theta)
+    assert [value.item() for value in found] == [right, is_open]
+
+
+def test_a_way_that_decides_little_is_not_taken():
+    """And float64 alone has the same count."""
+    calls = []
+
+    def carrying(name, error):
+        def function(x):
+            calls.append(name)
+            return Logits(x.values, torch.full((len(x.values),), error, dtype=torch.float64))
+
+        return function
+
+    x = np.tile(np.array([[2.0, 0.0, 1.0]]), (200, 1))
+    head = header_of((3,), {"divisor": 1, "mean": [0], "std": [1]})
+    for error, expected in ((10.0, {"wide"}), (0.0, {"narrow"})):
+        functions = Functions(carrying("wide", 0.0), [carrying("narrow", error)])
+        network = evaluate.Evaluator(functions, header=head, widest=3)
+        calls.clear()
+        assert count_errors(network, x, np.zeros(200, np.int64)) == 0
+        assert set(calls[1:]) == expected  # the first is a trial
+
+
+def test_float32_that_is_shorter_than_it_says_decides_nothing(monkeypatch):
+    """Some settings replace it by 16-bit numbers, or convolutions by transforms."""
+    evaluate.float32_is_sound.cache_clear()
+    assert evaluate.float32_is_sound()
+    plain = torch.nn.functional.conv2d
+
+    def short(x, weight, *rest, **options):
+        if x.dtype == torch.float32:
+            x, weight = x.bfloat16().float(), (weight * (1 + 2.0**-12)).float()
+        return plain(x, weight, *rest, **options)
+
+    monkeypatch.setattr("torch.nn.functional.conv2d", short)
+    evaluate.float32_is_sound.cache_clear()
+    assert not evaluate.float32_is_sound()
+    evaluate.float32_is_sound.cache_clear()
+
+
+def test_a_module_that_float32_cannot_follow_is_an_error():
+    x = torch.tensor([[1.0, 0.0, 0.5]], dtype=torch.float64)
+    head = header_of((3,), {"divisor": 1, "mean": [0], "std": [1]})
+    for large, errors in ((0.0, 0), (1e6, 0), (1e12, 1)):
+
+        def cancelling(values, large=large):
+            return (values + large) - large
+
+        network = evaluate.Evaluator(of_module(cancelling, cancelling), header=head, widest=3)
+        assert count_errors(network, x.numpy(), np.zeros(1, np.int64)) == errors
