@@ -1,10 +1,11 @@
 """Mutation fuzzing of real certificates against the verifier and against codebound's own reader.
 
-    python tests/attack/fuzz_certificates.py --seconds 600 --seed 0 --out failing
+    python tests/attack/fuzz_certificates.py --cases 10000 --seed 0 --out failing
 
-Hashes, lengths and the ledger's sum are repaired after a mutation, so that it reaches the decoder. A case
-fails if anything but a refusal is raised, if it takes longer or more memory than the limits, or if the two
-decoders disagree. Failing inputs are kept in ``--out``.
+Bytes, header fields, message bits, witness and version are mutated; hashes, lengths and the ledger's sum are
+repaired after a mutation, so that it reaches the decoder. A case fails if anything but a refusal is raised,
+if it takes longer or more memory than the limits, if the two decoders disagree, or if it is accepted and not
+true: :func:`falsehoods` says what that means. Failing inputs are kept in ``--out``.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import os
 import random
 import resource
 import signal
+import struct
 import sys
 import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reference"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -28,13 +32,94 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import cbound_writer as writer
 import numpy as np
 
+HERE = Path(__file__).parent
 LIMIT_MB = 1024
 CASE_SECONDS = 60
 N = 12  # examples: evaluating is not what is fuzzed
 
 
-def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
-    """True certificates of every mode and operation, with their samples."""
+@dataclass(frozen=True)
+class Seed:
+    """A true certificate, its sample, and what else its verification needs."""
+
+    data: bytes
+    x: np.ndarray
+    y: np.ndarray
+    given: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def base(self) -> dict[str, np.ndarray] | None:
+        return self.given.get("base")
+
+    def mutated(self, data: bytes) -> Seed:
+        return replace(self, data=data)
+
+
+def golden() -> list[Seed]:
+    """The files of every version that are kept for ever."""
+    found = []
+    for path in sorted((HERE.parent / "golden").glob("version-*/*.cbound")):
+        if path.stem.startswith("digits"):
+            continue  # slow to evaluate
+        with np.load(path.parent / "given.npz") as arrays:
+            given = dict(arrays)
+        end = "_tiny" if path.stem == "tiny" else ""
+
+        def tensors(prefix: str, given=given) -> dict[str, np.ndarray] | None:
+            found = {name[len(prefix) :]: value for name, value in given.items() if name.startswith(prefix)}
+            return found or None
+
+        content = path.read_bytes()
+        options = {
+            "base": tensors("base/") if parts(content).fields["helper"]["base"] else None,
+            "unlabelled": given.get("unlabelled"),
+            "subject_weights": tensors(f"{path.stem}/"),
+        }
+        found.append(Seed(content, given[f"x{end}"], given[f"y{end}"], options))
+    return found
+
+
+def claims() -> list[Seed]:
+    """A certificate of every claim whose bound says something, of version 2."""
+    import torch
+
+    from codebound.certificate.assessment import assess, issue
+    from codebound.certificate.claims import AboutG, AfterSplit, ByDisagreement, OnDomain
+    from codebound.certificate.task import Original, Task
+    from codebound.chains.chain import Chain
+    from codebound.chains.message import Message
+    from codebound.chains.operations import Linear
+    from codebound.coding.tensors import Dense
+    from codebound.data.arrays import from_arrays
+    from codebound.data.dataset import Scaling
+
+    def sample(n: int, seed: int, role: str = "train"):
+        x, y = writer.clusters(n, seed)
+        labels = None if role == "unlabelled" else y
+        return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
+
+    chain, code = Chain((1, 2, 2), (Linear(3, False),)), Dense(writer.WEIGHT.astype(np.int32), -3, 2)
+    fresh = sample(300, 1, "unlabelled")
+    zeros = {"0.weight": np.zeros((3, 4), np.float32)}
+    found = []
+    for claim in (AboutG(), AfterSplit(3), OnDomain(0.0, 16.0), ByDisagreement(fresh)):
+        base = ("zero", zeros) if claim.trains_base else None
+        weight = code.weights().copy()
+        weight[0, 0] += np.float32(0.01 if claim.stays_near_f else 2.5)
+        original = Original(chain, {"0.weight": torch.from_numpy(weight)})
+        task = Task(sample=sample(400, 0), delta=0.05, claim=claim, original=original, base=base)
+        certificate = issue(assess(Message(task.options, chain, {"0.weight": code}), task), task)
+        given = {
+            "base": task.base_tensors,
+            "unlabelled": None if claim.unlabelled is None else claim.unlabelled.x,
+            "subject_weights": original.arrays if claim.is_about_f else None,
+        }
+        found.append(Seed(certificate.to_bytes(), task.sample.x, task.sample.y, given))
+    return found
+
+
+def codes() -> list[Seed]:
+    """True certificates of every mode and operation, with their samples; they claim nothing."""
     from codebound.certificate.assessment import assess, issue
     from codebound.certificate.task import Task
     from codebound.chains.chain import Chain
@@ -141,20 +226,33 @@ def corpus() -> list[tuple[bytes, np.ndarray, np.ndarray]]:
             }
             for tensors in (codes, subspace(start)):
                 certificate = issue(assess(Message(Options(), chain, tensors), task), task)
-                found.append((certificate.to_bytes(), sample.x, sample.y))
+                found.append(Seed(certificate.to_bytes(), sample.x, sample.y))
     return found
 
 
-def parts(data: bytes) -> tuple[dict, str]:
-    """Header and message bits of a true certificate."""
+@dataclass(frozen=True)
+class Parts:
+    """A file, taken apart."""
+
+    version: int
+    fields: dict
+    bits: str
+    witness: bytes
+
+
+def parts(data: bytes) -> Parts:
+    """Version, header, message bits and witness of a true certificate."""
     end = 12 + int.from_bytes(data[8:12], "little")
     fields = json.loads(data[12:end])
-    bits = "".join(f"{byte:08b}" for byte in data[end:-32])[: fields["facts"]["code_bits"]]
-    return fields, bits
+    length = fields["facts"]["code_bits"]
+    behind = end + (length + 7) // 8
+    bits = "".join(f"{byte:08b}" for byte in data[end:behind])[:length]
+    return Parts(data[7], fields, bits, data[behind + 4 : -32])
 
 
-def sealed(fields: dict, bits: str) -> bytes:
+def sealed(made: Parts) -> bytes:
     """A file with right hashes, a right length and a ledger with a right sum, where the fields allow that."""
+    fields, bits = made.fields, made.bits
     message = writer.pack_bits(bits)
     if isinstance(fields.get("facts"), dict):
         fields["facts"]["message_sha256"] = hashlib.sha256(message).hexdigest()
@@ -164,7 +262,10 @@ def sealed(fields: dict, bits: str) -> bytes:
             rest = [entry[1] for entry in ledger[1:] if isinstance(entry, list) and len(entry) == 2]
             if all(isinstance(each, int) for each in rest):
                 ledger[0][1] = max(0, len(bits) - sum(rest))
-    return writer.seal(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode(), message)
+    head = json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+    witness = b"" if made.version == 1 else struct.pack("<I", len(made.witness)) + made.witness
+    body = b"CBOUND\0" + bytes([made.version]) + struct.pack("<I", len(head)) + head + message + witness
+    return body + hashlib.sha256(body).digest()
 
 
 INTERESTING = (0, 1, -1, 2, 3, 255, 256, 2**16, 2**16 + 1, 2**24, 2**31, 2**32, 2**53, 10**40, 0.0, -0.0, 1.0,
@@ -249,6 +350,7 @@ def random_subspace(coder: writer.Coder, choice: random.Random) -> None:
 def random_message(choice: random.Random) -> str:
     """A message that is well-formed as long as chance allows, with sizes up to their limits."""
     coder = writer.Coder()
+    writer.write_setting(coder, choice.choice((2, 3, 3, 3, 4, 2**16)), random_scaling(choice))
     coder.gamma(method := choice.choice((1, 1, 1, 2, 2, 3)))
     for _ in range(3):
         coder.bit(choice.random() < 0.02)
@@ -259,6 +361,16 @@ def random_message(choice: random.Random) -> str:
         for _ in range(count):
             random_tensor(coder, choice)
     return coder.end() + "".join(choice.choices("01", k=choice.randrange(300)))
+
+
+def random_scaling(choice: random.Random) -> dict:
+    """Listed constants, or others."""
+    if choice.random() < 0.8:
+        return {"divisor": choice.choice((1, 16, 255)), "mean": [0.0], "std": [1.0]}
+    values = (0.0, -0.0, 1.0, 0.5, -1.0, 1e30, 1e-40, 255.0)
+    count = choice.choice((1, 1, 2, 3, 4))
+    mean, std = ([choice.choice(values) for _ in range(count)] for _ in "ab")
+    return {"divisor": choice.choice(values), "mean": mean, "std": std}
 
 
 def random_stack(coder: writer.Coder, choice: random.Random) -> int:
@@ -321,27 +433,91 @@ def random_chain(coder: writer.Coder, choice: random.Random) -> int:
     return count
 
 
-def mutant(seeds: list, choice: random.Random) -> tuple[bytes, np.ndarray, np.ndarray]:
-    data, x, y = choice.choice(seeds)
-    fields, bits = parts(data)
-    kind = choice.random()
-    if kind < 0.05:
-        raw = bytearray(data)
-        for _ in range(choice.choice((1, 2, 8))):
-            raw[choice.randrange(len(raw))] = choice.randrange(256)
-        if choice.random() < 0.5:
-            raw[-32:] = hashlib.sha256(bytes(raw[:-32])).digest()
-        return bytes(raw), x, y
-    if kind < 0.25:
+def mutated_witness(witness: bytes, choice: random.Random) -> bytes:
+    """Bytes changed, put in, taken out, or all of them new."""
+    changed = bytearray(witness)
+    for _ in range(choice.choice((1, 1, 2, 8))):
+        at, kind = choice.randrange(len(changed) + 1), choice.random()
+        if kind < 0.5 and at < len(changed):
+            changed[at] ^= 1 << choice.randrange(8)
+        elif kind < 0.7:
+            changed[at:at] = choice.randbytes(choice.choice((1, 4, 8, 100)))
+        elif kind < 0.9:
+            del changed[at : at + choice.choice((1, 4, 8, 100))]
+        else:
+            changed = bytearray(choice.randbytes(choice.randrange(200)))
+    return bytes(changed)
+
+
+def recoded(seed: Seed, choice: random.Random) -> Seed:
+    """Another network, coded as it should be, under a header that is right but for its number of errors."""
+    from codebound.certificate.decoding import read_message
+    from codebound.certificate.file import Certificate
+    from codebound.coding.subspace import Subspace
+
+    certificate = Certificate.from_bytes(seed.data)
+    message = read_message(certificate.message, input_shape=seed.x.shape[1:], module=None)
+    if isinstance(message.codes, Subspace):
+        codes = replace(message.codes, inner=_moved(message.codes.inner, choice))
+    else:
+        codes = {name: _moved(code, choice) for name, code in message.codes.items()}
+    bits, ledger = replace(message, codes=codes).encode()
+    made = parts(seed.data)
+    claim, facts = made.fields["claim"], made.fields["facts"]
+    errors = facts["errors"] + choice.choice((-facts["errors"], -2, -1, 0, 0, 0, 1, 2, facts["n"]))
+    facts["errors"] = max(0, min(facts["n"], errors))
+    facts["code_bits"], made.fields["ledger"] = bits.length, [list(each) for each in ledger]
+    claim |= writer.forms(facts["errors"], facts["n"], bits.length, claim["delta"])
+    claim["vacuous"] = claim["bound"] >= _guessing(replace(certificate.facts, n=facts["n"]))
+    coded = "".join(f"{byte:08b}" for byte in bits.data)[: bits.length]
+    return seed.mutated(sealed(replace(made, bits=coded)))
+
+
+def _moved(code, choice: random.Random):
+    """The code with some integers in other places; codes without integers as they are."""
+    if type(code).__name__ not in ("Adaptive", "Dense", "Enumerative", "Bell"):
+        return code
+    levels = code.levels.copy()
+    flat = levels.reshape(-1)
+    for _ in range(choice.choice((1, 1, 2, 5))):
+        flat[choice.randrange(flat.size)] = flat[choice.randrange(flat.size)]
+    return replace(code, levels=levels)
+
+
+def damaged(data: bytes, choice: random.Random) -> bytes:
+    """Bytes changed anywhere, and mostly the hash put right."""
+    raw = bytearray(data)
+    for _ in range(choice.choice((1, 2, 8))):
+        raw[choice.randrange(len(raw))] = choice.randrange(256)
+    if choice.random() < 0.7:
+        raw[-32:] = hashlib.sha256(bytes(raw[:-32])).digest()
+    return bytes(raw)
+
+
+def mutant(seeds: list[Seed], choice: random.Random) -> Seed:
+    """A true certificate with something changed, sealed again."""
+    seed = choice.choice(seeds)
+    made, kind = parts(seed.data), choice.random()
+    if kind < 0.1:
+        return seed.mutated(damaged(seed.data, choice))
+    if kind < 0.14:
+        return seed.mutated(sealed(replace(made, version=choice.choice((0, 1, 2, 3, 255)))))
+    if kind < 0.22:
+        return seed.mutated(sealed(replace(made, witness=mutated_witness(made.witness, choice))))
+    is_plain = made.version == 2 and made.fields["claim"]["statement"] != "C-12b"
+    if kind < 0.35 and is_plain:
+        return recoded(seed, choice)
+    if kind < 0.5:
         for _ in range(choice.choice((1, 1, 2))):
-            mutated_header(fields, choice)
-        if not isinstance(fields, dict):
-            fields = {}
-        return sealed(fields, bits), x, y
-    if kind < 0.85:
-        others = [parts(other[0])[1] for other in choice.sample(seeds, 3)]
-        return sealed(fields, mutated_bits(bits, others, choice)), x, y
-    return sealed(fields, random_message(choice)), x, y
+            mutated_header(made.fields, choice)
+        return seed.mutated(sealed(made))
+    if kind < 0.88:
+        others = [parts(other.data).bits for other in choice.sample(seeds, 3)]
+        made = replace(made, bits=mutated_bits(made.bits, others, choice))
+        if choice.random() < 0.3:
+            made = replace(made, witness=mutated_witness(made.witness, choice))
+        return seed.mutated(sealed(made))
+    return seed.mutated(sealed(replace(made, bits=random_message(choice))))
 
 
 class Hang(BaseException):
@@ -352,21 +528,21 @@ def on_alarm(signum, frame) -> None:
     raise Hang
 
 
-def judged(data: bytes, x: np.ndarray, y: np.ndarray) -> str:
+def judged(seed: Seed) -> str:
     """What became of a case: a word if all is well, a sentence with a space if not."""
     from codebound.certificate.decoding import decode
     from codebound.certificate.file import Certificate
     from codebound.errors import CodeboundError
     from codebound_verify import Refused, decode_network, verify
 
-    verdict = verify(data, x, y)
+    verdict = verify(seed.data, seed.x, seed.y, **seed.given)
     theirs = ours = None
     try:
-        _, theirs = decode_network(data)
+        _, theirs = decode_network(seed.data, base=seed.base)
     except Refused as refused:
         reason = str(refused)
     with contextlib.suppress(CodeboundError):
-        ours = decode(Certificate.from_bytes(data)).state_dict()
+        ours = decode(Certificate.from_bytes(seed.data), base=seed.base).state_dict()
     if theirs is not None and ours is None:
         return "only the verifier decodes it"
     if theirs is None and ours is not None and reason.startswith(("Chain:", "Message:")):
@@ -374,40 +550,136 @@ def judged(data: bytes, x: np.ndarray, y: np.ndarray) -> str:
     if theirs is not None and any(theirs[name].tobytes() != ours[name].numpy().tobytes() for name in theirs):
         return "the decoders give different weights"
     if verdict.is_accepted:
-        return "accepted"
+        wrong = falsehoods(seed)
+        return f"accepted, and false: {'; '.join(wrong)}" if wrong else "accepted"
     return "decoded" if theirs is not None else "refused"
+
+
+def falsehoods(seed: Seed) -> list[str]:
+    """What a certificate states that is not so.
+
+    The network is the one that codebound decodes; it is evaluated and counted by plain arithmetic, and the
+    bound is computed with exact fractions. Neither is code of the verifier.
+    """
+    from codebound.certificate.decoding import decode
+    from codebound.certificate.file import Certificate
+
+    certificate = Certificate.from_bytes(seed.data)
+    claim, facts = certificate.claim, certificate.facts
+    network = decode(certificate, base=seed.base)
+    margins = _margins(_logits(network, seed.x, certificate), seed.y)
+    counted, n = np.arange(len(seed.y)), facts.n + facts.extra.get("n_prior", 0)
+    if claim.statement == "C-10":
+        counted = np.argsort(writer.outputs(0, "split", len(seed.y)), kind="stable")[facts.extra["n_prior"] :]
+    limit, added = 0.0, 0.0
+    if claim.statement == "C-12a":
+        apart = np.abs(margins - _margins(_f_logits(seed, seed.x, certificate), seed.y)).max()
+        limit = float(apart)  # theta has to be larger: at least what is seen on the sample
+    if claim.statement == "C-12b":
+        added, differ = _disagreements(seed, network, certificate)
+    errors = int((~(margins[counted] > limit)).sum())
+    delta = facts.extra.get("delta_risk", claim.delta)
+    least = writer.binomial_limit(facts.errors, facts.n, facts.code_bits, delta) + added
+    digest = hashlib.sha256(certificate.message.data).hexdigest()
+    checks = {
+        f"it makes {errors} errors, not {facts.errors}": errors <= facts.errors,
+        f"n is {len(seed.y)}, not {n}": n == len(seed.y),
+        f"the bound is {least}, not {claim.bound}": min(1.0, least) <= claim.bound * (1 + 1e-12),
+        "the sample is another": writer.sample_hash(seed.x, seed.y) == facts.sample_sha256,
+        "the message is another": digest == facts.message_sha256,
+        "the message has another length": certificate.message.length == facts.code_bits,
+        "there are more classes": int(seed.y.max()) < facts.classes,
+        "guessing does as well": claim.vacuous or claim.bound < _guessing(facts),
+        "delta is no probability": 0.0 < claim.delta < 1.0 and delta <= claim.delta,
+    }
+    if claim.statement == "C-12b":
+        checks["f and g disagree more often"] = differ <= facts.extra["disagreements"]
+    return [what for what, is_so in checks.items() if not is_so]
+
+
+def _guessing(facts) -> float:
+    """The error of guessing, and of the commonest label where the file states it."""
+    return min(1.0 - 1.0 / facts.classes, 1.0 - (facts.commonest or 0) / facts.n)
+
+
+def _scaled(x: np.ndarray, certificate) -> np.ndarray:
+    scaling, ones = certificate.helper.scaling, (1,) * (x.ndim - 2)
+    mean, std = (np.array(each, float).reshape(-1, *ones) for each in (scaling.mean, scaling.std))
+    return (x.astype(float) / scaling.divisor - mean) / std
+
+
+def _logits(network, x: np.ndarray, certificate) -> np.ndarray:
+    import torch
+
+    with torch.no_grad(), np.errstate(all="ignore"):
+        return network.double()(torch.from_numpy(_scaled(x, certificate))).numpy()
+
+
+def _f_logits(seed: Seed, x: np.ndarray, certificate) -> np.ndarray:
+    """Logits of f, which is one linear layer in every seed that has one."""
+    (weight,) = (each for each in seed.given["subject_weights"].values() if each.ndim == 2)
+    bias = sum(each for each in seed.given["subject_weights"].values() if each.ndim == 1)
+    return _scaled(x, certificate).reshape(len(x), -1) @ weight.astype(float).T + bias
+
+
+def _margins(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
+    rows, others = np.arange(len(y)), logits.copy()
+    others[rows, y] = -np.inf
+    margins = logits[rows, y] - others.max(1)
+    return np.where(np.isfinite(logits).all(1), margins, -np.inf)
+
+
+def _disagreements(seed: Seed, network, certificate) -> tuple[float, int]:
+    """The limit on the share of disagreements, and how many there are at least."""
+    facts, fresh = certificate.facts, seed.given["unlabelled"]
+    first, second = _logits(network, fresh, certificate), _f_logits(seed, fresh, certificate)
+    stated = facts.extra["disagreements"]
+    limit = writer.binomial_limit(stated, facts.extra["n_unlabelled"], 0, facts.extra["delta_disagreement"])
+    return limit, int((first.argmax(1) != second.argmax(1)).sum())
 
 
 def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def fuzz(seconds: float, seed: int, out: Path) -> dict:
-    """Runs cases for some time; returns counts and what failed."""
+def corpus() -> list[Seed]:
+    """All seeds; those of every claim as often as a tenth of the others, because they are few."""
+    found, few = codes(), golden() + claims()
+    return found + few * max(1, len(found) // (10 * len(few)))
+
+
+def outcome_of(case: Seed) -> str:
+    """What :func:`judged` says, or how it failed to say it."""
+    signal.setitimer(signal.ITIMER_REAL, CASE_SECONDS)
+    try:
+        return judged(case)
+    except Hang:
+        return f"took more than {CASE_SECONDS} seconds"
+    except BaseException as error:
+        return f"raised {type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def fuzz(seconds: float, cases: int, seed: int, out: Path) -> dict:
+    """Runs cases for some time, or so many; returns counts and what failed."""
     import torch
 
     torch.set_num_threads(1)
     seeds = corpus()
-    for data, x, y in seeds:
-        assert judged(data, x, y) == "accepted"
+    for each in {each.data: each for each in seeds}.values():
+        assert judged(each) == "accepted"
     virtual = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (virtual + (LIMIT_MB << 20),) * 2)
     signal.signal(signal.SIGALRM, on_alarm)
     choice, start = random.Random(seed), time.monotonic()
     found = {"cases": 0, "accepted": 0, "decoded": 0, "refused": 0, "failures": [], "slowest_s": 0.0}
     found["baseline_mb"] = round(peak_mb())
-    while time.monotonic() - start < seconds:
-        data, x, y = mutant(seeds, choice)
+    while time.monotonic() - start < seconds and found["cases"] < cases:
+        case = mutant(seeds, choice)
         found["cases"] += 1
         begin = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, CASE_SECONDS)
-        try:
-            outcome = judged(data, x, y)
-        except Hang:
-            outcome = f"took more than {CASE_SECONDS} seconds"
-        except BaseException as error:
-            outcome = f"raised {type(error).__name__}: {error}"
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        outcome = outcome_of(case)
         found["slowest_s"] = max(found["slowest_s"], round(time.monotonic() - begin, 2))
         if peak_mb() > LIMIT_MB and not found.get("above_limit"):
             outcome, found["above_limit"] = f"took {peak_mb():.0f} MB", True
@@ -415,9 +687,9 @@ def fuzz(seconds: float, seed: int, out: Path) -> dict:
             found[outcome] += 1
         elif outcome:
             out.mkdir(parents=True, exist_ok=True)
-            name = hashlib.sha256(data).hexdigest()[:16]
-            (out / f"{name}.cbound").write_bytes(data)
-            np.savez(out / f"{name}.npz", x=x, y=y)
+            name = hashlib.sha256(case.data).hexdigest()[:16]
+            (out / f"{name}.cbound").write_bytes(case.data)
+            np.savez(out / f"{name}.npz", x=case.x, y=case.y)
             found["failures"].append([name, outcome])
         if found["cases"] % 5000 == 0:
             print(json.dumps({**found, "failures": len(found["failures"])}), file=sys.stderr, flush=True)
@@ -427,11 +699,12 @@ def fuzz(seconds: float, seed: int, out: Path) -> dict:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
+    parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("failing"))
     options = parser.parse_args()
-    found = fuzz(options.seconds, options.seed, options.out)
+    found = fuzz(options.seconds, options.cases, options.seed, options.out)
     print(json.dumps(found, indent=2))
     return 1 if found["failures"] else 0
 

@@ -2,9 +2,13 @@
 
 import contextlib
 import hashlib
+import random
+from collections import Counter
 
 import cbound_writer as writer
 import numpy as np
+import pytest
+from attack import fuzz_certificates as fuzzing
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -123,3 +127,54 @@ def test_random_messages_reach_every_stage():
         for reason in verify(writer.write(message, fields), TRUE.x, TRUE.y).reasons:
             seen.add(reason.split(":")[0])
     assert {"Message", "Chain"} <= seen
+
+
+@pytest.fixture(scope="module")
+def seeds():
+    """Files of every version and of every claim."""
+    found = fuzzing.golden() + fuzzing.claims()
+    for each in found:
+        assert fuzzing.judged(each) == "accepted"
+    return found
+
+
+def test_mutants_are_refused_or_true(seeds):
+    """A part of what ``make fuzz`` does, and enough of it to reach every answer."""
+    choice, seen = random.Random(0), Counter()
+    for _ in range(80):
+        seen[fuzzing.judged(fuzzing.mutant(seeds, choice))] += 1
+    assert set(seen) <= {"accepted", "decoded", "refused", ""}
+    assert min(seen["accepted"], seen["decoded"], seen["refused"]) > 0
+
+
+def lie(fields: dict, path: str, value) -> None:
+    *way, last = path.split(".")
+    for key in way:
+        fields = fields[key]
+    fields[last] = value(fields[last]) if callable(value) else value
+
+
+@pytest.mark.parametrize(
+    ("statement", "path", "value", "words"),
+    [
+        ("C-2", "facts.errors", 0, "errors, not 0"),
+        ("C-2", "claim.bound", lambda bound: bound - 1e-6, "the bound is"),
+        ("C-2", "facts.n", 800, "n is 400"),
+        ("C-2", "facts.sample_sha256", "0" * 64, "the sample is another"),
+        ("C-10", "facts.errors", 0, "errors, not 0"),
+        ("C-10", "facts.extra.n_prior", 3, "n is 400"),
+        ("C-12a", "facts.errors", 0, "errors, not 0"),
+        ("C-12b", "facts.extra.disagreements", 0, "disagree more often"),
+        ("C-12b", "claim.bound", lambda bound: bound - 1e-6, "the bound is"),
+    ],
+)
+def test_a_lie_would_be_noticed(seeds, statement, path, value, words):
+    """The check of what is accepted has teeth: it does not ask the verifier."""
+    (seed,) = (
+        each for each in seeds[-4:] if fuzzing.parts(each.data).fields["claim"]["statement"] == statement
+    )
+    made = fuzzing.parts(seed.data)
+    lie(made.fields, path, value)
+    false = seed.mutated(fuzzing.sealed(made))
+    assert any(words in what for what in fuzzing.falsehoods(false)), fuzzing.falsehoods(false)
+    assert fuzzing.judged(false) in ("decoded", "refused")
