@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from codebound.certificate.decoding import decode_message
+from codebound.certificate.decoding import read_message
 from codebound.coding.subspace import Subspace
 
 if TYPE_CHECKING:
@@ -54,10 +54,11 @@ def deflated(text: str) -> bytes:
 
 def integers(certificate: Certificate) -> NDArray[np.int32]:
     """The integers that the message of a certificate codes, in its order."""
-    message = decode_message(
+    message = read_message(
         certificate.message,
         input_shape=certificate.helper.input_shape,
-        classes=certificate.facts.classes,
+        module=None,
+        known=certificate.setting if certificate.version == 1 else None,
     )
     codes = message.codes
     tensors = [codes.inner] if isinstance(codes, Subspace) else list(codes.values())
