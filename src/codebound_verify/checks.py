@@ -11,8 +11,9 @@ import numpy as np
 from .chain import Layout, described_chain
 from .domain import deviation
 from .evaluate import Evaluator, Progress, chain_evaluator, count_disagreements, count_errors
-from .formulas import clopper_pearson, is_honest, occam
-from .header import Disagreement, Domain, Header, Split
+from .formulas import Forms, clopper_pearson, is_honest, occam, picked
+from .header import Disagreement, Domain, Header, Picked, Split
+from .picks.picking import Learned, learn
 from .refusal import Refused
 from .rows import Repeats, count_repeats, count_shared, is_standardised, statistics_in
 from .sample import Inputs, Labels, canonical_inputs, canonical_labels, permutation, sample_sha256
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .message import Network
+    from .picks.rule import Rule
     from .tensors import Floats
 
 
@@ -39,7 +41,11 @@ def check_claim(header: Header) -> None:
                 f"Claim: delta_risk is {delta}, delta_disagreement {extra.delta_disagreement}; each must be "
                 f"half of delta, {header.delta / 2}: a split chosen after looking is not paid for."
             )
-    exact = occam(errors=header.errors, n=header.n, code_bits=header.code_bits, delta=delta).plus(added)
+    if isinstance(extra, Picked):
+        counted = extra.picks + header.errors
+        exact = Forms(*[picked(counted=counted, n=header.n, code_bits=header.code_bits, delta=delta)] * 3)
+    else:
+        exact = occam(errors=header.errors, n=header.n, code_bits=header.code_bits, delta=delta).plus(added)
     for name, printed, value in (
         ("bound", header.bound, exact.bound),
         ("kl", header.kl, exact.kl),
@@ -50,6 +56,8 @@ def check_claim(header: Header) -> None:
                 f"Claim: {name} is printed as {printed!r}, which is "
                 f"{'smaller' if printed < value else 'larger'} than the true {mpmath.nstr(value, 17)}."
             )
+    if isinstance(extra, Picked) and not header.bound == header.kl == header.hoeffding:
+        reasons.append("Claim: bound, kl and hoeffding are one number for C-15; the printed ones differ.")
     limit = guessing(header.classes, header.commonest, header.n)
     if header.vacuous != (header.bound >= limit):
         reasons.append(
@@ -68,8 +76,7 @@ def guessing(classes: int, commonest: int | None, n: int) -> float:
 
 def count_commonest(header: Header, y: Labels) -> int:
     """How many of the counted examples have the label that most of them have."""
-    if isinstance(header.extra, Split):
-        y = y[permutation(len(y))[header.extra.n_prior :]]
+    y = y[permutation(len(y))[set_apart(header) :]]
     return int(np.bincount(y).max(initial=0))
 
 
@@ -114,12 +121,19 @@ def check_scaling(header: Header, x: Inputs) -> None:
         raise Refused(*reasons)
 
 
+def set_apart(header: Header) -> int:
+    """How many examples, in the order of the permutation, come before those that are counted."""
+    if isinstance(header.extra, Split):
+        return header.extra.n_prior
+    return header.extra.first if isinstance(header.extra, Picked) else 0
+
+
 def checked_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels]:
     """The whole sample in canonical form, if it is the one that the header names (section 2)."""
     x = canonical_inputs(x)
     labels = canonical_labels(y, len(x))
     reasons = []
-    expected = header.n + (header.extra.n_prior if isinstance(header.extra, Split) else 0)
+    expected = header.n + set_apart(header)
     if len(x) != expected:
         reasons.append(f"Data: the sample has {len(x)} examples; the certificate is about {expected}.")
     if x.shape[1:] != header.input_shape:
@@ -176,7 +190,25 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
         )
 
 
-def count_test_errors(header: Header, network: Evaluator, x: Inputs, y: Inputs) -> tuple[int, int]:
+def check_picks(
+    header: Header, stated: Picked, rule: Rule, sample: tuple[Inputs, Labels], progress: Progress | None
+) -> Learned:
+    """The network that the rule learns from the sample makes no more errors than stated (section 10.6)."""
+    if (stated.first, stated.picks) != (rule.first, rule.picks):
+        raise Refused(
+            f"Facts: first is {stated.first} and picks {stated.picks}; the rule starts with {rule.first} "
+            f"examples and picks {rule.picks}."
+        )
+    learned = learn(rule, header, *sample, progress)
+    if learned.errors > header.errors:
+        raise Refused(
+            f"Facts: the network that the rule learns makes {learned.errors} errors on the examples that it "
+            f"was not learned from; the certificate states {header.errors}."
+        )
+    return learned
+
+
+def count_test_errors(header: Header, network: Evaluator | Learned, x: Inputs, y: Inputs) -> tuple[int, int]:
     """Errors on test examples, counted as on the sample, and how many examples there are."""
     x = canonical_inputs(x)
     labels = canonical_labels(y, len(x))
@@ -185,6 +217,8 @@ def count_test_errors(header: Header, network: Evaluator, x: Inputs, y: Inputs) 
             f"Test data: inputs of shape {header.input_shape} with labels from 0 to {header.classes - 1} are "
             f"expected; found shape {x.shape[1:]} and labels from {labels.min()} to {labels.max()}."
         )
+    if isinstance(network, Learned):
+        return network.count_errors(x, labels), len(x)
     return count_errors(network, x, labels), len(x)
 
 

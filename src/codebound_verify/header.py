@@ -19,8 +19,8 @@ CLASSES_LIMIT = 2**16
 INPUT_LIMIT = 2**24  # numbers in one example
 CONSTANTS_LIMIT = 4  # means, and stds, of a scaling
 
-Statement: TypeAlias = Literal["C-2", "C-10", "C-12a", "C-12b"]
-SUBJECTS: dict[Statement, str] = {"C-2": "g", "C-10": "g", "C-12a": "f", "C-12b": "f"}
+Statement: TypeAlias = Literal["C-2", "C-10", "C-12a", "C-12b", "C-15"]
+SUBJECTS: dict[Statement, str] = {"C-2": "g", "C-10": "g", "C-12a": "f", "C-12b": "f", "C-15": "g"}
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,17 @@ class Disagreement:
 
 
 @dataclass(frozen=True)
+class Picked:
+    """``facts.extra`` of C-15: examples that the rule starts with, and how many it picks."""
+
+    first: int
+    picks: int
+
+
+Extra: TypeAlias = Split | Domain | Disagreement | Picked | None
+
+
+@dataclass(frozen=True)
 class Header:
     """Everything that the file says about itself; nothing in here has been believed yet."""
 
@@ -99,7 +110,7 @@ class Header:
     contradictions: int | None
     sample_sha256: str
     message_sha256: str
-    extra: Split | Domain | Disagreement | None
+    extra: Extra
     input_shape: tuple[int, ...]
     scaling: Scaling
     architecture: Architecture | None
@@ -267,11 +278,11 @@ def _statement(fields: _Fields, value: object) -> Statement:
     for statement in SUBJECTS:
         if value == statement:
             return statement
-    fields.wrong("claim.statement", "C-2, C-10, C-12a or C-12b", value)
+    fields.wrong("claim.statement", "C-2, C-10, C-12a, C-12b or C-15", value)
     return "C-2"
 
 
-def _extra(fields: _Fields, value: object, statement: Statement) -> Split | Domain | Disagreement | None:
+def _extra(fields: _Fields, value: object, statement: Statement) -> Extra:
     if statement == "C-10":
         found = fields.record(value, "facts.extra", "n_prior")
         return Split(fields.integer(found["n_prior"], "facts.extra.n_prior", 0, EXAMPLES_LIMIT))
@@ -303,6 +314,12 @@ def _extra(fields: _Fields, value: object, statement: Statement) -> Split | Doma
             delta_disagreement=fields.probability(
                 found["delta_disagreement"], "facts.extra.delta_disagreement"
             ),
+        )
+    if statement == "C-15":
+        found = fields.record(value, "facts.extra", "first picks")
+        return Picked(
+            first=fields.integer(found["first"], "facts.extra.first", 1, EXAMPLES_LIMIT),
+            picks=fields.integer(found["picks"], "facts.extra.picks", 0, EXAMPLES_LIMIT),
         )
     fields.record(value, "facts.extra", "")
     return None

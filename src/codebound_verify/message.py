@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .arithmetic import Decoder
 from .chain import Chain, Layout, read_chain
 from .codes import read_tensor
+from .picks.rule import Rule, read_rule
 from .refusal import Refused
 from .setting import read_setting
 from .stack import read_stack
@@ -35,6 +36,7 @@ class Network:
     split: int | None  # tenths of the sample that shaped the helper (C-10)
     theta: float | None  # the margin of C-12a
     ledger: tuple[tuple[str, int], ...]
+    rule: Rule | None = None  # how g is learned from the sample, in place of tensors (C-15)
 
 
 def decode(
@@ -59,11 +61,14 @@ def decode(
     if header.version.codes_setting:
         read_setting(decoder, header)
         ledger.close("setting")
-    if (scheme := decoder.gamma()) > 2:
-        raise Refused(f"Message: scheme {scheme} is unknown; the schemes 1 and 2 are known.")
+    if (scheme := decoder.gamma()) > header.version.schemes:
+        raise Refused(f"Message: scheme {scheme} is unknown; those up to {header.version.schemes} are known.")
     ledger.close("method")  # what files call the scheme
     split, theta, has_base = _read_options(decoder, header)
     ledger.close("options")
+    _agree("a rule", scheme == 3, "the statement is C-15", header.statement == "C-15")
+    if scheme == 3:
+        return _read_rule(decoder, header, ledger)
     chain = _read_architecture(decoder, header)
     ledger.close("architecture")
 
@@ -151,6 +156,18 @@ def _read_architecture(decoder: Decoder, header: Header) -> Chain | None:
         return None
     read_network = read_stack if architecture == 3 else read_chain
     return read_network(decoder, header.input_shape, header.classes)
+
+
+def _read_rule(decoder: Decoder, header: Header, ledger: _Ledger) -> Network:
+    """Scheme 3: how g is learned from the sample (section 10)."""
+    _agree("a factory", False, "the header names a factory", header.architecture is not None)
+    rule = read_rule(decoder)
+    ledger.close("rule")
+    end = decoder.finish()
+    ledger.add("end", end - decoder.shifts)
+    if end != header.code_bits:
+        raise Refused(f"Message: decoding it takes {end} bits, but facts.code_bits is {header.code_bits}.")
+    return Network(None, {}, None, None, tuple(ledger.entries), rule)
 
 
 def _check_sizes(layout: Layout) -> None:

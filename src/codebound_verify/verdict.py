@@ -15,6 +15,7 @@ from .checks import (
     check_domain,
     check_errors,
     check_ledger,
+    check_picks,
     check_rows,
     check_scaling,
     checked_sample,
@@ -26,7 +27,7 @@ from .checks import (
 from .container import Certificate, Source, load, read
 from .evaluate import Evaluator, Functions, Progress, chain_evaluator, of_module, unbounded
 from .factory import Made, check_function, loaded, make, state_layout
-from .header import Disagreement, Domain, Header
+from .header import Disagreement, Domain, Header, Picked
 from .message import Network, decode
 from .refusal import Refused
 from .rows import count_repeats
@@ -141,7 +142,7 @@ def verify(
 
     with check("the printed bounds follow from errors, n, code_bits and delta"):
         check_claim(header)
-    sample = evaluator = network = subject = made = repeats = commonest = None
+    sample = evaluator = network = subject = made = learned = repeats = commonest = None
     with check("the data are the sample that the certificate names"):
         sample = checked_sample(header, x, y)
     if sample:
@@ -152,7 +153,7 @@ def verify(
             check_scaling(header, sample[0])
     with check("the message decodes to a network, in exactly the bits that it charges"):
         network, made = _decoded(certificate, factory, base, trust_code=trust_code)
-        evaluator = _evaluator(header, network, made, progress)
+        evaluator = None if network.rule else _evaluator(header, network, made, progress)
         check_ledger(header, network)
     if sample and network and network.chain is None and made:
         with check("the module computes each prediction from its example alone, as its graph says"):
@@ -160,6 +161,9 @@ def verify(
     if sample and network and evaluator:
         with check("the decoded network makes no more errors than stated"):
             check_errors(header, network, evaluator, *sample)
+    if isinstance(header.extra, Picked) and sample and network and network.rule:
+        with check("the rule, run on the sample, picks as many as stated and leaves no more errors"):
+            learned = check_picks(header, header.extra, network.rule, sample, progress)
     reasons.extend(_missing(header, subject_weights, unlabelled))
     if isinstance(header.extra, Domain) and network and subject_weights is not None:
         with check("theta covers the distance of f and g on the whole domain"):
@@ -186,7 +190,7 @@ def verify(
 
     tested = None
     if test is not None and not reasons:
-        evaluated = evaluator if header.subject == "g" else subject
+        evaluated = (evaluator or learned) if header.subject == "g" else subject
         assert evaluated is not None  # else there is a reason
         tested = compare_with_test(header, *count_test_errors(header, evaluated, *test))
     return Verdict(
@@ -225,6 +229,11 @@ def decode_network(
         Refused: if the file or its message is malformed, or a helper is missing or not the right one.
     """
     network, _ = _decoded(read(load(source)), factory, base, trust_code=trust_code)
+    if network.rule is not None:
+        raise Refused(
+            "The message holds no network: it names the rule by which g is learned from the sample. Run it "
+            "with codebound, which hands g over as a network that needs the sample no more."
+        )
     return network.chain, network.tensors
 
 
@@ -281,6 +290,8 @@ def _missing(header: Header, subject_weights: object, unlabelled: object) -> lis
 def _assumptions(header: Header, made: Made | None) -> tuple[str, ...]:
     """What has to be true for the guarantee and cannot be computed from any file (C-14)."""
     sample = f"the {header.n} examples" + (" after the split" if header.statement == "C-10" else "")
+    if isinstance(picked := header.extra, Picked):
+        sample += f" after the {picked.first} that the rule starts with"
     scaling = header.scaling
     fixed = [
         f"delta = {header.delta}",
@@ -301,6 +312,12 @@ def _assumptions(header: Header, made: Made | None) -> tuple[str, ...]:
         )
     if isinstance(extra := header.extra, Domain):
         lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")
+    if isinstance(extra, Picked):
+        lines.append(
+            f"The order of the file was fixed without looking at {sample}: which ones the rule starts with "
+            "depends on nothing else."
+        )
+        lines.append("g answers for one example at a time, as its rule says, whoever runs it.")
     if isinstance(extra, Disagreement):
         lines.append(
             f"The {extra.n_unlabelled} unlabelled inputs are independent draws too, and neither f nor g was "

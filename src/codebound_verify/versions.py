@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "8e99a667601d9e43d07fa55f7a88d884b15f6a18f099a9115bc9510b57ec8dd7"
+PAGE_SHA256 = "07a192f9f15f71291d1e862e11ae94e82e7f963ef4b64b8d78279331eaa80fc6"
 FROZEN = "2026-11-16"
 
 
@@ -26,6 +26,7 @@ class Version:
     has_witness: bool
     names_graph: bool
     codes_setting: bool  # classes and scaling are in the message
+    schemes: int  # those of messages are 1 .. schemes
 
 
 FIRST = Version(
@@ -37,6 +38,7 @@ FIRST = Version(
     has_witness=False,
     names_graph=False,
     codes_setting=False,
+    schemes=2,
 )
 SECOND = Version(
     2,
@@ -47,5 +49,6 @@ SECOND = Version(
     has_witness=True,
     names_graph=True,
     codes_setting=True,
+    schemes=3,
 )
 VERSIONS = {version.number: version for version in (FIRST, SECOND)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .formulas import probability_of_more
-from .header import Disagreement, Domain, Header, Split
+from .header import Disagreement, Domain, Header, Picked, Split
 
 LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
 
@@ -30,6 +30,11 @@ def counts(header: Header) -> tuple[Counted, ...]:
     if isinstance(extra, Split):
         whole = n + extra.n_prior
         return (Counted(f"errors of g on the examples after the split (the sample has {whole})", errors, n),)
+    if isinstance(extra, Picked):
+        return (
+            Counted("examples that the rule picked to learn from; each counts like an error", extra.picks, n),
+            Counted("errors of g on the examples that were not picked", errors, n - extra.picks),
+        )
     if isinstance(extra, Domain):
         what = "examples on which the margin of g is at most theta (not training errors: those are fewer)"
         return (Counted(what, errors, n),)

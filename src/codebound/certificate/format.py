@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "8e99a667601d9e43d07fa55f7a88d884b15f6a18f099a9115bc9510b57ec8dd7"
+PAGE_SHA256 = "07a192f9f15f71291d1e862e11ae94e82e7f963ef4b64b8d78279331eaa80fc6"
 FROZEN = "2026-11-16"
 
 _NEW = {

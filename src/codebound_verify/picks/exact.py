@@ -1,0 +1,123 @@
+"""What keeps the arithmetic of a rule exact (docs/format.md, section 10.2), and cores apart.
+
+Products of matrices of integers are torch's: in float32 below 2^24 and in float64 below 2^53 they are exact
+whatever the order. Quotients and roots are numpy's, one operation at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..refusal import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Doubles: TypeAlias = NDArray[np.float64]
+Singles: TypeAlias = NDArray[np.float32]
+Integers: TypeAlias = NDArray[np.int64]
+Vectors: TypeAlias = NDArray[np.int16]  # (examples, D): what feature maps make
+
+SINGLE = 2**24  # below it, float32 has every integer
+DOUBLE = 2**53
+LONGEST = 4095  # a vector is at most this long
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+Reals = TypeVar("Reals", Singles, Doubles)
+
+
+def product(a: Reals, b: Reals) -> Reals:
+    """The product of two matrices of the same type."""
+    return torch.mm(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Forbid the shortcuts that torch may take in float32 when a program has asked for them."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def side_by_side(function: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
+    """What ``function`` makes of each part, in order; every part has one core until it is done."""
+    workers = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(workers) as pool:
+            waiting: deque[Future[Made]] = deque()
+            for part in given:
+                waiting.append(pool.submit(function, part))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+    finally:
+        torch.set_num_threads(workers)
+
+
+def parts(size: int, step: int) -> list[slice]:
+    """Consecutive parts of a range.
+
+    Example:
+        >>> parts(5, 2)
+        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def radius(dimension: int) -> int:
+    """s(D), the length of vectors before they are rounded.
+
+    Example:
+        >>> radius(64), radius(65)
+        (4091, 4090)
+    """
+    return LONGEST - int(np.ceil(np.sqrt(np.float64(dimension)) / 2))
+
+
+def normalised(y: Doubles) -> Vectors:
+    """Vectors of integers, brought to the same length and rounded."""
+    squares = np.einsum("ij,ij->i", y, y)
+    if not np.all(squares < DOUBLE):
+        raise Refused("Rule: a vector is too long for exact arithmetic.")
+    lengths = np.sqrt(np.maximum(squares, 1))  # a vector of zeros stays one
+    y *= radius(y.shape[1])
+    y /= lengths[:, None]
+    return np.rint(y, out=y).astype(np.int16)
+
+
+def centre_of(values: Iterable[Doubles], dimension: int) -> Doubles:
+    """The mean of vectors of integers, rounded down."""
+    total, count = np.zeros(dimension), 0
+    for some in values:
+        total += some.sum(axis=0)
+        count += len(some)
+    return np.floor(total / count)
+
+
+def windows(pixels: tuple[int, int], ranges: tuple[list[range], list[range]]) -> Singles:
+    """A matrix of zeros and ones that sums over windows: (pixels, windows), both in the order of rows."""
+    found = np.zeros((*pixels, len(ranges[0]), len(ranges[1])), np.float32)
+    for i, rows in enumerate(ranges[0]):
+        for j, columns in enumerate(ranges[1]):
+            found[rows.start : rows.stop, columns.start : columns.stop, i, j] = 1
+    return found.reshape(pixels[0] * pixels[1], -1)
+
+
+def patches_of(pictures: Reals, size: int) -> Reals:
+    """All patches: (channels x size x size, pictures x places), places in the order of rows."""
+    seen = np.lib.stride_tricks.sliding_window_view(pictures, (size, size), axis=(2, 3))
+    d = pictures.shape[1] * size * size
+    return np.ascontiguousarray(seen.transpose(1, 4, 5, 0, 2, 3)).reshape(d, -1)

@@ -1,0 +1,171 @@
+"""Features that are cosines with whitened patches (docs/format.md, section 10.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..refusal import Refused
+from ..stream import Stream
+from .exact import (
+    SINGLE,
+    Doubles,
+    Integers,
+    Singles,
+    Vectors,
+    centre_of,
+    normalised,
+    parts,
+    patches_of,
+    product,
+    radius,
+    side_by_side,
+    windows,
+)
+from .pictures import Pictures, levels
+from .whitening import filters_of, rounded, whitening_of
+
+if TYPE_CHECKING:
+    from ..sample import Inputs
+    from .rule import Patches
+
+TOGETHER = 1 << 18  # numbers in the responses that are made at a time
+BRIGHT = 2**19  # sum of squares from which a patch is a candidate
+
+
+class PatchMap:
+    """Cosines above a threshold, with patches of the first pictures."""
+
+    def __init__(self, choice: Patches, first: Inputs, *, divisor: float, is_mirrored: bool) -> None:
+        self._choice, self._divisor, self._is_mirrored = choice, divisor, is_mirrored
+        _, channels, height, width = first.shape
+        self._patch = (channels, choice.size, choice.size)
+        self._places = (height - choice.size + 1, width - choice.size + 1)
+        pictures = self.prepared(first)
+        self._learn(pictures)
+        ranges = [
+            [range(i * side // choice.grid, -(-(i + 1) * side // choice.grid)) for i in range(choice.grid)]
+            for side in self._places
+        ]
+        self._windows = windows(self._places, (ranges[0], ranges[1]))
+        self._window_sizes = self._windows.sum(axis=0)
+        made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 16))
+        if is_mirrored:
+            made = (np.concatenate([each, self.mirrored(each)]) for each in made)
+        self._centre = centre_of(made, choice.dimension(first.shape[1:]))
+        self.squared_scale = float(radius(len(self._centre)) ** 2)
+
+    def prepared(self, x: Inputs) -> Pictures:
+        """Pictures of which copies can be made."""
+        return levels(x, self._divisor)
+
+    def vectors(self, pictures: Pictures) -> Vectors:
+        """The vectors of pictures."""
+        return normalised(self._values(pictures) - self._centre)
+
+    def mirrored(self, vectors: Doubles | Vectors) -> Doubles | Vectors:
+        """The vectors of the mirror images: filters and windows change places."""
+        grid = self._choice.grid
+        seen = vectors.reshape(len(vectors), 2, 2, -1, grid, grid)  # sign, filter or its image, .., windows
+        return seen[:, :, ::-1, :, :, ::-1].reshape(vectors.shape)
+
+    def _learn(self, pictures: Pictures) -> None:
+        """Whitening and filters, from the first pictures."""
+        d = int(np.prod(self._patch))
+        moments, candidates, places = np.zeros((d, d)), [], self._places[0] * self._places[1]
+        step = max(1, TOGETHER // (d * places))
+
+        def examined(part: slice) -> tuple[Doubles, Integers]:
+            e = _contrasted(patches_of(pictures[part].astype(np.float64), self._choice.size))
+            bright = np.flatnonzero(np.einsum("ij,ij->j", e, e) >= BRIGHT)
+            return product(e, np.ascontiguousarray(e.T)), np.asarray(bright + part.start * places)
+
+        for some, bright in side_by_side(examined, parts(len(pictures), step)):
+            moments += some
+            candidates.append(bright)
+        if self._is_mirrored:
+            moments += moments[self._image][:, self._image]
+        count = len(pictures) * places * (2 if self._is_mirrored else 1)
+        root = whitening_of(moments / (2.0**20 * count), self._choice.whitening)
+        filters = filters_of(root, self._atoms(pictures, np.concatenate(candidates)))
+        own = rounded(filters, "a filter")
+        integers = own.integers
+        if self._is_mirrored:
+            integers = np.concatenate([integers, integers[:, self._image]])
+        self._filters = np.ascontiguousarray(integers)
+        whitening = rounded(root, "the whitening")
+        self._whitening = whitening.integers
+        self._gain = 2.0 ** (8 + whitening.exponent - own.exponent - 4)
+
+    @property
+    def _image(self) -> Integers:
+        """Where the numbers of a patch are in its mirror image."""
+        channels, size, _ = self._patch
+        return np.arange(channels * size * size).reshape(self._patch)[:, :, ::-1].ravel()
+
+    def _atoms(self, pictures: Pictures, candidates: Integers) -> Doubles:
+        """The patches that become filters, as rows."""
+        wanted = self._choice.filters // (2 if self._is_mirrored else 1)
+        if len(candidates) < wanted:
+            raise Refused(f"Rule: {wanted} patches are needed; the first pictures have {len(candidates)}.")
+        keys = Stream(self._choice.seed, "atoms").words(0, len(candidates))
+        chosen = candidates[np.argsort(keys, kind="stable")[:wanted]]
+        size = self._choice.size
+        picture, place = np.divmod(chosen, self._places[0] * self._places[1])
+        rows, columns = np.divmod(place, self._places[1])
+        seen = [
+            pictures[p, :, i : i + size, j : j + size].ravel()
+            for p, i, j in zip(picture, rows, columns, strict=True)
+        ]
+        return np.ascontiguousarray(_contrasted(np.stack(seen, axis=1).astype(np.float64)).T)
+
+    def _values(self, pictures: Pictures) -> Doubles:
+        together = max(1, TOGETHER // (256 * self._places[0] * self._places[1]))
+        found = [self._some(pictures[part]) for part in parts(len(pictures), together)]
+        return np.concatenate(found)
+
+    def _some(self, pictures: Pictures) -> Doubles:
+        """Windows of every filter, of pictures that are few enough for a core to have them at hand."""
+        g = patches_of(pictures.astype(np.float32), self._choice.size)
+        g -= np.floor(g.sum(axis=0) / np.float32(len(g)) + np.float32(0.5))
+        whitened = product(self._whitening, g)
+        whitened /= 16
+        np.floor(whitened, out=whitened)
+        lengths = whitened.astype(np.float64)
+        lengths *= lengths
+        gains = (self._gain / (np.sqrt(lengths.sum(axis=0)) + 1)).astype(np.float32)
+        sums = np.empty((2, len(self._filters), len(pictures), self._windows.shape[1]), np.float32)
+        for part in parts(len(self._filters), 256):
+            sums[:, part] = self._window_sums(product(self._filters[part], g), gains, len(pictures))
+        if not np.all(sums < SINGLE):
+            raise Refused("Rule: a sum over a window is too large for exact arithmetic.")
+        sums -= np.float32(16 * self._choice.threshold) * self._window_sizes
+        sums *= 256
+        sums /= self._window_sizes
+        np.sqrt(sums, out=sums)
+        sums *= 16
+        np.floor(sums, out=sums)
+        return sums.transpose(2, 0, 1, 3).reshape(len(pictures), -1).astype(np.float64)
+
+    def _window_sums(self, responses: Singles, gains: Singles, count: int) -> Singles:
+        """Sums of max(T, t) and of max(T, -t), T the threshold: m T more than those of plus and minus."""
+        responses *= gains
+        t = np.floor(responses, out=responses)
+        limit = np.float32(16 * self._choice.threshold)
+        places, filters = len(self._windows), len(t)
+        plus = product(np.maximum(t, limit).reshape(-1, places), self._windows)
+        np.negative(np.minimum(t, -limit, out=t), out=t)
+        minus = product(t.reshape(-1, places), self._windows)
+        return np.stack([each.reshape(filters, count, -1) for each in (plus, minus)])
+
+
+def _contrasted(patches: Doubles) -> Doubles:
+    """e of patches, as columns: their contrast in units of 1/1024."""
+    d = len(patches)
+    patches *= d
+    patches -= patches.sum(axis=0) / d
+    squares = np.einsum("ij,ij->j", patches, patches)
+    patches *= 1024
+    patches /= np.sqrt(squares + 10 * d**3)
+    return np.rint(patches, out=patches)

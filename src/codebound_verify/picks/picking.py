@@ -1,0 +1,173 @@
+"""Running a rule on the sample: pick, learn, count (docs/format.md, section 10.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..refusal import Refused
+from ..sample import Inputs, Labels, permutation
+from .exact import Doubles, Integers, Vectors, full_precision, parts, side_by_side
+from .kernel import FeatureMap, Kernel, check_finite, feature_map
+from .ridge import Ridge, outputs
+from .rule import COPIES, MIRRORED, Rule, check_sizes
+
+if TYPE_CHECKING:
+    from ..evaluate import Progress
+    from ..header import Header
+
+GAP = 0.5e-6  # half of the writer's, as the tolerance is
+TOLERANCE = 0.5e-4
+STEP = 256  # examples whose vectors are made at a time
+
+
+class Learned:
+    """The network g: a sum over supports.
+
+    ``picked`` are the examples that it was learned from, in order; ``errors`` how many others it gets wrong.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        supports: Vectors,
+        coefficients: Doubles,
+        *,
+        picked: Integers,
+        errors: int,
+    ) -> None:
+        self._kernel, self._supports, self._coefficients = kernel, supports, coefficients
+        self.picked, self.errors = picked, errors
+
+    def count_errors(self, x: Inputs, y: Labels) -> int:
+        """Errors on stored inputs, counted as on the sample."""
+        check_finite(x)
+        errors = 0
+        with full_precision():
+            for part in parts(len(x), 4 * STEP):
+                points = vectors_of(self._kernel.features, x[part])
+                kernel = np.empty((len(self._supports), len(points)))
+                self._kernel.fill(kernel, self._supports, points)
+                errors += _count_errors(outputs(kernel, self._coefficients), y[part])
+        return errors
+
+
+def vectors_of(features: FeatureMap, x: Inputs, progress: Progress | None = None) -> Vectors:
+    """The vectors of stored inputs."""
+
+    def made(part: slice) -> Vectors:
+        return features.vectors(features.prepared(x[part]))
+
+    blocks = parts(len(x), min(STEP, -(-len(x) // 8)))
+    found = None
+    for block, some in zip(blocks, side_by_side(made, blocks), strict=True):
+        if found is None:
+            found = np.empty((len(x), some.shape[1]), np.int16)
+        found[block] = some
+        if progress is not None:
+            progress(block.stop, len(x))
+    assert found is not None  # there is an example
+    return found
+
+
+def learn(rule: Rule, header: Header, x: Inputs, y: Labels, progress: Progress | None = None) -> Learned:
+    """Run a rule on the whole sample; raises :class:`Refused` where a decision is in doubt."""
+    check_sizes(rule, header.input_shape, len(x))
+    check_finite(x)
+    with full_precision():
+        return _Run(rule, header, x, y).finished(progress)
+
+
+class _Run:
+    """The sample, and what was picked of it so far."""
+
+    def __init__(self, rule: Rule, header: Header, x: Inputs, y: Labels) -> None:
+        self._rule, self._x, self._y = rule, x, y
+        self._divisor, self._classes = header.scaling.divisor, header.classes
+        self._copies = COPIES[rule.copies]
+
+    def finished(self, progress: Progress | None) -> Learned:
+        """Pick, learn and count."""
+        rule, examples = self._rule, len(self._x)
+        first = permutation(examples)[: rule.first]
+        features = feature_map(rule, self._x[first], divisor=self._divisor)
+        points = vectors_of(features, self._x, progress)
+        kernel = Kernel(rule, features)
+        capacity = rule.supports(rule.first + rule.picks)
+        supports = np.empty((capacity, points.shape[1]), np.int16)
+        own = capacity if self._copies > 1 else 0  # supports that are no examples are points of their own
+        values = np.empty((capacity, examples + own))
+        ridge = Ridge(
+            values, ridge=rule.ridge, classes=self._classes, kappa=2 if rule.copies == MIRRORED else 1
+        )
+        left = np.ones(examples, bool)
+        batch, picked, count = first, [first], 0
+        for size in (*rule.batches, None):
+            left[batch] = False
+            new = slice(count, count + rule.supports(len(batch)))
+            where = batch
+            if own:
+                supports[new] = kernel.supports_of(self._x[batch])
+                where = examples + np.arange(new.start, new.stop)
+                kernel.fill(values[new, examples : examples + new.stop], supports[new], supports[: new.stop])
+                values[: new.start, examples + new.start : examples + new.stop] = values[
+                    new, examples : examples + new.start
+                ].T
+            else:
+                supports[new] = points[batch]
+            kernel.fill(values[new, :examples], supports[new], points)
+            found = ridge.learn(where, np.tile(self._y[batch], self._copies))[:examples]
+            count = new.stop
+            if progress is not None:
+                progress(count, capacity)
+            if size is not None:
+                batch = self._chosen(found, left, size)
+                picked.append(batch)
+        return Learned(
+            kernel,
+            supports,
+            ridge.coefficients,
+            picked=np.concatenate(picked),
+            errors=_count_errors(found[left], self._y[left]),
+        )
+
+    def _chosen(self, found: Doubles, left: np.ndarray, size: int) -> Integers:
+        """The examples with the smallest scores, if none of them is in doubt."""
+        candidates = np.flatnonzero(left)
+        scores = np.abs(_margins(found[candidates], self._y[candidates]) + self._rule.target)
+        order = np.argsort(scores, kind="stable")
+        scores, candidates = scores[order], candidates[order]
+        self._check_gap(scores, candidates, size)
+        return candidates[:size]
+
+    def _check_gap(self, scores: Doubles, candidates: Integers, size: int) -> None:
+        """Between the batch and the rest is a gap, or the examples around the border are all the same."""
+        if size == len(candidates) or scores[size] - scores[size - 1] > GAP:
+            return
+        near = slice(
+            np.searchsorted(scores, scores[size] - GAP),
+            np.searchsorted(scores, scores[size - 1] + GAP, "right"),
+        )
+        some = candidates[near]
+        if len({(int(self._y[i]), self._x[i].tobytes()) for i in some}) > 1:
+            raise Refused(
+                f"Rule: the scores of the examples {', '.join(map(str, some[:6]))} are within {GAP:g} of "
+                "each other, and some of them are picked."
+            )
+
+
+def _count_errors(found: Doubles, labels: Labels) -> int:
+    """Outputs that are not right with room for rounding."""
+    if not len(found):
+        return 0
+    right = _margins(found, labels) > np.maximum(TOLERANCE * np.abs(found).max(axis=1), GAP)
+    return int(np.sum(~(right & np.isfinite(found).all(axis=1))))
+
+
+def _margins(found: Doubles, labels: Labels) -> Doubles:
+    """Output of the label less the largest other."""
+    rows = np.arange(len(found))
+    others = found.copy()
+    others[rows, labels] = -np.inf
+    return np.asarray(found[rows, labels] - others.max(axis=1))

@@ -1,0 +1,212 @@
+"""The rule that a message names (docs/format.md, section 10.1), and what it may ask for (10.8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..dictionary import tables
+from ..refusal import Refused
+
+if TYPE_CHECKING:
+    from ..arithmetic import Decoder
+
+FIRST = (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000, 5000, 10000, 15000, 20000, 30000)
+BATCHES = (
+    *(1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 125, 150, 200, 250, 300),
+    *(400, 500, 600, 800, 1000, 1250, 1500, 2000, 2500),
+)
+ROUNDS = (
+    *(0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 23, 26, 30, 34, 38, 43, 48, 54, 61, 69, 78),
+    *(88, 99, 112, 126, 142, 160),
+)
+MIRRORED = 1  # the number of "x and its mirror image, as one"
+COPIES = (1, 1, 5, 9, 7, 11, 10, 3)  # supports of one pick, by the number of 10.5
+
+SIDES = range(3, 129)
+DIMENSION_LIMIT = 1 << 16
+SUPPORTS_LIMIT = 1 << 15
+KERNEL_LIMIT = 1 << 30  # numbers in the kernel of all examples and all supports: 8 GiB
+VECTORS_LIMIT = 1 << 31  # numbers in the vectors of all examples and all supports: 4 GiB
+PATCHES_LIMIT = 1 << 25  # numbers that the patches of one picture become
+PICTURE_LIMIT = 1 << 30  # multiplications for one picture
+MOMENTS_LIMIT = 1 << 40  # multiplications for the moments of all patches of the first pictures
+KERNEL_WORK_LIMIT = 1 << 46  # multiplications for the kernel
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Kind 0: the numbers of an input."""
+
+    normalised: bool
+
+    def dimension(self, shape: tuple[int, ...]) -> int:
+        """How long a vector is."""
+        size = 1
+        for side in shape:
+            size *= side
+        return size
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Kind 1: maps of fixed filters, summed over windows."""
+
+    straight: bool
+    dictionary: int
+    pool: int
+
+    def dimension(self, shape: tuple[int, ...]) -> int:
+        """How long a vector is."""
+        channels, height, width = _picture(shape)
+        if self.pool > min(height, width):
+            raise Refused(f"Rule: windows of {self.pool} do not fit into pictures of {height} x {width}.")
+        filters = sum(len(table.filters) for table in tables(self.dictionary))
+        return channels * (filters + 1) * (height // self.pool) * (width // self.pool)
+
+
+@dataclass(frozen=True)
+class Patches:
+    """Kind 2: cosines with whitened patches of the first pictures, summed over windows."""
+
+    size: int
+    filters: int
+    threshold: int
+    grid: int
+    whitening: float
+    seed: int
+
+    def dimension(self, shape: tuple[int, ...]) -> int:
+        """How long a vector is."""
+        _, height, width = _picture(shape)
+        if self.size > min(height, width):
+            raise Refused(f"Rule: patches of {self.size} do not fit into pictures of {height} x {width}.")
+        if self.grid > min(height, width) - self.size + 1:
+            raise Refused(f"Rule: there are fewer patches than the {self.grid} windows of a side.")
+        return 2 * self.filters * self.grid**2
+
+    def check_work(self, shape: tuple[int, ...], first: int) -> None:
+        """Refuse patches that ask for too much."""
+        channels, height, width = shape
+        d = channels * self.size**2
+        patches = (height - self.size + 1) * (width - self.size + 1)
+        numbers = patches * (self.filters + d)
+        if numbers > PATCHES_LIMIT or numbers * d > PICTURE_LIMIT:
+            raise Refused(
+                f"Rule: a picture takes {numbers} numbers and {numbers * d} multiplications; at most "
+                f"{PATCHES_LIMIT} and {PICTURE_LIMIT} are allowed."
+            )
+        if (work := first * patches * d * d) > MOMENTS_LIMIT:
+            raise Refused(
+                f"Rule: whitening takes {work} multiplications; at most {MOMENTS_LIMIT} are allowed."
+            )
+
+
+Features: TypeAlias = Columns | Filters | Patches
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a network is learned from the sample; ``batches`` has the number of picks of every round."""
+
+    first: int
+    features: Features
+    copies: int  # the number of 10.5
+    gamma: float
+    ridge: float
+    target: float  # the margin of the examples that are picked first, times -1
+    batches: tuple[int, ...]
+
+    @property
+    def picks(self) -> int:
+        """Examples that are picked, without the first."""
+        return sum(self.batches)
+
+    def supports(self, picked: int) -> int:
+        """What so many picks are to the learner."""
+        return picked * COPIES[self.copies]
+
+
+def read_rule(decoder: Decoder) -> Rule:
+    """The rule of a message, as coded."""
+    first = FIRST[decoder.uniform(len(FIRST))]
+    features = _read_features(decoder)
+    copies = decoder.uniform(len(COPIES))
+    if copies and isinstance(features, Columns):
+        raise Refused(f"Rule: columns have no copies; number {copies} is coded.")
+    if copies == MIRRORED and not isinstance(features, Patches):
+        raise Refused("Rule: a picture and its mirror image are one for patches alone.")
+    gamma, ridge = 2.0 ** (decoder.uniform(16) - 5), 2.0 ** (decoder.uniform(16) - 8)
+    target = (decoder.uniform(8) + 1) / 8
+    batch = BATCHES[decoder.uniform(len(BATCHES))]
+    rounds = ROUNDS[decoder.uniform(len(ROUNDS))]
+    return Rule(first, features, copies, gamma, ridge, target, _read_batches(decoder, batch, rounds))
+
+
+def _read_features(decoder: Decoder) -> Features:
+    kind = decoder.uniform(4)
+    if kind == 0:
+        return Columns(normalised=bool(decoder.bit()))
+    if kind == 1:
+        return Filters(
+            straight=bool(decoder.bit()), dictionary=(3, 1)[decoder.uniform(2)], pool=decoder.uniform(4) + 2
+        )
+    if kind == 2:
+        return Patches(
+            size=decoder.uniform(8) + 3,
+            filters=256 << decoder.uniform(4),
+            threshold=decoder.uniform(8),
+            grid=decoder.uniform(4) + 2,
+            whitening=2.0 ** -(7 + decoder.uniform(8)),
+            seed=decoder.uniform(4),
+        )
+    raise Refused("Rule: features of kind 3 are reserved; 0 to 2 are known.")
+
+
+def _read_batches(decoder: Decoder, batch: int, rounds: int) -> tuple[int, ...]:
+    """The sizes of the batches, some of them longer."""
+    if (longer := decoder.gamma() - 1) > rounds:
+        raise Refused(f"Rule: {longer} longer batches are coded for {rounds} rounds.")
+    batches, last = [batch] * rounds, -1
+    for _ in range(longer):
+        if (place := decoder.uniform(rounds)) <= last:
+            raise Refused(f"Rule: longer batches must be in order; {place} comes after {last}.")
+        batches[place] += decoder.uniform(8) + 1
+        last = place
+    return tuple(batches)
+
+
+def check_sizes(rule: Rule, shape: tuple[int, ...], examples: int) -> int:
+    """The length of a vector, if the rule fits these examples and asks for no more than it may (10.8)."""
+    picked = rule.first + rule.picks
+    if rule.first >= examples or picked > examples:
+        raise Refused(
+            f"Rule: it starts with {rule.first} examples and picks {rule.picks}; the sample has {examples}."
+        )
+    dimension = rule.features.dimension(shape)
+    if isinstance(rule.features, Patches):
+        rule.features.check_work(shape, rule.first)
+    supports = rule.supports(picked)
+    kernels = examples * supports
+    pairs = kernels * (2 if rule.copies == MIRRORED else 1)
+    for what, size, limit in (
+        ("the length of a vector", dimension, DIMENSION_LIMIT),
+        ("the number of supports", supports, SUPPORTS_LIMIT),
+        ("the numbers in the kernel", kernels, KERNEL_LIMIT),
+        ("the numbers in all vectors", (examples + supports) * dimension, VECTORS_LIMIT),
+        ("the multiplications for the kernel", pairs * dimension, KERNEL_WORK_LIMIT),
+    ):
+        if size > limit:
+            raise Refused(f"Rule: {what} would be {size}; at most {limit} is allowed.")
+    return dimension
+
+
+def _picture(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """The sizes of a picture that filters and patches can be made of (10.3)."""
+    if len(shape) != 3 or shape[0] not in (1, 3) or not (shape[1] in SIDES and shape[2] in SIDES):
+        raise Refused(
+            f"Rule: its features are of pictures of 1 or 3 channels and sides from 3 to 128; "
+            f"an input has shape {shape}."
+        )
+    channels, height, width = shape
+    return channels, height, width

@@ -1,0 +1,116 @@
+"""Vectors of columns, filters and patches, against Python's integers, one number at a time."""
+
+import numpy as np
+import picked_oracle as oracle
+import pytest
+
+from codebound_verify.picks.columns import ColumnMap, DirectionMap
+from codebound_verify.picks.exact import SINGLE, full_precision
+from codebound_verify.picks.filters import FilterMap
+from codebound_verify.picks.patches import PatchMap
+from codebound_verify.picks.pictures import levels, mirrored
+from codebound_verify.picks.rule import Filters, Patches
+from codebound_verify.refusal import Refused
+
+
+def inputs(shape, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    found = random.normal(size=shape) * np.exp(random.normal(size=shape))
+    found[0] = 0
+    found[..., 0] = 3.0  # a column that says nothing
+    found[..., 1] = random.random(shape[:-1]) < 0.05  # and one that says something rarely
+    return found
+
+
+def pictures(shape, seed: int = 0) -> np.ndarray:
+    """Smooth pictures with values 0 to 16, one of them dark and one bright."""
+    random = np.random.default_rng(seed)
+    coarse = random.integers(0, 17, (*shape[:2], shape[2] // 2 + 1, shape[3] // 2 + 1))
+    found = coarse.repeat(2, axis=2).repeat(2, axis=3)[:, :, : shape[2], : shape[3]]
+    found = np.clip(found + random.integers(-2, 3, shape), 0, 16)
+    found[0], found[1] = 0, 16
+    return found.astype(np.uint8)
+
+
+@pytest.mark.parametrize("shape", [(40, 5), (30, 1, 3, 4)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+def test_columns(shape, dtype):
+    x = inputs(shape).astype(dtype)
+    flat = x.reshape(len(x), -1).astype(float).tolist()
+    first = x[5:27]
+    features = ColumnMap(first)
+    assert features.vectors(x).tolist() == oracle.column_vectors(flat[5:27], flat, normalised=False)
+    directions = DirectionMap(x[0].size)
+    assert directions.vectors(x).tolist() == oracle.column_vectors([], flat, normalised=True)
+
+
+def test_no_vector_is_too_long_for_float32():
+    for d in (1, 2, 64, 3072, 65536):
+        x = np.random.default_rng(d).normal(size=(3, d)) * 1e9
+        x[1] = 1.0
+        for found in (DirectionMap(d).vectors(x), ColumnMap(x[:1]).vectors(x)):
+            assert (found.astype(np.int64) ** 2).sum(axis=1).max() <= SINGLE
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("straight", [False, True])
+@pytest.mark.parametrize(("dictionary", "pool"), [(3, 2), (1, 3)])
+def test_filters(channels, straight, dictionary, pool):
+    x = pictures((4, channels, 6, 7), seed=channels)
+    features = FilterMap(Filters(straight, dictionary, pool), x[:3], divisor=16.0)
+    values = [
+        oracle.filter_values(picture, straight=straight, dictionary=dictionary, pool=pool)
+        for picture in levels(x, 16.0).tolist()
+    ]
+    assert features.vectors(features.prepared(x)).tolist() == oracle.ended(values[:3], values)
+
+
+@pytest.mark.parametrize("is_mirrored", [False, True])
+@pytest.mark.parametrize(
+    ("channels", "choice"), [(1, Patches(3, 256, 1, 2, 2**-7, 0)), (3, Patches(3, 256, 3, 3, 2**-11, 2))]
+)
+def test_patches(channels, choice, is_mirrored):
+    x = pictures((11, channels, 8, 9), seed=3)
+    first = 10
+    features = PatchMap(choice, x[:first], divisor=16.0, is_mirrored=is_mirrored)
+    shown = levels(x, 16.0).tolist()
+    bank = oracle.Bank(
+        shown[:first],
+        size=choice.size,
+        filters=choice.filters,
+        whitening=choice.whitening,
+        seed=choice.seed,
+        is_mirrored=is_mirrored,
+    )
+    values = [bank.values(picture, threshold=choice.threshold, grid=choice.grid) for picture in shown]
+    images = [
+        bank.values(oracle.mirrored(picture), threshold=choice.threshold, grid=choice.grid)
+        for picture in shown[:first]
+        if is_mirrored
+    ]
+    assert features.vectors(levels(x, 16.0)).tolist() == oracle.ended(values[:first] + images, values)
+
+
+def test_the_vector_of_a_mirror_image_is_a_permuted_one():
+    x = pictures((30, 3, 9, 8))
+    features = PatchMap(Patches(4, 256, 2, 3, 2**-9, 1), x[:20], divisor=16.0, is_mirrored=True)
+    shown = levels(x, 16.0)
+    assert (features.mirrored(features.vectors(shown)) == features.vectors(mirrored(shown))).all()
+
+
+def test_too_few_patches_are_refused():
+    x = np.zeros((20, 1, 8, 8), np.uint8)
+    with pytest.raises(Refused, match="256 patches are needed; the first pictures have 0"):
+        PatchMap(Patches(3, 256, 1, 2, 2**-7, 0), x, divisor=16.0, is_mirrored=False)
+
+
+def test_a_program_that_wants_fast_products_gets_exact_ones():
+    import torch
+
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with full_precision():
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
