@@ -96,6 +96,7 @@ def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
     certificate = Certificate.load(file)
     record = asdict(certificate)
     del record["message"], record["witness"]
+    record["counts"] = [asdict(each) for each in certificate.counts]
     ledger = [{"part": part, "bits": bits} for part, bits in certificate.ledger]
     emit(record, output, [str(certificate), Table("", ledger)], rows=ledger)
     if output is Format.table:

@@ -92,8 +92,10 @@ def holdout_name(result: Mapping[str, Any]) -> str:
 
 
 def holdout_words(result: Mapping[str, Any]) -> str:
-    """What the hold-out bound was computed from."""
+    """What the hold-out bound was computed from, and that copies of the sample make it no guarantee."""
+    copies = result["test_copies_in_sample"]
     return (
         f"C-11, for comparison: {result['subject']} errs on {result['test_errors']} of {result['test_n']} "
-        f"test examples, of which {result['test_copies_in_sample']} also occur in the sample"
+        f"test examples, of which {copies} also occur in the sample"
+        + (": NO GUARANTEE, these are no fresh examples" if copies else "")
     )

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from codebound.bounds.held_out import REFUTING_LEVEL
 from codebound.certificate.claims import CLAIMS, AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
+from codebound.cli.certificates import show
 from codebound.cli.certify import print_result
 from codebound.cli.console import REFUTED, Format
 from codebound.errors import FormatError
@@ -207,9 +209,23 @@ def test_at_least_the_plain_claim_is_refuted(network):
     assert certify(network, SAMPLE, method="prune", effort="quick", test_set=liar).alarm
 
 
-def test_a_file_without_the_facts_of_its_statement_is_no_certificate(folders):
-    from dataclasses import replace
+def test_a_hold_out_bound_on_copies_of_the_sample_is_no_guarantee(network, tmp_path, capsys):
+    again = replace(SAMPLE, role="test")
+    saved = certify(network, SAMPLE, method="prune", effort="quick", test_set=again).save_to(tmp_path / "one")
+    assert saved.result["test_copies_in_sample"] == SAMPLE.n
+    for text in (printed(saved, capsys), (tmp_path / "one" / "report.html").read_text()):
+        assert f"of which {SAMPLE.n} also occur in the sample: NO GUARANTEE" in text
 
+
+def test_show_names_the_counts(folders, capsys):
+    _, saved = folders["C-12b"]
+    show(saved.folder / "certificate.cbound", Format.json)
+    assert json.loads(capsys.readouterr().out)["counts"] == saved.result["counts"]
+    show(saved.folder / "certificate.cbound", Format.table)
+    assert f"disagreements of f and g: {saved.result['disagreements']} of 80" in capsys.readouterr().out
+
+
+def test_a_file_without_the_facts_of_its_statement_is_no_certificate(folders):
     certificate = folders["C-10"][0].certificate
     for changed in (
         replace(certificate, facts=replace(certificate.facts, extra={})),
