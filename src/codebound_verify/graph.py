@@ -30,11 +30,13 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-NODES = (64, 4)  # operations: at most the first, and the second for every tensor of the state dict
+NODES = (32, 4)  # operations: at most the first, and the second for every tensor of the message
 VALUES = (16, 2)  # numbers that are computed with, likewise
-VALUE_TEXT = 64  # characters of the different ones, written out
+TEXT = (64, 1)  # characters of all different numbers, written out, likewise
+END = 2**63 - 1  # where a slice ends that has no end: no number
 LIST = 16  # numbers in one list
 SWITCHES = frozenset({"cudnn_enabled", "cudnn_enable"})  # arguments that say how to compute, not what
+OUTSIDE = ("from_file", "resize", "set_")  # how names begin of operations that read files and old memory
 CHECKS = frozenset({"aten._assert_tensor_metadata.default"})  # operations that compute nothing
 DROPOUT = {"train": False, "dropout_p": 0.0, "dropout": 0.0}  # arguments that leave chance no part
 
@@ -160,6 +162,8 @@ def _objections(node: fx.Node) -> Iterator[str]:
         return
     if not isinstance(target, OpOverload) or target.namespace != "aten":
         yield f"Factory: its graph contains the operation {target}, which is none of torch's own."
+    elif "empty" in (name := str(target).split(".")[1]) or name.startswith(OUTSIDE):
+        yield f"Factory: its graph reads memory or files that nobody has written for it ({target})."
     elif torch.Tag.data_dependent_output in target.tags:
         yield f"Factory: its graph turns values of tensors into numbers of the code ({target})."
     elif torch.Tag.nondeterministic_seeded in target.tags:
@@ -187,11 +191,12 @@ class _Spelling:
         self.numbers = {node: i for i, node in enumerate(graph.nodes)}
         self.positions = {name: i for i, name in enumerate(graph.shapes)}
         self.last = -1  # position of the tensor that was referred to last
-        self.values: list[str] = []
+        self.values = 0
+        self.texts = {repr(size) for shape in graph.shapes.values() for size in shape}
 
     def operation(self, i: int, node: fx.Node) -> list[object]:
         if node.target is operator.getitem:
-            return ["getitem", self.value(i, node.args[0]), node.args[1]]
+            return ["getitem", self.value(i, node.args[0]), self.value(i, node.args[1])]
         spelled: list[object] = [str(node.target)]
         for argument, value in _arguments(node):
             if argument.name in SWITCHES:
@@ -206,7 +211,11 @@ class _Spelling:
         """A value as operation ``i`` sees it."""
         if isinstance(value, fx.Node):
             return self._reference(i, value)
-        if value is None or type(value) in (bool, int):
+        if value is None or type(value) is bool:
+            return value
+        if type(value) in (int, float) and value != END:
+            self.texts.add(repr(value))
+        if type(value) is int:
             return value
         if type(value) is float:
             return ["real", value.hex()]
@@ -232,16 +241,16 @@ class _Spelling:
     def _note(self, value: object, *, is_structure: bool) -> None:
         for each in value if isinstance(value, (list, tuple)) else [value]:
             if type(each) is float or (type(each) is int and not is_structure):
-                self.values.append(repr(each))
+                self.values += 1
 
     def check_budget(self) -> None:
         """A graph has no room for weights in its numbers, nor for many in its shape."""
         tensors = len(self.positions)
-        text = sum(map(len, set(self.values)))
+        text = sum(map(len, self.texts))
         for what, count, most in (
             ("operations", len(self.numbers), NODES[0] + NODES[1] * tensors),
-            ("numbers to compute with", len(self.values), VALUES[0] + VALUES[1] * tensors),
-            ("characters in the different ones of its numbers", text, VALUE_TEXT),
+            ("numbers to compute with", self.values, VALUES[0] + VALUES[1] * tensors),
+            ("characters in its different numbers and sizes", text, TEXT[0] + TEXT[1] * tensors),
         ):
             if count > most:
                 raise Refused(

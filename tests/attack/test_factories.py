@@ -105,8 +105,8 @@ class ManyNumbers(Plain):
 class ManySmallIntegers(Plain):
     def forward(self, x: Tensor) -> Tensor:
         pixels = x.flatten(1)
-        for _ in range(5):
-            pixels = pixels * 3 + pixels.roll(1, 1) * -2 + pixels.roll(2, 1) * 5 + 1 - pixels.roll(3, 1) * 7
+        for _ in range(6):
+            pixels = (pixels * 3 + 1) * -2 + 5
         return self.last(pixels)
 
 
@@ -118,6 +118,31 @@ class ManyOperations(Plain):
         for i in range(60):
             pixels = pixels + pixels.roll(i * i % 7 % 4, 1)
         return self.last(pixels)
+
+
+class Sizes(Plain):
+    """Weights in the sizes of tensors that are all zero and cost three bits each."""
+
+    def prepare(self) -> None:
+        for i in range(16):
+            self.register_parameter(f"size{i}", nn.Parameter(torch.zeros(10_000 + 137 * i * i)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = torch.stack([(each + 1).sum() for name, each in self.named_parameters() if "size" in name])
+        return self.last(x.flatten(1)) + x.flatten(1) @ weights.view(4, 4)[:, :3]
+
+
+class LongOnes(Plain):
+    """Weights in the sizes of tensors that the code makes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = torch.stack([torch.ones(10_000 + 137 * i * i, dtype=x.dtype).sum() for i in range(16)])
+        return self.last(x.flatten(1)) + x.flatten(1) @ weights.view(4, 4)[:, :3]
+
+
+class OldMemory(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(x.flatten(1)) + torch.empty(3, dtype=x.dtype)
 
 
 @torch.library.custom_op("codebound_attack::remember", mutates_args=())
@@ -222,7 +247,10 @@ ATTACKS = {
     "an array that becomes a tensor": (FromArray, OUTSIDE),
     "a literal tensor": (Literal, OUTSIDE),
     "a buffer that is not saved": (NotPersistent, "is not in the state dict"),
-    "a list of numbers": (ManyNumbers, "characters in the different ones of its numbers"),
+    "a list of numbers": (ManyNumbers, "characters in its different numbers and sizes"),
+    "weights in the sizes of tensors": (Sizes, "characters in its different numbers and sizes"),
+    "weights in the sizes of new tensors": (LongOnes, "characters in its different numbers and sizes"),
+    "what was in memory": (OldMemory, "memory or files"),
     "many small integers": (ManySmallIntegers, "numbers to compute with"),
     "many operations": (ManyOperations, "operations"),
     "an operation of its own": (OwnOperation, "none of torch's own"),
@@ -258,8 +286,11 @@ class Residual(nn.Module):
 
 
 def message_of(module: nn.Module, *, version: int = 2) -> writer.Message:
-    tensors = {name: writer.raw(each.numpy()) for name, each in message_state(module).items()}
-    return writer.Message(None, tensors, version=version)
+    codes = {
+        name: writer.raw(each.numpy()) if each.any() else writer.zero(tuple(each.shape))
+        for name, each in message_state(module).items()
+    }
+    return writer.Message(None, codes, version=version)
 
 
 def certificate(factory, *, version: int = 2) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "07a192f9f15f71291d1e862e11ae94e82e7f963ef4b64b8d78279331eaa80fc6"
+PAGE_SHA256 = "e9f2b1851174555a2e6dd1fe8d173634348cbd63caade7c0e1bcb3dbcd69b9a5"
 FROZEN = "2026-11-16"
 
 _NEW = {

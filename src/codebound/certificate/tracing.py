@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 _MOST_ENTRIES = 16
-_MOST_CHARACTERS = 64
 _NO_MEANING = ("cudnn_enable", "cudnn_enabled")
+_NO_END = 2**63 - 1  # what a slice without an end says
 _NO_EFFECT = "aten._assert_tensor_metadata.default"
 _NO_CHANCE = (("train", False), ("dropout_p", 0.0), ("dropout", 0.0))
 _REGISTER = "Register what was learned as parameters or buffers, which the message codes."
@@ -54,7 +54,8 @@ def traced_sha256(module: nn.Module, input_shape: tuple[int, ...], carried: Coll
     twin = with_weights(module, module.state_dict()).cpu().double()
     program = _program(twin, input_shape)
     shapes = {name: list(value.shape) for name, value in twin.state_dict().items() if name in carried}
-    operations, output = _GraphText(program, list(shapes)).spelled()
+    sizes = {repr(size) for shape in shapes.values() for size in shape}
+    operations, output = _GraphText(program, list(shapes), different=sizes).spelled()
     text = json.dumps([list(shapes), list(shapes.values()), operations, output], separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -101,7 +102,8 @@ class _GraphText:
     program: ExportedProgram
     tensors: list[str]
     inputs: dict[fx.Node, str | None] = field(default_factory=dict)
-    counted: list[float | int] = field(default_factory=list)
+    counted: int = 0
+    different: set[str] = field(default_factory=set)
     previous: int = -1
 
     def spelled(self) -> tuple[list[Any], Any]:
@@ -141,20 +143,24 @@ class _GraphText:
     def _operation(self, node: fx.Node, place: dict[fx.Node, int]) -> list[Any]:
         here = place[node]
         if node.target is operator.getitem:
-            return ["getitem", self._spell(node.args[0], here, place), node.args[1]]
+            return ["getitem", *(self._spell(value, here, place) for value in node.args)]
         found: list[Any] = [str(node.target)]
         for argument, value in _bound(node):
             is_default = argument.has_default_value() and _equal(value, argument.default_value)
             if not is_default and argument.name not in _NO_MEANING:
                 found.append([argument.name, self._spell(value, here, place)])
-                self.counted.extend(_numbers(value, str(argument.type)))
+                self.counted += _numbers(value, str(argument.type))
         return found
 
     def _spell(self, value: object, here: int, place: dict[fx.Node, int]) -> Any:
         match value:
-            case None | bool() | int():
+            case None | bool():
+                return value
+            case int():
+                self.different |= {repr(value)} - {repr(_NO_END)}
                 return value
             case float():
+                self.different.add(repr(value))
                 return ["real", float.hex(value)]
             case str():
                 return ["text", value]
@@ -176,11 +182,11 @@ class _GraphText:
 
     def _require_few_numbers(self, steps: int) -> None:
         count = len(self.tensors)
-        different = sum(len(text) for text in {repr(number) for number in self.counted})
+        different = sum(map(len, self.different))
         limits = {
-            "operations": (steps, 64 + 4 * count),
-            "numbers that it computes with": (len(self.counted), 16 + 2 * count),
-            "characters in the different ones of these numbers": (different, _MOST_CHARACTERS),
+            "operations": (steps, 32 + 4 * count),
+            "numbers that it computes with": (self.counted, 16 + 2 * count),
+            "characters in its different numbers and sizes": (different, 64 + count),
         }
         for what, (found, most) in limits.items():
             if found > most:
@@ -207,6 +213,9 @@ def _problems(node: fx.Node) -> Iterator[str]:
     if not isinstance(target, OpOverload) or target.namespace != "aten":
         yield f"{target} is no operation of torch"
         return
+    name = str(target).split(".")[1]
+    if "empty" in name or name.startswith(("from_file", "resize", "set_")):
+        yield f"it reads memory or files that nobody has written for it ({target})"
     if torch.Tag.data_dependent_output in target.tags:
         yield f"values of tensors become Python numbers ({target})"
     if torch.Tag.nondeterministic_seeded in target.tags:
@@ -215,13 +224,11 @@ def _problems(node: fx.Node) -> Iterator[str]:
             yield f"it draws random numbers ({target})"
 
 
-def _numbers(value: object, kind: str) -> Iterator[float | int]:
-    """Numbers that are computed with; integers where the schema wants integers are shapes and positions."""
+def _numbers(value: object, kind: str) -> int:
+    """How many are computed with; integers where the schema wants integers are shapes and positions."""
     entries = value if isinstance(value, (list, tuple)) else (value,)
     is_shape = "int" in kind or "bool" in kind
-    for entry in entries:
-        if isinstance(entry, float) or (type(entry) is int and not is_shape):
-            yield entry
+    return sum(isinstance(entry, float) or (type(entry) is int and not is_shape) for entry in entries)
 
 
 def _equal(value: object, default: object) -> bool:
