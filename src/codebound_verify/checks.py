@@ -208,18 +208,22 @@ def check_picks(
     return learned
 
 
-def count_test_errors(header: Header, network: Evaluator | Learned, x: Inputs, y: Inputs) -> tuple[int, int]:
-    """Errors on test examples, counted as on the sample, and how many examples there are."""
-    x = canonical_inputs(x)
-    labels = canonical_labels(y, len(x))
+def count_on_test(
+    header: Header, network: Evaluator | Learned, sample: Inputs, test: tuple[Inputs, Inputs]
+) -> tuple[int, int, int]:
+    """Errors on test examples, counted as on the sample; how many examples there are; how many are in it."""
+    x = canonical_inputs(test[0])
+    labels = canonical_labels(test[1], len(x))
     if x.shape[1:] != header.input_shape or labels.min() < 0 or labels.max() >= header.classes:
         raise Refused(
             f"Test data: inputs of shape {header.input_shape} with labels from 0 to {header.classes - 1} are "
             f"expected; found shape {x.shape[1:]} and labels from {labels.min()} to {labels.max()}."
         )
     if isinstance(network, Learned):
-        return network.count_errors(x, labels), len(x)
-    return count_errors(network, x, labels), len(x)
+        errors = network.count_errors(x, labels)
+    else:
+        errors = count_errors(network, x, labels)
+    return errors, len(x), count_shared(sample, x)
 
 
 def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:

@@ -20,7 +20,7 @@ from .checks import (
     check_scaling,
     checked_sample,
     count_commonest,
-    count_test_errors,
+    count_on_test,
     guessing,
     subject_evaluator,
 )
@@ -192,7 +192,8 @@ def verify(
     if test is not None and not reasons:
         evaluated = (evaluator or learned) if header.subject == "g" else subject
         assert evaluated is not None  # else there is a reason
-        tested = compare_with_test(header, *count_test_errors(header, evaluated, *test))
+        assert sample is not None
+        tested = compare_with_test(header, *count_on_test(header, evaluated, sample[0], test))
     return Verdict(
         "REFUSE" if reasons else "ACCEPT",
         tuple(reasons),

@@ -66,27 +66,29 @@ def claimed(header: Header) -> str:
 class Tested:
     """Errors of the network that the bound is about, on examples that took no part in making it.
 
-    ``tail`` is the probability of so many errors or more, were the risk as large as the bound; ``refuted``
-    says that it is below the level.
+    ``shared`` of them occur in the sample too. ``tail`` is the probability of so many errors or more, were
+    the risk as large as the bound; ``refuted`` says that it is below the level.
     """
 
     errors: int
     n: int
+    shared: int
     tail: float
     refuted: bool
     sentence: str
 
 
-def compare_with_test(header: Header, errors: int, n: int) -> Tested:
+def compare_with_test(header: Header, errors: int, n: int, shared: int) -> Tested:
     """What test errors say about the printed bound."""
     tail = probability_of_more(errors, n, header.bound)
     refuted = bool(tail < LEVEL)
-    seen = f"{header.subject} errs on {errors} of {n} test examples"
+    seen = f"{header.subject} errs on {errors} of {n} test examples, of which {shared} occur in the sample"
     if not refuted:
-        return Tested(errors, n, float(tail), refuted, f"{seen}; that does not contradict the bound.")
+        return Tested(errors, n, shared, float(tail), refuted, f"{seen}; that does not contradict the bound.")
     return Tested(
         errors,
         n,
+        shared,
         float(tail),
         refuted,
         f"{seen}. Were the bound true, so many would be seen with probability below {LEVEL:g}: the file is "

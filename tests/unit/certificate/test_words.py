@@ -215,6 +215,10 @@ def test_a_hold_out_bound_on_copies_of_the_sample_is_no_guarantee(network, tmp_p
     assert saved.result["test_copies_in_sample"] == SAMPLE.n
     for text in (printed(saved, capsys), (tmp_path / "one" / "report.html").read_text()):
         assert f"of which {SAMPLE.n} also occur in the sample: NO GUARANTEE" in text
+    np.savez(tmp_path / "test.npz", x=SAMPLE.x, y=SAMPLE.y)
+    _, text, record = second_program(saved, capsys, "--test", str(tmp_path / "test.npz"))
+    assert f"test examples, of which {SAMPLE.n} occur in the sample" in text
+    assert record["test"]["shared"] == SAMPLE.n
 
 
 def test_show_names_the_counts(folders, capsys):
