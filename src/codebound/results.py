@@ -12,6 +12,7 @@ import numpy as np
 
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.certificate.base import BASE_FILE
+from codebound.certificate.declarations import development_sample
 from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts
 from codebound.files import make_folder, write_atomically, write_text
@@ -206,6 +207,7 @@ def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
         "interrupted": found.is_interrupted,
         "seconds": round(found.seconds, 3),
         "data_sha256": facts.sample_sha256,
+        "development_sample": development_sample(found.sample) or None,
         "copies": facts.copies,
         "contradictions": facts.contradictions,
         "verify": command,

@@ -238,7 +238,7 @@ def check_domain(header: Header, domain: Domain, network: Network, subject: Mapp
         distance = deviation(network.chain, subject, network.tensors, scaling=header.scaling, domain=domain)
     except np.linalg.LinAlgError as error:
         raise Refused(f"C-12a: a spectral norm cannot be computed ({error}).") from None
-    needed = math.sqrt(2) * distance * (1 - 1e-9)
+    needed = math.sqrt(2) * distance
     if not network.theta >= needed:
         raise Refused(
             f"C-12a: the margin theta is {network.theta:.6g}; "

@@ -9,7 +9,7 @@ import numpy as np
 
 from .operations import KINDS
 from .refusal import Refused
-from .rounding import filter_norm, matrix_norm
+from .rounding import SPECTRAL_ROUNDING, filter_norm, matrix_norm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,8 +41,8 @@ def deviation(
         if operation.bias:
             name = f"{position}.bias"
             repeats = math.sqrt(math.prod(KINDS[operation.kind].output(operation, seen)[1:]))  # pixels
-            bias = repeats * float(np.linalg.norm(f[name].astype(np.float64)))
-            change = repeats * float(np.linalg.norm(g[name].astype(np.float64) - f[name].astype(np.float64)))
+            bias = repeats * _length(f[name].astype(np.float64))
+            change = repeats * _length(g[name].astype(np.float64) - f[name].astype(np.float64))
         e, m = (a + u) * e + u * m + change, a * m + bias
     return e
 
@@ -56,6 +56,10 @@ def _input_norm(shape: Shape, scaling: Scaling, domain: Domain) -> float:
             np.abs((value / scaling.divisor - mean) / std) for value in (domain.input_low, domain.input_high)
         )
         return math.sqrt(per_channel * float((np.maximum(low, high) ** 2).sum()))
+
+
+def _length(vector: Doubles) -> float:
+    return float(np.linalg.norm(vector)) * (1 + SPECTRAL_ROUNDING)
 
 
 def _matrix_norm(operation: Operation, seen: Shape, weight: Doubles) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from .assumptions import DEVELOPMENT, assumed_by
 from .checks import (
     check_claim,
     check_disagreements,
@@ -76,6 +77,7 @@ class Verdict:
     test: Tested | None = None
     copies: int | None = None
     contradictions: int | None = None
+    development_sample: str | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -200,7 +202,7 @@ def verify(
         None if reasons else header.bound,
         declarations=header.declarations,
         checked=tuple(passed),
-        assumptions=_assumptions(header, made),
+        assumptions=assumed_by(header, made, repeats),
         statement=header.statement,
         subject=header.subject,
         delta=header.delta,
@@ -214,6 +216,7 @@ def verify(
         vacuous=header.bound >= guessing(header.classes, commonest, header.n),
         copies=None if repeats is None else repeats.copies,
         contradictions=None if repeats is None else repeats.contradictions,
+        development_sample=DEVELOPMENT.get(header.sample_sha256),
     )
 
 
@@ -286,42 +289,3 @@ def _missing(header: Header, subject_weights: object, unlabelled: object) -> lis
         for is_missing, what, option in needs
         if is_missing
     ]
-
-
-def _assumptions(header: Header, made: Made | None) -> tuple[str, ...]:
-    """What has to be true for the guarantee and cannot be computed from any file (C-14)."""
-    sample = f"the {header.n} examples" + (" after the split" if header.statement == "C-10" else "")
-    if isinstance(picked := header.extra, Picked):
-        sample += f" after the {picked.first} that the rule starts with"
-    scaling = header.scaling
-    fixed = [
-        f"delta = {header.delta}",
-        f"the scaling (x / {scaling.divisor} - {scaling.mean}) / {scaling.std}",
-    ]
-    lines = [
-        f"Independent draws from the distribution that the claim is about: {sample}.",
-        f"Chosen without looking at {sample}: {'; '.join(fixed)}.",
-        "The network is run as it was counted: in float64, or close enough not to change a prediction.",
-    ]
-    if made is not None:
-        lines.insert(0, made.assumption(header, sample))
-    if header.base is not None:
-        lines.insert(
-            0,
-            f"The base, of SHA-256 {header.base.sha256}, was neither trained nor selected on {sample}: "
-            f"without that the bound means nothing. The file says that it is {header.base.name!r}.",
-        )
-    if isinstance(extra := header.extra, Domain):
-        lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")
-    if isinstance(extra, Picked):
-        lines.append(
-            f"The order of the file was fixed without looking at {sample}: which ones the rule starts with "
-            "depends on nothing else."
-        )
-        lines.append("g answers for one example at a time, as its rule says, whoever runs it.")
-    if isinstance(extra, Disagreement):
-        lines.append(
-            f"The {extra.n_unlabelled} unlabelled inputs are independent draws too, and neither f nor g was "
-            "chosen with them."
-        )
-    return tuple(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "e9f2b1851174555a2e6dd1fe8d173634348cbd63caade7c0e1bcb3dbcd69b9a5"
+PAGE_SHA256 = "a5b3f2ea8594bd19c584a6f827701a0f17deeac42e513ba88f53b1eed4f8211c"
 FROZEN = "2026-11-16"
 
 

@@ -3,7 +3,16 @@
 from dataclasses import dataclass, replace
 
 from codebound.bounds.occam import occam_binomial
-from codebound.bounds.risk import CODE_FIRST, DISJOINT_BASE, DUPLICATES, FRESH, IID, PRIOR_SPLIT, RiskBound
+from codebound.bounds.risk import (
+    CODE_ALONE,
+    CODE_FIRST,
+    DISJOINT_BASE,
+    DUPLICATES,
+    FRESH,
+    IID,
+    PRIOR_SPLIT,
+    RiskBound,
+)
 from codebound.facts import HoldoutFacts, OccamFacts, SplitFacts
 from codebound.numerics import binomial_tail_upper
 from codebound.refs import implements
@@ -112,4 +121,4 @@ def occam_split(facts: SplitFacts) -> RiskBound:
     tail = occam_binomial(facts.certify)
     # the helper has seen a part of the sample: what is assumed elsewhere would be false here
     kept = [line for line in tail.assumptions if line not in (CODE_FIRST, DISJOINT_BASE)]
-    return replace(tail, ref="C-10", facts=facts, assumptions=(*kept, PRIOR_SPLIT))
+    return replace(tail, ref="C-10", facts=facts, assumptions=(CODE_ALONE, PRIOR_SPLIT, *kept))

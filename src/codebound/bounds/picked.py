@@ -6,6 +6,7 @@ from codebound.bounds.risk import (
     FIRST_APART,
     IID,
     PREPROCESSING,
+    ROWS_FIRST,
     RULE_FIRST,
     RULE_LOOKS,
     RiskBound,
@@ -48,5 +49,14 @@ def picked_risk(facts: PickedFacts) -> RiskBound:
         delta=facts.delta,
         subject="g",
         facts=facts,
-        assumptions=(IID, RULE_FIRST, RULE_LOOKS, *apart, DETERMINISTIC, PREPROCESSING, DUPLICATES),
+        assumptions=(
+            RULE_FIRST,
+            ROWS_FIRST,
+            IID,
+            RULE_LOOKS,
+            *apart,
+            DETERMINISTIC,
+            PREPROCESSING,
+            DUPLICATES,
+        ),
     )

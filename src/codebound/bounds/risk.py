@@ -12,8 +12,16 @@ CODE_FIRST = (
     "The code, the helper and its seed were fixed before the sample was seen; "
     "every choice made afterwards is inside the message and paid for in bits."
 )
+CODE_ALONE = "The code was fixed before the sample was seen."
+ROWS_FIRST = (
+    "Which rows the sample has, how many and in which order was decided before anybody looked at their "
+    "labels or at the errors of a network."
+)
 DETERMINISTIC = "The decoder is deterministic, and errors were counted on the network that it returns."
-PREPROCESSING = "Preprocessing uses literal constants, none of them estimated from the sample."
+PREPROCESSING = (
+    "Stored numbers were made from each example by itself, and preprocessing uses literal constants: nothing "
+    "was estimated from the sample."
+)
 DISJOINT_BASE = (
     "Weights that the decoder knows beforehand, if any, were neither trained nor selected on the sample."
 )
@@ -22,9 +30,9 @@ FRESH = (
 )
 DUPLICATES = "Test data shown beside the bound share no examples with the sample, or the copies are reported."
 PRIOR_SPLIT = (
-    "The code was fixed before the sample was seen, and the helper comes from the first part alone, by a "
-    "split that ignores the data values; errors were counted on the part that the helper never saw, and "
-    "every other choice is inside the message and paid for in bits."
+    "The helper comes from the first part alone, by a split that ignores the data values; errors were "
+    "counted on the part that the helper never saw, and every other choice is inside the message and paid "
+    "for in bits."
 )
 UNLABELLED_FRESH = "The unlabelled inputs are a fresh independent draw, used for no choice."
 BOUNDED_DOMAIN = (
@@ -98,13 +106,13 @@ def claim_sentence(
 
 @implements("C-14", kind="certificate")
 def occam_assumptions() -> tuple[str, ...]:
-    """The assumptions that every Occam certificate prints.
+    """The assumptions that every Occam certificate prints, the most fragile first.
 
     Example:
         >>> occam_assumptions()[0][:25]
-        'The sample is an independ'
+        'The code, the helper and '
     """
-    return (IID, CODE_FIRST, DETERMINISTIC, PREPROCESSING, DISJOINT_BASE, DUPLICATES)
+    return (CODE_FIRST, ROWS_FIRST, PREPROCESSING, IID, DISJOINT_BASE, DETERMINISTIC, DUPLICATES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from codebound import __version__
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
+from codebound.certificate.declarations import declared_by
 from codebound.certificate.decoding import build_network, decode_bits, verify
 from codebound.certificate.evaluate import count_errors, estimated_error_rate
-from codebound.certificate.file import Certificate, CertificateFacts, Claim, Helper
+from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.format import code_commit
 from codebound.certificate.rows import commonest
 from codebound.errors import CertificateError
@@ -151,7 +152,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
         ),
         helper=helper,
         ledger=assessed.ledger,
-        declarations=_declarations(assessed, task, helper),
+        declarations=declared_by(assessed, task, helper),
         made_by={
             "codebound": __version__,
             "commit": code_commit(),
@@ -193,22 +194,3 @@ def _claim(assessed: Assessed, *, guessed: float) -> Claim:
         hoeffding=max(bound.value, min(1.0, occam_hoeffding(facts).value + apart)),
         vacuous=bound.vacuous or bound.value >= guessed,
     )
-
-
-def _declarations(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ...]:
-    """What has to be true and cannot be computed: the assumptions, and the helper in words."""
-    scaling = helper.scaling
-    lines = [
-        *([] if helper.base is None else [helper.base.declared(assessed.bound.ref)]),
-        *assessed.bound.assumptions,
-        f"Inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}.",
-    ]
-    lines.append(
-        "The network is run in float64, or in float32: there the largest deviation seen on the sample was "
-        f"{assessed.count.float32_deviation:.1e} of the largest logit."
-    )
-    if helper.architecture is not None:
-        lines.append(f"The architecture {helper.architecture.name} was chosen without looking at the sample.")
-        lines.append(helper.architecture.declared)
-    lines.extend(f"About the data: {warning}" for warning in task.sample.warnings)
-    return tuple(line[:400] for line in lines)

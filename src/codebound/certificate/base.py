@@ -38,11 +38,13 @@ class Pretrained:
         network: Of the architecture of f.
         says: Where it comes from, in words.
         zeroed: Tensors of its last layer that start at zero, because it had none that fit.
+        same_data: Data of the name of the sample, where its training folder says that it has seen such.
     """
 
     network: nn.Module
     says: str
     zeroed: tuple[str, ...] = ()
+    same_data: str = ""
 
     def __post_init__(self) -> None:
         if not self.says.strip() or len(self.says) > MAX_WORDS or not self.says.isprintable():
@@ -54,7 +56,9 @@ class Pretrained:
     @property
     def name(self) -> str:
         """Its name in a certificate."""
-        return f"{self.says}; its last layer starts at zero" if self.zeroed else self.says
+        zeroed = "; its last layer starts at zero" if self.zeroed else ""
+        shared = f"; trained on {self.same_data[:60]!r}, data of the same name: none of these rows"
+        return self.says + zeroed + (shared if self.same_data else "")
 
 
 def load_base(path: Path | str, model: nn.Module, *, sample: Dataset, says: str = "") -> Pretrained:
@@ -70,7 +74,7 @@ def load_base(path: Path | str, model: nn.Module, *, sample: Dataset, says: str 
         says: Where the base comes from, in words (default: the name of the file).
     """
     path = Path(path)
-    _refuse_trained_on(sample, path)
+    same_data = _refuse_trained_on(sample, path)
     found, wanted = load_weights(path), model.state_dict()
     head = _last_layer(wanted)
     fits = all(name in found and found[name].shape == wanted[name].shape for name in head)
@@ -78,7 +82,7 @@ def load_base(path: Path | str, model: nn.Module, *, sample: Dataset, says: str 
     zeros = {name: torch.zeros_like(wanted[name], device="cpu") for name in zeroed}
     network = with_weights(model, wanted)
     install(network, {**found, **zeros}, path=path)
-    return Pretrained(network, says or f"of the file {path.name}", zeroed)
+    return Pretrained(network, says or f"of the file {path.name}", zeroed, same_data)
 
 
 def _last_layer(state: Mapping[str, Tensor]) -> tuple[str, ...]:
@@ -88,8 +92,13 @@ def _last_layer(state: Mapping[str, Tensor]) -> tuple[str, ...]:
     return tuple(name for name in state if name.rpartition(".")[0] == module)
 
 
-def _refuse_trained_on(sample: Dataset, path: Path) -> None:
-    """Run folders say what they were trained on; of other files only their owner knows it."""
+def _refuse_trained_on(sample: Dataset, path: Path) -> str:
+    """Run folders say what they were trained on; of other files only their owner knows it.
+
+    Returns:
+        The name of the data, if it is that of the sample: another part of them may be meant, or the same.
+    """
+    same_data = ""
     folder = path.parent.parent if path.parent.name == EPOCHS else path.parent
     for record in (folder / RESULT, folder / CONFIG):  # a run that was killed has no result
         try:
@@ -103,3 +112,7 @@ def _refuse_trained_on(sample: Dataset, path: Path) -> None:
                 "bound would not hold. Give a network that was trained on other data, or use "
                 "a prior fraction, which trains a base on a part of the sample."
             )
+        data = str(found.get("data", ""))
+        if data.partition(":")[0] == sample.name.partition(":")[0] and not is_base_again:
+            same_data = data
+    return same_data

@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "e9f2b1851174555a2e6dd1fe8d173634348cbd63caade7c0e1bcb3dbcd69b9a5"
+PAGE_SHA256 = "a5b3f2ea8594bd19c584a6f827701a0f17deeac42e513ba88f53b1eed4f8211c"
 FROZEN = "2026-11-16"
 
 _NEW = {

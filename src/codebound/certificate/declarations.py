@@ -1,0 +1,64 @@
+"""What a certificate declares: what has to be true and cannot be computed, one plain sentence each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codebound.bounds.risk import CODE_ALONE, CODE_FIRST, RULE_FIRST
+from codebound.certificate.format import PAGE, VERSION
+
+if TYPE_CHECKING:
+    from codebound.certificate.assessment import Assessed
+    from codebound.certificate.file import Helper
+    from codebound.certificate.task import Task
+    from codebound.data.dataset import Dataset
+
+MAX_CHARACTERS = 400
+
+DEVELOPED = (
+    "This format was developed on this very sample: choices among what it lists are paid for, its own design "
+    "is not."
+)
+_DEVELOPMENT = {
+    "d22e38850101f68adc84e9f356f78162646d7c52307dca0577fe23ca92e5960c": "digits",
+    "b98a22f5f10987daca90a92b002c534ab2b9adfd56c62d12f1ad12ef9fac35b9": "mnist",
+    "fddd55df4bf9137d7e42a8735dc4d26d0cdb543d359e849ee30b5c484a622f14": "fashion-mnist",
+    "fff8faed6be6904782e23de72ba76d01c46b8aab6852f2561df24df2713b2f51": "cifar10",
+}
+
+
+def development_sample(sample: Dataset) -> str:
+    """The sample, or the dataset that it is a part of, if the format was made with a view of it."""
+    name = sample.name.partition(":")[0]
+    return _DEVELOPMENT.get(sample.sha256) or (name if name in _DEVELOPMENT.values() else "")
+
+
+def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ...]:
+    """The assumptions of the bound and the helper in words, the ones that are broken most easily first."""
+    page = f"version {VERSION}, its page of SHA-256 {PAGE.sha256}, frozen on {PAGE.frozen}"
+    is_developed = bool(development_sample(task.sample))
+    lines = [] if helper.base is None else [helper.base.declared(assessed.bound.ref)]
+    if helper.architecture is not None:
+        lines.append(helper.architecture.declared)
+        lines.append(f"The architecture {helper.architecture.name} was chosen without looking at the sample.")
+    lines.append(
+        DEVELOPED if is_developed else f"The format ({page}) was fixed without looking at the sample."
+    )
+    lines.extend(
+        line
+        for line in assessed.bound.assumptions
+        if not (is_developed and line in (CODE_FIRST, CODE_ALONE, RULE_FIRST))
+    )
+    if task.rows.copies:
+        lines.append(f"{task.rows.sentence}; they are independent draws that happen to be equal.")
+    scaling = helper.scaling
+    lines.append(
+        f"The message says that there are {task.sample.classes} classes, and that inputs are scaled as "
+        f"(x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}."
+    )
+    lines.append(
+        "The network is run in float64, or in float32: there the largest deviation seen on the first 4,096 "
+        f"examples was {assessed.count.float32_deviation:.1e} of the largest logit."
+    )
+    lines.extend(f"About the data: {warning}" for warning in task.sample.warnings)
+    return tuple(line[:MAX_CHARACTERS] for line in lines)

@@ -1,0 +1,98 @@
+"""What has to be true for a guarantee and cannot be computed from any file (C-14), in plain sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .header import Disagreement, Domain, Header, Picked, Split
+from .versions import FROZEN, PAGE_SHA256
+
+if TYPE_CHECKING:
+    from .factory import Made
+    from .rows import Repeats
+
+DEVELOPMENT = {  # samples by their hash: version 2 of the format was made with a view of them
+    "d22e38850101f68adc84e9f356f78162646d7c52307dca0577fe23ca92e5960c": "digits",
+    "b98a22f5f10987daca90a92b002c534ab2b9adfd56c62d12f1ad12ef9fac35b9": "MNIST",
+    "fddd55df4bf9137d7e42a8735dc4d26d0cdb543d359e849ee30b5c484a622f14": "Fashion-MNIST",
+    "fff8faed6be6904782e23de72ba76d01c46b8aab6852f2561df24df2713b2f51": "CIFAR-10",
+}
+
+
+ROWS = (
+    "Which rows the sample has, how many and in which order was decided before anybody looked at their "
+    "labels, or at the errors of a network."
+)
+STORED = (
+    "The stored numbers were made from each example by itself, or with constants fixed beforehand: nothing "
+    "was selected, scaled or rotated with the help of the sample."
+)
+
+
+def assumed_by(header: Header, made: Made | None, repeats: Repeats | None) -> tuple[str, ...]:
+    """One sentence for each; those that are broken most easily come first."""
+    sample = f"the {header.n} examples" + (" after the split" if isinstance(header.extra, Split) else "")
+    if isinstance(picked := header.extra, Picked):
+        sample += f" after the {picked.first} that the rule starts with"
+    lines = []
+    if header.base is not None:
+        lines.append(
+            f"The base, of SHA-256 {header.base.sha256}, was neither trained nor selected on {sample}: "
+            f"without that the bound means nothing. The file says that it is {header.base.name!r}."
+        )
+    if made is not None:
+        lines.append(made.assumption(header, sample))
+    lines += [
+        _format(header, sample),
+        ROWS,
+        STORED,
+        f"Independent draws from the distribution that the claim is about: {sample}.{_copies(repeats)}",
+        _fixed(header, sample),
+    ]
+    if isinstance(extra := header.extra, Domain):
+        lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")
+    if isinstance(extra, Disagreement):
+        lines.append(
+            f"The {extra.n_unlabelled} unlabelled inputs are independent draws too, and neither f nor g was "
+            "chosen with them."
+        )
+    lines.append(
+        "The network is run as it was counted: one example at a time or in batches that change nothing, in "
+        "float64 or close enough not to change a prediction."
+    )
+    return tuple(lines)
+
+
+def _format(header: Header, sample: str) -> str:
+    if header.sample_sha256 in DEVELOPMENT:
+        return (
+            "This format was developed on this very sample: choices among what it lists are paid for, its "
+            f"own design is not. (The sample is {DEVELOPMENT[header.sample_sha256]}.)"
+        )
+    if header.version.names_page:
+        page = f"version {header.version.number}, its page of SHA-256 {PAGE_SHA256}, frozen on {FROZEN}"
+        return f"The format ({page}) was fixed without looking at {sample}."
+    return (
+        f"The format (version {header.version.number}, whose words were changed while it was in use) was "
+        f"fixed without looking at {sample}."
+    )
+
+
+def _copies(repeats: Repeats | None) -> str:
+    if repeats is None or not repeats.copies:
+        return ""
+    return (
+        f" {repeats.copies} of the {repeats.n} in the sample are exact copies of earlier ones, and have to "
+        "be draws of their own."
+    )
+
+
+def _fixed(header: Header, sample: str) -> str:
+    free = [f"delta = {header.delta}"]
+    if not header.version.codes_setting:
+        scaling = header.scaling
+        free += [
+            f"the number of classes, {header.classes}",
+            f"the scaling (x / {scaling.divisor} - {scaling.mean}) / {scaling.std}",
+        ]
+    return f"Chosen without looking at {sample}: {'; '.join(free)}."
