@@ -592,6 +592,11 @@ def falsehoods(seed: Seed) -> list[str]:
         "guessing does as well": claim.vacuous or claim.bound < _guessing(facts),
         "delta is no probability": 0.0 < claim.delta < 1.0 and delta <= claim.delta,
     }
+    if certificate.version > 1:
+        repeats = writer.repeats(seed.x, seed.y)
+        checks["rows occur again"] = repeats == (facts.copies, facts.contradictions)
+        common = int(np.bincount(seed.y[counted]).max())
+        checks["the commonest label is another"] = common == facts.commonest
     if claim.statement == "C-12b":
         checks["f and g disagree more often"] = differ <= facts.extra["disagreements"]
     return [what for what, is_so in checks.items() if not is_so]

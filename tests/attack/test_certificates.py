@@ -134,6 +134,16 @@ HEADERS = {
     "a date that does not exist": (put("made_by.date", "2025-02-30"), "made_by.date must be"),
     "a date of another form": (put("made_by.date", "20250131"), "made_by.date must be"),
     "claim as a list": (put("claim", []), "claim must be an object"),
+    "another page": (put("format.sha256", "0" * 64), "format"),
+    "another day": (put("format.frozen", "2020-01-01"), "format"),
+    "no page": (put("format", None), "format"),
+    "more classes than the message says": (put("facts.classes", 4), "it is about 3 classes"),
+    "a commonest label that never occurs": (put("facts.commonest", 0), "commonest"),
+    "a commonest label that is everywhere": (put("facts.commonest", 400), "commonest"),
+    "copies that are not there": (put("facts.copies", 1), "copies"),
+    "contradictions that are not there": (put("facts.contradictions", 1), "contradictions"),
+    "copies as text": (put("facts.copies", "0"), "facts.copies must be"),
+    "a commit that is no text": (put("made_by.commit", 7), "made_by.commit must be"),
 }
 
 
@@ -166,6 +176,11 @@ def head_bytes() -> bytes:
     return writer.canonical(TRUE.fields)
 
 
+def resealed(body: bytes) -> bytes:
+    """Any bytes with their hash behind them."""
+    return body + hashlib.sha256(body).digest()
+
+
 PACKED = TRUE.message.packed()
 
 CONTAINERS = {
@@ -174,6 +189,21 @@ CONTAINERS = {
     "version 3": (writer.seal(head_bytes(), PACKED, version=3), "format version 3"),
     "version 1 with a page": (writer.seal(head_bytes(), PACKED, version=1), "it must be an object with"),
     "a witness of nothing": (writer.seal(head_bytes(), PACKED, witness=b"proof"), "needs none"),
+    "a witness of 4 GB": (resealed(DATA[:-36] + b"\xff" * 4), "length of the witness"),
+    "a witness that is longer than it says": (resealed(DATA[:-32] + b"proof"), "length of the witness"),
+    "a witness that is shorter than it says": (
+        resealed(DATA[:-36] + b"\x09\0\0\0proof"),
+        "length of the witness",
+    ),
+    "no length of a witness": (resealed(DATA[:-36]), "length of the witness"),
+    "a large witness of nothing": (
+        writer.seal(head_bytes(), PACKED, witness=bytes((1 << 24) + 1)),
+        "length of the witness",
+    ),
+    "version 1 with a witness": (
+        resealed(DATA[:7] + b"\x01" + DATA[8:-32]),
+        "it must be an object with",
+    ),
     "version 0": (writer.seal(head_bytes(), PACKED, version=0), "format version 0"),
     "truncated by one": (DATA[:-1], "SHA-256 at the end"),
     "one byte more": (DATA + b"\0", "SHA-256 at the end"),
