@@ -13,6 +13,8 @@ from sklearn.ensemble import GradientBoostingClassifier
 import codebound as cb
 from codebound.estimator.reruns import RerunCertificate, load_examples, rerun, rerun_certificate
 
+LEARNER = "any_learner:make"
+
 
 def make() -> cb.PickToLearn:
     """The learner, with all that is fixed before the sample is seen."""
@@ -29,8 +31,8 @@ def main() -> None:
         print(f"  {stage.picks} picks, {stage.errors} errors: {stage.bound.value:.4f}")
 
     with tempfile.TemporaryDirectory() as folder:
-        path = rerun_certificate(model, "any_learner:make").save(Path(folder) / "boosted.json")
-        print(rerun(RerunCertificate.load(path), images, labels).verdict)
+        path = rerun_certificate(model, LEARNER).save(Path(folder) / "boosted.json")
+        print(rerun(RerunCertificate.load(path), images, labels, learner=LEARNER).verdict)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+LEARNER = "torch_learner:make"
+
+
 def train(inputs: torch.Tensor, labels: torch.Tensor, classes: int, *, steps: int) -> nn.Module:
     """Your training function: the same network for the same examples, whatever was computed before."""
     with torch.random.fork_rng(devices=()):
@@ -70,8 +73,8 @@ def main() -> None:
     print(model.claim_)
     print(f"{len(model.picks_)} picks and {len(model.errors_)} errors of {model.n_}")
     with tempfile.TemporaryDirectory() as folder:
-        path = rerun_certificate(model, "torch_learner:make").save(Path(folder) / "trained.json")
-        print(rerun(RerunCertificate.load(path), images, labels).verdict)
+        path = rerun_certificate(model, LEARNER).save(Path(folder) / "trained.json")
+        print(rerun(RerunCertificate.load(path), images, labels, learner=LEARNER).verdict)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import codebound
 from codebound.estimator.stages import Terms
 
 N, CELLS, DELTA = 60, 30, 0.2
-REPS, MANY = 24, 600
+REPS, MANY = 24, 300
 WORLDS = {
     "clean": np.repeat([0.0, 1.0], CELLS // 2),
     "noisy": np.repeat([0.2, 0.8], CELLS // 2),

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints whether the learner does the same again; 0 if it does, 1 if not, 2 for wrong usage."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     from codebound.cli.certificates import printable
     from codebound.estimator.reruns import RerunCertificate, load_examples, rerun
 
     certificate = RerunCertificate.load(options.rerun)
-    found = rerun(certificate, *load_examples(options.data, options.data_folder))
+    if options.learner is None:
+        parser.error(
+            f"--learner is missing: the file names {printable(certificate.learner)}. Name it to run it."
+        )
+    examples = load_examples(options.data, options.data_folder)
+    found = rerun(certificate, *examples, learner=options.learner)
     if options.format == "json":
         record = {"verdict": found.verdict, "is_reproduced": found.is_reproduced, **asdict(found)}
         sys.stdout.write(json.dumps(record, indent=2) + "\n")
@@ -33,10 +39,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="codebound verify",
         description="Run the learner of a certificate of the second kind again, and compare. This runs "
-        "the code of whoever made it.",
+        "the code that --learner names.",
     )
     add = parser.add_argument
     add("--rerun", type=Path, required=True, help="the certificate (.json)")
+    add("--learner", help="package.module:factory of the learner, which is run; the one that the file names")
     add(
         "--data",
         required=True,

@@ -45,7 +45,8 @@ def _rows(values: Any) -> Iterator[bytes]:
     if hasattr(values, "tocsr"):
         return _sparse_rows(values.tocsr())
     if hasattr(values, "iloc"):
-        values = values.to_numpy(dtype=object)
+        is_plain = len(set(values.dtypes)) == 1  # then it counts like the array that it holds
+        values = values.to_numpy() if is_plain else values.to_numpy(dtype=object)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufc":
         kind = values.dtype.str.encode()
         return (kind + np.ascontiguousarray(row).tobytes() for row in values)

@@ -90,6 +90,12 @@ class Fitter:
                 continue
             at = rest[part]
             predicted = _answers(model, "predict", _safe_indexing(self.inputs, at))
+            if predicted.size != len(at):
+                raise LearnerError(
+                    f"the learner {type(model).__name__} predicts values of shape {predicted.shape} for "
+                    f"{len(at)} examples: one for each is needed."
+                )
+            predicted = predicted.reshape(len(at))
             wrong[part] = self._faults(predicted, at)
             failed = wrong[part]
             if failed.any():

@@ -212,23 +212,27 @@ def rerun_certificate(model: PickToLearn, learner: str) -> RerunCertificate:
     )
 
 
-def rerun(certificate: RerunCertificate, inputs: Any, labels: Any) -> Reproduction:
-    """Runs the learner of a certificate again, on the same sample, and compares. This runs its code.
+def rerun(certificate: RerunCertificate, inputs: Any, labels: Any, *, learner: str) -> Reproduction:
+    """Runs the learner of a certificate again, on the same sample, and compares.
 
     Args:
         certificate: The certificate.
         inputs: Inputs of the sample, as they were given to ``fit``.
         labels: Labels of the sample.
+        learner: The ``package.module:factory`` to run. It has to be the one that the certificate names; no
+            code is run because a file says so.
     """
-    if source_sha256(certificate.learner) != certificate.learner_sha256:
-        return Reproduction((f"the source of {certificate.learner} is another one, or is not there.",))
-    model = _made(certificate.learner)
+    if learner != certificate.learner:
+        return Reproduction((f"it is about the learner {certificate.learner}, not about {learner}.",))
+    if source_sha256(learner) != certificate.learner_sha256:
+        return Reproduction((f"the source of {learner} is another one, or is not there.",))
+    model = _made(learner)
     notes = tuple(differences(certificate.versions, _versions(model)))
     try:
         model.fit_message(inputs, labels, Message(certificate.candidate, certificate.rounds))
     except UsageError as error:
         return Reproduction((f"the learner cannot be run: {error}",), notes)
-    again = rerun_certificate(model, certificate.learner)
+    again = rerun_certificate(model, learner)
     stated, found = asdict(certificate), asdict(again)
     compared = [name for name in stated if name not in ("bound", "code_bits", "settings", "versions")]
     reasons = differences({each: stated[each] for each in compared}, {each: found[each] for each in compared})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -235,7 +236,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise UsageError("requires y to be passed, but the target y is None: a bound needs labels.")
         inputs, labels = indexable(X, y)
         if isinstance(inputs, list) and not isinstance(inputs[0], str):
-            inputs = np.asarray(inputs)
+            with suppress(TypeError, ValueError):  # of values that are no numbers, which stay as they are
+                inputs = np.asarray(inputs, dtype=np.float64)  # whatever the other rows hold
         labels = column_or_1d(labels, warn=True)
         if is_classifier(self.estimator):
             check_classification_targets(labels)
@@ -271,13 +273,6 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _settings(self) -> list[PickToLearn]:
         """This estimator with the settings of each candidate."""
-        if is_classifier(self.estimator) != (self.tau is None):
-            raise UsageError(
-                "`tau` says which residual of a regressor is a fault: give it for regressors, and for no "
-                f"classifier. Got tau={self.tau!r} for {type(self.estimator).__name__}."
-            )
-        if self.tau is not None and not self.tau >= 0.0:
-            raise UsageError(f"`tau` is a residual, at least 0. Got {self.tau!r}.")
         for settings in self.candidates or ():
             if found := [name for name in settings if name in _NEVER_CHOSEN]:
                 raise UsageError(f"candidates cannot differ in {', '.join(found)}: fix it beforehand.")
@@ -285,6 +280,13 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         return [clone(plain).set_params(**each) for each in self.candidates or ({},)]
 
     def _variant(self, sample: Sample) -> Variant:
+        if is_classifier(self.estimator) != (self.tau is None):
+            raise UsageError(
+                "`tau` says which residual of a regressor is a fault: give it for regressors, and for no "
+                f"classifier. Got tau={self.tau!r} for {type(self.estimator).__name__}."
+            )
+        if self.tau is not None and not self.tau >= 0.0:
+            raise UsageError(f"`tau` is a residual, at least 0. Got {self.tau!r}.")
         rule = Rule(
             first=self.first,
             batch=self.batch,

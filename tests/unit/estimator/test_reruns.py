@@ -26,6 +26,7 @@ def other():
 def none():
     return None
 """
+LEARNER = "my_learner:make"
 X, Y = (each[:150] for each in load_digits(n_class=3, return_X_y=True))
 
 
@@ -53,7 +54,7 @@ def changed(path, **values):
 
 
 def test_the_learner_does_the_same_again(certificate):
-    found = rerun(certificate, X, Y)
+    found = rerun(certificate, X, Y, learner=LEARNER)
     assert found.is_reproduced
     assert found.again == certificate
     assert not found.notes
@@ -65,7 +66,7 @@ def test_a_file_says_what_was_written(files, certificate):
 
 def test_it_is_told_apart_from_certificates_of_the_first_kind(certificate, files, empty_folder):
     assert "not by the independent program codebound-verify" in str(certificate)
-    assert "ACCEPT" not in str(rerun(certificate, X, Y))
+    assert "ACCEPT" not in str(rerun(certificate, X, Y, learner=LEARNER))
     with pytest.raises(UsageError, match=r"\.cbound is for certificates that codebound-verify checks"):
         certificate.save(empty_folder / "learned.cbound")
     with pytest.raises(FormatError):
@@ -89,6 +90,7 @@ def test_it_is_told_apart_from_certificates_of_the_first_kind(certificate, files
         ("picks_sha256", "0" * 64),
         ("learner_sha256", "0" * 64),
         ("learner", "my_learner:other"),
+        ("learner", "os:getcwd"),
         ("claim", "It is never wrong."),
         ("says", "codebound-verify accepts."),
         ("assumptions", []),
@@ -98,22 +100,22 @@ def test_what_is_changed_is_not_reproduced(files, field, value, codebound):
     was = json.loads(files[0].read_text())[field]
     assert was != value
     changed(files[0], **{field: value})
-    code, out, _ = codebound("verify", "--rerun", files[0], "--data", files[1])
+    code, out, _ = codebound("verify", "--rerun", files[0], "--data", files[1], "--learner", LEARNER)
     assert code == 1
     assert out.startswith("NOT REPRODUCED\nReasons:\n")
 
 
 def test_another_sample_is_not_reproduced(certificate):
-    found = rerun(certificate, X[1:], Y[1:])
+    found = rerun(certificate, X[1:], Y[1:], learner=LEARNER)
     assert any(each.startswith("sample_sha256 is") for each in found.reasons)
     shuffled = np.random.default_rng(0).permutation(len(X))
-    assert not rerun(certificate, X[shuffled], Y[shuffled]).is_reproduced
+    assert not rerun(certificate, X[shuffled], Y[shuffled], learner=LEARNER).is_reproduced
 
 
 def test_another_source_is_not_run(certificate, empty_folder):
     (empty_folder / "my_learner.py").write_text(SOURCE + "raise SystemExit\n")
     sys.modules.pop("my_learner")
-    found = rerun(certificate, X, Y)
+    found = rerun(certificate, X, Y, learner=LEARNER)
     assert not found.is_reproduced
     assert found.again is None
     assert "my_learner" not in sys.modules
@@ -124,30 +126,35 @@ def test_a_learner_that_does_not_do_it_again_is_not_reproduced(certificate, monk
     monkeypatch.setattr(
         sys.modules["my_learner"], "make", lambda: made().set_params(first=0, candidates=None)
     )
-    (reason,) = rerun(certificate, X, Y).reasons
+    (reason,) = rerun(certificate, X, Y, learner=LEARNER).reasons
     assert reason.startswith("the learner cannot be run")
 
 
 def test_versions_that_differ_are_noted(certificate):
     certificate.versions["numpy"] = "0.1"
-    found = rerun(certificate, X, Y)
+    found = rerun(certificate, X, Y, learner=LEARNER)
     assert found.is_reproduced
     assert "numpy is '0.1' there" in found.notes[0]
 
 
 def test_the_command_says_so_in_words_of_its_own(files, codebound):
-    code, out, err = codebound("verify", "--rerun", files[0], "--data", files[1])
+    code, out, err = codebound("verify", "--rerun", files[0], "--data", files[1], "--learner", LEARNER)
     assert (code, err) == (0, "")
     assert out.startswith("REPRODUCED by running the learner again\nWith probability at least 1 - 0.05")
     assert "Cannot be checked, and has to be true:" in out
-    code, out, _ = codebound("verify", f"--rerun={files[0]}", "--data", files[1], "--format", "json")
+    code, out, _ = codebound(
+        "verify", f"--rerun={files[0]}", "--data", files[1], "--learner", LEARNER, "--format", "json"
+    )
     assert code == 0
     assert json.loads(out)["is_reproduced"]
 
 
 def test_the_command_tells_what_it_needs(files, codebound):
     assert codebound("verify", "--rerun", files[0])[0] == 2
-    code, _, err = codebound("verify", "--rerun", files[1], "--data", files[1])
+    code, _, err = codebound("verify", "--rerun", files[0], "--data", files[1])
+    assert code == 2
+    assert "the file names my_learner:make" in err
+    code, _, err = codebound("verify", "--rerun", files[1], "--data", files[1], "--learner", LEARNER)
     assert code == 1
     assert "cannot be read" in err
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
@@ -17,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import codebound
 from codebound.bounds.picked import picked_risk
@@ -253,6 +254,7 @@ def test_regressors_have_faults_above_tau():
         ({"apart": len(X)}, "`apart`"),
         ({"extra_bits": -1.0}, "code_bits"),
         ({"candidates": [{"delta": 0.1}]}, "cannot differ in delta"),
+        ({"candidates": [{"estimator": LinearRegression()}]}, "give it for regressors"),
     ],
 )
 def test_settings_out_of_range_are_refused(arguments, message):
@@ -293,6 +295,13 @@ def test_a_scaler_outside_is_noticed_and_inside_it_is_fine(recwarn):
     assert not recwarn.list
 
 
+def test_rows_of_a_list_do_not_change_the_type_of_others():
+    rows, labels = X.astype(int).tolist(), Y.tolist()
+    one = codebound.PickToLearn(NEAREST, batch=4).fit(rows, labels)
+    other = codebound.PickToLearn(NEAREST, batch=4).fit([*rows, [0.5] * 64], [*labels, 1])
+    assert one.picks_.tolist()[:3] == other.picks_.tolist()[:3]
+
+
 def test_texts_and_sparse_inputs_are_samples_too():
     texts = ["a few picks", "many bits", "few picks more", "bits and bits", "picks", "bits of many"]
     labels = ["pick", "bit", "pick", "bit", "pick", "bit"]
@@ -306,6 +315,38 @@ def test_texts_and_sparse_inputs_are_samples_too():
         sparse.csr_array(X), Y, Message(0, 1)
     )
     assert len(thin.picks_) == len(dense.picks_)
+
+
+def test_data_frames_go_through_to_the_learner():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=[f"pixel{each}" for each in range(64)])
+    model = codebound.PickToLearn(LogisticRegression(), batch=4).fit(frame, pandas.Series(Y))
+    plain = codebound.PickToLearn(LogisticRegression(), batch=4).fit(X, Y)
+    np.testing.assert_array_equal(model.picks_, plain.picks_)
+    assert model.feature_names_in_[0] == "pixel0"
+    assert model.n_features_in_ == 64
+    mixed = frame.assign(word=["odd" if each % 2 else "even" for each in Y])
+    columns = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["word"]), remainder="passthrough"
+    )
+    model = codebound.PickToLearn(make_pipeline(columns, LogisticRegression()), batch=4).fit(mixed, Y)
+    assert model.score(mixed, Y) > 0.9
+
+
+def test_a_column_of_predictions_is_as_good_as_a_row():
+    class Column(KNeighborsClassifier):
+        def predict(self, X):
+            return super().predict(X)[:, None]
+
+    class Pairs(KNeighborsClassifier):
+        def predict(self, X):
+            return np.tile(super().predict(X)[:, None], 2)
+
+    plain = codebound.PickToLearn(NEAREST, batch=4).fit(X, Y)
+    column = codebound.PickToLearn(Column(1), batch=4).fit(X, Y)
+    np.testing.assert_array_equal(column.picks_, plain.picks_)
+    with pytest.raises(UsageError, match="one for each"):
+        codebound.PickToLearn(Pairs(1)).fit(X, Y)
 
 
 def test_progress_is_told_the_bound_so_far():
