@@ -1,0 +1,103 @@
+"""Writes the certificate of an old file anew, in the version that is written today: the same network.
+
+    python results/reissue.py results/certificates/digits-linear.cbound --data digits
+    python results/reissue.py results/certificates/digits-from-mnist.cbound --data digits \
+        --base results/certificates/digits-from-mnist.base.safetensors
+
+The message is decoded, its network counted again on the sample, and the certificate issued, which the second
+program has to accept. The file is replaced, and so are the numbers in the record of the same name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codebound.certificate.assessment import assess, issue
+from codebound.certificate.claims import AboutG, AfterSplit
+from codebound.certificate.decoding import read_message
+from codebound.certificate.file import Certificate
+from codebound.certificate.task import Task
+from codebound.data.load import load_dataset
+from codebound.errors import UsageError
+from codebound.nets.loading import load_arrays
+
+if TYPE_CHECKING:
+    from codebound.certificate.task import Tensors
+    from codebound.data.dataset import Dataset
+
+HERE = Path(__file__).parent
+
+
+def reissued(
+    old: Certificate, sample: Dataset, *, base: Tensors | None = None, allow_copies: bool = False
+) -> Certificate:
+    """The certificate of the same network on the same sample, accepted by the second program.
+
+    Args:
+        old: C-2 or C-10 about a network that its message describes; others have to be certified again.
+        sample: The sample it is about; classes and scaling are those of the old file.
+        base: The tensors of its base, if it has one.
+        allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
+    """
+    if sample.sha256 != old.facts.sample_sha256:
+        raise UsageError(f"the certificate is about another sample: {old.facts.sample_sha256}.")
+    if old.claim.statement not in ("C-2", "C-10") or old.helper.architecture is not None:
+        raise UsageError("certificates about f, and those of a factory, have to be certified again.")
+    if (old.helper.base is None) != (base is None):
+        raise UsageError("give the base exactly where the certificate names one.")
+    message = read_message(
+        old.message,
+        input_shape=old.helper.input_shape,
+        module=None,
+        known=old.setting if old.version == 1 else None,
+    )
+    tenths = message.options.tenths
+    task = Task(
+        sample=replace(sample, classes=old.facts.classes, scaling=old.helper.scaling),
+        delta=old.claim.delta,
+        claim=AboutG() if tenths is None else AfterSplit(tenths),
+        base=None if old.helper.base is None or base is None else (old.helper.base.name, base),
+        allow_copies=allow_copies,
+    )
+    options = replace(message.options, setting=task.options.setting)
+    return issue(assess(replace(message, options=options), task), task)
+
+
+def main() -> None:
+    """Reissues one file in place."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--base", type=Path)
+    parser.add_argument("--allow-copies", action="store_true")
+    options = parser.parse_args()
+    old = Certificate.load(options.file)
+    new = reissued(
+        old,
+        load_dataset(options.data),
+        base=None if options.base is None else load_arrays(options.base),
+        allow_copies=options.allow_copies,
+    )
+    new.save(options.file)
+    path = HERE / f"{options.file.stem}.json"
+    if path.exists():
+        record = json.loads(path.read_text())
+        numbers = record.get("from_base", record)
+        numbers |= {"bound": new.claim.bound, "vacuous": new.claim.vacuous, "code_bits": new.facts.code_bits}
+        numbers["train_errors"] = new.facts.errors
+        numbers |= {name: getattr(new.claim, name) for name in ("kl", "hoeffding") if name in numbers}
+        path.write_text(json.dumps(record, indent=2) + "\n")
+    for name, each in (("before", old), ("after", new)):
+        sys.stdout.write(
+            f"{name}: version {each.version}, {each.facts.errors} errors, {each.facts.code_bits} bits, "
+            f"bound {each.claim.bound!r}\n"
+        )
+
+
+if __name__ == "__main__":
+    main()
