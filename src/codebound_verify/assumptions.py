@@ -41,7 +41,7 @@ def assumed_by(header: Header, made: Made | None, repeats: Repeats | None) -> tu
             f"without that the bound means nothing. The file says that it is {header.base.name!r}."
         )
     if made is not None:
-        lines.append(made.assumption(header, sample))
+        lines.insert(0 if made.graph is None else len(lines), made.assumption(header, sample))
     lines += [
         _format(header, sample),
         ROWS,

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import inspect
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,8 @@ class Made:
         written = f"the Python code of {code} was written" if code else f"{name!r} was chosen"
         return (
             f"The architecture is the graph of SHA-256 {self.graph.sha256}; {written} without looking at "
-            f"{sample}. Spelled out it takes {bits} bits: if it was not, the bound is {float(paid):.4f}."
+            f"{sample}. Spelled out it takes {bits} bits; for who does not believe that, the bound is "
+            f"{math.ceil(paid * 10**4) / 10**4}."
         )
 
 
@@ -177,8 +179,11 @@ def sources(module: nn.Module) -> tuple[tuple[str, str], ...]:
 
 def loaded(module: nn.Module, tensors: Mapping[str, Floats], dtype: torch.dtype = torch.float64) -> Forward:
     """A copy of the module with the decoded tensors, which must still be there after loading."""
-    module = copy.deepcopy(module).to(dtype=dtype, device="cpu")
-    module.load_state_dict({**module.state_dict(), **cast(tensors, dtype)})
+    try:
+        module = copy.deepcopy(module).to(dtype=dtype, device="cpu")
+        module.load_state_dict({**module.state_dict(), **cast(tensors, dtype)})
+    except Exception as error:  # code of others again
+        raise Refused(f"Factory: its module does not take the tensors: {_brief(error)}") from error
     for name, tensor in message_state(module).items():
         if not np.array_equal(tensor.numpy(), tensors[name]):
             raise Refused(f"Factory: tensor {name} shares memory with another one of different values.")

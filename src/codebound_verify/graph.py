@@ -77,15 +77,24 @@ class Graph:
         return packed + 2 * int(math.log2(packed)) + 1
 
     def function(self, tensors: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
-        """Logits of a batch, each example by itself: one cannot see another."""
+        """Logits of a batch, each example by itself: one cannot see another.
+
+        What the graph makes in float64 has the precision of the example, as it would where it was not traced.
+        """
 
         def of_one(example: Tensor) -> Tensor:
             found: dict[fx.Node, Any] = {  # copies: what one example changes is there again for the next
                 node: (example[None] if name is None else tensors[name]).clone()
                 for node, name in self.names.items()
             }
+
+            def given(value: Any) -> Any:
+                if isinstance(value, fx.Node):
+                    return found[value]
+                return example.dtype if value is torch.float64 else value
+
             for node in self.nodes:
-                args, kwargs = fx.map_arg((node.args, node.kwargs), found.__getitem__)
+                args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), given)
                 found[node] = node.target(*args, **kwargs)  # type: ignore[operator]
             logits: Tensor = found[self.output][0]
             return logits

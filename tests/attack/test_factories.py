@@ -269,7 +269,7 @@ ATTACKS = {
 
 
 class Residual(nn.Module):
-    """An honest network: shapes, asserts, batch norm with running statistics, dropout in training."""
+    """An honest network: shapes, dtypes, asserts, batch norm with running statistics, dropout in training."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -281,7 +281,7 @@ class Residual(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         assert x.dim() == 4
         assert x.size(1) == 1
-        y = functional.relu(self.norm(self.conv(x))) + x
+        y = functional.relu(self.norm(self.conv(x))) + x * torch.arange(1, 3, dtype=x.dtype)
         return self.last(self.drop(y.view(len(x), -1)))
 
 
@@ -340,6 +340,17 @@ def test_certify_refuses(name):
 def test_certify_accepts_the_honest_network():
     found = certify(Residual().eval(), SAMPLE, factory="tests:model", method="prune", effort="quick")
     assert found.certificate.helper.architecture.graph_sha256 is not None
+
+
+def test_a_module_that_cannot_be_copied_is_refused():
+    class Single(Plain):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(x.flatten(1))
+
+        def __deepcopy__(self, memo):
+            raise RuntimeError("there is only one")
+
+    refused(certificate(Single), "does not take the tensors: RuntimeError", factory=Single)
 
 
 def test_other_constants_have_another_hash():

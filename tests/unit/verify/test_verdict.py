@@ -1,6 +1,7 @@
 """Each statement: a true certificate is accepted, and refused as soon as what it rests on is changed."""
 
 import math
+import re
 
 import cbound_writer as writer
 import numpy as np
@@ -373,6 +374,15 @@ class TestFactory:
         chain, tensors = decode_network(data, factory=model)
         assert chain is None
         assert list(tensors) == ["1.weight", "1.bias"]
+
+    def test_the_price_of_the_graph_is_said_with_the_bound_that_pays_for_it(self):
+        data, x, y = self.certificate()
+        verdict = verify(data, x, y, factory=model)
+        (line,) = [line for line in verdict.assumptions if "Spelled out" in line]
+        assert "'tests:model' was chosen without looking at the 400 examples" in line
+        bits, paid = re.search(r"takes (\d+) bits; .* the bound is ([\d.]+)\.$", line).groups()
+        exact = writer.binomial_limit(verdict.errors, 400, verdict.code_bits + int(bits), verdict.delta)
+        assert verdict.bound < exact <= float(paid) <= exact + 1e-4
 
     def test_version_1_hashes_the_parts_as_its_page_says(self):
         import hashlib
