@@ -17,6 +17,7 @@ from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts
 from codebound.files import make_folder, write_atomically, write_text
 from codebound.report.html import certificate_page
+from codebound.search.methods import known_methods
 from codebound_verify.data import NAMES
 
 if TYPE_CHECKING:
@@ -97,6 +98,12 @@ class Certification:
             np.array_equal(state[name].numpy(), value) for name, value in self.base.items()
         )
 
+    @property
+    def is_new(self) -> bool:
+        """Whether g is a network of the method's own, which shares nothing with the one that was given."""
+        known = known_methods().get(self.method)
+        return self.base is None and known is not None and known.is_own
+
     def save(self, path: Path | str) -> Path:
         """Writes the certificate."""
         return self.certificate.save(path)
@@ -132,7 +139,8 @@ class Certification:
         path = folder / "certificate.cbound"
         arguments = _verifier_arguments(self, folder, data, data_folder)
         result = _result(self, str(path), shlex.join(["codebound-verify", str(path), *arguments]))
-        title = f"Certificate for {words['model']} on {words['data']}"
+        subject = f"a new network made by {self.method}" if self.is_new else words["model"]
+        title = f"Certificate for {subject} on {words['data']}"
         page = certificate_page(self.certificate, result, title=title)
         state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
         save_file(state, folder / weights)
@@ -197,6 +205,7 @@ def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
         "statement": claim.statement,
         "subject": claim.subject,
         "method": found.method,
+        "g_is_new": found.is_new,
         "methods_skipped": found.skipped,
         "kl": claim.kl,
         "hoeffding": claim.hoeffding,

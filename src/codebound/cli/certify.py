@@ -92,7 +92,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         typer.Exit: With status 3, after all is printed, where test data refute the certificate.
     """
     from codebound.bounds.risk import percent
-    from codebound.report.html import holdout_name, holdout_words
+    from codebound.report.html import holdout_name, holdout_words, original_words
 
     result = saved.result
     vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
@@ -105,7 +105,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     rows += [(each["name"], f"{each['count']} of {each['of']}", each["meaning"]) for each in result["counts"]]
     if result["original_train_errors"] is not None:
         before = f"{result['original_train_errors']} of {result['original_train_n']}"
-        rows.append(("training errors of f", before, "of the network that was given, on the whole sample"))
+        rows.append(("training errors of f", before, original_words(result)))
     told = f"by {result['method']}: everything the decoder needs to be told"
     rows += [
         ("message", f"{result['code_bits']} bits", told),

@@ -74,7 +74,7 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     ]
     if result["original_train_errors"] is not None:
         before = f"{result['original_train_errors']:,} of {result['original_train_n']:,}"
-        rows.append(("training errors of f", before, "the network that was given, on the whole sample"))
+        rows.append(("training errors of f", before, original_words(result)))
     rows += [
         ("message", f"{code_bits:,} bits", f"{code_bits / n:.3f} bits per example that counts"),
         ("delta", repr(result["delta"]), "probability that what was drawn was misleading"),
@@ -84,6 +84,14 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     if "holdout" in result:
         rows.append((holdout_name(result), percent(result["holdout"]), holdout_words(result)))
     return rows
+
+
+def original_words(result: Mapping[str, Any]) -> str:
+    """What f has to do with g."""
+    given = "of the network that was given, on the whole sample"
+    if not result["g_is_new"]:
+        return given
+    return f"{given}; g is a new network, by {result['method']}, and shares nothing with it"
 
 
 def holdout_name(result: Mapping[str, Any]) -> str:

@@ -22,10 +22,12 @@ class Method:
     Attributes:
         sentence: What it does, in words.
         function: What shows its messages to a search, or where that is: ``"package.module:function"``.
+        is_own: Whether g is a network of its own, for which f is not looked at unless there is a base.
     """
 
     sentence: str
     function: str | Propose
+    is_own: bool = False
 
     def propose(self, search: Search) -> None:
         """Shows messages to a search."""
@@ -41,11 +43,13 @@ METHODS = {
     "features": Method(
         "A sparse linear layer on features that cost no bits: those of fixed filters, or of the base.",
         "codebound.search.features:propose_features",
+        is_own=True,
     ),
     "subspace": Method(
         "All weights from a few integers in a random subspace: of a small network of its own, best on a GPU, "
         "or around the base.",
         "codebound.search.subspace:propose_subspace",
+        is_own=True,
     ),
     "subspace-f": Method(
         "The same in the architecture of f, whatever the inputs are.",

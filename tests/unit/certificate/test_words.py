@@ -221,6 +221,19 @@ def test_a_hold_out_bound_on_copies_of_the_sample_is_no_guarantee(network, tmp_p
     assert record["test"]["shared"] == SAMPLE.n
 
 
+def test_a_network_that_shares_nothing_with_the_one_that_was_given_is_called_new(folders, tmp_path, capsys):
+    found, saved = folders["C-2"]
+    assert saved.result["g_is_new"] is False
+    assert "Certificate for Sequential on rows" in (saved.folder / "report.html").read_text()
+    assert "shares nothing" not in printed(saved, capsys)
+    new = replace(found, method="features").save_to(tmp_path / "new")
+    assert new.result["g_is_new"] is True
+    page = (tmp_path / "new" / "report.html").read_text()
+    assert "Certificate for a new network made by features on rows" in page
+    for text in (page, printed(new, capsys)):
+        assert "g is a new network, by features, and shares nothing with it" in text
+
+
 def test_show_names_the_counts(folders, capsys):
     _, saved = folders["C-12b"]
     show(saved.folder / "certificate.cbound", Format.json)
