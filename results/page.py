@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.occam import occam_binomial
+from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
 from codebound.certificate.file import Certificate
-from codebound.facts import OccamFacts
+from codebound.facts import OccamFacts, PickedFacts
 from codebound.numerics import kl_inverse_upper
 from codebound_papers.report.figures import Contours, Plot, Series, plots_figure, standalone
 
@@ -109,10 +110,14 @@ LEVELS = {
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a result says: bits, errors, bounds, and the bits of the whole design where it is a program."""
+    """What a result says: counts, bits, bounds, and the bits of the whole design where it is a program.
+
+    Examples that a rule picked, where g was learned from them, count like errors (C-15).
+    """
 
     n: int
     errors: int
+    picks: int | None
     bits: int
     bound: float
     program_bits: int | None
@@ -126,6 +131,10 @@ class Numbers:
 
     def at(self, bits: int) -> float:
         """The bound of the same network with a message of so many bits."""
+        if self.picks is not None:
+            return picked_risk(
+                PickedFacts(picks=self.picks, errors=self.errors, n=self.n, code_bits=bits, delta=DELTA)
+            ).value
         facts = OccamFacts(errors=self.errors, n=self.n, code_bits=bits, delta=DELTA)
         return occam_binomial(facts).value
 
@@ -148,6 +157,7 @@ def numbers(name: str) -> Numbers:
     return Numbers(
         n=record["n"],
         errors=record["train_errors"],
+        picks=record.get("picks"),
         bits=record["code_bits"],
         bound=record["bound"],
         program_bits=None if program is None else counted_bits(program),
@@ -247,7 +257,7 @@ def _cells(data: Data, found: Numbers, name: str, what: Result) -> tuple[str, ..
         "older than all results" if what.is_older else "developed on this very sample",
         f"{what.network}; **base: {what.base}**" if what.base else what.network,
         f"{found.bits:,}",
-        f"{100.0 * found.train:.2f} %",
+        f"{100.0 * found.train:.2f} %" + (f", {found.picks:,} picked" if found.picks is not None else ""),
         f"**{percent(found.bound)}**",
         percent(found.with_more_bits),
         "-"
@@ -297,7 +307,10 @@ def picture() -> str:
     """Bits against training error, with lines of equal bound."""
     plots = []
     for key, data in DATA.items():
-        rows = [(numbers(name), RESULTS[name]) for name in present(key)]
+        found_all = [(numbers(name), RESULTS[name]) for name in present(key)]
+        rows = [
+            row for row in found_all if row[0].picks is None
+        ]  # others have no place among bits and errors
         if not rows:
             continue
         n = rows[0][0].n

@@ -41,6 +41,15 @@ def test_the_readme_repeats_the_numbers_with_the_whole_design_paid(page):
     assert f"{best[0]} (MNIST), {best[1]} (Fashion-MNIST) and {best[2]} (CIFAR-10)" in readme
 
 
+def test_more_bits_and_picks_are_counted_by_their_own_bounds(page):
+    common = {"program_bits": None, "test_errors": None, "holdout": None, "bound": 0.0}
+    coded = page.Numbers(n=60_000, errors=300, picks=None, bits=4500, **common)
+    assert page.percent(coded.with_more_bits) == "7.38 %"  # as the calculator says for 5000 bits
+    picked = page.Numbers(n=60_000, errors=100, picks=700, bits=30, **common)
+    assert picked.at(30) == pytest.approx(0.01703, abs=5e-6)
+    assert picked.with_more_bits > picked.at(30)
+
+
 def test_every_certificate_is_on_the_page(page):
     files = {path.stem for path in (RESULTS / "certificates").glob("*.cbound")}
     assert files == {name for key in page.DATA for name in page.present(key)}
