@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "a5b3f2ea8594bd19c584a6f827701a0f17deeac42e513ba88f53b1eed4f8211c"
+PAGE_SHA256 = "d2e70cc05749648c33c2f53957276dfb78b13b8ba8fceff132bdf887a03a4d09"
 FROZEN = "2026-11-16"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "a5b3f2ea8594bd19c584a6f827701a0f17deeac42e513ba88f53b1eed4f8211c"
+PAGE_SHA256 = "d2e70cc05749648c33c2f53957276dfb78b13b8ba8fceff132bdf887a03a4d09"
 FROZEN = "2026-11-16"
 
 _NEW = {

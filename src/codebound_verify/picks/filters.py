@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..sample import Inputs
     from .rule import Filters
 
-TOGETHER = 1 << 18  # numbers in the maps of pictures that are made at a time
+TOGETHER = 1 << 19  # numbers in the patches of pictures that are made at a time
 
 
 class FilterMap:
@@ -45,7 +45,7 @@ class FilterMap:
             for side in (height, width)
         ]
         self._windows = windows((height, width), (places[0], places[1]))
-        self._together = max(1, TOGETHER // (height * width * 16))
+        self._together = max(1, TOGETHER // (height * width * max(size * size for size, _ in self._tables)))
         pictures = self.prepared(first)
         self._centre = np.zeros(1)
         made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 64))

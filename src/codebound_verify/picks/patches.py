@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from ..refusal import Refused
 from ..stream import Stream
@@ -87,9 +88,9 @@ class PatchMap:
         if self._is_mirrored:
             moments += moments[self._image][:, self._image]
         count = len(pictures) * places * (2 if self._is_mirrored else 1)
-        root = whitening_of(moments / (2.0**20 * count), self._choice.whitening)
-        filters = filters_of(root, self._atoms(pictures, np.concatenate(candidates)))
-        own = rounded(filters, "a filter")
+        ridge = self._choice.whitening
+        root = whitening_of(moments / (2.0**20 * count) + ridge * np.eye(d), ridge)
+        own = rounded(filters_of(root, self._atoms(pictures, np.concatenate(candidates)), ridge), "a filter")
         integers = own.integers
         if self._is_mirrored:
             integers = np.concatenate([integers, integers[:, self._image]])
@@ -151,13 +152,12 @@ class PatchMap:
     def _window_sums(self, responses: Singles, gains: Singles, count: int) -> Singles:
         """Sums of max(T, t) and of max(T, -t), T the threshold: m T more than those of plus and minus."""
         responses *= gains
-        t = np.floor(responses, out=responses)
-        limit = np.float32(16 * self._choice.threshold)
-        places, filters = len(self._windows), len(t)
-        plus = product(np.maximum(t, limit).reshape(-1, places), self._windows)
-        np.negative(np.minimum(t, -limit, out=t), out=t)
-        minus = product(t.reshape(-1, places), self._windows)
-        return np.stack([each.reshape(filters, count, -1) for each in (plus, minus)])
+        np.floor(responses, out=responses)
+        t = torch.from_numpy(responses).reshape(-1, len(self._windows))
+        limit, summing = 16 * self._choice.threshold, torch.from_numpy(self._windows)
+        plus = t.clamp(min=limit) @ summing
+        minus = -(t.clamp_(max=-limit) @ summing)
+        return torch.stack([plus, minus]).reshape(2, len(responses), count, -1).numpy()
 
 
 def _contrasted(patches: Doubles) -> Doubles:

@@ -31,7 +31,6 @@ VECTORS_LIMIT = 1 << 31  # numbers in the vectors of all examples and all suppor
 PATCHES_LIMIT = 1 << 25  # numbers that the patches of one picture become
 PICTURE_LIMIT = 1 << 30  # multiplications for one picture
 MOMENTS_LIMIT = 1 << 40  # multiplications for the moments of all patches of the first pictures
-KERNEL_WORK_LIMIT = 1 << 46  # multiplications for the kernel
 
 
 @dataclass(frozen=True)
@@ -187,14 +186,11 @@ def check_sizes(rule: Rule, shape: tuple[int, ...], examples: int) -> int:
     if isinstance(rule.features, Patches):
         rule.features.check_work(shape, rule.first)
     supports = rule.supports(picked)
-    kernels = examples * supports
-    pairs = kernels * (2 if rule.copies == MIRRORED else 1)
     for what, size, limit in (
         ("the length of a vector", dimension, DIMENSION_LIMIT),
         ("the number of supports", supports, SUPPORTS_LIMIT),
-        ("the numbers in the kernel", kernels, KERNEL_LIMIT),
+        ("the numbers in the kernel", examples * supports, KERNEL_LIMIT),
         ("the numbers in all vectors", (examples + supports) * dimension, VECTORS_LIMIT),
-        ("the multiplications for the kernel", pairs * dimension, KERNEL_WORK_LIMIT),
     ):
         if size > limit:
             raise Refused(f"Rule: {what} would be {size}; at most {limit} is allowed.")

@@ -65,9 +65,11 @@ def test_filters(channels, straight, dictionary, pool):
     assert features.vectors(features.prepared(x)).tolist() == oracle.ended(values[:3], values)
 
 
-@pytest.mark.parametrize("is_mirrored", [False, True])
+GREY, COLOUR = Patches(3, 256, 1, 2, 2**-7, 0), Patches(3, 256, 3, 3, 2**-11, 2)
+
+
 @pytest.mark.parametrize(
-    ("channels", "choice"), [(1, Patches(3, 256, 1, 2, 2**-7, 0)), (3, Patches(3, 256, 3, 3, 2**-11, 2))]
+    ("channels", "choice", "is_mirrored"), [(1, GREY, False), (1, GREY, True), (3, COLOUR, True)]
 )
 def test_patches(channels, choice, is_mirrored):
     x = pictures((11, channels, 8, 9), seed=3)

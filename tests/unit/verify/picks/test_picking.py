@@ -1,48 +1,51 @@
 """Whole certificates of picked networks: a slow reading of the page picks and counts the same."""
 
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import cbound_writer as writer
 import numpy as np
 import picked_oracle as oracle
 import pytest
 import rule_writer as rules
 
-from codebound_verify import verify
+from codebound_verify import Refused, decode_network, verify
+from codebound_verify.picks.kernel import Kernel, feature_map
+from codebound_verify.picks.picking import learn
+from codebound_verify.picks.rule import Columns, Filters, Patches, Rule, check_sizes
 
-SIDE = 6
-
-
-def shapes(n: int = 160, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Grey pictures of three classes with values 0 to 16: bars that lie, stand or lean."""
-    random = np.random.default_rng(seed)
-    y = random.integers(0, 3, n)
-    x = random.integers(0, 4, (n, 1, SIDE, SIDE))
-    for picture, label in zip(x, y, strict=True):
-        place, steps = random.integers(1, SIDE - 1), np.arange(SIDE)
-        rows, columns = ((place, steps), (steps, place), (steps, (steps + place) % SIDE))[label]
-        picture[0, rows, columns] = random.integers(9, 17, SIDE)
-    y[::23] = (y[::23] + 1) % 3
-    return x.astype(np.uint8), y
+X, Y = rules.shapes()
+SETTING = SimpleNamespace(input_shape=X.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
 
 
-def slow_run(
-    message: rules.RuleMessage, x, y, vectors, support_vectors, squared_scale
-) -> tuple[list[int], int]:
-    """10.6 with numpy's solver, anew in every round; ``support_vectors`` are those of every example."""
-    gamma, ridge = 2.0**message.gamma, 2.0**message.ridge
-    order = rules.order(len(x))
-    picked = order[: message.first]
-    longer = dict(message.longer)
+def kernel_of(one, other, message: rules.RuleMessage, squared_scale: float) -> np.ndarray:
+    """The kernel of 10.5 between rows of integers."""
+    one, other = np.asarray(one, np.int64), np.asarray(other, np.int64)
+    distances = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * one @ other.T
+    v = 1 + 2.0**message.gamma / 4 * (distances / squared_scale)
+    return 1 / ((v * v) * (v * v))
+
+
+def slow_run(message: rules.RuleMessage, x, y, vectors, copies, squared_scale) -> tuple[list[int], int]:
+    """10.6 with numpy's solver, anew in every round.
+
+    ``copies`` makes of an example the lists of vectors whose kernels are added up in one support.
+    """
+    longer, ridge = dict(message.longer), 2.0**message.ridge
+    picked = rules.order(len(x))[: message.first]
     batches = [message.batch + longer.get(r, 0) for r in range(message.rounds)]
     for size in [*batches, 0]:
-        supports = [(i, each) for i in picked for each in support_vectors[i]]
+        supports = [(i, each) for i in picked for each in copies(i)]
 
-        def value(q, copies):
-            return sum(oracle.kernel(q, c, gamma=gamma, squared_scale=squared_scale) for c in copies)
+        def values(points, supports=supports):
+            parts = zip(*(each for _, each in supports), strict=True)
+            return sum(kernel_of(points, part, message, squared_scale) for part in parts)
 
-        matrix = np.array([[value(a[0], b) for _, b in supports] for _, a in supports])
+        matrix = values([each[0] for _, each in supports])
         targets = np.array([[1.0 if c == y[i] else -1.0 for c in range(3)] for i, _ in supports])
-        solved = np.linalg.solve(matrix + ridge * np.eye(len(supports)), targets)
-        found = np.array([[value(q, b) for _, b in supports] for q in vectors]) @ solved
+        found = values(vectors) @ np.linalg.solve(matrix + ridge * np.eye(len(supports)), targets)
         margins, scale = writer.margins(found, y)
         rest = [i for i in range(len(x)) if i not in picked]
         if size:
@@ -50,32 +53,192 @@ def slow_run(
     return picked, sum(bool(margins[i] <= 1e-4 * scale[i]) for i in rest)
 
 
-def picked_by(message, x, y, slow) -> None:
-    """The verifier picks what the slow run picks, and accepts exactly from its count on."""
-    _, errors = slow
-    data = writer.write(message, rules.header(message, x, y, errors=errors))
-    verdict = verify(data, x, y)
-    assert verdict.reasons == ()
-    assert verdict.bound == rules.picked_limit(
-        message.picks + errors, len(x) - message.first, len(message.bits), 0.05
+def rule_of(message: rules.RuleMessage, features) -> Rule:
+    longer = dict(message.longer)
+    return Rule(
+        message.first,
+        features,
+        message.copies,
+        2.0**message.gamma,
+        2.0**message.ridge,
+        message.score / 8,
+        tuple(message.batch + longer.get(r, 0) for r in range(message.rounds)),
     )
-    if errors:
-        fewer = writer.write(message, rules.header(message, x, y, errors=errors - 1))
-        assert any(f"makes {errors} errors" in reason for reason in verify(fewer, x, y).reasons)
 
 
-def rows(x) -> list[list[float]]:
-    return x.reshape(len(x), -1).astype(float).tolist()
+def agrees(message: rules.RuleMessage, features, slow: tuple[list[int], int]) -> None:
+    """The verifier picks what the slow run picks, and accepts exactly from its count on."""
+    picked, errors = slow
+    assert learn(rule_of(message, features), SETTING, X, Y).picked.tolist() == picked
+    verdict = verify(rules.certificate(message, X, Y, errors=errors), X, Y)
+    assert verdict.reasons == ()
+    limit = rules.picked_limit(message.picks + errors, len(X) - message.first, len(message.bits), 0.05)
+    assert verdict.bound == limit
+    assert errors > 0
+    fewer = verify(rules.certificate(message, X, Y, errors=errors - 1), X, Y)
+    (reason,) = fewer.reasons
+    assert f"makes {errors} errors" in reason
+    assert f"states {errors - 1}" in reason
 
 
 @pytest.mark.parametrize("normalised", [False, True])
 def test_columns(normalised):
-    x, y = shapes()
     message = rules.RuleMessage(
         features=rules.DIRECTIONS if normalised else rules.COLUMNS, gamma=1, longer=((1, 3), (4, 1))
     )
-    first = [rows(x)[i] for i in rules.order(len(x))[: message.first]]
-    vectors = oracle.column_vectors(first, rows(x), normalised=normalised)
-    d = SIDE * SIDE
+    flat = X.reshape(len(X), -1).astype(float).tolist()
+    first = [flat[i] for i in rules.order(len(X))[: message.first]]
+    vectors = oracle.column_vectors(first, flat, normalised=normalised)
+    d = rules.SIDE**2
     scale = oracle.radius(d) ** 2 if normalised else d * ((4095 - 3) // 24) ** 2
-    picked_by(message, x, y, slow_run(message, x, y, vectors, [[[q]] for q in vectors], float(scale)))
+    slow = slow_run(message, X, Y, vectors, lambda i: [[vectors[i]]], float(scale))
+    agrees(message, Columns(normalised), slow)
+
+
+def first_of(message: rules.RuleMessage) -> np.ndarray:
+    return X[rules.order(len(X))[: message.first]]
+
+
+@pytest.mark.parametrize("copies", [0, 4, 6])
+def test_filters_and_copies(copies):
+    message = rules.RuleMessage(
+        features=rules.filters(straight=1, dictionary=3, pool=3), copies=copies, first=10, batch=2, ridge=0
+    )
+    features = Filters(straight=True, dictionary=3, pool=3)
+    made = feature_map(rule_of(message, features), first_of(message), divisor=16.0)
+    vectors = made.vectors(made.prepared(X))
+
+    def copies_of(i: int):
+        shown = oracle.copies(made.prepared(X[i : i + 1])[0].tolist(), copies)
+        return [[vector] for vector in made.vectors(np.array(shown, np.uint8))]
+
+    scale = float(oracle.radius(vectors.shape[1]) ** 2)
+    agrees(message, features, slow_run(message, X, Y, vectors, copies_of, scale))
+
+
+def test_patches_with_mirror_images():
+    message = rules.RuleMessage(
+        features=rules.patches(size=3), copies=1, first=50, batch=3, rounds=2, gamma=2
+    )
+    features = Patches(size=3, filters=256, threshold=1, grid=2, whitening=2.0**-7, seed=0)
+    made = feature_map(rule_of(message, features), first_of(message), divisor=16.0)
+    shown = made.prepared(X)
+    vectors, images = made.vectors(shown), made.vectors(shown[..., ::-1])
+    scale = float(oracle.radius(vectors.shape[1]) ** 2)
+    slow = slow_run(message, X, Y, vectors, lambda i: [[vectors[i], images[i]]], scale)
+    agrees(message, features, slow)
+
+
+def test_the_order_of_sums_does_not_matter():
+    """Vectors with their numbers in another order have the same kernel, bit for bit."""
+    random = np.random.default_rng(0)
+    rule = Rule(10, Columns(normalised=True), 0, 1.0, 1.0, 0.5, ())
+    kernel = Kernel(rule, SimpleNamespace(squared_scale=4000.0**2))
+    directions = random.normal(size=(30, 3000))
+    vectors = np.rint(directions / np.linalg.norm(directions, axis=1, keepdims=True) * 4000).astype(np.int16)
+    first, second = np.empty((10, 30)), np.empty((10, 30))
+    kernel.fill(first, vectors[:10], vectors)
+    other = np.ascontiguousarray(vectors[:, random.permutation(3000)])
+    kernel.fill(second, other[:10], other)
+    assert (first == second).all()
+    assert (first[:, :10] == first[:, :10].T).all()
+
+
+SCRIPT = """
+import hashlib
+from types import SimpleNamespace
+import rule_writer as rules
+import torch
+from codebound_verify.picks.kernel import feature_map
+from codebound_verify.picks.picking import learn
+from codebound_verify.picks.rule import Filters, Patches, Rule
+x, y = rules.shapes()
+setting = SimpleNamespace(input_shape=x.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
+for features, copies in ((Patches(3, 256, 1, 2, 2.0**-10, 1), 1), (Filters(True, 3, 2), 2)):
+    rule = Rule(50, features, copies, 2.0, 0.25, 0.5, (4,) * 6)
+    made = feature_map(rule, x[:50], divisor=16.0)
+    learned = learn(rule, setting, x, y)
+    print(hashlib.sha256(made.vectors(made.prepared(x))).hexdigest(), learned.picked.tolist(), learned.errors)
+"""
+
+
+def test_machines_agree_bit_for_bit_on_vectors_and_picks():
+    """One core or two, fast instructions or those that every processor has."""
+
+    def printed(**settings: str) -> str:
+        places = os.pathsep.join(["tests/reference", *filter(None, sys.path)])
+        environment = {**os.environ, "PYTHONPATH": places, **settings}
+        run = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+        )
+        return run.stdout
+
+    fast = printed(OMP_NUM_THREADS="2")
+    slow = printed(OMP_NUM_THREADS="1", MKL_CBWR="COMPATIBLE", ATEN_CPU_CAPABILITY="default")
+    assert fast == slow
+    assert len(fast.splitlines()) == 2
+
+
+def accepted() -> tuple[rules.RuleMessage, bytes]:
+    message = rules.RuleMessage(features=rules.DIRECTIONS, gamma=1)
+    errors = learn(rule_of(message, Columns(normalised=True)), SETTING, X, Y).errors
+    return message, rules.certificate(message, X, Y, errors=errors)
+
+
+def test_the_verdict_says_what_was_counted_and_what_has_to_be_true():
+    message, data = accepted()
+    seen = []
+    verdict = verify(data, X, Y, progress=lambda done, total: seen.append((done, total)))
+    assert verdict.is_accepted
+    assert (verdict.statement, verdict.subject, verdict.n) == ("C-15", "g", 140)
+    assert [count.count for count in verdict.counts] == [message.picks, verdict.errors]
+    assert [count.out_of for count in verdict.counts] == [140, 140 - message.picks]
+    assert "rule" in verdict.checked[-1]
+    assert any("in which order" in line for line in verdict.assumptions)
+    assert any("140 examples after the 20 that the rule starts" in line for line in verdict.assumptions)
+    assert (160, 160) in seen
+    assert seen[-1] == (40, 40)
+
+
+def test_test_data_can_refute_it():
+    _, data = accepted()
+    x, y = rules.shapes(200, seed=5)
+    fine = verify(data, X, Y, test=(x, y))
+    assert fine.refuted_by_test is False
+    assert fine.test.n == 200
+    assert verify(data, X, Y, test=(x, (y + 1) % 3)).refuted_by_test
+
+
+def test_the_network_is_not_in_the_file():
+    _, data = accepted()
+    with pytest.raises(Refused, match="g is learned from the sample"):
+        decode_network(data)
+
+
+@pytest.mark.parametrize(
+    ("rule", "shape", "examples", "because"),
+    [
+        (Rule(20, Columns(normalised=True), 0, 1, 1, 1, (1,)), (4,), 20, "the sample has 20"),
+        (Rule(20, Columns(normalised=True), 0, 1, 1, 1, (30, 30)), (4,), 79, "the sample has 79"),
+        (Rule(20, Columns(normalised=True), 0, 1, 1, 1, ()), (2**16 + 1,), 30, "length of a vector"),
+        (Rule(3000, Filters(False, 3, 2), 5, 1, 1, 1, ()), (1, 28, 28), 10**4, "number of supports"),
+        (Rule(30000, Columns(normalised=True), 0, 1, 1, 1, ()), (4,), 35_792, "numbers in the kernel"),
+        (Rule(10, Columns(normalised=True), 0, 1, 1, 1, ()), (2**16,), 2**15, "numbers in all vectors"),
+        (Rule(20, Filters(False, 3, 2), 0, 1, 1, 1, ()), (4,), 30, "pictures of 1 or 3 channels"),
+        (Rule(20, Filters(False, 3, 2), 0, 1, 1, 1, ()), (2, 8, 8), 30, "pictures of 1 or 3 channels"),
+        (Rule(20, Filters(False, 3, 2), 0, 1, 1, 1, ()), (1, 8, 129), 30, "pictures of 1 or 3 channels"),
+        (Rule(20, Filters(False, 3, 5), 0, 1, 1, 1, ()), (1, 4, 8), 30, "windows of 5"),
+        (Rule(20, Patches(5, 256, 1, 2, 0.1, 0), 0, 1, 1, 1, ()), (1, 4, 8), 30, "patches of 5"),
+        (Rule(20, Patches(5, 256, 1, 3, 0.1, 0), 0, 1, 1, 1, ()), (1, 6, 8), 30, "fewer patches"),
+        (Rule(20, Patches(10, 2048, 1, 2, 0.1, 0), 0, 1, 1, 1, ()), (3, 128, 128), 30, "a picture takes"),
+        (Rule(15000, Patches(10, 256, 1, 2, 0.1, 0), 0, 1, 1, 1, ()), (3, 48, 48), 2**14, "whitening takes"),
+    ],
+)
+def test_a_rule_that_asks_for_too_much_is_refused_before_anything_is_computed(rule, shape, examples, because):
+    with pytest.raises(Refused, match=because):
+        check_sizes(rule, shape, examples)
+
+
+def test_the_largest_rules_of_the_page_fit():
+    check_sizes(Rule(2000, Filters(False, 3, 4), 2, 1, 1, 1, (400,)), (1, 28, 28), 60_000)
+    check_sizes(Rule(15000, Patches(6, 1024, 1, 3, 0.1, 0), 1, 1, 1, 1, (5000,)), (3, 32, 32), 50_000)
