@@ -26,14 +26,35 @@ class Budget:
             raise Refused(f"Message: {self._what} are more than {self._limit}.")
 
 
+class Witness:
+    """The proofs of a file, one after the other (section 1)."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._next = data, 0
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        self._next += size
+        if self._next > len(self._data):
+            raise Refused(f"Witness: it has {len(self._data)} bytes, and the message needs more.")
+        return self._data[self._next - size : self._next]
+
+    def finish(self) -> None:
+        """Refuse what nobody took."""
+        if self._next < len(self._data):
+            raise Refused(f"Witness: it has {len(self._data)} bytes, and the message needs {self._next}.")
+
+
 class Decoder:
     """Reads symbols from a message of ``code_bits`` bits.
 
     The page describes an interval [low, low + range) and the target inside it, both growing without limit.
-    Only ``offset = target - low`` is kept here; ``low`` is rebuilt once, at the end.
+    Only ``offset = target - low`` is kept here; ``low`` is rebuilt once, at the end. Without a witness, which
+    files of version 1 do not have, proofs are searched for.
     """
 
-    def __init__(self, message: bytes, code_bits: int) -> None:
+    def __init__(self, message: bytes, code_bits: int, *, witness: Witness | None = None) -> None:
+        self.witness = witness
         self._data = message + bytes(32)  # zeros beyond the end
         self._code_bits = code_bits
         self._range = 1 << FULL

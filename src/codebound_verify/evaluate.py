@@ -192,7 +192,8 @@ class Evaluator:
         whole = None
         if x.dtype == np.uint8 and not mean.any() and (std == std.flat[0]).all():
             whole = Whole(torch.from_numpy(x).float(), 1 / (self._scaling.divisor * float(std.flat[0])))
-        return Rounded(values.values, gamma(4, torch.float64) * sizes.lengths(), whole)
+        error = gamma(4, torch.float64) * sizes.lengths()
+        return Rounded(values.values, error, whole, is_relative=not mean.any())
 
 
 def _is_right(logits: Logits, y: Tensor, theta: float) -> Tensor:

@@ -76,7 +76,7 @@ def straightened(x: Rounded) -> Rounded:
     """
     at_once = max(1, AT_ONCE // x.values[0].numel())
     parts = [
-        _straightened(Rounded(*part))
+        _straightened(Rounded(*part, is_relative=x.is_relative))
         for part in zip(torch.split(x.values, at_once), torch.split(x.error, at_once), strict=True)
     ]
     return Rounded(torch.cat([part.values for part in parts]), torch.cat([part.error for part in parts]))
@@ -130,15 +130,18 @@ def _lean(x: Rounded, i: Tensor, j: Tensor) -> _Lean:
     weight, little = total(p), 1e-6 / unit
     r, s = total(p * i) / (weight + little), total(p * j) / (weight + little)
     up, right = i - r, j - s
-    spread = 1e-3 / unit + total(p * up.square())
+    rows, columns = total(p * up.square()), total(p * right.square())
+    spread = 1e-3 / unit + rows
     a = total(p * up * right) / spread
 
     numbers = image[0].numel()
-    rounding = gamma(numbers + 12, image.dtype)
+    rounding = gamma(numbers + 16, image.dtype)
     off = math.sqrt(numbers) * x.error[:, None, None] / unit  # of all p together, as they came in
+    if x.is_relative:  # then it is part of the rounding of each
+        off = torch.zeros_like(off)
     off_r, off_s = (2 * side * (off / (weight + little) + rounding) for side in (height, width))
     # About their true centres, rows and columns add up to next to nothing: errors of centres hardly matter.
-    off_both = rounding * (spread * total(p * right.square())).sqrt() + height * width * off
+    off_both = rounding * (rows * columns).sqrt() + height * width * off
     off_both += little * (width * off_r + height * off_s) + (weight + off) * off_r * off_s
     off_spread = rounding * spread + height**2 * off
     off_spread += 2 * little * height * off_r + (weight + off) * off_r.square()

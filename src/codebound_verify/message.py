@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from .arithmetic import Decoder
+from .arithmetic import Decoder, Witness
 from .chain import Chain, Layout, read_chain
 from .codes import read_tensor
 from .picks.rule import Rule, read_rule
@@ -54,9 +54,8 @@ def decode(
     """
     header = certificate.header
     _require_helpers(header, factory_layout, base)
-    if certificate.witness:
-        raise Refused(f"Witness: it has {len(certificate.witness)} bytes, and the message needs none.")
-    decoder = Decoder(certificate.message, header.code_bits)
+    witness = Witness(certificate.witness) if header.version.has_witness else None
+    decoder = Decoder(certificate.message, header.code_bits, witness=witness)
     ledger = _Ledger(decoder)
     if header.version.codes_setting:
         read_setting(decoder, header)
@@ -95,6 +94,8 @@ def decode(
         name: _rounded(name, numbers, shape, starts.get(name))
         for (name, shape), numbers in zip(layout, values(complete), strict=True)
     }
+    if witness is not None:
+        witness.finish()
     if (used := sum(bits for _, bits in ledger.entries)) != header.code_bits:
         raise Refused(f"Message: decoding it takes {used} bits, but facts.code_bits is {header.code_bits}.")
     return Network(chain, tensors, split, theta, tuple(ledger.entries))

@@ -44,6 +44,7 @@ class Rounded:
     values: Tensor
     error: Tensor  # (batch,), float64
     whole: Whole | None = None
+    is_relative: bool = False  # whether every number by itself is off by the share gamma(4) at most
 
     def to(self, dtype: torch.dtype) -> Rounded:
         """The same numbers in another precision."""

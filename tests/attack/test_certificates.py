@@ -188,7 +188,7 @@ CONTAINERS = {
     "another magic": (b"X" + DATA[1:], "no certificate"),
     "version 3": (writer.seal(head_bytes(), PACKED, version=3), "format version 3"),
     "version 1 with a page": (writer.seal(head_bytes(), PACKED, version=1), "it must be an object with"),
-    "a witness of nothing": (writer.seal(head_bytes(), PACKED, witness=b"proof"), "needs none"),
+    "a witness of nothing": (writer.seal(head_bytes(), PACKED, witness=b"proof"), "needs 0"),
     "a witness of 4 GB": (resealed(DATA[:-36] + b"\xff" * 4), "length of the witness"),
     "a witness that is longer than it says": (resealed(DATA[:-32] + b"proof"), "length of the witness"),
     "a witness that is shorter than it says": (

@@ -6,6 +6,8 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 from attack.crafting import (
+    X,
+    Y,
     accepted_by_both,
     behind,
     both,
@@ -20,10 +22,17 @@ from attack.crafting import (
 CHAIN = [["linear", 6, False], ["linear", 6, False], ["linear", 3, False]]  # the middle one is 6 x 6
 
 
-def around(middle: writer.Tensor, operations=CHAIN) -> writer.Message:
+def around(middle: writer.Tensor, operations=CHAIN, *, version=2) -> writer.Message:
     """The middle tensor between two of zeros."""
     first, last = writer.zero((6, 4)), writer.zero((3, 6))
-    return writer.Message(operations, {"0.weight": first, "1.weight": middle, "2.weight": last})
+    tensors = {"0.weight": first, "1.weight": middle, "2.weight": last}
+    return writer.Message(operations, tensors, version=version)
+
+
+def searched(middle: writer.Tensor) -> bytes:
+    """A file of version 1: it has no witness, so that a decoder looks for the proof itself."""
+    message = around(middle, version=1)
+    return writer.write_first(message, writer.header(message, X, Y, errors=len(Y), classes=3))
 
 
 def matrix(**entries: int) -> np.ndarray:
@@ -60,6 +69,14 @@ def test_the_messages_that_are_attacked_are_true(name):
 
 
 @pytest.mark.parametrize("name", ["one", "as wide as the matrix", "zero"])
+def test_without_a_witness_the_proof_is_found(name):
+    """As files of version 1 ask for."""
+    ours, theirs = both(searched(TRUE[name]))
+    assert ours is not None
+    assert ours == theirs == both(sealed(around(TRUE[name])))[0]
+
+
+@pytest.mark.parametrize("name", ["one", "as wide as the matrix", "zero"])
 def test_a_flipped_bit_never_gives_two_networks(name):
     """One program may find a proof that the other does not find; they never prove two matrices."""
     message = around(TRUE[name])
@@ -79,7 +96,9 @@ FORBIDDEN = {
     "a sketch in a sketch": (numbers(13, 4, 4, 2, 1, 13), "inner tensor has mode 13"),
     "a seed of 42 digits": (numbers(13, 4, 4, 2, 2**41), "more than 41 binary digits"),
     "weights beyond float32": (
-        writer.sketched((6, 6), writer.dense(writer.sketch_of(matrix(r0c0=9), (4, 4), t=2), 1000), t=2),
+        writer.sketched(
+            (6, 6), writer.dense(writer.sketch_of(matrix(r0c0=9), (4, 4), t=2), 1000), t=2, x=matrix(r0c0=9)
+        ),
         "too large for float32",
     ),
 }
@@ -92,14 +111,12 @@ def test_what_the_page_forbids(name):
 
 
 def test_a_sketch_that_no_sparse_matrix_has():
-    refused_by_both(
-        sealed(around(sketch_alone(np.random.default_rng(0).integers(-99, 100, (4, 4))))), "proven"
-    )
+    refused_by_both(searched(sketch_alone(np.random.default_rng(0).integers(-99, 100, (4, 4)))), "proven")
 
 
 def test_a_sketch_that_no_integer_matrix_has():
     """The elements of a sketch of t = 2 add up to a multiple of four."""
-    refused_by_both(sealed(around(sketch_alone(np.eye(4, dtype=int)[::-1] * [1, 0, 0, 0]))), "proven")
+    refused_by_both(searched(sketch_alone(np.eye(4, dtype=int)[::-1] * [1, 0, 0, 0])), "proven")
 
 
 def test_a_sketch_with_two_smallest_matrices():
@@ -112,7 +129,7 @@ def test_a_sketch_with_two_smallest_matrices():
         x[2, pair] = 1
         sketches.append(writer.sketch_of(x, (4, 4), t=2, seed=1))
     assert (sketches[0] == sketches[1]).all()
-    refused_by_both(sealed(around(sketch_alone(sketches[0]))), "proven")
+    refused_by_both(searched(sketch_alone(sketches[0])), "proven")
 
 
 HUGE = {  # sizes of the middle tensor, what is coded of it, and why it is refused

@@ -114,7 +114,8 @@ def decoded(message: Message, layout, base, x=X):
     names = {"architecture": writer.factory()} if message.chain is None else {}
     if base is not None:
         names["base"] = {"name": "b", "sha256": "0" * 64}
-    certificate = read(writer.write(file, writer.header(file, x, Y, errors=3, classes=3, **names)))
+    fields = writer.header(file, x, Y, errors=3, classes=3, **names)
+    certificate = read(writer.write(file, fields, witness=message.witness()))
     network = decode(certificate, factory_layout=layout, base=base)
     assert [list(entry) for entry in network.ledger] == file.ledger
     return network

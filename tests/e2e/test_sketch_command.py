@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from codebound.certificate.decoding import decode
 from codebound.certification import certify
 from codebound.chains.message import decode as read
+from codebound.coding.tensors import Witness
 from codebound.data.load import load_dataset
 from codebound.nets.loading import load_model
 from codebound.train.config import TrainConfig
@@ -111,7 +112,7 @@ def test_a_certificate_of_sketches_is_accepted_by_the_verifier():
     trained = fit(model, digits, TrainConfig(epochs=12, learning_rate=0.01)).model
     found = certify(trained, digits, method="sketch", effort="quick")  # verified, or it raises
     certificate = found.certificate
-    message = read(certificate.message, input_shape=digits.input_shape, classes=10)
+    message = read(certificate.message, input_shape=digits.input_shape, witness=Witness(certificate.witness))
     matrices = [code.matrix for code in message.codes.values() if isinstance(code, Sketched)]
     assert matrices
     assert all(np.any(matrix) for matrix in matrices)

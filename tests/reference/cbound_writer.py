@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.optimize import linprog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,6 +117,7 @@ class Tensor:
     q: np.ndarray | None = None  # the integers, their step index and their limit, for inner tensors
     j: int = 0
     limit: int = 1
+    witness: bytes = b""
 
 
 def adaptive(q, j=0, *, limit=None, rows=False, columns=False, kind=0, stride=1) -> Tensor:
@@ -476,7 +478,47 @@ def sketched(shape, y: Tensor, *, t: int, x=None, seed=0) -> Tensor:
         coder.gamma(seed + 1)
         y.write(coder, name)
 
-    return Tensor(write, np.zeros(shape) if x is None else real(x.ravel().tolist(), shape, y.j))
+    if x is None:
+        return Tensor(write, np.zeros(shape))
+    proof = dual_of(x, y.q.shape, t=t, seed=seed)
+    return Tensor(write, real(x.ravel().tolist(), shape, y.j), witness=witness_of(x, proof))
+
+
+def dual_of(x, sizes, *, t: int, seed=0) -> np.ndarray:
+    """A matrix W of section 4.13 that proves X, in units of 2^-48, by linear programming."""
+    left = sketch_columns(seed, "sketch/left", sizes[0], x.shape[0], t)
+    right = sketch_columns(seed, "sketch/right", sizes[1], x.shape[1], t)
+    gradient = np.zeros((x.size, math.prod(sizes)))  # the matrix of W -> A^T W B
+    for e, (r, c) in enumerate(np.ndindex(x.shape)):
+        for i in left[r]:
+            for k in right[c]:
+                gradient[e, i * sizes[1] + k] = 1
+    on = x.ravel() != 0
+    steepest = np.hstack([gradient[~on], -np.ones((int((~on).sum()), 1))])  # gradient - height <= 0
+    both = np.vstack([steepest, steepest * np.append(-np.ones(gradient.shape[1]), 1)])
+    exact = np.hstack([gradient[on], np.zeros((int(on.sum()), 1))])
+    found = linprog(
+        np.append(np.zeros(gradient.shape[1]), 1.0),
+        A_ub=both,
+        b_ub=np.zeros(len(both)),
+        A_eq=exact,
+        b_eq=np.sign(x.ravel()[on]),
+        bounds=[(-50, 50)] * gradient.shape[1] + [(0, None)],
+    )
+    assert found.status == 0
+    assert found.fun < 1
+    return np.rint(found.x[:-1] * 2.0**48).astype(np.int64).reshape(sizes)
+
+
+def witness_of(x: np.ndarray, w: np.ndarray) -> bytes:
+    """The witness of section 4.13."""
+    places = np.flatnonzero(x)
+    return (
+        struct.pack("<I", len(places))
+        + places.astype("<u4").tobytes()
+        + x.ravel()[places].astype("<i4").tobytes()
+        + w.astype("<i8").tobytes()
+    )
 
 
 @dataclass(frozen=True)
@@ -681,6 +723,11 @@ class Message:
         self.ledger += [[f"block {name}", len(bits)] for name, bits in coder.blocks]
         self.bits = word + "".join(bits for _, bits in coder.blocks)
 
+    @property
+    def witness(self) -> bytes:
+        tensors = self.tensors if isinstance(self.tensors, dict) else {}
+        return b"".join(tensor.witness for tensor in tensors.values())
+
     def packed(self) -> bytes:
         return pack_bits(self.bits)
 
@@ -818,8 +865,8 @@ def seal(head: bytes, message: bytes, *, witness: bytes = b"", version: int = 2)
     return body + hashlib.sha256(body).digest()
 
 
-def write(message: Message, fields: dict) -> bytes:
-    return seal(canonical(fields), message.packed())
+def write(message: Message, fields: dict, *, witness: bytes | None = None) -> bytes:
+    return seal(canonical(fields), message.packed(), witness=message.witness if witness is None else witness)
 
 
 def write_first(message: Message, fields: dict) -> bytes:

@@ -103,6 +103,7 @@ def assess(
         input_shape=task.sample.input_shape,
         module=task.module,
         base=task.base_tensors,
+        witness=fitted.witness(),
     )
     index = fitted.options.theta_index
     theta = 0.0 if index is None else grid_theta(index).value
@@ -159,6 +160,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
             "date": datetime.date.today().isoformat(),
         },
         message=assessed.bits,
+        witness=assessed.message.witness(),
     )
     verdict = verify(
         certificate,

@@ -12,6 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from codebound.certificate.file import Certificate, Helper
 from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.chains.message import decode as decode_message
+from codebound.coding.tensors import Witness
 from codebound.errors import CertificateError
 from codebound.nets.rebuild import with_weights
 from codebound.progress import Progress, silent
@@ -64,6 +65,7 @@ def decode(
         input_shape=helper.input_shape,
         module=None if helper.architecture is None else module,
         known=certificate.setting if certificate.version == 1 else None,
+        witness=None if certificate.version == 1 else certificate.witness,
     )
     if message.setting != certificate.setting:
         raise CertificateError(
@@ -120,18 +122,26 @@ def decode_bits(
     input_shape: tuple[int, ...],
     module: nn.Module | None,
     base: Mapping[str, NDArray[np.float32]] | None,
+    witness: bytes,
 ) -> nn.Module:
     """The network that a message decodes to, given what the decoder knows beforehand."""
-    return build_network(read_message(bits, input_shape=input_shape, module=module), module=module, base=base)
+    message = read_message(bits, input_shape=input_shape, module=module, witness=witness)
+    return build_network(message, module=module, base=base)
 
 
 def read_message(
-    bits: Bits, *, input_shape: tuple[int, ...], module: nn.Module | None, known: Setting | None = None
+    bits: Bits,
+    *,
+    input_shape: tuple[int, ...],
+    module: nn.Module | None,
+    known: Setting | None = None,
+    witness: bytes | None = None,
 ) -> Message:
     """The message, given the factory's module if the architecture is a helper."""
     state = None if module is None else message_state(module)
     shapes = None if state is None else {name: tuple(tensor.shape) for name, tensor in state.items()}
-    return decode_message(bits, input_shape=input_shape, factory=shapes, known=known)
+    proofs = None if witness is None else Witness(witness)
+    return decode_message(bits, input_shape=input_shape, factory=shapes, known=known, witness=proofs)
 
 
 def build_network(

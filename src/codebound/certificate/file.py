@@ -13,6 +13,7 @@ from codebound.certificate.claims import CLAIMS, AbstractClaim, Counted
 from codebound.certificate.format import PAGE, VERSION, Page, with_new, without_new
 from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
+from codebound.coding.tensors import MAX_WITNESS
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.errors import CodeboundError, FormatError
 from codebound.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
@@ -21,7 +22,6 @@ from codebound.files import write_atomically
 MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 16
 MAX_CODE_BITS = 1 << 32
-MAX_WITNESS = 1 << 24
 _START = len(MAGIC) + 1 + 4  # version, length of the header
 _HASH_BYTES = 32
 

@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "d2e70cc05749648c33c2f53957276dfb78b13b8ba8fceff132bdf887a03a4d09"
+PAGE_SHA256 = "84b0e28f3852ec90b2985853ae5abff90472e8071d9825ae6e467f5c0ac17030"
 FROZEN = "2026-11-16"
 
 _NEW = {

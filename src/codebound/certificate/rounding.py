@@ -52,6 +52,7 @@ class RoundingBound:
 
     def __init__(self) -> None:
         self._gains: dict[str, _Gain] = {}
+        self.is_relative = False  # whether inputs are off by a share each
 
     @staticmethod
     def knows(network: nn.Module) -> bool:
@@ -62,6 +63,7 @@ class RoundingBound:
         """The logits of scaled inputs, with a bound of the error of each, over the whole batch."""
         shape = (-1, *(1 for _ in x.shape[2:]))
         mean, std = (torch.tensor(values).to(x).reshape(shape) for values in (scaling.mean, scaling.std))
+        self.is_relative = not mean.any()
         carried = Carried(x, _gamma(4) * _length(x.abs() + 2.0 * mean.abs() / std))
         for name, step in network.named_children():
             carried = _RULES[type(step)](self, name, step, carried)
@@ -184,22 +186,24 @@ def _table_gain(table: FilterTable, sides: tuple[int, ...]) -> _Gain:
 
 
 def _shifted(bound: RoundingBound, name: str, step: Any, x: Carried) -> Carried:
-    error = _error_of_straightened(x) if step.kind in (3, 4) else x.error
+    error = _error_of_straightened(x, bound.is_relative) if step.kind in (3, 4) else x.error
     return Carried(step(x.values), error.repeat(step.count))
 
 
-def _error_of_straightened(x: Carried) -> Tensor:
+def _error_of_straightened(x: Carried, is_relative: bool) -> Tensor:
     """The images move by the error of their lean; reading them rounds a little."""
     images, (height, width) = x.values.double(), x.values.shape[2:]
     numbers = images[0].numel()
-    share, off, length = _gamma(numbers + 12), math.sqrt(numbers) * x.error, _length(images)
+    share, length = _gamma(numbers + 16), _length(images)
+    off = torch.zeros_like(length) if is_relative else math.sqrt(numbers) * x.error
     mass = images.abs().sum(1)
     up, right, slant = leaning(mass)
     total = mass.sum((1, 2)) + 1e-6
-    rows, columns = (mass * up.square()).sum((1, 2)) + 1e-3, (mass * right.square()).sum((1, 2))
+    squares, columns = (mass * up.square()).sum((1, 2)), (mass * right.square()).sum((1, 2))
+    rows = squares + 1e-3
     slant = slant.flatten().abs()
     off_up, off_right = (2.0 * side * (off / total + share) for side in (height, width))
-    off_product = share * (rows * columns).sqrt() + height * width * off
+    off_product = share * (squares * columns).sqrt() + height * width * off
     off_product += 1e-6 * (width * off_up + height * off_right) + (total + off) * off_up * off_right
     off_rows = share * rows + height**2 * off + 2e-6 * height * off_up + (total + off) * off_up.square()
     off_slant = 2.0 * (off_product + slant * off_rows) / rows

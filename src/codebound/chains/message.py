@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codebound.chains.operations import AbstractOperation
     from codebound.coding.arithmetic import AbstractCoder
     from codebound.coding.bits import Bits
-    from codebound.coding.tensors import AbstractTensorCode
+    from codebound.coding.tensors import AbstractTensorCode, Witness
 
 TENSORS, SUBSPACE = 1, 2
 """The two schemes of the format: every tensor by itself, or all of them from one subspace."""
@@ -149,6 +149,12 @@ class Message:
         ledger.extend((f"block {name}", block.length) for name, block in behind)
         return join(word, *(block for _, block in behind)), tuple(ledger)
 
+    def witness(self) -> bytes:
+        """The proofs that a decoder would have to search for (docs/format.md, section 1)."""
+        if isinstance(self.codes, Subspace):
+            return b""
+        return b"".join(code.witness() for code in self.codes.values())
+
     def weights(
         self, base: Mapping[str, NDArray[np.float32]] | None = None
     ) -> dict[str, NDArray[np.float32]]:
@@ -180,6 +186,7 @@ def decode(
     input_shape: tuple[int, ...],
     factory: Shapes | None = None,
     known: Setting | None = None,
+    witness: Witness | None = None,
 ) -> Message:
     """The message that these bits are; refuses bits that are none, or more than one.
 
@@ -188,6 +195,7 @@ def decode(
         input_shape: Shape of one input.
         factory: Names and shapes of the tensors where the architecture is a helper.
         known: Classes and scaling of a message of version 1, which does not say them.
+        witness: What proves what tensors stand for; without it that is searched for.
     """
     reader = Reader(bits)
     setting = Setting(2).code(reader, input_shape) if known is None else known
@@ -228,7 +236,9 @@ def decode(
     if end != bits.length:
         raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
     if not isinstance(codes, Subspace):
-        codes = {name: code.solved() for name, code in codes.items()}
+        codes = {name: code.solved(witness) for name, code in codes.items()}
+    if witness is not None:
+        witness.require_end()
     return Message(options, chain, codes, factory)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from codebound.coding.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
 from codebound.coding.quantization import MAX_LEVEL, MAX_STEP, round_to_float32, step_size
 from codebound.coding.static import MAX_LANES_LOG2, SCALE, decode_block, encode_block
-from codebound.errors import UsageError
+from codebound.errors import FormatError, UsageError
 from codebound.refs import implements
 
 if TYPE_CHECKING:
@@ -46,6 +46,30 @@ def require_size(coder: AbstractCoder, shape: Shape) -> None:
         min(shape, default=1) >= 1 and math.prod(shape) <= MAX_SIZE,
         f"a tensor has 1 to 2^25 elements. Got shape {shape}.",
     )
+
+
+MAX_WITNESS = 1 << 24
+"""Bytes of all proofs of a message."""
+
+
+class Witness:
+    """The proofs behind a message, read one after the other (docs/format.md, section 1)."""
+
+    def __init__(self, data: bytes) -> None:
+        self._left = memoryview(data)
+
+    def read(self, kind: str, count: int) -> NDArray[np.int64]:
+        """So many numbers of a type of NumPy."""
+        size = np.dtype(kind).itemsize * count
+        if size > len(self._left):
+            raise FormatError("the witness of the file ends before its last proof.")
+        found, self._left = self._left[:size], self._left[size:]
+        return np.frombuffer(found, kind).astype(np.int64)
+
+    def require_end(self) -> None:
+        """Refuses what no tensor has read."""
+        if self._left:
+            raise FormatError(f"the witness of the file has {len(self._left)} bytes that prove nothing.")
 
 
 class AbstractTensorCode(ABC):
@@ -83,9 +107,17 @@ class AbstractTensorCode(ABC):
         """The decoded tensor: the values, plus those of a base, rounded once to float32."""
         return round_to_float32(self.values(), base=base)
 
-    def solved(self) -> AbstractTensorCode:
-        """The code with everything that has to be computed before its values are known; most have nothing."""
+    def solved(self, witness: Witness | None = None) -> AbstractTensorCode:
+        """The code with everything that has to be computed before its values are known; most have nothing.
+
+        Args:
+            witness: Has the proof of what is computed; without it that is searched for.
+        """
         return self
+
+    def witness(self) -> bytes:
+        """The proof of what was computed, for whoever reads the code; most have none."""
+        return b""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,6 +27,7 @@ from ..tensors import (
     read_exponent,
     read_inner,
 )
+from .proof import proven
 from .recovery import recover
 from .sketch import Sketch, draw
 
@@ -249,7 +250,8 @@ def read_sketched(decoder: Decoder, shape: Shape) -> Recipe:
     def make(y: Content) -> Values:
         left = draw(Stream(seed, "sketch/left"), rows=m1, columns=height, ones=ones)
         right = draw(Stream(seed, "sketch/right"), rows=m2, columns=width, ones=ones)
-        x, step = recover(Sketch(left, right, (m1, m2)), y.data.astype(np.int64)), grid(y.exponent)
+        sketch, data, step = Sketch(left, right, (m1, m2)), y.data.astype(np.int64), grid(y.exponent)
+        x = recover(sketch, data) if decoder.witness is None else proven(decoder.witness, sketch, data)
         return Values(height, width, 1, lambda rows, columns: x[rows, columns].astype(np.float64) * step)
 
     return Recipe((read_inner(decoder, (m1, m2)),), make)

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from codebound.coding.modes import check_inner, code_inner, code_seed, integers
 from codebound.coding.numbers import gamma
 from codebound.coding.tensors import AbstractTensorCode, Zero, matrix_shape
@@ -18,11 +20,10 @@ from codebound.refs import implements
 from codebound_papers.compress.codes import AbstractStreamCode, scaled
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from codebound.coding.arithmetic import AbstractCoder
-    from codebound.coding.tensors import Shape
+    from codebound.coding.tensors import Shape, Witness
 
 MAX_SIDE = 1 << 13
 MAX_DEGREE = 16
@@ -41,6 +42,7 @@ class Sketched(AbstractStreamCode):
         degree: Ones in each column of A and B.
         seed: Seed of A and B.
         matrix: X, (rows, columns), int64; None until it is recovered.
+        dual: W, (m1, m2), int64, which proves it; None until it is recovered.
     """
 
     mode = 13
@@ -49,6 +51,7 @@ class Sketched(AbstractStreamCode):
     degree: int
     seed: int
     matrix: NDArray[np.int64] | None = None
+    dual: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         check_inner(self.inner, (None, None))
@@ -88,13 +91,26 @@ class Sketched(AbstractStreamCode):
         coder.charge_work(SKETCH_WORK * math.prod(sides) + DRAWING_WORK * (m1 * sides[0] + m2 * sides[1]))
         seed = code_seed(coder, self.seed)
         inner = code_inner(coder, self.inner, (m1, m2))
-        return Sketched(self.sizes, inner, degree=degree, seed=seed, matrix=self.matrix)
+        return Sketched(self.sizes, inner, degree=degree, seed=seed, matrix=self.matrix, dual=self.dual)
 
-    def solved(self) -> Sketched:
-        """The code with its matrix, recovered and proven."""
-        from codebound_papers.guha23.sketch.codec import solved
+    def solved(self, witness: Witness | None = None) -> Sketched:
+        """The code with its matrix: that of the witness, or recovered; proven in any case."""
+        from codebound_papers.guha23.sketch.codec import checked, solved
 
-        return solved(self)
+        return solved(self) if witness is None else checked(self, witness)
+
+    def witness(self) -> bytes:
+        """The non-zeros of the matrix, and the dual that proves it."""
+        if self.matrix is None or self.dual is None:
+            raise UsageError("a sketch has no proof before it is solved: solved() finds one.")
+        places = np.flatnonzero(self.matrix)
+        parts = (
+            np.array([len(places)], "<u4"),
+            places.astype("<u4"),
+            self.matrix.flat[places].astype("<i4"),
+            self.dual.astype("<i8"),
+        )
+        return b"".join(part.tobytes() for part in parts)
 
     def values(self) -> NDArray[np.float64]:  # noqa: D102
         if self.matrix is None:

@@ -15,21 +15,25 @@ import torch
 from codebound.coding.choose import best_tensor_code, gamma_bits, mask_bits, signed_bits
 from codebound.coding.modes import encode_tensors, integers
 from codebound.coding.stream import Stream
-from codebound.coding.tensors import Dense, Enumerative, matrix_shape
+from codebound.coding.tensors import MAX_WITNESS, Dense, Enumerative, matrix_shape
 from codebound.errors import FormatError, UsageError
 from codebound.progress import Progress, silent
 from codebound_papers.guha23.sketch.code import MAX_DEGREE, MAX_SIDE, Sketched
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
+from codebound_papers.guha23.sketch.proof import Proof, objection
 from codebound_papers.guha23.sketch.recovery import recover_integers
 from codebound_papers.guha23.sketch.sparsity import column_degree, distributed_sparsity, sketch_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from codebound.coding.tensors import Witness
     from codebound_papers.guha23.sketch.sparsity import DistributedSparsity
 
 GROWTH = (1.0, 1.15, 1.4)
 """Sides to try, as multiples of the measured law."""
+MAX_ELEMENT, MAX_DUAL = 1 << 30, 1 << 54
+"""Of a matrix behind a sketch, and of the dual that proves it: sums of them are exact."""
 _DEGREE = 5
 _SMALL = 1000  # non-zeros whose independence is decided without peeling
 _ITERATIONS = 200  # of the encoder: a proof that is found early is found by other solvers too
@@ -113,7 +117,33 @@ def solved(code: Sketched, *, iterations: int = _PATIENCE, progress: Progress = 
             f"no matrix of {shape[0]} x {shape[1]} is proven to be the one behind its {y.shape[0]} x "
             f"{y.shape[1]} sketch ({found.status.value}). A message has only sketches with a proof."
         )
-    return replace(code, matrix=found.value.cpu().numpy())
+    assert found.proof is not None  # as it was recovered
+    return replace(code, matrix=found.value.cpu().numpy(), dual=found.proof.dual.cpu().numpy())
+
+
+def checked(code: Sketched, witness: Witness) -> Sketched:
+    """The code with the matrix that a witness has, if the witness proves that it is the only one.
+
+    Raises:
+        FormatError: It proves nothing.
+    """
+    shape, y = matrix_shape(code.shape), integers(code.inner)
+    (count,) = witness.read("<u4", 1)
+    places, values = witness.read("<u4", int(count)), witness.read("<i4", int(count))
+    dual = witness.read("<i8", math.prod(y.shape)).reshape(y.shape)
+    in_order = bool((np.diff(places, append=math.prod(shape)) > 0).all())
+    if not in_order or not values.all() or max(np.abs(values), default=0) > MAX_ELEMENT:
+        raise FormatError("a witness lists the non-zeros of a matrix in rising order; this one does not.")
+    if np.abs(dual.astype(np.float64)).max() > MAX_DUAL:
+        raise FormatError(f"the dual of a witness has numbers within {MAX_DUAL}; this one has larger ones.")
+    matrix = np.zeros(shape, np.int64)
+    matrix.flat[places] = values
+    left, right = _ensembles(shape, y.shape, degree=code.degree, seed=code.seed)
+    sums = torch.from_numpy(y.levels.astype(np.int64))
+    proof = Proof(torch.from_numpy(dual))
+    if reason := objection(torch.from_numpy(matrix), sums, left, right, proof=proof):
+        raise FormatError(f"the witness does not prove the matrix behind a sketch: {reason}.")
+    return replace(code, matrix=matrix, dual=dual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +290,8 @@ def _proven(code: Sketched, levels: NDArray[Any], progress: Progress) -> Sketche
     except FormatError:
         return None
     assert found.matrix is not None  # solved has found it
-    return found if np.array_equal(found.matrix.reshape(levels.shape), levels) else None
+    is_same = np.array_equal(found.matrix.reshape(levels.shape), levels)
+    return found if is_same and len(found.witness()) <= MAX_WITNESS else None
 
 
 def _ensembles(
