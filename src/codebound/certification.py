@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from codebound.bounds.held_out import holdout
-from codebound.certificate.assessment import issue
+from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
@@ -26,6 +28,7 @@ from codebound.data.dataset import cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, check_delta
+from codebound.faults import WRONG, parse_fault, possible_examples
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound.results import Certification
@@ -60,6 +63,7 @@ def certify(
     unlabelled: Dataset | None = None,
     input_range: tuple[float, float] | None = None,
     prior_tenths: int | None = None,
+    fault: str = "wrong",
     base: Pretrained | None = None,
     factory: str = "",
     trust_code: bool = False,
@@ -87,6 +91,8 @@ def certify(
             ``OnDomain(low, high)``, the error of f itself on that domain (C-12a).
         prior_tenths: Tenths of the sample that a base is trained on: short for ``AfterSplit(tenths)``; errors
             count on the rest (C-10).
+        fault: What the certificate counts (docs/faults.md), for a claim about g. The network is chosen by its
+            plain errors all the same: one that is good at nothing but avoiding a fault is of no use.
         base: A network of the same architecture that was neither trained nor selected on the sample: the
             message codes only the difference to it. The certificate declares it; nobody can check it.
         factory: ``package.module:factory`` of the model, needed where it is no chain of known layers.
@@ -111,7 +117,8 @@ def certify(
         True
     """
     start, place = time.perf_counter(), resolve_device(device)
-    claim = _claim(claim, unlabelled, input_range, prior_tenths)
+    stated = _counting(_claim(claim, unlabelled, input_range, prior_tenths), fault, sample.classes)
+    claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
     check_delta(delta)
     require_method(method)
     if effort not in EFFORTS:
@@ -140,25 +147,31 @@ def certify(
         helper = "trained on the prior part of the sample", original.arrays
     elif base is not None:
         helper = base.name, _base_tensors(base, original, sample)
-    task = Task(
+    task_of = partial(
+        Task,
         sample=sample,
         delta=delta,
-        claim=claim,
         original=original,
         base=helper,
         rest=rest,
         allow_copies=allow_copies,
     )
+    task = task_of(claim=claim)
     search = Search(task, effort, seed=seed, device=place, engine=engine, progress=progress)
     best = run(search, method)
+    if stated.fault != WRONG:
+        task = task_of(claim=stated)
+        options = replace(best.message.options, setting=task.options.setting)
+        best = assess(replace(best.message, options=options), task, engine=engine)
     certificate = issue(best, task, progress=progress)
     fresh, copies = None, None
     if test_set is not None:
         subject = original.build() if claim.is_about_f else best.network
+        tested = possible_examples(stated.fault, test_set)
         fresh = holdout(
             HoldoutFacts(
-                errors=count_errors(subject, test_set.on("cpu"), engine=engine).errors,
-                n=test_set.n,
+                errors=count_errors(subject, tested.on("cpu"), fault=stated.fault, engine=engine).errors,
+                n=tested.n,
                 delta=delta,
                 classes=sample.classes,
                 subject=certificate.claim.subject,
@@ -172,7 +185,8 @@ def certify(
         settings={
             "model": factory or type(module).__name__,
             "data": sample.name,
-            "claim": str(claim),
+            "claim": str(stated),
+            "fault": str(stated.fault),
             "method": method,
             "effort": effort,
             "delta": delta,
@@ -213,6 +227,16 @@ def _claim(
             "a certificate has one claim: choose one of unlabelled inputs, an input range and a prior part."
         )
     return claims[0] if claims else AboutG()
+
+
+def _counting(claim: AbstractClaim, fault: str, classes: int) -> AbstractClaim:
+    """The claim about a fault, where one was named."""
+    found = parse_fault(fault, classes=classes)
+    if found == WRONG:
+        return claim
+    if not isinstance(claim, AboutG | AfterSplit):
+        raise UsageError(f"a certificate for f counts plain errors, not {found}. Certify g instead.")
+    return replace(claim, fault=found)
 
 
 def _base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:

@@ -14,6 +14,8 @@ from codebound.scores import margins
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from codebound.data.dataset import Dataset
+
 _NUMBERS = {"wrong": 0, "class": 1, "confused": 2, "false-alarm": 1, "top": 1}
 _MEANINGS = (
     "wrong (any error), class:C (errors on examples of class C), confused:A:B (class A taken for B), "
@@ -86,16 +88,14 @@ class Fault:
             >>> parse_fault("confused:3:5").says("2.00 %")
             'takes at most 2.00 % of new data of class 3 for class 5'
         """
-        named = self.numbers
-        return {
-            "wrong": lambda: f"errs on at most {share} of new data",
-            "class": lambda: f"errs on at most {share} of new data of class {named[0]}",
-            "confused": lambda: f"takes at most {share} of new data of class {named[0]} for class {named[1]}",
-            "false-alarm": lambda: f"sees class {named[0]} in at most {share} of new data of other classes",
-            "top": lambda: (
-                f"misses the label with its {named[0]} best guesses on at most {share} of new data"
-            ),
-        }[self.kind]()
+        words = {
+            "wrong": "errs on at most {share} of new data",
+            "class": "errs on at most {share} of new data of class {0}",
+            "confused": "takes at most {share} of new data of class {0} for class {1}",
+            "false-alarm": "sees class {0} in at most {share} of new data of other classes",
+            "top": "misses the label with its {0} best guesses on at most {share} of new data",
+        }
+        return words[self.kind].format(*self.numbers, share=share)
 
 
 WRONG = Fault()
@@ -127,6 +127,14 @@ def parse_fault(text: str, *, classes: int | None = None) -> Fault:
     if classes is not None:
         fault.check(classes)
     return fault
+
+
+def possible_examples(fault: Fault, sample: Dataset) -> Dataset:
+    """The examples that a fault can happen on; the sample itself where it is all of them."""
+    labels = torch.from_numpy(sample.y)
+    if counted_examples(fault, labels) == sample.n:
+        return sample
+    return sample.select(fault.is_counted(labels).nonzero()[:, 0].numpy(), role=sample.role)
 
 
 def counted_examples(fault: Fault, labels: Tensor) -> int:

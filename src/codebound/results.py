@@ -199,6 +199,7 @@ def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
         "n": facts.n,
         "code_bits": facts.code_bits,
         "delta": claim.delta,
+        "fault": claim.fault,
         "vacuous": claim.vacuous,
         "verdict": "ACCEPT",
         "certificate": path,

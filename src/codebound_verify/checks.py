@@ -11,6 +11,7 @@ import numpy as np
 from .chain import Layout, described_chain
 from .domain import deviation
 from .evaluate import Evaluator, Progress, chain_evaluator, count_disagreements, count_errors
+from .faults import WRONG
 from .formulas import Forms, clopper_pearson, is_honest, occam, picked
 from .header import Disagreement, Domain, Header, Picked, Split
 from .picks.picking import Learned, learn
@@ -21,6 +22,8 @@ from .weights import same_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from .message import Network
     from .picks.rule import Rule
@@ -58,7 +61,7 @@ def check_claim(header: Header) -> None:
             )
     if isinstance(extra, Picked) and not header.bound == header.kl == header.hoeffding:
         reasons.append("Claim: bound, kl and hoeffding are one number for C-15; the printed ones differ.")
-    limit = guessing(header.classes, header.commonest, header.n)
+    limit = guessing(header, header.commonest)
     if header.vacuous != (header.bound >= limit):
         reasons.append(
             f"Claim: vacuous is {header.vacuous}, but the bound {header.bound!r} is "
@@ -68,16 +71,22 @@ def check_claim(header: Header) -> None:
         raise Refused(*reasons)
 
 
-def guessing(classes: int, commonest: int | None, n: int) -> float:
-    """What a guess achieves: one of the classes by lot, or always the commonest label."""
-    blind = 1 - 1 / classes
-    return blind if commonest is None else min(blind, 1 - commonest / n)
+def guessing(header: Header, commonest: int | None) -> float:
+    """What a guess achieves: one of the classes by lot, or for plain errors always the commonest label."""
+    blind = header.fault.guessing(header.classes)
+    return blind if commonest is None or header.fault != WRONG else min(blind, 1 - commonest / header.n)
+
+
+def counted_places(header: Header, y: Labels) -> NDArray[np.int64]:
+    """Where the examples are that count: behind the split of C-10, and such that the fault can happen."""
+    apart = set_apart(header)
+    places = permutation(len(y))[apart:] if apart else np.arange(len(y))
+    return places[header.fault.possible(y[places])]
 
 
 def count_commonest(header: Header, y: Labels) -> int:
     """How many of the counted examples have the label that most of them have."""
-    y = y[permutation(len(y))[set_apart(header) :]]
-    return int(np.bincount(y).max(initial=0))
+    return int(np.bincount(y[counted_places(header, y)]).max(initial=0))
 
 
 def check_rows(header: Header, repeats: Repeats, commonest: int, *, allow_copies: bool) -> None:
@@ -134,8 +143,12 @@ def checked_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels
     labels = canonical_labels(y, len(x))
     reasons = []
     expected = header.n + set_apart(header)
-    if len(x) != expected:
+    if header.fault == WRONG and len(x) != expected:
         reasons.append(f"Data: the sample has {len(x)} examples; the certificate is about {expected}.")
+    elif (counted := len(counted_places(header, labels))) != header.n:
+        reasons.append(
+            f"Data: {counted} of the {len(x)} examples count; the certificate is about {header.n} that do."
+        )
     if x.shape[1:] != header.input_shape:
         reasons.append(f"Data: an input has shape {x.shape[1:]}; the header says {header.input_shape}.")
     if labels.min() < 0 or labels.max() >= header.classes:
@@ -180,9 +193,10 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
                 f"Facts: n_prior is {header.extra.n_prior}; "
                 f"{network.split}/10 of {len(x)} examples are {prior}."
             )
-        rest = permutation(len(x))[prior:]
-        x, y = x[rest], y[rest]
-    errors = count_errors(evaluator, x, y, theta=network.theta or 0.0)
+    places = counted_places(header, y)
+    if len(places) < len(x):
+        x, y = x[places], y[places]
+    errors = count_errors(evaluator, x, y, theta=network.theta or 0.0, fault=header.fault)
     if errors > header.errors:
         raise Refused(
             f"Facts: the decoded network makes {errors} errors on the {len(x)} examples; "
@@ -220,10 +234,12 @@ def count_on_test(
             f"expected; found shape {x.shape[1:]} and labels from {labels.min()} to {labels.max()}."
         )
     if isinstance(network, Learned):
-        errors = network.count_errors(x, labels)
-    else:
-        errors = count_errors(network, x, labels)
-    return errors, len(x), count_shared(sample, x)
+        return network.count_errors(x, labels), len(x), count_shared(sample, x)
+    possible = header.fault.possible(labels)
+    if not possible.any():
+        raise Refused(f"Test data: the fault {header.fault.text} can happen on none of the examples.")
+    x, labels = x[possible], labels[possible]
+    return count_errors(network, x, labels, fault=header.fault), len(x), count_shared(sample, x)
 
 
 def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .backwards import Backwards
+from .faults import WRONG, Fault
 from .images import views
 from .operations import KINDS, relu
 from .refusal import Refused
@@ -135,28 +136,28 @@ class Evaluator:
     def _logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
         return self._over(x, lambda part: self._evaluated(self._functions.wide, x[part]))
 
-    def right(self, x: Inputs, y: Labels, *, theta: float) -> Iterator[Tensor]:
+    def right(self, x: Inputs, y: Labels, *, theta: float, fault: Fault = WRONG) -> Iterator[Tensor]:
         """Which examples of consecutive batches are no errors, by section 6."""
-        narrow = self._narrow(x[:PILOT], y[:PILOT], theta)
+        narrow = self._narrow(x[:PILOT], y[:PILOT], theta, fault)
 
         def decided(part: slice) -> Tensor:
             inputs, labels = x[part], torch.from_numpy(y[part])
             if narrow is None:
-                return _is_right(self._evaluated(self._functions.wide, inputs), labels, theta)
-            result, is_open = _screened(self._evaluated(narrow, inputs), labels, theta)
+                return _is_right(self._evaluated(self._functions.wide, inputs), labels, theta, fault)
+            result, is_open = _screened(self._evaluated(narrow, inputs), labels, theta, fault)
             if is_open.any():
                 rest = self._evaluated(self._functions.wide, inputs[is_open.numpy()])
-                result[is_open] = _is_right(rest, labels[is_open], theta)
+                result[is_open] = _is_right(rest, labels[is_open], theta, fault)
             return result
 
         return (found for _, found in self._over(x, decided))
 
-    def _narrow(self, x: Inputs, y: Labels, theta: float) -> Carrying | None:
+    def _narrow(self, x: Inputs, y: Labels, theta: float, fault: Fault) -> Carrying | None:
         """The fastest way that decides most of a few examples."""
         if not self._functions.narrow or not float32_is_sound():
             return None
         for function in self._functions.narrow:
-            _, is_open = _screened(self._evaluated(function, x), torch.from_numpy(y), theta)
+            _, is_open = _screened(self._evaluated(function, x), torch.from_numpy(y), theta, fault)
             if float((~is_open).double().mean()) >= WORTHWHILE:
                 return function
         return None
@@ -196,25 +197,20 @@ class Evaluator:
         return Rounded(values.values, error, whole, is_relative=not mean.any())
 
 
-def _is_right(logits: Logits, y: Tensor, theta: float) -> Tensor:
+def _is_right(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
     """Which examples are no errors (section 6); whatever is not a number is one."""
     largest = logits.values.abs().amax(1)
-    is_wide = _margin(logits.values, y) - theta > TOLERANCE * largest
+    is_wide = fault.distance(logits.values, y) - theta > TOLERANCE * largest
     return is_wide & (logits.error <= ROUNDING * largest) & logits.values.isfinite().all(1)
 
 
-def _screened(logits: Logits, y: Tensor, theta: float) -> tuple[Tensor, Tensor]:
+def _screened(logits: Logits, y: Tensor, theta: float, fault: Fault) -> tuple[Tensor, Tensor]:
     """Which examples are certainly no errors, and which are neither that nor certainly errors."""
-    largest, lead = logits.values.abs().amax(1), _margin(logits.values, y) - theta
+    largest, lead = logits.values.abs().amax(1), fault.distance(logits.values, y) - theta
     doubt = 2.02 * logits.error
     is_sound = logits.values.isfinite().all(1) & (logits.error <= largest / 4)
     right = is_sound & (lead - doubt > (TOLERANCE + 4 * ROUNDING) * (largest + logits.error))
     return right, ~(right | (is_sound & (lead + doubt < 0)))
-
-
-def _margin(logits: Tensor, y: Tensor) -> Tensor:
-    label = y[:, None]
-    return logits.gather(1, label)[:, 0] - logits.scatter(1, label, -math.inf).amax(1)
 
 
 @lru_cache(maxsize=1)
@@ -360,10 +356,12 @@ def _logits(steps: Sequence[tuple[Operation, Layers, torch.dtype]], x: Rounded) 
     return Logits(x.values.double(), x.error)
 
 
-def count_errors(network: Evaluator, x: Inputs, y: Labels, *, theta: float = 0.0) -> int:
-    """Errors by section 6, at margin ``theta``."""
+def count_errors(
+    network: Evaluator, x: Inputs, y: Labels, *, theta: float = 0.0, fault: Fault = WRONG
+) -> int:
+    """Errors by section 6, at margin ``theta``; or other faults, on examples that they can happen on."""
     with _plain_sums():
-        return len(x) - sum(int(right.sum()) for right in network.right(x, y, theta=theta))
+        return len(x) - sum(int(right.sum()) for right in network.right(x, y, theta=theta, fault=fault))
 
 
 def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs) -> int:

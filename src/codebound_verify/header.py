@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from .faults import WRONG, Fault, read_fault
 from .refusal import Refused, shown
 from .versions import FROZEN, PAGE_SHA256, Version
 
@@ -96,6 +97,7 @@ class Header:
     version: Version
     statement: Statement
     subject: str
+    fault: Fault
     delta: float
     bound: float
     kl: float
@@ -189,7 +191,7 @@ def parse_header(text: bytes, version: Version) -> Header:
     if version.names_page:
         _page(fields, top["format"])
 
-    claim = fields.record(top["claim"], "claim", "bound delta hoeffding kl statement subject vacuous")
+    claim = fields.record(top["claim"], "claim", version.claim_keys)
     statement = _statement(fields, claim["statement"])
     if claim["subject"] != SUBJECTS[statement]:
         fields.wrong("claim.subject", f"{SUBJECTS[statement]!r} for {statement}", claim["subject"])
@@ -212,6 +214,7 @@ def parse_header(text: bytes, version: Version) -> Header:
         version=version,
         statement=statement,
         subject=SUBJECTS[statement],
+        fault=_fault(fields, claim.get("fault", WRONG.text), statement, facts["classes"]),
         delta=fields.probability(claim["delta"], "claim.delta"),
         bound=fields.real(claim["bound"], "claim.bound", 0.0, 1.0),
         kl=fields.real(claim["kl"], "claim.kl", 0.0, 1.0),
@@ -280,6 +283,13 @@ def _statement(fields: _Fields, value: object) -> Statement:
             return statement
     fields.wrong("claim.statement", "C-2, C-10, C-12a, C-12b or C-15", value)
     return "C-2"
+
+
+def _fault(fields: _Fields, value: object, statement: Statement, classes: object) -> Fault:
+    found = read_fault(value, classes if type(classes) is int else 0)
+    if found is None or (found != WRONG and statement not in ("C-2", "C-10")):
+        fields.wrong("claim.fault", f"a fault that {statement} can be about, with {classes} classes", value)
+    return found or WRONG
 
 
 def _extra(fields: _Fields, value: object, statement: Statement) -> Extra:

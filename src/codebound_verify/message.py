@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .arithmetic import Decoder, Witness
 from .chain import Chain, Layout, read_chain
 from .codes import read_tensor
+from .faults import WRONG, decode_fault
 from .picks.rule import Rule, read_rule
 from .refusal import Refused
 from .setting import read_setting
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .header import Header
 
 ELEMENTS_LIMIT = 1 << 26
+FAULT = 4  # in front of the scheme: a fault follows
 
 Complete: TypeAlias = Callable[[str, Content | Static], Content]  # reads what stands in a block
 Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of each tensor in turn
@@ -60,7 +62,14 @@ def decode(
     if header.version.codes_setting:
         read_setting(decoder, header)
         ledger.close("setting")
-    if (scheme := decoder.gamma()) > header.version.schemes:
+    scheme, fault = decoder.gamma(), WRONG
+    if scheme == FAULT and header.version.codes_setting:
+        fault = decode_fault(decoder, header.classes)
+        ledger.close("fault")
+        scheme = decoder.gamma()
+    if fault != header.fault:
+        raise Refused(f"Message: it counts the fault {fault.text}; claim.fault is {header.fault.text}.")
+    if scheme > header.version.schemes:
         raise Refused(f"Message: scheme {scheme} is unknown; those up to {header.version.schemes} are known.")
     ledger.close("method")  # what files call the scheme
     split, theta, has_base = _read_options(decoder, header)

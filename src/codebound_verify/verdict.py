@@ -66,6 +66,7 @@ class Verdict:
     assumptions: tuple[str, ...] = ()
     statement: str | None = None
     subject: str | None = None
+    fault: str | None = None
     delta: float | None = None
     n: int | None = None
     errors: int | None = None
@@ -205,6 +206,7 @@ def verify(
         assumptions=assumed_by(header, made, repeats),
         statement=header.statement,
         subject=header.subject,
+        fault=header.fault.text,
         delta=header.delta,
         n=header.n,
         errors=header.errors,
@@ -213,7 +215,7 @@ def verify(
         counts=counts(header),
         refuted_by_test=None if tested is None else tested.refuted,
         test=tested,
-        vacuous=header.bound >= guessing(header.classes, commonest, header.n),
+        vacuous=header.bound >= guessing(header, commonest),
         copies=None if repeats is None else repeats.copies,
         contradictions=None if repeats is None else repeats.contradictions,
         development_sample=DEVELOPMENT.get(header.sample_sha256),

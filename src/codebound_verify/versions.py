@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "84b0e28f3852ec90b2985853ae5abff90472e8071d9825ae6e467f5c0ac17030"
+PAGE_SHA256 = "4fc91556bdc70be87c98184c49d6d31dc86133250cb5e33e2f2006fe5f6fbaac"
 FROZEN = "2026-11-16"
 
 
@@ -12,14 +12,15 @@ FROZEN = "2026-11-16"
 class Version:
     """One version of the file.
 
-    The keys are those of the header itself, of its facts and of ``made_by``. A file that ``names_page`` is
-    believed only if it is the page that this program was written from: docs/format.md, of SHA-256
-    ``PAGE_SHA256``. One that ``names_graph`` has the hash of a factory's graph and of its sources, others a
-    hash of its parts.
+    The keys are those of the header itself, of its claim, its facts and ``made_by``. A file that
+    ``names_page`` is believed only if it is the page that this program was written from: docs/format.md, of
+    SHA-256 ``PAGE_SHA256``. One that ``names_graph`` has the hash of a factory's graph and of its sources,
+    others a hash of its parts.
     """
 
     number: int
     header_keys: str
+    claim_keys: str
     facts_keys: str
     maker_keys: str
     names_page: bool
@@ -32,6 +33,7 @@ class Version:
 FIRST = Version(
     1,
     header_keys="claim declarations facts helper ledger made_by",
+    claim_keys="bound delta hoeffding kl statement subject vacuous",
     facts_keys="classes code_bits errors extra message_sha256 n sample_sha256",
     maker_keys="codebound date",
     names_page=False,
@@ -43,6 +45,7 @@ FIRST = Version(
 SECOND = Version(
     2,
     header_keys=FIRST.header_keys + " format",
+    claim_keys=FIRST.claim_keys + " fault",
     facts_keys=FIRST.facts_keys + " commonest copies contradictions",
     maker_keys=FIRST.maker_keys + " commit",
     names_page=True,

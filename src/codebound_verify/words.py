@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .faults import WRONG
 from .formulas import probability_of_more
 from .header import Disagreement, Domain, Header, Picked, Split
 
@@ -27,6 +28,9 @@ class Counted:
 def counts(header: Header) -> tuple[Counted, ...]:
     """What the bound follows from, each number with what it is."""
     errors, n, extra = header.errors, header.n, header.extra
+    if header.fault != WRONG:
+        what = f"faults {header.fault.text} of g, on the examples that it can happen on"
+        return (Counted(what, errors, n),)
     if isinstance(extra, Split):
         whole = n + extra.n_prior
         return (Counted(f"errors of g on the examples after the split (the sample has {whole})", errors, n),)
@@ -56,7 +60,7 @@ def claimed(header: Header) -> str:
         unseen = "the examples after the split" if isinstance(extra, Split) else "the sample"
         data += f", if the base never saw {unseen},"
     return (
-        f"With probability at least 1 - {header.delta} over the draw of {drawn}, the error of "
+        f"With probability at least 1 - {header.delta} over the draw of {drawn}, the {header.fault.claim} of "
         f"{header.subject} on {data} is at most {header.bound!r} ({header.statement}"
         + (", VACUOUS)." if header.vacuous else ").")
     )
@@ -82,7 +86,8 @@ def compare_with_test(header: Header, errors: int, n: int, shared: int) -> Teste
     """What test errors say about the printed bound."""
     tail = probability_of_more(errors, n, header.bound)
     refuted = bool(tail < LEVEL)
-    seen = f"{header.subject} errs on {errors} of {n} test examples, of which {shared} occur in the sample"
+    does = "errs" if header.fault == WRONG else f"makes the fault {header.fault.text}"
+    seen = f"{header.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
     if not refuted:
         return Tested(errors, n, shared, float(tail), refuted, f"{seen}; that does not contradict the bound.")
     return Tested(

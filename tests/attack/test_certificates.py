@@ -385,7 +385,7 @@ def test_a_crafted_message_is_refused(name):
 
 
 def test_an_unknown_scheme_and_an_unknown_architecture():
-    for numbers, because in (((4,), "scheme 4"), ((1, 4), "architecture 4"), ((1, 1, 1, 11), "operation 11")):
+    for numbers, because in (((5,), "scheme 5"), ((1, 4), "architecture 4"), ((1, 1, 1, 11), "operation 11")):
         coder = writer.Coder()
         writer.write_setting(coder, 3, TRUE.message.scaling)
         for position, number in enumerate(numbers):

@@ -660,11 +660,24 @@ def write_setting(coder: Coder, classes: int, scaling: dict) -> None:
     listed = [{"divisor": divisor, "mean": [0.0], "std": [1.0]} for divisor in (1, 255, 16)]
     if scaling in listed:
         coder.uniform(listed.index(scaling), 4)
+    else:
+        coder.uniform(3, 4)
+        coder.uniform(len(scaling["mean"]) - 1, 4)
+        for value in (scaling["divisor"], *scaling["mean"], *scaling["std"]):
+            coder.float32(value)
+
+
+def write_fault(coder: Coder, classes: int, fault: str) -> None:
+    kind, *numbers = fault.split(":")
+    named = [int(number) for number in numbers]
+    coder.gamma(4)
+    coder.uniform(("class", "confused", "false-alarm", "top").index(kind), 4)
+    if kind == "top":
+        coder.uniform(named[0] - 1, classes - 1)
         return
-    coder.uniform(3, 4)
-    coder.uniform(len(scaling["mean"]) - 1, 4)
-    for value in (scaling["divisor"], *scaling["mean"], *scaling["std"]):
-        coder.float32(value)
+    coder.uniform(named[0], classes)
+    if kind == "confused":
+        coder.uniform(named[1] - (named[1] > named[0]), classes - 1)
 
 
 @dataclass
@@ -678,6 +691,7 @@ class Message:
     has_base: bool = False
     classes: int | None = None  # those of the chain, else 3
     scaling: dict = field(default_factory=lambda: {"divisor": 16, "mean": [0.0], "std": [1.0]})
+    fault: str = "wrong"
     version: int = 2
     bits: str = field(init=False)
     ledger: list[list] = field(init=False)
@@ -694,6 +708,9 @@ class Message:
         if self.version > 1:
             write_setting(coder, self.classes, self.scaling)
             close("setting")
+        if self.fault != "wrong":
+            write_fault(coder, self.classes, self.fault)
+            close("fault")
         is_subspace = isinstance(self.tensors, Subspace)
         coder.gamma(2 if is_subspace else 1)
         close("method")
@@ -806,9 +823,10 @@ def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, class
         "claim": {
             "statement": changes.get("statement", "C-2"),
             "subject": changes.get("subject", "g"),
+            "fault": changes.get("fault", message.fault),
             "delta": delta,
             **printed,
-            "vacuous": printed["bound"] >= min(1 - 1 / classes, 1 - commonest / n),
+            "vacuous": changes.get("vacuous", printed["bound"] >= min(1 - 1 / classes, 1 - commonest / n)),
         },
         "facts": {
             "n": n,

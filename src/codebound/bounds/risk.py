@@ -79,6 +79,7 @@ def claim_sentence(
     drawn: str = "sample",
     data: str = "new data",
     provided: str = "",
+    does: str | None = None,
 ) -> str:
     """A guarantee in words.
 
@@ -90,6 +91,7 @@ def claim_sentence(
         drawn: Where the failure probability comes from.
         data: On which data the network errs that little.
         provided: What else has to be true, and is at risk.
+        does: What the network does at most that often, where it is no plain error.
 
     Example:
         >>> claim_sentence("g", 0.0737163, delta=0.05, vacuous=False)[-57:]
@@ -99,7 +101,7 @@ def claim_sentence(
     condition = f", provided that {provided}" if provided else ""
     claim = (
         f"With probability at least 1 - {delta!r} over the draw of the {drawn}, "
-        f"{who} errs on at most {percent(bound)} of {data}{condition}."
+        f"{who} {does or f'errs on at most {percent(bound)} of {data}'}{condition}."
     )
     return claim + (" VACUOUS: guessing does as well." if vacuous else "")
 

@@ -22,6 +22,7 @@ from codebound.certificate.format import code_commit
 from codebound.certificate.rows import commonest
 from codebound.errors import CertificateError
 from codebound.facts import OccamFacts
+from codebound.faults import WRONG
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 
@@ -107,7 +108,9 @@ def assess(
     )
     index = fitted.options.theta_index
     theta = 0.0 if index is None else grid_theta(index).value
-    count = count_errors(network, task.counted_data, theta=theta, engine=engine, progress=progress)
+    count = count_errors(
+        network, task.counted_data, theta=theta, fault=task.claim.fault, engine=engine, progress=progress
+    )
     facts = OccamFacts(
         errors=count.errors,
         n=task.counted.n,
@@ -138,7 +141,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     """
     helper, common = task.helper(assessed.message), commonest(task.counted)
     certificate = Certificate(
-        claim=_claim(assessed, guessed=1.0 - common / assessed.facts.n),
+        claim=_claim(assessed, task, guessed=1.0 - common / assessed.facts.n),
         facts=CertificateFacts(
             n=assessed.facts.n,
             errors=assessed.facts.errors,
@@ -181,18 +184,23 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     return certificate
 
 
-def _claim(assessed: Assessed, *, guessed: float) -> Claim:
+def _claim(assessed: Assessed, task: Task, *, guessed: float) -> Claim:
     """The bound, with looser forms of it that are easier to compute.
 
     It says nothing where it is not below ``guessed``, the error of the commonest label.
     """
     facts, bound, apart = assessed.facts, assessed.bound, assessed.conclusion.disagreement
+    fault = task.claim.fault
+    is_vacuous = bound.vacuous or bound.value >= guessed
+    if fault != WRONG:
+        is_vacuous = bound.value >= fault.guess_rate(task.sample.classes)
     return Claim(
         statement=bound.ref,
+        fault=str(fault),
         subject=bound.subject,
         delta=bound.delta,
         bound=bound.value,
         kl=max(bound.value, min(1.0, occam_kl(facts).value + apart)),
         hoeffding=max(bound.value, min(1.0, occam_hoeffding(facts).value + apart)),
-        vacuous=bound.vacuous or bound.value >= guessed,
+        vacuous=is_vacuous,
     )

@@ -31,6 +31,7 @@ from codebound.chains.message import Options
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, DataError, UsageError
 from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, SplitFacts
+from codebound.faults import WRONG
 from codebound.refs import implements
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from codebound.chains.message import Message
     from codebound.chains.operations import AbstractOperation
     from codebound.data.dataset import Dataset
+    from codebound.faults import Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class AbstractClaim(ABC):
 
     Attributes:
         statement: Its ID in docs/references.md and in the file.
+        fault: What is counted.
         drawn: What its failure probability is over.
         delta_share: Share of the failure probability that the errors on the sample may use.
         is_about_f: Whether it is the risk of the original network.
@@ -98,6 +101,7 @@ class AbstractClaim(ABC):
     """
 
     statement: ClassVar[str]
+    fault: Fault = WRONG
     drawn: ClassVar[str] = "sample"
     delta_share: ClassVar[float] = 1.0
     is_about_f: ClassVar[bool] = False
@@ -146,6 +150,15 @@ class AbstractClaim(ABC):
         return "new data"
 
 
+def fault_count(fault: Fault, facts: CertificateFacts) -> Counted:
+    """The count of a fault other than plain errors."""
+    meaning = (
+        f"examples on which the decoded network makes the fault {fault}, among those that it can happen on; "
+        "whatever is not clear counts"
+    )
+    return Counted("faults", f"faults of g ({fault})", facts.errors, facts.n, meaning)
+
+
 def _training_errors(facts: CertificateFacts) -> Counted:
     meaning = "of the decoded network, on the whole sample; ambiguous predictions count as errors"
     return Counted("train_errors", "training errors of g", facts.errors, facts.n, meaning)
@@ -153,9 +166,10 @@ def _training_errors(facts: CertificateFacts) -> Counted:
 
 @dataclass(frozen=True)
 class AboutG(AbstractClaim):
-    """C-2: the risk of g, from its errors on the whole sample."""
+    """C-2: the risk of g, from its errors on the whole sample; or of another fault, as C-17 says."""
 
     statement: ClassVar[str] = "C-2"
+    fault: Fault = field(default=WRONG, repr=False)
 
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
         return Conclusion(occam_binomial(facts))
@@ -176,6 +190,7 @@ class AfterSplit(AbstractClaim):
     statement: ClassVar[str] = "C-10"
     trains_base: ClassVar[bool] = True
     tenths: int
+    fault: Fault = field(default=WRONG, repr=False)
 
     def split(self, sample: Dataset) -> tuple[Dataset | None, Dataset]:  # noqa: D102
         return prior_and_rest(sample, self.tenths)
@@ -184,7 +199,7 @@ class AfterSplit(AbstractClaim):
         return Options(tenths=self.tenths, has_base=has_base)
 
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
-        parts = SplitFacts(certify=facts, n_prior=task.sample.n - facts.n)
+        parts = SplitFacts(certify=facts, n_prior=task.sample.n - task.n_rest)
         return Conclusion(occam_split(parts), counted={"n_prior": parts.n_prior})
 
     @staticmethod

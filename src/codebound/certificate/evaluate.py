@@ -11,15 +11,16 @@ import torch
 
 from codebound.certificate.rounding import RoundingBound
 from codebound.engine.job import over_shards
+from codebound.faults import WRONG
 from codebound.progress import Progress, silent
 from codebound.refs import implements
-from codebound.scores import margins
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.data.dataset import DeviceData, Scaling
     from codebound.engine.job import Engine
+    from codebound.faults import Fault
 
 TOLERANCE = 1e-4
 """Share of the largest absolute logit that a margin must exceed; the verifier uses half of it."""
@@ -54,6 +55,7 @@ def count_errors(
     sample: DeviceData,
     *,
     theta: float = 0.0,
+    fault: Fault = WRONG,
     chunk_size: int = 0,
     engine: Engine | None = None,
     progress: Progress = silent,
@@ -67,6 +69,7 @@ def count_errors(
         network: Evaluated in both; float32 when this returns.
         sample: The examples, on the device of the network.
         theta: Margin to exceed.
+        fault: What counts, where it is no plain error; it has to be possible on all of the examples.
         chunk_size: Examples at a time; 0 for as many as fit into a few hundred megabytes.
         engine: Where to count, one part of the sample on each of its workers; None: here.
         progress: Told the examples done.
@@ -76,10 +79,16 @@ def count_errors(
     screen = _SCREEN if deviation < _SCREEN / 10.0 else math.inf
     if engine is None:
         errors = errors_in(
-            network, sample, theta=theta, screen=screen, chunk_size=chunk_size, progress=progress
+            network,
+            sample,
+            theta=theta,
+            fault=fault,
+            screen=screen,
+            chunk_size=chunk_size,
+            progress=progress,
         )
     else:
-        settings = {"theta": theta, "screen": screen, "chunk_size": chunk_size}
+        settings = {"theta": theta, "fault": fault, "screen": screen, "chunk_size": chunk_size}
         arguments = {"network": network, "sample": sample, **settings}
         errors = sum(
             over_shards(f"{__name__}:errors_in", arguments, of="sample", engine=engine, progress=progress)
@@ -94,6 +103,7 @@ def errors_in(
     sample: DeviceData,
     *,
     theta: float,
+    fault: Fault = WRONG,
     screen: float = math.inf,
     chunk_size: int,
     progress: Progress = silent,
@@ -104,14 +114,14 @@ def errors_in(
     for x, y in sample.chunks(chunk_size, torch.float64):
         if math.isfinite(screen):
             logits, is_sure = evaluate.narrow(x)
-            lead = margins(logits, y) - theta
+            lead = fault.lead(logits, y) - theta
             # negated, so that NaN is not clear
             is_close = ~(lead.abs() > screen * logits.abs().amax(dim=1))
             errors += int((~is_close & ((lead < 0.0) | ~is_sure)).sum())
             x, y = x[is_close], y[is_close]
         if len(y):
             logits, is_sure = evaluate.wide(x)
-            errors += int((_is_error(logits, y, theta) | ~is_sure).sum())
+            errors += int((_is_error(logits, y, theta, fault) | ~is_sure).sum())
         done += chunk_size
         progress(min(done, sample.n), sample.n)
     return errors
@@ -161,9 +171,9 @@ def _chunk_size(sample: DeviceData) -> int:
     return max(1, min(_LARGEST_CHUNK, _CHUNK_NUMBERS // sample.x[0].numel()))
 
 
-def _is_error(logits: Tensor, labels: Tensor, theta: float) -> Tensor:
+def _is_error(logits: Tensor, labels: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
     # negated, so that NaN is an error
-    return ~(margins(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1))
+    return ~(fault.lead(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1))
 
 
 def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) -> float:

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from codebound.bounds.risk import claim_sentence
-from codebound.certificate.claims import CLAIMS, AbstractClaim, Counted
+from codebound.bounds.risk import claim_sentence, percent
+from codebound.certificate.claims import CLAIMS, AbstractClaim, Counted, fault_count
 from codebound.certificate.format import PAGE, VERSION, Page, with_new, without_new
 from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
@@ -17,6 +17,7 @@ from codebound.coding.tensors import MAX_WITNESS
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
 from codebound.errors import CodeboundError, FormatError
 from codebound.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
+from codebound.faults import WRONG, Fault, parse_fault
 from codebound.files import write_atomically
 
 MAGIC = b"CBOUND\x00"
@@ -30,9 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What the certificate guarantees."""
+    """What the certificate guarantees; None for a fault is that of version 1, which counts errors."""
 
     statement: str
+    fault: str | None
     subject: Subject
     delta: float
     bound: float
@@ -140,8 +142,13 @@ class Certificate:
 
     @property
     def setting(self) -> Setting:
-        """Classes and scaling, as its header has them."""
-        return Setting(self.facts.classes, self.helper.scaling)
+        """Classes, scaling and fault, as its header has them."""
+        return Setting(self.facts.classes, self.helper.scaling, self.fault)
+
+    @property
+    def fault(self) -> Fault:
+        """What was counted."""
+        return parse_fault(self.claim.fault or str(WRONG), classes=self.facts.classes)
 
     @property
     def sentence(self) -> str:
@@ -154,6 +161,7 @@ class Certificate:
             vacuous=claim.vacuous,
             drawn=self.kind.drawn,
             data=self.kind.about(self.facts),
+            does=None if self.fault == WRONG else self.fault.says(percent(claim.bound)),
             provided=f"the base never saw {_unseen_by_a_base(claim.statement)}" if base else "",
         )
 
@@ -167,7 +175,8 @@ class Certificate:
     @property
     def counts(self) -> tuple[Counted, ...]:
         """What the bound was computed from, each count with what it is."""
-        return self.kind.counts(self.facts)
+        counts = self.kind.counts(self.facts)
+        return counts if self.fault == WRONG else (fault_count(self.fault, self.facts),)
 
     @property
     def base_declared(self) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "84b0e28f3852ec90b2985853ae5abff90472e8071d9825ae6e467f5c0ac17030"
+PAGE_SHA256 = "4fc91556bdc70be87c98184c49d6d31dc86133250cb5e33e2f2006fe5f6fbaac"
 FROZEN = "2026-11-16"
 
 _NEW = {
     "": ("format",),
+    "claim": ("fault",),
     "facts": ("commonest", "copies", "contradictions"),
     "helper.architecture": ("sources",),
     "made_by": ("commit",),

@@ -17,6 +17,7 @@ from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.chains.reading import chain_of
 from codebound.chains.setting import Setting, codable
 from codebound.errors import CertificateError, ModelError, UnsupportedLayerError
+from codebound.faults import possible_examples
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import wrap
 from codebound.tensors import float32_sha256
@@ -129,7 +130,8 @@ class Task:
         base: Name and tensors of the base, where differences are coded.
         rest: The examples that errors are counted on, where the claim has split the sample already.
         allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
-        counted: The examples that errors are counted on.
+        n_rest: Examples that are left after the claim has split the sample.
+        counted: The examples that errors are counted on: those of the rest that the fault can happen on.
         counted_data: The same, where errors are counted.
         first_data: The first of them, for choosing among messages.
         module: What the factory made, where f is no chain.
@@ -146,6 +148,7 @@ class Task:
     base: tuple[str, Tensors] | None = None
     rest: InitVar[Dataset | None] = None
     allow_copies: bool = False
+    n_rest: int = field(init=False)
     counted: Dataset = field(init=False)
     counted_data: DeviceData = field(init=False)
     first_data: DeviceData = field(init=False)
@@ -162,7 +165,9 @@ class Task:
         self.rows = rows_of(self.sample, allow_copies=self.allow_copies)
         self.claim.check(self)
         counted = self.claim.split(self.sample)[1] if rest is None else rest
-        self.counted = replace(counted, scaling=scaling)
+        self.n_rest, fault = counted.n, self.claim.fault
+        fault.check(self.sample.classes)
+        self.counted = replace(possible_examples(fault, counted), scaling=scaling)
         self.counted_data = self.counted.on("cpu")
         self.first_data = self.counted_data.part(0, _FIRST_EXAMPLES)
         self.module = None if self.original is None else self.original.module
@@ -170,7 +175,7 @@ class Task:
         self.coded = {} if self.original is None else self.original.differences(self.base_tensors)
         self.options = replace(
             self.claim.options(has_base=self.base is not None),
-            setting=Setting(self.sample.classes, self.sample.scaling),
+            setting=Setting(self.sample.classes, self.sample.scaling, fault),
         )
 
     @property

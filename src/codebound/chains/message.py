@@ -6,19 +6,20 @@ One description serves both directions: a writer codes what it is given, a reade
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from codebound.chains.chain import Chain
 from codebound.chains.grid import BLANK_POINT, grid_point_of
 from codebound.chains.operations import OPERATIONS
-from codebound.chains.setting import Setting
+from codebound.chains.setting import Setting, code_fault
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bits import join
 from codebound.coding.modes import read_blocks, read_tensor, write_tensor
 from codebound.coding.numbers import bit, gamma, signed, uniform
 from codebound.coding.subspace import Subspace
 from codebound.errors import FormatError, ModelError, UsageError
+from codebound.faults import WRONG
 from codebound.refs import implements
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 TENSORS, SUBSPACE = 1, 2
 """The two schemes of the format: every tensor by itself, or all of them from one subspace."""
+FAULT = 4
+"""What stands in front of the scheme where another fault is counted than plain errors."""
 CHAIN, FACTORY, GRID = 1, 2, 3
 """The ways to name an architecture."""
 MAX_OPERATIONS = 256
@@ -117,6 +120,10 @@ class Message:
 
         self.setting.code(writer)
         enter("setting")
+        if self.setting.fault != WRONG:
+            gamma(writer, FAULT)
+            code_fault(writer, self.setting.fault, self.setting.classes)
+            enter("fault")
         gamma(writer, SUBSPACE if isinstance(self.codes, Subspace) else TENSORS)
         enter("method")  # what files call the scheme
         _code_options(writer, self.options)
@@ -200,6 +207,9 @@ def decode(
     reader = Reader(bits)
     setting = Setting(2).code(reader, input_shape) if known is None else known
     scheme = gamma(reader, 0)
+    if scheme == FAULT and known is None:
+        setting = replace(setting, fault=code_fault(reader, WRONG, setting.classes))
+        scheme = gamma(reader, 0)
     if scheme not in (TENSORS, SUBSPACE):
         raise FormatError(f"scheme {scheme} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
     options = _code_options(reader, Options(setting=setting))

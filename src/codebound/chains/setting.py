@@ -1,6 +1,6 @@
-"""What every message says first: the number of classes and the scaling of inputs (docs/format.md, section 5).
+"""What every message says first: classes, the scaling of inputs, what is counted (docs/format.md, section 5).
 
-Both change the network, and both could be chosen after a look at the sample: so they are paid for.
+All of it could be chosen after a look at the sample: so it is paid for.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from codebound.coding.numbers import float32, gamma, uniform
 from codebound.data.dataset import Scaling
 from codebound.errors import DataError
+from codebound.faults import WRONG, Fault
 
 if TYPE_CHECKING:
     from codebound.coding.arithmetic import AbstractCoder
@@ -19,19 +20,24 @@ if TYPE_CHECKING:
 CATALOGUE = (Scaling(1.0), Scaling(255.0), Scaling(16.0))
 """Scalings that cost two bits; all others are literal, at 32 bits a constant."""
 MAX_CLASSES = 1 << 16
+_KINDS = ("class", "confused", "false-alarm", "top")
 MAX_CONSTANTS = 4
 """Means, and deviations, of a literal scaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The number of classes, and how stored values become inputs."""
+    """The number of classes, how stored values become inputs, and the fault that is counted."""
 
     classes: int
     scaling: Scaling = CATALOGUE[0]
+    fault: Fault = WRONG
 
     def code(self, coder: AbstractCoder, input_shape: tuple[int, ...] | None = None) -> Setting:
-        """The setting, coded or read; where the shape of an input is known, the constants have to fit it."""
+        """Classes and scaling, coded or read, without the fault.
+
+        Where the shape of an input is known, the constants have to fit it.
+        """
         classes = gamma(coder, self.classes - 1) + 1
         coder.require(classes <= MAX_CLASSES, f"at most {MAX_CLASSES} classes are allowed. Got {classes}.")
         is_listed = self.scaling in CATALOGUE
@@ -44,6 +50,19 @@ class Setting:
             f"scaling has {len(scaling.mean)} constants for inputs of shape {input_shape}.",
         )
         return Setting(classes, scaling)
+
+
+def code_fault(coder: AbstractCoder, given: Fault, classes: int) -> Fault:
+    """A fault other than plain errors, coded or read; a reader gives any."""
+    kind = _KINDS[uniform(coder, _KINDS.index(given.kind) if given.kind in _KINDS else 0, len(_KINDS))]
+    numbers = given.numbers or (0, 0)  # a reader has none yet
+    if kind == "top":
+        return Fault(kind, (uniform(coder, max(0, numbers[0] - 1), classes - 1) + 1,))
+    first = uniform(coder, numbers[0], classes)
+    if kind != "confused":
+        return Fault(kind, (first,))
+    second = uniform(coder, max(0, numbers[-1] - (numbers[-1] > first)), classes - 1)
+    return Fault(kind, (first, second + (second >= first)))
 
 
 def codable(scaling: Scaling, input_shape: tuple[int, ...]) -> Scaling:

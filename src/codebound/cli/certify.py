@@ -38,6 +38,7 @@ def command(
         str, option("quick (no training), standard (minutes) or max (longer, tighter).")
     ] = "standard",
     delta: opt.Delta = 0.05,
+    fault: opt.FaultName = "wrong",
     unlabelled: Annotated[
         str | None, option("Fresh inputs, written like --data: certifies f itself (C-12b).", _F)
     ] = None,

@@ -1,0 +1,203 @@
+"""Certificates that count another fault than plain errors: made, counted again, verified, and forged."""
+
+import dataclasses
+from functools import cache
+
+import cbound_writer as reference
+import numpy as np
+import pytest
+import torch
+
+import codebound as cb
+from codebound import certification
+from codebound.certificate.claims import AboutG, AfterSplit, prior_and_rest
+from codebound.certificate.file import Certificate
+from codebound.chains.setting import code_fault
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.numbers import gamma
+from codebound.data.arrays import from_arrays
+from codebound.errors import DataError, UsageError
+from codebound.faults import WRONG, parse_fault
+from codebound_verify.arithmetic import Decoder
+from codebound_verify.faults import decode_fault, read_fault
+from codebound_verify.verdict import verify
+
+FAULTS = ("class:3", "confused:2:1", "false-alarm:0", "top:2")
+N, CLASSES = 600, 4
+
+
+@cache
+def sample():
+    """Four clouds that overlap a little."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(CLASSES, size=N)
+    x = 2.0 * np.eye(CLASSES)[y] + rng.normal(size=(N, CLASSES))
+    return from_arrays(x.astype("f4"), y, name="clouds", role="train", classes=CLASSES)
+
+
+@cache
+def network():
+    """Nearly the best there is: it looks for the largest coordinate."""
+    model = cb.load_model("linear", input_shape=(CLASSES,), classes=CLASSES)
+    model.load_state_dict({"linear1.weight": torch.eye(CLASSES), "linear1.bias": torch.zeros(CLASSES)})
+    return model
+
+
+@cache
+def certified(fault: str):
+    return cb.certify(network(), sample(), effort="quick", fault=fault)
+
+
+@cache
+def of_class(c: int) -> int:
+    return int((sample().y == c).sum())
+
+
+def faults_by_hand(fault: str, logits: np.ndarray, y: np.ndarray) -> tuple[int, int]:
+    """Faults and examples that they can happen on, from the logits alone."""
+    kind, *numbers = fault.split(":")
+    named = [int(number) for number in numbers]
+    order = np.argsort(-logits, axis=1)
+    first = order[:, 0]
+    if kind == "class":
+        return int(((y == named[0]) & (first != y)).sum()), int((y == named[0]).sum())
+    if kind == "confused":
+        return int(((y == named[0]) & (first == named[1])).sum()), int((y == named[0]).sum())
+    if kind == "false-alarm":
+        return int(((y != named[0]) & (first == named[0])).sum()), int((y != named[0]).sum())
+    return int((order[:, : named[0]] != y[:, None]).all(1).sum()), len(y)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_it_counts_the_fault_on_its_examples_and_both_programs_agree(fault):
+    found = certified(fault)
+    claim, facts = found.certificate.claim, found.certificate.facts
+    x = sample().on("cpu")
+    logits = found.network.double()(next(x.chunks(N, torch.float64))[0]).detach().numpy()
+    found.network.float()
+    errors, n = faults_by_hand(fault, logits, sample().y)
+    assert (claim.fault, facts.n) == (fault, n)
+    assert errors <= facts.errors <= errors + 2  # what is not clear counts
+    verdict = verify(found.certificate.to_bytes(), sample().x, sample().y)
+    assert (verdict.verdict, verdict.fault, verdict.n) == ("ACCEPT", fault, n)
+    assert str(n) in verdict.counts[0].sentence
+    assert parse_fault(fault).says(cb.bounds.risk.percent(claim.bound)) in found.certificate.sentence
+
+
+def test_the_network_is_that_of_the_plain_certificate():
+    plain, other = certified("wrong"), certified("class:3")
+    for name, tensor in plain.network.state_dict().items():
+        assert torch.equal(tensor, other.network.state_dict()[name])
+    assert other.certificate.facts.code_bits - plain.certificate.facts.code_bits in range(8, 16)
+
+
+def test_after_a_split_it_counts_on_the_rest(monkeypatch):
+    monkeypatch.setattr(certification, "_PRIOR_STEPS", 50)
+    claim = AfterSplit(tenths=5, fault=parse_fault("class:3"))
+    found = cb.certify(network(), sample(), effort="quick", claim=claim)
+    _, rest = prior_and_rest(sample(), 5)
+    assert found.certificate.facts.n == int((rest.y == 3).sum())
+    assert verify(found.certificate.to_bytes(), sample().x, sample().y, base=found.base).is_accepted
+
+
+def test_test_data_count_the_same_fault():
+    parts = cb.split(sample(), {"train": 0.8, "test": 0.2})
+    found = cb.certify(network(), parts["train"], effort="quick", fault="class:3", test_set=parts["test"])
+    assert found.holdout.facts.n == int((parts["test"].y == 3).sum())
+
+
+def changed(certificate: Certificate, **claim) -> bytes:
+    return dataclasses.replace(certificate, claim=dataclasses.replace(certificate.claim, **claim)).to_bytes()
+
+
+@pytest.mark.parametrize("other", ["wrong", "class:2", "confused:3:2", "top:1"])
+def test_a_header_that_names_another_fault_than_the_message_is_refused(other):
+    verdict = verify(changed(certified("class:3").certificate, fault=other), sample().x, sample().y)
+    assert verdict.verdict == "REFUSE"
+    assert any("it counts the fault class:3" in reason for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Wrong",
+        "class",
+        "class:10",
+        "class:03",
+        "class:-1",
+        "confused:3:3",
+        "top:0",
+        "top:10",
+        "cost:1",
+        3,
+    ],
+)
+def test_a_fault_that_does_not_exist_is_refused(text):
+    assert read_fault(text, CLASSES) is None
+    verdict = verify(changed(certified("class:3").certificate, fault=text), sample().x, sample().y)
+    assert any("claim.fault must be" in reason for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize("more", [1, N])
+def test_another_number_of_examples_is_refused(more):
+    certificate = certified("class:3").certificate
+    n = certificate.facts.n + more
+    forged = dataclasses.replace(certificate, facts=dataclasses.replace(certificate.facts, n=n))
+    reasons = " ".join(verify(forged.to_bytes(), sample().x, sample().y).reasons)
+    assert f"{of_class(3)} of the {N} examples count; the certificate is about {n}" in reasons
+
+
+def test_a_fault_less_is_refused():
+    certificate = certified("class:3").certificate
+    facts = dataclasses.replace(certificate.facts, errors=0)
+    assert certificate.facts.errors > 0
+    reasons = verify(dataclasses.replace(certificate, facts=facts).to_bytes(), sample().x, sample().y).reasons
+    assert any("the certificate states 0" in reason for reason in reasons)
+
+
+def test_vacuous_is_what_a_guess_achieves():
+    certificate = certified("confused:2:1").certificate
+    assert certificate.claim.vacuous == (certificate.claim.bound >= 0.25)
+    forged = changed(certificate, vacuous=not certificate.claim.vacuous)
+    assert any("guessing" in reason for reason in verify(forged, sample().x, sample().y).reasons)
+
+
+def test_what_cannot_be_counted_is_refused():
+    with pytest.raises(UsageError, match="plain errors"):
+        cb.certify(network(), sample(), effort="quick", fault="class:3", input_range=(-9.0, 9.0))
+    with pytest.raises(UsageError, match="does not fit"):
+        cb.certify(network(), sample(), effort="quick", fault="class:4")
+    without = sample().select(np.flatnonzero(sample().y != 3), role="train")
+    with pytest.raises(DataError, match="no example"):
+        cb.certify(network(), without, effort="quick", claim=AboutG(fault=parse_fault("class:3")))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_every_fault_is_coded_and_read_in_both_programs(classes):
+    numbers = range(classes)
+    texts = [
+        *(f"class:{c}" for c in numbers),
+        *(f"false-alarm:{c}" for c in numbers),
+        *(f"confused:{a}:{b}" for a in numbers for b in numbers if a != b),
+        *(f"top:{k}" for k in range(1, classes)),
+    ]
+    codes = set()
+    for text in texts:
+        literal, writer = reference.Coder(), Writer()
+        reference.write_fault(literal, classes, text)
+        gamma(writer, 4)
+        code_fault(writer, parse_fault(text), classes)
+        bits = writer.finish()
+        assert str(bits) == literal.end()
+        reader, decoder = Reader(bits), Decoder(bits.data, bits.length)
+        assert (gamma(reader, 0), decoder.gamma()) == (4, 4)
+        assert str(code_fault(reader, WRONG, classes)) == decode_fault(decoder, classes).text == text
+        codes.add(str(bits))
+    assert len(codes) == len(texts)
+
+
+def test_a_fault_stands_in_the_message_and_plain_errors_do_not():
+    parts = dict(certified("class:3").certificate.ledger)
+    assert parts["fault"] == 5 + 2 + 2
+    assert "fault" not in dict(certified("wrong").certificate.ledger)
