@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attack.test_factories import ATTACKS, EachByItself, Residual
+from attack.networks import ATTACKS, EachByItself, Residual
 from torch import nn
 
 from codebound.certificate.decoding import message_state as our_state

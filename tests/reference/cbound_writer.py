@@ -891,7 +891,7 @@ def write_first(message: Message, fields: dict) -> bytes:
     """The file of version 1 (section 9) around a message of version 1."""
     assert message.version == 1
     fields = {name: dict(value) if isinstance(value, dict) else value for name, value in fields.items()}
-    del fields["format"], fields["made_by"]["commit"]
+    del fields["format"], fields["made_by"]["commit"], fields["claim"]["fault"]
     for name in ("commonest", "copies", "contradictions"):
         del fields["facts"][name]
     fields["claim"]["vacuous"] = fields["claim"]["bound"] >= 1 - 1 / fields["facts"]["classes"]

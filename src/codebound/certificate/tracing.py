@@ -121,9 +121,7 @@ class _GraphText:
             problems.append(f"it makes {shape} of one example; one row of logits is needed")
         if problems:
             raise ModelError(
-                "no hash can name what this network computes:\n  "
-                + "\n  ".join(dict.fromkeys(problems))
-                + f"\n  {_REGISTER}"
+                "no hash can name what this network computes:\n  " + "\n  ".join(dict.fromkeys(problems))
             )
         place = {node: i for i, node in enumerate(steps)}
         operations = [self._operation(node, place) for node in steps]
@@ -137,7 +135,7 @@ class _GraphText:
             is_example = spec.kind is InputKind.USER_INPUT
             if not is_example and node.users and spec.target not in self.tensors:
                 shape = "x".join(map(str, getattr(node.meta["val"], "shape", ()))) or "one number"
-                yield f"a tensor that the message does not carry ({spec.target}, {shape}) enters it"
+                yield f"a tensor enters it that is not in its state ({spec.target}, {shape}). {_REGISTER}"
             self.inputs[node] = None if is_example else str(spec.target)
 
     def _operation(self, node: fx.Node, place: dict[fx.Node, int]) -> list[Any]:
@@ -217,11 +215,11 @@ def _problems(node: fx.Node) -> Iterator[str]:
     if "empty" in name or name.startswith(("from_file", "resize", "set_")):
         yield f"it reads memory or files that nobody has written for it ({target})"
     if torch.Tag.data_dependent_output in target.tags:
-        yield f"values of tensors become Python numbers ({target})"
+        yield f"values of tensors become Python numbers ({target}): compute with the tensors instead"
     if torch.Tag.nondeterministic_seeded in target.tags:
         values = {argument.name: value for argument, value in _bound(node)}
         if not any(values.get(name) == harmless for name, harmless in _NO_CHANCE):
-            yield f"it draws random numbers ({target})"
+            yield f"it draws random numbers ({target}): put dropout into nn.Dropout, or under self.training"
 
 
 def _numbers(value: object, kind: str) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attack.test_factories import SAMPLE, Attention, CountsCalls, EachByItself, Noise, Random, Residual
+from attack.networks import SAMPLE, Attention, CountsCalls, EachByItself, Noise, Random, Residual
 from torch import nn
 
 from codebound.certificate.one_example import require_one_example
