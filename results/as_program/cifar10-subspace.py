@@ -18,6 +18,6 @@ def f(s,x):
   for v in p:
    for z in 3,6:
     k=N.r_[-z:z+1]
-    for i in range(8):w=(k+1j*k[:,None])*N.exp(-1j*i*N.pi/8);g=N.exp(-(w.real**2+abs(w)**2)/.64/z/z);w=g*N.exp(2j*N.pi/z*w.real);w-=g*w.sum()/g.sum();P+=F.conv2d(v+0j,T.tensor((w/N.linalg.norm(w)*4096).round()/2048)[None,None],padding=z).abs(),
+    for i in range(8):w=(k+1j*k[:,None])/1j**(i/4);g=N.exp(-(w.real**2+abs(w)**2)/.64/z/z);w=g*1j**(4*w.real/z);w-=g*w.sum()/g.sum();P+=F.conv2d(v+0j,T.tensor((4096*w/(abs(w)**2).sum()**.5).round()/2048)[None,None],padding=z).abs(),
   o+=F.avg_pool2d(F.max_pool2d(h(h(F.max_pool2d(h(h(n(F.avg_pool2d(T.cat((*P,*p),1),2)),a,32,51),b,32,32),2),c,64,32),d,64,64),2),2).flatten(1)@e.view(10,-1).T
  return o

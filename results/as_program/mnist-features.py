@@ -7,9 +7,9 @@ def f(s,x):
  for _ in range(4250):
   s*=sum(c);i=0
   while s>=c[i]:s-=c[i];i+=1
-  s/=c[i];q+=[i-2.];c[i]+=2
+  s/=c[i];q+=[i-2];c[i]+=2
  x=x.double()/255;j=T.arange(28);i=j[:,None];U=lambda v:(x*v).sum((1,2,3),True);P=U(1)+1e-6;r=i-U(i)/P;t=j+U(r*(j-U(j)/P))/(U(r*r)+1e-3)*r;v=F.grid_sample(x,T.stack([t,i+0*t],-1)[:,0]/13.5-1,align_corners=True);m=[]
  for z in 3,6:
   k=N.r_[-z:z+1]
-  for i in range(8):w=(k+1j*k[:,None])*N.exp(-1j*i*N.pi/8);g=N.exp(-(w.real**2+abs(w)**2)/.64/z/z);w=g*N.exp(2j*N.pi/z*w.real);w-=g*w.sum()/g.sum();m+=[F.conv2d(v+0j,T.tensor((w/N.linalg.norm(w)*4096).round()/2048)[None,None],padding=z).abs()]
- return F.group_norm(F.avg_pool2d(T.cat(m+[v],1),5),1).flatten(1)@T.tensor(q).double().view(10,-1).T
+  for i in range(8):w=(k+1j*k[:,None])/1j**(i/4);g=N.exp(-(w.real**2+abs(w)**2)/.64/z/z);w=g*1j**(4*w.real/z);w-=g*w.sum()/g.sum();m+=[F.conv2d(v+0j,T.tensor((4096*w/(abs(w)**2).sum()**.5).round()/2048)[None,None],padding=z).abs()]
+ return F.group_norm(F.avg_pool2d(T.cat(m+[v],1),5),1).flatten(1)@v.new_tensor(q).view(10,-1).T

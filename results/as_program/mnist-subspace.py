@@ -17,6 +17,6 @@ def f(s,x):
   v=F.pad(x,(e,-e,d,-d));m=[]
   for z in 3,6:
    k=N.r_[-z:z+1]
-   for i in range(8):w=(k+1j*k[:,None])*N.exp(-1j*i*N.pi/8);g=N.exp(-(w.real**2+abs(w)**2)/.64/z/z);w=g*N.exp(2j*N.pi/z*w.real);w-=g*w.sum()/g.sum();m+=[F.conv2d(v+0j,T.tensor((w/N.linalg.norm(w)*4096).round()/2048)[None,None],padding=z).abs()]
+   for i in range(8):w=(k+1j*k[:,None])/1j**(i/4);g=N.exp(-(w.real**2+abs(w)**2)/.64/z/z);w=g*1j**(4*w.real/z);w-=g*w.sum()/g.sum();m+=[F.conv2d(v+0j,T.tensor((4096*w/(abs(w)**2).sum()**.5).round()/2048)[None,None],padding=z).abs()]
   o+=h(h(n(F.avg_pool2d(T.cat(m+[v],1),2)),a/8,32,17,3,3),b/16,64,32,3,3).flatten(1)@c.view(10,-1).T
  return o
