@@ -13,7 +13,7 @@ import codebound
 from codebound.estimator.stages import Terms
 
 N, CELLS, DELTA = 60, 30, 0.2
-REPS, MANY = 24, 300
+REPS, MANY = 24, 200
 WORLDS = {
     "clean": np.repeat([0.0, 1.0], CELLS // 2),
     "noisy": np.repeat([0.2, 0.8], CELLS // 2),
@@ -67,6 +67,7 @@ GUESSES = [{"estimator__seed": seed} for seed in range(32)]
 SETTINGS = {
     "rounds": {"batch": 2},
     "first share": {"apart": 20, "first": 0, "batch": 1},
+    "share": {"first": 0, "candidates": [{"apart": share} for share in (5, 20, 40)]},
     "some left": {"batch": 4, "leave": 3, "aim": 0.5},
     "many guesses": {"candidates": GUESSES, "max_rounds": 0, "first": 0, "apart": 1},
 }

@@ -30,20 +30,18 @@ class Sample:
         inputs: Inputs, in any form that a learner takes.
         labels: Labels or values.
         digests: The hash of each example.
-        apart: Positions of those that are set apart.
     """
 
     inputs: Any
     labels: NDArray[Any]
     digests: list[bytes]
-    apart: Positions
 
-    def contents(self, *, by_class: bool) -> Contents:
-        """The sample without what was set apart, as a rule may see it."""
+    def contents(self, apart: Positions, *, by_class: bool) -> Contents:
+        """The sample without what is set apart, as a rule may see it."""
         order = sorted(range(len(self.digests)), key=lambda at: self.digests[at])
         numbers = {digest: number for number, digest in enumerate(dict.fromkeys(self.digests))}
         return Contents(
-            order=np.array(order, dtype=np.int64)[~np.isin(order, self.apart)],
+            order=np.array(order, dtype=np.int64)[~np.isin(order, apart)],
             ids=np.array([numbers[digest] for digest in self.digests], dtype=np.int64),
             groups=self.labels.tolist() if by_class else [0] * len(self.digests),
         )
@@ -51,11 +49,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A rule, a learner and a sample."""
+    """A candidate: a rule, a learner, a sample, and what its bounds have in common."""
 
     rule: Rule
     fitter: Fitter
     contents: Contents
+    terms: Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,7 @@ class Best:
 
     stage: Stage
     at: Round[Any]
+    variant: Variant
 
 
 class Search:
@@ -74,17 +74,14 @@ class Search:
 
     Args:
         variants: A variant for each candidate.
-        terms: What all bounds have in common.
         wanted: The only message to look at; None: all.
         progress: Told after each round.
     """
 
-    def __init__(
-        self, variants: list[Variant], terms: Terms, wanted: Message | None, progress: Progress
-    ) -> None:
+    def __init__(self, variants: list[Variant], wanted: Message | None, progress: Progress) -> None:
         self.stages: list[Stage] = []
         self.is_interrupted = False
-        self._variants, self._terms, self._wanted, self._progress = variants, terms, wanted, progress
+        self._variants, self._wanted, self._progress = variants, wanted, progress
         self._best: Best | None = None
         self._failures: dict[int, CodeboundError] = {}
 
@@ -106,7 +103,7 @@ class Search:
             raise next(iter(self._failures.values()), UsageError(f"no rule has the message {self._wanted}."))
         for number, failure in self._failures.items():
             warnings.warn(f"candidate {number} was left out: {failure}", stacklevel=5)
-        _require_repeatable(self._variants[self._best.stage.message.candidate].fitter, self._best.at)
+        _require_repeatable(self._best.variant.fitter, self._best.at)
         return self._best
 
     def _run_one(self, number: int, variant: Variant) -> None:
@@ -115,8 +112,8 @@ class Search:
             for at in rounds(variant.contents, fitter, variant.rule, apart=len(fitter.apart)):
                 if at.number == 0:
                     _require_repeatable(fitter, at)
-                self._consider(number, at)
-                if self._is_over(number, at):
+                self._consider(number, variant, at)
+                if self._is_over(number, variant, at):
                     return
         except (UndecidedError, LearnerError) as error:
             if len(self.stages) > before:  # what was found before stays true
@@ -124,27 +121,27 @@ class Search:
             else:
                 self._failures[number] = error
 
-    def _consider(self, number: int, at: Round[Any]) -> None:
+    def _consider(self, number: int, variant: Variant, at: Round[Any]) -> None:
         messages = [Message(number, at.number), *([Message(number)] if at.is_last else [])]
         if self._wanted is not None:
             is_reached = at.is_last or at.number == self._wanted.rounds
             messages = [self._wanted] if is_reached else []
         for message in messages:
-            bound = self._terms.bound(message, picks=len(at.picks), errors=len(at.errors))
+            bound = variant.terms.bound(message, picks=len(at.picks), errors=len(at.errors))
             stage = Stage(message, len(at.picks), len(at.errors), bound)
             self.stages.append(stage)
             if self._best is None or bound.value < self._best.stage.bound.value:
-                self._best = Best(stage, at)
+                self._best = Best(stage, at, variant)
         if self._best is not None:
             best = self._best.stage
             note = f"bound {percent(best.bound.value)} ({best.picks} picks, {best.errors} errors)"
             self._progress(len(self.stages), None, note)
 
-    def _is_over(self, number: int, at: Round[Any]) -> bool:
+    def _is_over(self, number: int, variant: Variant, at: Round[Any]) -> bool:
         """Whether no later round of this candidate can be better."""
         if self._wanted is not None or self._best is None:
             return self._best is not None
-        hoped = self._terms.bound(Message(number), picks=len(at.picks), errors=0)
+        hoped = variant.terms.bound(Message(number), picks=len(at.picks), errors=0)
         return hoped.value >= self._best.stage.bound.value
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F")
 
-_NEVER_CHOSEN = ("apart", "candidates", "delta", "extra_bits", "progress", "tau")
-"""Settings that say what is claimed, or of what sample: candidates cannot choose among them."""
+_NEVER_CHOSEN = ("candidates", "delta", "extra_bits", "progress", "tau")
+"""Settings that say what is claimed: candidates cannot choose among them."""
 
 
 def _has(name: str) -> Callable[[F], F]:
@@ -158,8 +158,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def fit_message(self, X: Any, y: ArrayLike, message: Message | None = None) -> PickToLearn:
         """The same for the one rule that a message names, without any choice; None: for the best of all."""
         sample = self._sample(X, y)
-        variants = [each._variant(sample) for each in self._settings()]
-        search = Search(variants, self._terms(sample), message, self.progress or silent)
+        search = Search(self._variants(sample), message, self.progress or silent)
         self._keep(search.run(), sample)
         self.stages_, self.is_interrupted_ = tuple(search.stages), search.is_interrupted
         return self
@@ -249,7 +248,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
                 "PickToLearn(make_pipeline(StandardScaler(), learner)).",
                 stacklevel=3,
             )
-        return Sample(inputs, labels, digests(inputs, labels), self._apart(len(labels)))
+        return Sample(inputs, labels, digests(inputs, labels))
 
     def _apart(self, n: int) -> Positions:
         if not isinstance(self.apart, int | np.integer) or not 0 <= self.apart < n:
@@ -259,27 +258,28 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         return permutation(n)[: self.apart]
 
-    def _terms(self, sample: Sample) -> Terms:
+    def _terms(self, sample: Sample, apart: int, candidates: int) -> Terms:
         check_delta(self.delta)
         check_bits(self.extra_bits)
         return Terms(
-            n=len(sample.labels) - len(sample.apart),
-            n_first=len(sample.apart),
+            n=len(sample.labels) - apart,
+            n_first=apart,
             delta=self.delta,
             classes=max(2, len(np.unique(sample.labels))) if is_classifier(self.estimator) else None,
-            candidates=max(1, len(self.candidates or ())),
+            candidates=candidates,
             extra_bits=self.extra_bits,
         )
 
-    def _settings(self) -> list[PickToLearn]:
+    def _variants(self, sample: Sample) -> list[Variant]:
         """This estimator with the settings of each candidate."""
         for settings in self.candidates or ():
             if found := [name for name in settings if name in _NEVER_CHOSEN]:
                 raise UsageError(f"candidates cannot differ in {', '.join(found)}: fix it beforehand.")
         plain = clone(self).set_params(candidates=None)
-        return [clone(plain).set_params(**each) for each in self.candidates or ({},)]
+        candidates = self.candidates or ({},)
+        return [clone(plain).set_params(**each)._variant(sample, len(candidates)) for each in candidates]
 
-    def _variant(self, sample: Sample) -> Variant:
+    def _variant(self, sample: Sample, candidates: int) -> Variant:
         if is_classifier(self.estimator) != (self.tau is None):
             raise UsageError(
                 "`tau` says which residual of a regressor is a fault: give it for regressors, and for no "
@@ -287,6 +287,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         if self.tau is not None and not self.tau >= 0.0:
             raise UsageError(f"`tau` is a residual, at least 0. Got {self.tau!r}.")
+        apart = self._apart(len(sample.labels))
         rule = Rule(
             first=self.first,
             batch=self.batch,
@@ -294,17 +295,16 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             leave=self.leave,
             max_rounds=self.max_rounds,
         )
-        fitter = Fitter(
-            self.estimator, sample.inputs, sample.labels, sample.apart, self.tau, self.aim, self.warm
-        )
-        return Variant(rule, fitter, sample.contents(by_class=self.tau is None))
+        fitter = Fitter(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim, self.warm)
+        contents = sample.contents(apart, by_class=self.tau is None)
+        return Variant(rule, fitter, contents, self._terms(sample, len(apart), candidates))
 
     def _keep(self, best: Best, sample: Sample) -> None:
         self.estimator_ = best.at.model
         self.risk_bound_: RiskBound = best.stage.bound
         self.message_ = best.stage.message
         self.settings_ = dict(self.candidates[self.message_.candidate]) if self.candidates else {}
-        self.picks_, self.errors_, self.apart_ = best.at.picks, np.sort(best.at.errors), sample.apart
-        self.n_ = len(sample.labels) - len(sample.apart)
+        self.picks_, self.errors_ = best.at.picks, np.sort(best.at.errors)
+        self.apart_, self.n_ = best.variant.fitter.apart, best.variant.terms.n
         self.sample_sha256_ = sample_sha256(sample.digests)
         self.picks_sha256_ = sample_sha256([sample.digests[at] for at in best.at.picks.tolist()])

@@ -157,6 +157,16 @@ def test_candidates_are_paid_for_and_the_best_is_kept():
     assert {stage.message.candidate for stage in model.stages_} == {0, 1, 2, 3}
 
 
+def test_the_share_that_is_set_apart_can_be_chosen_and_is_paid_for():
+    shares = [{"apart": share} for share in (20, 60, 120, 400)]
+    model = codebound.PickToLearn(NEAREST, first=0, candidates=shares).fit(X, Y)
+    alone = [codebound.PickToLearn(NEAREST, first=0, **share).fit(X, Y) for share in shares]
+    best = min(alone, key=lambda each: each.risk_bound_.value)
+    assert model.n_ == best.n_ == len(X) - model.settings_["apart"]
+    np.testing.assert_array_equal(model.apart_, best.apart_)
+    assert model.code_bits_ == best.code_bits_ + 2.0
+
+
 def test_a_candidate_that_cannot_learn_is_named():
     choices = [{"estimator__n_neighbors": 9}, {"batch": 2}]
     with pytest.warns(UserWarning, match="candidate 0 was left out: .*n_neighbors"):
