@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from codebound.bounds.faulty import occam_table
 from codebound.bounds.held_out import holdout
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.claims import (
@@ -31,7 +32,7 @@ from codebound.facts import HoldoutFacts, check_delta
 from codebound.faults import WRONG, parse_fault, possible_examples
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
-from codebound.results import Certification
+from codebound.results import Certification, ClassBound
 from codebound.rng import torch_stream
 from codebound.search.methods import require_method
 from codebound.search.search import EFFORTS, Effort, Search, run
@@ -41,6 +42,7 @@ from codebound.train.harness import fit
 if TYPE_CHECKING:
     from torch import nn
 
+    from codebound.certificate.assessment import Assessed
     from codebound.certificate.base import Pretrained
     from codebound.certificate.task import Tensors
     from codebound.chains.chain import Chain
@@ -68,6 +70,7 @@ def certify(
     factory: str = "",
     trust_code: bool = False,
     allow_copies: bool = False,
+    by_class: bool = False,
     seed: int = 0,
     device: str = "cpu",
     engine: Engine | None = None,
@@ -99,6 +102,8 @@ def certify(
         trust_code: Make the code of a factory that cannot be traced an assumption of the certificate.
         allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one; the
             certificate then declares that they are independent draws.
+        by_class: Also bound the error of g on every class; the limits of all classes hold at once with
+            probability ``1 - delta``, beside the claim (C-17).
         seed: Seed of the search; free, because no decoder needs it.
         device: Where pruned networks are trained; errors are always counted on the CPU, in float64.
         engine: Where errors are counted, a part of the sample on each of its workers; None: here. The count
@@ -205,6 +210,31 @@ def certify(
         is_interrupted=search.is_interrupted,
         seconds=time.perf_counter() - start,
         allow_copies=allow_copies,
+        by_class=_class_bounds(best, task, rest, engine=engine) if by_class else (),
+    )
+
+
+def _class_bounds(
+    best: Assessed, task: Task, rest: Dataset, *, engine: Engine | None
+) -> tuple[ClassBound, ...]:
+    """The errors of g on every class of the examples that count, with limits that hold at once."""
+    if task.claim.is_about_f:
+        raise UsageError("errors on each class are those of g. Leave out by_class for a certificate for f.")
+    rest = replace(rest, scaling=task.sample.scaling)  # as the message says it
+    parts = [np.flatnonzero(rest.y == label) for label in range(task.sample.classes)]
+    counts = [
+        (
+            count_errors(best.network, rest.select(part, role=rest.role).on("cpu"), engine=engine).errors
+            if len(part)
+            else 0,
+            len(part),
+        )
+        for part in parts
+    ]
+    limits = occam_table(counts, code_bits=best.facts.code_bits, delta=task.delta)
+    return tuple(
+        ClassBound(label, errors, n, limit)
+        for label, ((errors, n), limit) in enumerate(zip(counts, limits, strict=True))
     )
 
 

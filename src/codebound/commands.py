@@ -83,7 +83,7 @@ def train_from_options(
     return record
 
 
-_CERTIFY = ("method", "effort", "delta", "fault", "input_range", "allow_copies", "seed", "device")
+_CERTIFY = ("method", "effort", "delta", "fault", "input_range", "allow_copies", "by_class", "seed", "device")
 
 
 def certify_from_options(

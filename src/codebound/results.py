@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 WEIGHTS = "g.safetensors"
 
 
+@dataclass(frozen=True, slots=True)
+class ClassBound:
+    """Errors on the examples of one class; without examples there is no limit."""
+
+    label: int
+    errors: int
+    n: int
+    bound: float | None
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Certification:
     """A certificate with what belongs beside it.
@@ -54,6 +64,7 @@ class Certification:
         tried: Messages that were assessed.
         is_interrupted: Whether the search was interrupted; the best message until then was certified.
         seconds: Time the search took.
+        by_class: Errors of g on every class, where they were asked for; their limits hold at once.
         allow_copies: Whether the verifier has to be told that copies are independent draws.
     """
 
@@ -73,6 +84,7 @@ class Certification:
     is_interrupted: bool
     seconds: float
     allow_copies: bool = False
+    by_class: tuple[ClassBound, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(filter(None, (str(self.certificate), self.alarm)))
@@ -230,6 +242,8 @@ def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
         result["test_tail"] = found.confrontation.tail
         result["refuted_by_test"] = found.confrontation.is_refuted
         result["alarm"] = found.alarm
+    if found.by_class:
+        result["by_class"] = [asdict(row) for row in found.by_class]
     if found.base is not None:
         result["base_declared"] = found.certificate.base_declared
         result["base_is_g"] = found.is_base

@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             test=_labelled(options.test, options.data_folder) if options.test else None,
             trust_code=options.trust_code,
             allow_copies=options.allow_copies,
+            by_class=options.by_class,
             progress=_show_progress if sys.stderr.isatty() else None,
         )
     except (Refused, OSError) as error:  # what was given beside the certificate cannot be read
@@ -154,6 +155,7 @@ def _parser() -> argparse.ArgumentParser:
         help="labelled examples, given like --data, that took no part in making the network; if they "
         f"refute the claim, the exit status is {REFUTED}",
     )
+    add("--by-class", action="store_true", help="bound the error of g on every class too, all at once")
     add("--max-error", type=float, help="status 1 unless the bound is at most this")
     add("--max-delta", type=float, help="status 1 unless the failure probability is at most this")
     add("--signed-by", type=Path, help="public Ed25519 key (PEM): status 1 unless FILE.sig is its signature")
@@ -200,6 +202,14 @@ def _text(verdict: Verdict) -> str:
             lines.append(alarm + verdict.test.sentence)
         lines += [each.sentence for each in verdict.counts]
         lines.append(f"{verdict.code_bits} bits.")
+        if verdict.by_class:
+            lines.append(
+                f"Error on each class, all at once with probability at least 1 - {verdict.delta} (a "
+                "statement beside the first):"
+            )
+        for row in verdict.by_class:
+            limit = "no examples" if row.bound is None else f"at most {row.bound!r}"
+            lines.append(f"  - class {row.label}: {limit}; {row.errors} errors on {row.n} examples")
     return "\n".join(lines + _sections(verdict))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import mpmath
@@ -12,7 +13,7 @@ from .chain import Layout, described_chain
 from .domain import deviation
 from .evaluate import Evaluator, Progress, chain_evaluator, count_disagreements, count_errors
 from .faults import WRONG
-from .formulas import Forms, clopper_pearson, is_honest, occam, picked
+from .formulas import DIGITS, Forms, clopper_pearson, is_honest, occam, picked
 from .header import Disagreement, Domain, Header, Picked, Split
 from .picks.picking import Learned, learn
 from .refusal import Refused
@@ -202,6 +203,33 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
             f"Facts: the decoded network makes {errors} errors on the {len(x)} examples; "
             f"the certificate states {header.errors}."
         )
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """Errors on the examples of one class, and their limit; None without examples."""
+
+    label: int
+    errors: int
+    n: int
+    bound: float | None
+
+
+def class_table(header: Header, evaluator: Evaluator, x: Inputs, y: Labels) -> tuple[ClassRow, ...]:
+    """The errors of g on every class; their limits, at delta over the classes, hold at once (C-17)."""
+    places = counted_places(header, y)
+    rows = []
+    with mpmath.workdps(DIGITS):
+        share = mpmath.mpf(header.delta) / header.classes
+    for label in range(header.classes):
+        own = places[y[places] == label]
+        errors = count_errors(evaluator, x[own], y[own]) if len(own) else 0
+        bound = None
+        if len(own):
+            exact = occam(errors=errors, n=len(own), code_bits=header.code_bits, delta=share).bound
+            bound = min(1.0, math.nextafter(float(exact), math.inf))
+        rows.append(ClassRow(label, errors, len(own), bound))
+    return tuple(rows)
 
 
 def check_picks(

@@ -11,6 +11,7 @@ import torch
 
 from .assumptions import DEVELOPMENT, assumed_by
 from .checks import (
+    ClassRow,
     check_claim,
     check_disagreements,
     check_domain,
@@ -20,6 +21,7 @@ from .checks import (
     check_rows,
     check_scaling,
     checked_sample,
+    class_table,
     count_commonest,
     count_on_test,
     guessing,
@@ -28,6 +30,7 @@ from .checks import (
 from .container import Certificate, Source, load, read
 from .evaluate import Evaluator, Functions, Progress, chain_evaluator, of_module, unbounded
 from .factory import Made, check_function, loaded, make, state_layout
+from .faults import WRONG
 from .header import Disagreement, Domain, Header, Picked
 from .message import Network, decode
 from .refusal import Refused
@@ -74,6 +77,7 @@ class Verdict:
     vacuous: bool | None = None
     claim: str | None = None
     counts: tuple[Counted, ...] = ()
+    by_class: tuple[ClassRow, ...] = ()
     refuted_by_test: bool | None = None
     test: Tested | None = None
     copies: int | None = None
@@ -102,6 +106,7 @@ def verify(
     test: tuple[Inputs, Inputs] | None = None,
     trust_code: bool = False,
     allow_copies: bool = False,
+    by_class: bool = False,
     progress: Progress | None = None,
 ) -> Verdict:
     """Check a certificate against the sample it is about.
@@ -118,6 +123,8 @@ def verify(
         trust_code: Accept a factory whose module cannot be traced; its code is then part of what is assumed.
         allow_copies: More than one example in a hundred may be an exact copy: the user vouches that they
             are independent draws.
+        by_class: Count the errors on every class too, where the claim is about the errors of g; the limits
+            of all classes hold at once with probability 1 - delta, beside the claim.
         progress: Called with the examples done and their total while a network is evaluated.
 
     Returns:
@@ -191,6 +198,9 @@ def verify(
                 allow_copies=allow_copies,
             )
 
+    table: tuple[ClassRow, ...] = ()
+    if by_class and not reasons and sample and evaluator and header.subject == "g" and header.fault == WRONG:
+        table = class_table(header, evaluator, *sample)
     tested = None
     if test is not None and not reasons:
         evaluated = (evaluator or learned) if header.subject == "g" else subject
@@ -213,6 +223,7 @@ def verify(
         code_bits=header.code_bits,
         claim=claimed(header),
         counts=counts(header),
+        by_class=table,
         refuted_by_test=None if tested is None else tested.refuted,
         test=tested,
         vacuous=header.bound >= guessing(header, commonest),

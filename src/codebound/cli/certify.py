@@ -9,7 +9,8 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import REFUTED, Format, emit, listener, note, print_table
 from codebound.cli.options import RUN, given_engine, option
-from codebound.report.tables import tabulate
+from codebound.report.html import class_rows
+from codebound.report.tables import Table, tabulate
 from codebound.search.methods import known_methods
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ def command(
     trust_code: Annotated[
         bool,
         option("If a factory cannot be traced, its code becomes an assumption of the certificate."),
+    ] = False,
+    by_class: Annotated[
+        bool, option("Bound the error of g on every class too; all of these hold at once.")
     ] = False,
     allow_copies: Annotated[
         bool,
@@ -115,7 +119,10 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     if "base_declared" in result:
         declared = f"{result['base_declared']} No program can check that; without it the bound is void."
         rows.append(("DECLARED", "g is the base" if result["base_is_g"] else "a base", declared))
-    emit(result, output, [tabulate(("what", "value", "note"), rows)], rows=[result])
+    tables = [tabulate(("what", "value", "note"), rows)]
+    if "by_class" in result:
+        tables.append(Table("Error of g on each class; all rows hold at once", class_rows(result)))
+    emit(result, output, tables, rows=[result])
     if output is Format.table and not quiet:
         if result["interrupted"]:
             note("The search was interrupted; this is the best message found until then.")

@@ -47,6 +47,7 @@ def certificate_page(certificate: Certificate, result: Mapping[str, Any], *, tit
             "vacuous": result["vacuous"],
             "alarm": result.get("alarm", ""),
             "numbers": _number_rows(result),
+            "classes": class_rows(result),
             "code_bits": f"{facts.code_bits:,}",
             "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
             "verdict": result["verdict"],
@@ -92,6 +93,18 @@ def original_words(result: Mapping[str, Any]) -> str:
     if not result["g_is_new"]:
         return given
     return f"{given}; g is a new network, by {result['method']}, and shares nothing with it"
+
+
+def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
+    """A row for each class, where they were asked for."""
+    return [
+        {
+            "class": row["label"],
+            "certified error": "no examples" if row["bound"] is None else percent(row["bound"]),
+            "errors": f"{row['errors']} of {row['n']}",
+        }
+        for row in result.get("by_class", ())
+    ]
 
 
 def holdout_name(result: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ import torch
 
 import codebound as cb
 from codebound import certification
+from codebound.bounds.occam import occam_binomial
 from codebound.certificate.claims import AboutG, AfterSplit, prior_and_rest
 from codebound.certificate.file import Certificate
 from codebound.chains.setting import code_fault
@@ -17,6 +18,7 @@ from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.numbers import gamma
 from codebound.data.arrays import from_arrays
 from codebound.errors import DataError, UsageError
+from codebound.facts import OccamFacts
 from codebound.faults import WRONG, parse_fault
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.faults import decode_fault, read_fault
@@ -201,3 +203,61 @@ def test_a_fault_stands_in_the_message_and_plain_errors_do_not():
     parts = dict(certified("class:3").certificate.ledger)
     assert parts["fault"] == 5 + 2 + 2
     assert "fault" not in dict(certified("wrong").certificate.ledger)
+
+
+def test_a_table_of_classes_holds_at_once_in_both_programs():
+    found = cb.certify(network(), sample(), effort="quick", by_class=True)
+    facts = found.certificate.facts
+    assert sum(row.errors for row in found.by_class) == facts.errors
+    theirs = verify(found.certificate.to_bytes(), sample().x, sample().y, by_class=True).by_class
+    for row, other in zip(found.by_class, theirs, strict=True):
+        assert (row.label, row.n) == (other.label, other.n) == (row.label, of_class(row.label))
+        assert other.errors <= row.errors
+        told = OccamFacts(errors=row.errors, n=row.n, code_bits=facts.code_bits, delta=0.05 / CLASSES)
+        assert row.bound == pytest.approx(occam_binomial(told).value, rel=1e-9)
+        assert other.bound <= row.bound * (1 + 1e-9)
+        assert other.bound == pytest.approx(row.bound, rel=1e-6) or other.errors < row.errors
+
+
+def test_a_table_is_printed_and_written(tmp_path, codebound):
+    found = cb.certify(network(), sample(), effort="quick", by_class=True)
+    saved = found.save_to(tmp_path / "cert")
+    assert [row["n"] for row in saved.result["by_class"]] == [of_class(c) for c in range(CLASSES)]
+    assert "Error on each class" in (tmp_path / "cert" / "report.html").read_text()
+    path = tmp_path / "cert" / "certificate.cbound"
+    _, out, _ = codebound("verify", path, "--data", tmp_path / "cert" / "sample.npz", "--by-class")
+    assert f"errors on {of_class(2)} examples" in out
+
+
+def test_a_class_without_examples_has_no_limit():
+    wide = dataclasses.replace(sample(), classes=CLASSES + 1)
+    model = cb.load_model("linear", input_shape=(CLASSES,), classes=CLASSES + 1)
+    found = cb.certify(model, wide, effort="quick", by_class=True)
+    assert (found.by_class[CLASSES].n, found.by_class[CLASSES].bound) == (0, None)
+    theirs = verify(found.certificate.to_bytes(), wide.x, wide.y, by_class=True).by_class
+    assert (theirs[CLASSES].n, theirs[CLASSES].bound) == (0, None)
+
+
+@pytest.mark.parametrize("fault", ["class:1", "confused:1:0", "false-alarm:2", "top:2"])
+def test_a_file_written_by_hand_from_the_page_is_accepted(fault):
+    case = reference.linear_case(30)
+    plain = case.message
+    message = reference.Message(plain.operations, plain.tensors, fault=fault, scaling=plain.scaling)
+    theirs = read_fault(fault, 3)
+    counted = case.y[theirs.possible(case.y)]
+    n = len(counted)
+    guess = theirs.guessing(3)
+    printed = reference.forms(n, n, len(message.bits), 0.05)
+    header = reference.header(
+        message,
+        case.x,
+        case.y,
+        errors=n,
+        classes=3,
+        n=n,
+        commonest=int(np.bincount(counted).max()),
+        vacuous=printed["bound"] >= guess,
+    )
+    content = reference.seal(reference.canonical(header), message.packed())
+    verdict = verify(content, case.x, case.y)
+    assert (verdict.verdict, verdict.fault, verdict.n) == ("ACCEPT", fault, n), verdict.reasons
