@@ -207,6 +207,7 @@ def verify(
         assert evaluated is not None  # else there is a reason
         assert sample is not None
         tested = compare_with_test(header, *count_on_test(header, evaluated, sample[0], test))
+    vacuous = header.bound >= guessing(header, commonest)
     return Verdict(
         "REFUSE" if reasons else "ACCEPT",
         tuple(reasons),
@@ -221,12 +222,12 @@ def verify(
         n=header.n,
         errors=header.errors,
         code_bits=header.code_bits,
-        claim=claimed(header),
+        claim=claimed(header, vacuous=vacuous),
         counts=counts(header),
         by_class=table,
         refuted_by_test=None if tested is None else tested.refuted,
         test=tested,
-        vacuous=header.bound >= guessing(header, commonest),
+        vacuous=vacuous,
         copies=None if repeats is None else repeats.copies,
         contradictions=None if repeats is None else repeats.contradictions,
         development_sample=DEVELOPMENT.get(header.sample_sha256),

@@ -49,8 +49,8 @@ def counts(header: Header) -> tuple[Counted, ...]:
     return (training,)
 
 
-def claimed(header: Header) -> str:
-    """The guarantee as a sentence."""
+def claimed(header: Header, *, vacuous: bool) -> str:
+    """The guarantee as a sentence; whether it says anything is this program's own judgement."""
     drawn, data = "the sample", "new data"
     if isinstance(extra := header.extra, Disagreement):
         drawn = f"the sample and of the {extra.n_unlabelled} unlabelled inputs"
@@ -62,7 +62,7 @@ def claimed(header: Header) -> str:
     return (
         f"With probability at least 1 - {header.delta} over the draw of {drawn}, the {header.fault.claim} of "
         f"{header.subject} on {data} is at most {header.bound!r} ({header.statement}"
-        + (", VACUOUS)." if header.vacuous else ").")
+        + (", VACUOUS)." if vacuous else ").")
     )
 
 

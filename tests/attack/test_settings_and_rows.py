@@ -99,6 +99,7 @@ def test_version_1_cannot_hide_that_a_bound_says_nothing():
     verdict = verify(writer.write_first(message, fields), X, Y)
     assert verdict.is_accepted
     assert verdict.vacuous
+    assert "VACUOUS" in verdict.claim
     assert any("the number of classes, 1000" in line for line in verdict.assumptions)
 
 

@@ -97,6 +97,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         typer.Exit: With status 3, after all is printed, where test data refute the certificate.
     """
     from codebound.bounds.risk import percent
+    from codebound.certificate.declarations import DEVELOPED
     from codebound.report.html import holdout_name, holdout_words, original_words
 
     result = saved.result
@@ -116,6 +117,9 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         ("message", f"{result['code_bits']} bits", told),
         ("verifier", result["verdict"], "the independent program agrees"),
     ]
+    if result.get("copies"):
+        copies = f"{result['copies']} examples"
+        rows.append(("copies", copies, "exact copies of earlier ones in the sample, declared to be draws"))
     if "base_declared" in result:
         declared = f"{result['base_declared']} No program can check that; without it the bound is void."
         rows.append(("DECLARED", "g is the base" if result["base_is_g"] else "a base", declared))
@@ -129,6 +133,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         for method, reason in result["methods_skipped"].items():
             note(f"Skipped {method}: {reason}")
         note(saved.sentence)
+        if result.get("development_sample"):
+            note(DEVELOPED)
         note(f"Check it: {result['verify']}")
         note(f"Report: {saved.folder / 'report.html'}")
     if result.get("refuted_by_test"):

@@ -325,6 +325,17 @@ class TestLoading:
             (tmp_path / "result.json").write_text(other)
             load_base(path, network(), sample=SAMPLE)
 
+    @pytest.mark.parametrize(
+        ("data", "is_said"), [("clusters", 1), ("clusters:test", 1), ("mnist", 0)]
+    )
+    def test_a_run_folder_that_names_data_of_the_same_name(self, data, is_said, tmp_path):
+        """It may be another part of them: that no row is shared is then part of what is declared."""
+        path = self.save(tmp_path / "model.safetensors", network(seed=1))
+        (tmp_path / "result.json").write_text(json.dumps({"data_sha256": "0" * 64, "data": data}))
+        assert SAMPLE.name == "clusters"
+        found = load_base(path, network(), sample=SAMPLE, says="somebody's")
+        assert (f"trained on {data!r}, data of the same name" in found.name) == is_said
+
     def test_the_weights_of_an_epoch_of_a_run_that_was_killed(self, tmp_path):
         (tmp_path / "config.json").write_text(json.dumps({"data_sha256": SAMPLE.sha256}))
         (tmp_path / "epochs").mkdir()
