@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "4fc91556bdc70be87c98184c49d6d31dc86133250cb5e33e2f2006fe5f6fbaac"
+PAGE_SHA256 = "fd1ebc7d92e0d9d95f01fdd4226d35ddb69696b97600b49650a83b51d98360bb"
 FROZEN = "2026-11-16"
 
 

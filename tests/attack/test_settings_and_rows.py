@@ -1,6 +1,7 @@
 """What a decoder was told for nothing: classes, constants, rows. Each was once accepted, and is refused."""
 
 import contextlib
+import re
 
 import cbound_writer as writer
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from attack.crafting import both
 
+from codebound.certificate import declarations
 from codebound.certificate.claims import ByDisagreement
 from codebound.certificate.declarations import DEVELOPED, development_sample
 from codebound.certificate.decoding import decode
@@ -293,6 +295,13 @@ def test_digits_are_no_fresh_sample_to_either_program():
     declared = certify(model, digits, effort="quick", method="prune").certificate.declarations
     assert DEVELOPED in declared
     assert not any("before the sample was seen" in line for line in declared)
+
+
+def test_both_programs_have_the_samples_of_the_page():
+    section = writer.PAGE.read_text().partition("## 11.")[2]
+    stated = dict(map(str.split, re.findall(r"^    (\S+ +[0-9a-f]{64})$", section, flags=re.MULTILINE)))
+    assert {sha256: name for name, sha256 in stated.items()} == DEVELOPMENT
+    assert set(DEVELOPMENT) == set(declarations._DEVELOPMENT)
 
 
 def test_other_samples_are_declared_unseen():

@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "4fc91556bdc70be87c98184c49d6d31dc86133250cb5e33e2f2006fe5f6fbaac"
+PAGE_SHA256 = "fd1ebc7d92e0d9d95f01fdd4226d35ddb69696b97600b49650a83b51d98360bb"
 FROZEN = "2026-11-16"
 
 _NEW = {
