@@ -16,7 +16,7 @@ from codebound.certificate.declarations import development_sample
 from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts
 from codebound.files import make_folder, write_atomically, write_text
-from codebound.report.html import certificate_page
+from codebound.report.html import certificate_page, fault_words
 from codebound.search.methods import known_methods
 from codebound_verify.data import NAMES
 
@@ -95,7 +95,9 @@ class Certification:
         if self.holdout is None:
             return None
         assert isinstance(self.holdout.facts, HoldoutFacts)
-        return confront(self.certificate.claim.bound, self.holdout.facts)
+        return confront(
+            self.certificate.claim.bound, self.holdout.facts, does=fault_words(self.certificate.claim.fault)
+        )
 
     @property
     def alarm(self) -> str:

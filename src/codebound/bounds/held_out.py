@@ -62,10 +62,12 @@ class Confrontation:
     Attributes:
         test: Errors of the network that the bound is about, on examples that took no part in making it.
         tail: At least the probability of so many test errors or more, were the risk as large as the bound.
+        does: What the network does where it counts.
     """
 
     test: HoldoutFacts
     tail: float
+    does: str = "errs"
 
     @property
     def is_refuted(self) -> bool:
@@ -78,14 +80,14 @@ class Confrontation:
         if not self.is_refuted:
             return ""
         return (
-            f"REFUTED BY TEST DATA: {self.test.subject} errs on {self.test.errors} of {self.test.n} test "
-            f"examples. If its risk were as certified, so many would have a probability below "
+            f"REFUTED BY TEST DATA: {self.test.subject} {self.does} on {self.test.errors} of {self.test.n} "
+            f"test examples. If its risk were as certified, so many would have a probability below "
             f"{REFUTING_LEVEL:g}. Do not rely on this certificate. What may be wrong: {'; '.join(CAUSES)}."
         )
 
 
 @implements("C-11:refuted", kind="certificate")
-def confront(bound: float, test: HoldoutFacts) -> Confrontation:
+def confront(bound: float, test: HoldoutFacts, *, does: str = "errs") -> Confrontation:
     r"""Whether test data refute a certified error: a one-sided exact binomial test.
 
     Statement.  If the risk is at most ``bound`` and the test examples are fresh, then
@@ -100,7 +102,7 @@ def confront(bound: float, test: HoldoutFacts) -> Confrontation:
         >>> confront(0.05, HoldoutFacts(errors=36, n=360, delta=0.05)).is_refuted
         True
     """
-    return Confrontation(test, binomial_tail_upper(test.errors, test.n, bound))
+    return Confrontation(test, binomial_tail_upper(test.errors, test.n, bound), does)
 
 
 @implements("C-10", kind="certificate")

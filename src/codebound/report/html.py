@@ -107,6 +107,11 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     ]
 
 
+def fault_words(fault: str | None) -> str:
+    """What a network does where it counts."""
+    return "errs" if fault in (None, "wrong") else f"makes the fault {fault}"
+
+
 def holdout_name(result: Mapping[str, Any]) -> str:
     """Whose hold-out bound it is: that of the network that the certificate is about."""
     return f"hold-out bound of {result['subject']}"
@@ -116,7 +121,7 @@ def holdout_words(result: Mapping[str, Any]) -> str:
     """What the hold-out bound was computed from, and that copies of the sample make it no guarantee."""
     copies = result["test_copies_in_sample"]
     return (
-        f"C-11, for comparison: {result['subject']} errs on {result['test_errors']} of {result['test_n']} "
-        f"test examples, of which {copies} also occur in the sample"
+        f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
+        f"{result['test_errors']} of {result['test_n']} test examples, of which {copies} also occur in the sample"
         + (": NO GUARANTEE, these are no fresh examples" if copies else "")
     )

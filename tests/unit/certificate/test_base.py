@@ -325,9 +325,7 @@ class TestLoading:
             (tmp_path / "result.json").write_text(other)
             load_base(path, network(), sample=SAMPLE)
 
-    @pytest.mark.parametrize(
-        ("data", "is_said"), [("clusters", 1), ("clusters:test", 1), ("mnist", 0)]
-    )
+    @pytest.mark.parametrize(("data", "is_said"), [("clusters", 1), ("clusters:test", 1), ("mnist", 0)])
     def test_a_run_folder_that_names_data_of_the_same_name(self, data, is_said, tmp_path):
         """It may be another part of them: that no row is shared is then part of what is declared."""
         path = self.save(tmp_path / "model.safetensors", network(seed=1))

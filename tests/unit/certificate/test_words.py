@@ -11,13 +11,14 @@ import typer
 from bright_rows import images, solved
 
 from codebound.bounds.held_out import REFUTING_LEVEL
-from codebound.certificate.claims import CLAIMS, AfterSplit, ByDisagreement, OnDomain
+from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
 from codebound.cli.certificates import show
 from codebound.cli.certify import print_result
 from codebound.cli.console import REFUTED, Format
 from codebound.errors import FormatError
+from codebound.faults import parse_fault
 from codebound_verify.__main__ import main as verify
 
 
@@ -232,6 +233,22 @@ def test_a_network_that_shares_nothing_with_the_one_that_was_given_is_called_new
     assert "Certificate for a new network made by features on rows" in page
     for text in (page, printed(new, capsys)):
         assert "g is a new network, by features, and shares nothing with it" in text
+
+
+def test_faults_are_not_called_errors(network, tmp_path, capsys):
+    liar = faint(60, 2, "test")
+    liar.y[:] = (liar.y + 1) % 3
+    claim = AboutG(fault=parse_fault("class:1"))
+    found = certify(network, faint(900, 5), method="prune", effort="quick", test_set=liar, claim=claim)
+    saved = found.save_to(tmp_path / "one")
+    among = int((liar.y == 1).sum())
+    assert saved.result["test_n"] == among
+    words = f"g makes the fault class:1 on {saved.result['test_errors']} of {among} test examples"
+    for text in (printed(saved, capsys), (tmp_path / "one" / "report.html").read_text()):
+        assert words in text
+        assert "training errors of g" not in text
+    assert saved.result["refuted_by_test"] is True
+    assert words in str(found)
 
 
 def test_show_names_the_counts(folders, capsys):
