@@ -92,6 +92,7 @@ def claims() -> list[Seed]:
     from codebound.coding.tensors import Dense
     from codebound.data.arrays import from_arrays
     from codebound.data.dataset import Scaling
+    from codebound.faults import parse_fault
 
     def sample(n: int, seed: int, role: str = "train"):
         x, y = writer.clusters(n, seed)
@@ -102,7 +103,11 @@ def claims() -> list[Seed]:
     fresh = sample(300, 1, "unlabelled")
     zeros = {"0.weight": np.zeros((3, 4), np.float32)}
     found = []
-    for claim in (AboutG(), AfterSplit(3), OnDomain(0.0, 16.0), ByDisagreement(fresh)):
+    plain = (AboutG(), AfterSplit(3), OnDomain(0.0, 16.0), ByDisagreement(fresh))
+    others = (
+        AboutG(fault=parse_fault(text)) for text in ("class:1", "confused:0:2", "false-alarm:2", "top:2")
+    )
+    for claim in (*others, *plain):
         base = ("zero", zeros) if claim.trains_base else None
         weight = code.weights().copy()
         weight[0, 0] += np.float32(0.01 if claim.stays_near_f else 2.5)
@@ -468,7 +473,7 @@ def recoded(seed: Seed, choice: random.Random) -> Seed:
     facts["errors"] = max(0, min(facts["n"], errors))
     facts["code_bits"], made.fields["ledger"] = bits.length, [list(each) for each in ledger]
     claim |= writer.forms(facts["errors"], facts["n"], bits.length, claim["delta"])
-    claim["vacuous"] = claim["bound"] >= _guessing(replace(certificate.facts, n=facts["n"]))
+    claim["vacuous"] = claim["bound"] >= _guessing(certificate.facts, certificate.fault)
     coded = "".join(f"{byte:08b}" for byte in bits.data)[: bits.length]
     return seed.mutated(sealed(replace(made, bits=coded)))
 
@@ -561,16 +566,20 @@ def falsehoods(seed: Seed) -> list[str]:
     The network is the one that codebound decodes; it is evaluated and counted by plain arithmetic, and the
     bound is computed with exact fractions. Neither is code of the verifier.
     """
+    import torch
+
     from codebound.certificate.decoding import decode
     from codebound.certificate.file import Certificate
 
     certificate = Certificate.from_bytes(seed.data)
     claim, facts = certificate.claim, certificate.facts
     network = decode(certificate, base=seed.base)
-    margins = _margins(_logits(network, seed.x, certificate), seed.y)
-    counted, n = np.arange(len(seed.y)), facts.n + facts.extra.get("n_prior", 0)
+    logits, labels = torch.from_numpy(_logits(network, seed.x, certificate)), torch.from_numpy(seed.y)
+    margins = certificate.fault.lead(logits, labels).numpy()
+    counted = np.arange(len(seed.y))
     if claim.statement == "C-10":
         counted = np.argsort(writer.outputs(0, "split", len(seed.y)), kind="stable")[facts.extra["n_prior"] :]
+    counted = counted[certificate.fault.is_counted(labels).numpy()[counted]]
     limit, added = 0.0, 0.0
     if claim.statement == "C-12a":
         apart = np.abs(margins - _margins(_f_logits(seed, seed.x, certificate), seed.y)).max()
@@ -583,13 +592,13 @@ def falsehoods(seed: Seed) -> list[str]:
     digest = hashlib.sha256(certificate.message.data).hexdigest()
     checks = {
         f"it makes {errors} errors, not {facts.errors}": errors <= facts.errors,
-        f"n is {len(seed.y)}, not {n}": n == len(seed.y),
+        f"n is {len(counted)}, not {facts.n}": facts.n == len(counted),
         f"the bound is {least}, not {claim.bound}": min(1.0, least) <= claim.bound * (1 + 1e-12),
         "the sample is another": writer.sample_hash(seed.x, seed.y) == facts.sample_sha256,
         "the message is another": digest == facts.message_sha256,
         "the message has another length": certificate.message.length == facts.code_bits,
         "there are more classes": int(seed.y.max()) < facts.classes,
-        "guessing does as well": claim.vacuous or claim.bound < _guessing(facts),
+        "guessing does as well": claim.vacuous or claim.bound < _guessing(facts, certificate.fault),
         "delta is no probability": 0.0 < claim.delta < 1.0 and delta <= claim.delta,
     }
     if certificate.version > 1:
@@ -602,9 +611,10 @@ def falsehoods(seed: Seed) -> list[str]:
     return [what for what, is_so in checks.items() if not is_so]
 
 
-def _guessing(facts) -> float:
-    """The error of guessing, and of the commonest label where the file states it."""
-    return min(1.0 - 1.0 / facts.classes, 1.0 - (facts.commonest or 0) / facts.n)
+def _guessing(facts, fault) -> float:
+    """The error of guessing, and of the commonest label where plain errors count and the file states it."""
+    blind = fault.guess_rate(facts.classes)
+    return min(blind, 1.0 - (facts.commonest or 0) / facts.n) if str(fault) == "wrong" else blind
 
 
 def _scaled(x: np.ndarray, certificate) -> np.ndarray:

@@ -162,7 +162,7 @@ def lie(fields: dict, path: str, value) -> None:
         ("C-2", "facts.n", 800, "n is 400"),
         ("C-2", "facts.sample_sha256", "0" * 64, "the sample is another"),
         ("C-10", "facts.errors", 0, "errors, not 0"),
-        ("C-10", "facts.extra.n_prior", 3, "n is 400"),
+        ("C-10", "facts.extra.n_prior", 3, "n is 397"),
         ("C-12a", "facts.errors", 0, "errors, not 0"),
         ("C-12b", "facts.extra.disagreements", 0, "disagree more often"),
         ("C-12b", "claim.bound", lambda bound: bound - 1e-6, "the bound is"),

@@ -122,6 +122,6 @@ def holdout_words(result: Mapping[str, Any]) -> str:
     copies = result["test_copies_in_sample"]
     return (
         f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
-        f"{result['test_errors']} of {result['test_n']} test examples, of which {copies} also occur in the sample"
-        + (": NO GUARANTEE, these are no fresh examples" if copies else "")
+        f"{result['test_errors']} of {result['test_n']} test examples, of which {copies} also occur in the "
+        "sample" + (": NO GUARANTEE, these are no fresh examples" if copies else "")
     )
