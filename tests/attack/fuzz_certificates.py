@@ -352,10 +352,11 @@ def random_subspace(coder: writer.Coder, choice: random.Random) -> None:
     coder.gamma(choice.choice((2, 2, 2, 2, 1, 3, 4, 5, 7, 8, 14)))
 
 
-def random_message(choice: random.Random) -> str:
+def random_message(choice: random.Random, fields: dict) -> str:
     """A message that is well-formed as long as chance allows, with sizes up to their limits."""
     coder = writer.Coder()
-    writer.write_setting(coder, choice.choice((2, 3, 3, 3, 4, 2**16)), random_scaling(choice))
+    scaling = fields["helper"]["scaling"] if choice.random() < 0.9 else random_scaling(choice)
+    writer.write_setting(coder, fields["facts"]["classes"] if choice.random() < 0.95 else 2**16, scaling)
     coder.gamma(method := choice.choice((1, 1, 1, 2, 2, 3)))
     for _ in range(3):
         coder.bit(choice.random() < 0.02)
@@ -522,7 +523,7 @@ def mutant(seeds: list[Seed], choice: random.Random) -> Seed:
         if choice.random() < 0.3:
             made = replace(made, witness=mutated_witness(made.witness, choice))
         return seed.mutated(sealed(made))
-    return seed.mutated(sealed(replace(made, bits=random_message(choice))))
+    return seed.mutated(sealed(replace(made, bits=random_message(choice, made.fields))))
 
 
 class Hang(BaseException):
