@@ -52,6 +52,10 @@ def seal(
     ] = None,
     step: Annotated[float | None, option("Distance of two levels, as a share of the examples.")] = None,
     fault: opt.FaultName = "wrong",
+    allow_copies: Annotated[
+        bool,
+        option("Examples that are equal are independent draws all the same; else one in a hundred may be."),
+    ] = False,
     model: _ModelName = None,
     weights: _Weights = None,
     predictions: _Predictions = None,
@@ -80,7 +84,8 @@ def seal(
         fault=parse_fault(fault, classes=sample.classes),
         models=looking.identities(weights or [], model=model or "") + looking.identities(predictions or []),
     )
-    _show(looking.seal(sample, plan, out or Path(Path(data).stem + SUFFIX)), output)
+    path = out or Path(Path(data).stem + SUFFIX)
+    _show(looking.seal(sample, plan, path, allow_copies=allow_copies), output)
 
 
 @app.command()

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from codebound.bounds.looked import ladder_bits, looked_risk
+from codebound.certificate.rows import rows_of
 from codebound.errors import DataError, UsageError
 from codebound.facts import LookFacts, check_delta
 from codebound.faults import WRONG, Fault, counted_examples, parse_fault
@@ -123,10 +124,18 @@ class Plan:
         return low
 
 
-def seal(data: Dataset, plan: Plan, path: Path) -> Ledger:
+def seal(data: Dataset, plan: Plan, path: Path, *, allow_copies: bool = False) -> Ledger:
     """Freezes a test set: writes the first line of its ledger.
 
+    Args:
+        data: The examples.
+        plan: What is fixed before the first look.
+        path: Where the ledger goes; a new file.
+        allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one:
+            whoever says so declares that they are independent draws.
+
     Raises:
+        CertificateError: Too many are copies: no bound holds for examples that were repeated.
         UsageError: The file exists, or these examples were sealed on this machine before.
     """
     plan.fault.check(data.classes)
@@ -134,6 +143,7 @@ def seal(data: Dataset, plan: Plan, path: Path) -> Ledger:
     if path.exists():
         raise UsageError(f"{path} exists already; a seal is never replaced. Choose another file.")
     require_unsealed(data.sha256)
+    rows_of(data, allow_copies=allow_copies)
     record = {
         "kind": "seal",
         "version": 1,

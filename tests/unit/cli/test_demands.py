@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 def ledger(tmp_path, monkeypatch, codebound):
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
     y = np.arange(500) % 2
-    np.savez("test.npz", x=np.zeros((500, 2), "f4"), y=y)
+    np.savez("test.npz", x=np.arange(1000.0).reshape(500, 2), y=y)
     np.save("p.npy", np.where(np.arange(500) < 10, 1 - y, y))
     codebound("holdout", "seal", "test.npz")
     codebound("holdout", "look", "test.looks.jsonl", "--predictions", "p.npy")  # 10 of 500: at most 3.4 %

@@ -58,7 +58,7 @@ def test_empty_words_are_asked_for(filled, codebound):
 def test_a_ledger_stands_beside_it_with_its_verdict(filled, codebound, tmp_path, monkeypatch):
     monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    np.savez("test.npz", x=np.zeros((50, 2), "f4"), y=np.arange(50) % 2)
+    np.savez("test.npz", x=np.arange(100.0).reshape(50, 2), y=np.arange(50) % 2)
     np.save("p.npy", np.arange(50) % 2)
     codebound("holdout", "seal", "test.npz")
     codebound("holdout", "look", "test.looks.jsonl", "--predictions", "p.npy")

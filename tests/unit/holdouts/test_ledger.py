@@ -10,7 +10,7 @@ import torch
 
 from codebound.bounds.looked import looked_risk
 from codebound.data.arrays import from_arrays
-from codebound.errors import DataError, FormatError, UsageError
+from codebound.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.facts import LookFacts
 from codebound.faults import parse_fault
 from codebound.holdouts.ledger import read_ledger
@@ -279,6 +279,14 @@ def test_other_examples_are_refused(path, data):
     with pytest.raises(DataError, match=r"not what .* seals"):
         tried(path, other, "d", 20)
     assert "sealed were 400" in reasons(path.read_bytes(), data=(other.x, other.y))
+
+
+def test_examples_that_were_repeated_are_no_test_set(tmp_path, data):
+    twice = data.select([*range(N), *range(5)], role="test")
+    with pytest.raises(CertificateError, match="5 of 405 examples are exact copies"):
+        seal(twice, Plan(), tmp_path / "twice.jsonl")
+    assert not (tmp_path / "twice.jsonl").exists()
+    assert seal(twice, Plan(), tmp_path / "twice.jsonl", allow_copies=True).seal["n"] == N + 5
 
 
 # faults
