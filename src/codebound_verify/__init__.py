@@ -2,11 +2,11 @@
 
 It is written from docs/format.md alone, to be read in one sitting and in this order:
 
-* the file: ``container``, ``header``;
+* the file: ``versions``, ``container``, ``header``;
 * coded numbers: ``arithmetic``, ``bell``, ``tensors``; numbers made of few: ``stream``, ``subspace``;
-* the network: ``operations``, ``chain``, ``stack``, ``message``;
+* the network: ``setting``, ``operations``, ``chain``, ``stack``, ``message``;
 * the errors: ``images``, ``dictionary``, ``evaluate``; the bound: ``formulas``;
-* the decision: ``domain``, ``checks``, ``verdict``.
+* the decision: ``rows``, ``domain``, ``checks``, ``assumptions``, ``verdict``.
 
 ``sample``, ``weights``, ``factory`` and ``data`` read what is given beside a file. ``codes`` lists all tensor
 modes; those of the papers' compressors are in ``papers``, which can be left out.
