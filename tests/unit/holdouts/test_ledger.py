@@ -7,6 +7,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codebound.bounds.looked import looked_risk
 from codebound.data.arrays import from_arrays
@@ -360,3 +362,29 @@ def test_a_network_is_named_by_its_file_and_how_it_is_built(tmp_path):
     file.write_bytes(b"weights")
     assert identity(file, model="linear") != identity(file, model="mlp")
     assert identity(file) == hashlib.sha256(b"\nweights").hexdigest()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> bytes:
+    """The bytes of a ledger with three looks."""
+    folder = tmp_path_factory.mktemp("whole")
+    rng = np.random.default_rng(0)
+    examples = from_arrays(rng.normal(size=(50, 2)), rng.integers(0, 2, 50), name="made", role="test")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CODEBOUND_CACHE", str(folder / "cache"))
+        seal(examples, Plan(looks=4, target=0.5, step=0.1), folder / "a.jsonl")
+        for name in ("a", "b", "c"):
+            rows = torch.from_numpy(rng.normal(size=(50, 2)))
+            look(folder / "a.jsonl", examples, rows, name=name, identity=named(name))
+    return (folder / "a.jsonl").read_bytes()
+
+
+@given(st.data())
+def test_whatever_is_done_to_the_bytes_nothing_raises_and_the_head_shows_it(whole, data):
+    head = hashlib.sha256(whole[:-1].rpartition(b"\n")[2]).hexdigest()
+    start = data.draw(st.integers(0, len(whole)))
+    end = data.draw(st.integers(start, min(len(whole), start + 40)))
+    changed = whole[:start] + data.draw(st.binary(max_size=20)) + whole[end:]
+    verdict = verify_ledger(changed, head=head)
+    assert verdict.is_accepted == (changed == whole)
+    verify_ledger(changed)
