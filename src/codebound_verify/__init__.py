@@ -6,6 +6,7 @@ It is written from docs/format.md alone, to be read in one sitting and in this o
 * coded numbers: ``arithmetic``, ``bell``, ``tensors``; numbers made of few: ``stream``, ``subspace``;
 * the network: ``setting``, ``operations``, ``chain``, ``stack``, ``message``;
 * the errors: ``images``, ``dictionary``, ``evaluate``; the bound: ``formulas``;
+* networks that are learned from the sample: ``picks``;
 * the decision: ``rows``, ``domain``, ``checks``, ``assumptions``, ``verdict``.
 
 ``sample``, ``weights``, ``factory`` and ``data`` read what is given beside a file. ``codes`` lists all tensor

@@ -175,6 +175,8 @@ def _read_rule(decoder: Decoder, header: Header, ledger: _Ledger) -> Network:
     ledger.close("rule")
     end = decoder.finish()
     ledger.add("end", end - decoder.shifts)
+    if decoder.witness is not None:
+        decoder.witness.finish()
     if end != header.code_bits:
         raise Refused(f"Message: decoding it takes {end} bits, but facts.code_bits is {header.code_bits}.")
     return Network(None, {}, None, None, tuple(ledger.entries), rule)

@@ -56,6 +56,8 @@ class RuleMessage:
     scaling: dict = field(default_factory=lambda: {"divisor": 16, "mean": [0.0], "std": [1.0]})
     options: tuple[int, ...] = (0, 0, 0)
     longer_count: int | None = None
+    fault: str = "wrong"
+    witness: bytes = b""
     bits: str = field(init=False)
     ledger: list[list] = field(init=False)
 

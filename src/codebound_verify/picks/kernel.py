@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ..sample import Inputs
 
 NUMBERS = 1 << 23  # in the vectors that are made float32 at a time
-PIECE = 256  # supports at a time
+AT_HAND = 2048  # supports whose vectors are float32 at a time
+PIECE = 256  # of them, in one product
 LARGEST_INPUT = 1e300
 
 
@@ -66,6 +67,10 @@ class Kernel:
 
     def fill(self, out: Doubles, supports: Vectors, points: Vectors) -> None:
         """Write the kernel of supports and points to ``out``: (supports, points)."""
+        for some in parts(len(supports), AT_HAND):
+            self._fill(out[some], supports[some], points)
+
+    def _fill(self, out: Doubles, supports: Vectors, points: Vectors) -> None:
         sides = [supports]
         if self._number == MIRRORED:
             assert isinstance(self.features, PatchMap)  # read_rule() refuses others
@@ -76,10 +81,9 @@ class Kernel:
         def filled(part: slice) -> None:
             some = points[part].astype(np.float32)
             own = _squares(some)
-            across = np.ascontiguousarray(some.T)
             for piece in parts(len(supports), PIECE):
                 found = [
-                    self._values(product(side[piece], across), square[piece], own)
+                    self._values(product(side[piece], some.T), square[piece], own)
                     for side, square in zip(single, squares, strict=True)
                 ]
                 out[piece, part] = found[0] if len(found) == 1 else found[0] + found[1]

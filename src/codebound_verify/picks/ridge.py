@@ -54,18 +54,18 @@ class Factor:
 
 def outputs(kernel: Doubles, coefficients: Doubles) -> Doubles:
     """Sums over supports, block by block: ``kernel`` is (supports, points), the result (points, columns)."""
-    weights = torch.from_numpy(coefficients)
     values = torch.from_numpy(kernel)
-    found = torch.zeros(kernel.shape[1], weights.shape[1], dtype=torch.float64)
+    found = torch.zeros(coefficients.shape[1], kernel.shape[1], dtype=torch.float64)
     blocks = parts(len(kernel), BLOCK)
+    weights = [torch.from_numpy(coefficients[block].T.copy()) for block in blocks]
 
     def summed(part: slice) -> None:
-        for block in blocks:
-            found[part] += values[block, part].T @ weights[block]
+        for block, own in zip(blocks, weights, strict=True):
+            found[:, part] += own @ values[block, part]
 
     for _ in side_by_side(summed, parts(kernel.shape[1], STEP)):
         pass
-    return found.numpy()
+    return np.ascontiguousarray(found.numpy().T)
 
 
 class Ridge:
