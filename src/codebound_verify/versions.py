@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PAGE_SHA256 = "fd1ebc7d92e0d9d95f01fdd4226d35ddb69696b97600b49650a83b51d98360bb"
+PAGE_SHA256 = "14ee36fcb8a84dd625068fed0c7b3fb4a2a7ca27cebc89b4639e581f6f250816"
 FROZEN = "2026-11-16"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "fd1ebc7d92e0d9d95f01fdd4226d35ddb69696b97600b49650a83b51d98360bb"
+PAGE_SHA256 = "14ee36fcb8a84dd625068fed0c7b3fb4a2a7ca27cebc89b4639e581f6f250816"
 FROZEN = "2026-11-16"
 
 _NEW = {

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from ..evaluate import Progress
     from ..header import Header
 
-GAP = 0.5e-6  # half of the writer's, as the tolerance is
+GAP = 0.5e-6  # half of the writer's, as what follows
 TOLERANCE = 0.5e-4
+LEAST_MARGIN = 0.5e-6
 STEP = 256  # examples whose vectors are made at a time
 
 
@@ -73,7 +74,7 @@ def vectors_of(features: FeatureMap, x: Inputs, progress: Progress | None = None
 
 def learn(rule: Rule, header: Header, x: Inputs, y: Labels, progress: Progress | None = None) -> Learned:
     """Run a rule on the whole sample; raises :class:`Refused` where a decision is in doubt."""
-    check_sizes(rule, header.input_shape, len(x))
+    check_sizes(rule, header.input_shape, examples=len(x), classes=header.classes)
     check_finite(x)
     with full_precision():
         return _Run(rule, header, x, y).finished(progress)
@@ -161,7 +162,7 @@ def _count_errors(found: Doubles, labels: Labels) -> int:
     """Outputs that are not right with room for rounding."""
     if not len(found):
         return 0
-    right = _margins(found, labels) > np.maximum(TOLERANCE * np.abs(found).max(axis=1), GAP)
+    right = _margins(found, labels) > np.maximum(TOLERANCE * np.abs(found).max(axis=1), LEAST_MARGIN)
     return int(np.sum(~(right & np.isfinite(found).all(axis=1))))
 
 

@@ -28,6 +28,8 @@ DIMENSION_LIMIT = 1 << 16
 SUPPORTS_LIMIT = 1 << 15
 KERNEL_LIMIT = 1 << 30  # numbers in the kernel of all examples and all supports: 8 GiB
 VECTORS_LIMIT = 1 << 31  # numbers in the vectors of all examples and all supports: 4 GiB
+OUTPUTS_LIMIT = 1 << 26  # outputs for all examples and all supports
+OUTPUTS_WORK_LIMIT = 1 << 44  # multiplications for them, in all rounds
 PATCHES_LIMIT = 1 << 25  # numbers that the patches of one picture become
 PICTURE_LIMIT = 1 << 30  # multiplications for one picture
 MOMENTS_LIMIT = 1 << 40  # multiplications for the moments of all patches of the first pictures
@@ -175,8 +177,8 @@ def _read_batches(decoder: Decoder, batch: int, rounds: int) -> tuple[int, ...]:
     return tuple(batches)
 
 
-def check_sizes(rule: Rule, shape: tuple[int, ...], examples: int) -> int:
-    """The length of a vector, if the rule fits these examples and asks for no more than it may (10.8)."""
+def check_sizes(rule: Rule, shape: tuple[int, ...], *, examples: int, classes: int) -> None:
+    """Refuse a rule that does not fit these examples, or asks for more than it may (10.8)."""
     picked = rule.first + rule.picks
     if rule.first >= examples or picked > examples:
         raise Refused(
@@ -186,15 +188,17 @@ def check_sizes(rule: Rule, shape: tuple[int, ...], examples: int) -> int:
     if isinstance(rule.features, Patches):
         rule.features.check_work(shape, rule.first)
     supports = rule.supports(picked)
+    work = examples * supports * classes * (len(rule.batches) + 1)
     for what, size, limit in (
         ("the length of a vector", dimension, DIMENSION_LIMIT),
         ("the number of supports", supports, SUPPORTS_LIMIT),
         ("the numbers in the kernel", examples * supports, KERNEL_LIMIT),
         ("the numbers in all vectors", (examples + supports) * dimension, VECTORS_LIMIT),
+        ("the outputs", (examples + supports) * classes, OUTPUTS_LIMIT),
+        ("the multiplications for the outputs", work, OUTPUTS_WORK_LIMIT),
     ):
         if size > limit:
             raise Refused(f"Rule: {what} would be {size}; at most {limit} is allowed.")
-    return dimension
 
 
 def _picture(shape: tuple[int, ...]) -> tuple[int, int, int]:

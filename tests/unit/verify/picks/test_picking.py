@@ -236,9 +236,21 @@ def test_the_network_is_not_in_the_file():
 )
 def test_a_rule_that_asks_for_too_much_is_refused_before_anything_is_computed(rule, shape, examples, because):
     with pytest.raises(Refused, match=because):
-        check_sizes(rule, shape, examples)
+        check_sizes(rule, shape, examples=examples, classes=10)
 
 
 def test_the_largest_rules_of_the_page_fit():
-    check_sizes(Rule(2000, Filters(False, 3, 4), 2, 1, 1, 1, (400,)), (1, 28, 28), 60_000)
-    check_sizes(Rule(15000, Patches(6, 1024, 1, 3, 0.1, 0), 1, 1, 1, 1, (5000,)), (3, 32, 32), 50_000)
+    check_sizes(
+        Rule(2000, Filters(False, 3, 4), 2, 1, 1, 1, (400,)), (1, 28, 28), examples=60_000, classes=10
+    )
+    large = Rule(15000, Patches(6, 1024, 1, 3, 0.1, 0), 1, 1, 1, 1, (5000,))
+    check_sizes(large, (3, 32, 32), examples=50_000, classes=100)
+
+
+def test_outputs_of_very_many_classes_are_refused():
+    rule = Rule(20, Columns(normalised=True), 0, 1, 1, 1, (5,) * 160)
+    with pytest.raises(Refused, match="the outputs would be"):
+        check_sizes(rule, (4,), examples=2**14, classes=2**12)
+    many = Rule(10000, Columns(normalised=True), 0, 1, 1, 1, (50,) * 160)
+    with pytest.raises(Refused, match="multiplications for the outputs would be"):
+        check_sizes(many, (4,), examples=40_000, classes=1000)
