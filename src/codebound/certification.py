@@ -25,6 +25,7 @@ from codebound.certificate.claims import (
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.task import Original, Task
+from codebound.chains.message import Message
 from codebound.data.dataset import cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, DataError, ModelError, UsageError
@@ -48,13 +49,14 @@ if TYPE_CHECKING:
     from codebound.chains.chain import Chain
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
+    from codebound.faults import Fault
 
 _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
 
 
 def certify(
-    model: nn.Module | Network,
+    model: nn.Module | Network | None,
     sample: Dataset,
     *,
     claim: AbstractClaim | None = None,
@@ -79,7 +81,8 @@ def certify(
     """Compresses a network and bounds its error on new data by the length of the message.
 
     Args:
-        model: The trained network f; it is not changed.
+        model: The trained network f; it is not changed. None where there is none: then methods that make a
+            network of their own are tried.
         sample: The sample it was trained on.
         claim: What to certify, one of ``codebound.certificate.claims``; by default ``AboutG()``, the error of
             the compressed network.
@@ -137,17 +140,16 @@ def certify(
                 f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
             )
     module = model.model if isinstance(model, Network) else model
-    original = Original.read(module, sample.input_shape, factory=factory, trust_code=trust_code)
-    if original.module is not None:
-        require_one_example(original.module, sample)
-    if original.chain is not None and original.chain.classes != sample.classes:
-        raise ModelError(
-            f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes."
-        )
-    original_errors = count_errors(original.build(), sample.on("cpu"), engine=engine).errors
+    original = None if module is None else _original(module, sample, factory, trust_code=trust_code)
+    original_errors = (
+        None if original is None else count_errors(original.build(), sample.on("cpu"), engine=engine).errors
+    )
     helper: tuple[str, Tensors] | None = None
     prior, rest = claim.split(sample)
-    if prior is not None:
+    if original is None:
+        if prior is not None or base is not None or claim.is_about_f:
+            raise UsageError("this certificate starts from a network: give a model.")
+    elif prior is not None:
         original = _trained_on_prior(original, prior, progress)
         helper = "trained on the prior part of the sample", original.arrays
     elif base is not None:
@@ -162,20 +164,30 @@ def certify(
         allow_copies=allow_copies,
     )
     task = task_of(claim=claim)
-    search = Search(task, effort, seed=seed, device=place, engine=engine, progress=progress)
+    search = Search(
+        task,
+        effort,
+        seed=seed,
+        device=place,
+        engine=engine,
+        progress=progress,
+        allows_picks=stated.fault == WRONG and not by_class,
+    )
     best = run(search, method)
     if stated.fault != WRONG:
+        assert isinstance(best.message, Message)  # picks were not allowed
         task = task_of(claim=stated)
         options = replace(best.message.options, setting=task.options.setting)
         best = assess(replace(best.message, options=options), task, engine=engine)
     certificate = issue(best, task, progress=progress)
     fresh, copies = None, None
     if test_set is not None:
-        subject = original.build() if claim.is_about_f else best.network
+        subject = task.f.build() if claim.is_about_f else best.network
         tested = possible_examples(stated.fault, test_set)
+        is_picked = certificate.claim.statement == "C-15"
         fresh = holdout(
             HoldoutFacts(
-                errors=count_errors(subject, tested.on("cpu"), fault=stated.fault, engine=engine).errors,
+                errors=_errors(subject, tested, stated.fault, engine, is_picked=is_picked),
                 n=tested.n,
                 delta=delta,
                 classes=sample.classes,
@@ -188,7 +200,7 @@ def certify(
         network=best.network.float(),
         sample=sample,
         settings={
-            "model": factory or type(module).__name__,
+            "model": factory or ("none" if module is None else type(module).__name__),
             "data": sample.name,
             "claim": str(stated),
             "fault": str(stated.fault),
@@ -201,7 +213,7 @@ def certify(
         holdout=fresh,
         original_errors=original_errors,
         base=task.base_tensors,
-        original=original.arrays if claim.is_about_f else None,
+        original=task.f.arrays if claim.is_about_f else None,
         unlabelled=claim.unlabelled,
         copies=copies,
         method=search.method,
@@ -236,6 +248,29 @@ def _class_bounds(
         ClassBound(label, errors, n, limit)
         for label, ((errors, n), limit) in enumerate(zip(counts, limits, strict=True))
     )
+
+
+def _original(module: nn.Module, sample: Dataset, factory: str, *, trust_code: bool) -> Original:
+    """The network f, if it is a function of one example with as many outputs as there are classes."""
+    original = Original.read(module, sample.input_shape, factory=factory, trust_code=trust_code)
+    if original.module is not None:
+        require_one_example(original.module, sample)
+    if original.chain is not None and original.chain.classes != sample.classes:
+        raise ModelError(
+            f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes."
+        )
+    return original
+
+
+def _errors(
+    network: nn.Module, data: Dataset, fault: Fault, engine: Engine | None, *, is_picked: bool
+) -> int:
+    """Errors on data that were used for no choice; a picked network takes inputs as they are stored."""
+    if is_picked:
+        from codebound.picks.network import count_wrong
+
+        return count_wrong(network, data)
+    return count_errors(network, data.on("cpu"), fault=fault, engine=engine).errors
 
 
 def _claim(

@@ -96,8 +96,12 @@ def certify_from_options(
     """Certifies a network and saves all that belongs to its certificate in a new folder."""
     model, fresh, folder_of_data = options["model"], options["unlabelled"], options["data_folder"]
     sample, test_set = load_samples(options)
-    network, factory = load_network(model, sample, options["weights"]), factory_of(model)
-    base = given_base(options, network, sample)
+    network, factory = None, ""
+    if model is not None:
+        network, factory = load_network(model, sample, options["weights"]), factory_of(model)
+    elif options["weights"] is not None or options["base"] is not None:
+        raise UsageError("weights and base belong to a model: give the model.")
+    base = None if network is None else given_base(options, network, sample)
     if base is not None and options["weights"] is None:
         network = base.network
     unlabelled = None if fresh is None else load_dataset(fresh, role="unlabelled", folder=folder_of_data)

@@ -155,7 +155,8 @@ class Certification:
         result = _result(self, str(path), shlex.join(["codebound-verify", str(path), *arguments]))
         subject = f"a new network made by {self.method}" if self.is_new else words["model"]
         title = f"Certificate for {subject} on {words['data']}"
-        page = certificate_page(self.certificate, result, title=title)
+        picks = "" if self.certificate.claim.statement != "C-15" else _write_picks(self, folder)
+        page = certificate_page(self.certificate, result, title=title, picks=picks)
         state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
         save_file(state, folder / weights)
         write_text(folder / "config.json", json.dumps(words, indent=2) + "\n")
@@ -172,6 +173,19 @@ class Saved:
     folder: Path
     result: dict[str, Any]
     sentence: str
+
+
+def _write_picks(found: Certification, folder: Path) -> str:
+    """Writes what was picked, as a table and as a picture where there is one, for a page."""
+    from codebound.picks.network import PickedNetwork
+    from codebound.report.picks import as_link, picks_picture, picks_table
+
+    assert isinstance(found.network, PickedNetwork)
+    write_text(folder / "picks.csv", picks_table(found.network, found.sample))
+    picture = picks_picture(found.network)
+    if picture:
+        write_atomically(folder / "picks.png", picture)
+    return as_link(picture)
 
 
 def _verifier_arguments(found: Certification, folder: Path, data: str, data_folder: Path | None) -> list[str]:

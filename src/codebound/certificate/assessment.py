@@ -21,7 +21,7 @@ from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.format import code_commit
 from codebound.certificate.rows import commonest
 from codebound.errors import CertificateError
-from codebound.facts import OccamFacts
+from codebound.facts import OccamFacts, PickedFacts
 from codebound.faults import WRONG
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from codebound.certificate.task import Task
     from codebound.chains.message import Message
     from codebound.coding.bits import Bits
+    from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
+    from codebound.picks.message import PickedMessage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,17 +50,19 @@ class Assessed:
         ledger: Where they went.
         network: The network that the bits decode to.
         count: Errors of that network.
-        facts: What the Occam bound inside the claim was told; its delta is that bound's share.
+        facts: What the bound of g was told; its delta is that bound's share.
         conclusion: What follows.
+        counted: The examples that count.
     """
 
-    message: Message
+    message: Message | PickedMessage
     bits: Bits
     ledger: tuple[tuple[str, int], ...]
     network: nn.Module
     count: Count
-    facts: OccamFacts
+    facts: OccamFacts | PickedFacts
     conclusion: Conclusion
+    counted: Dataset
 
     @property
     def bound(self) -> RiskBound:
@@ -73,7 +77,8 @@ class Assessed:
         paid.
         """
         facts = self.facts
-        return occam_binomial(facts).value, (facts.errors + facts.code_bits) / facts.n
+        alone = self.bound if isinstance(facts, PickedFacts) else occam_binomial(facts)
+        return alone.value, (facts.errors + facts.code_bits) / facts.n
 
     @property
     def score(self) -> float:
@@ -119,7 +124,7 @@ def assess(
         classes=task.sample.classes,
     )
     conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
-    return Assessed(fitted, bits, ledger, network, count, facts, conclusion)
+    return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted)
 
 
 def guess(message: Message, task: Task) -> tuple[float, Encoded]:
@@ -139,7 +144,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     Raises:
         CertificateError: The verifier refuses: the certificate was never issued.
     """
-    helper, common = task.helper(assessed.message), commonest(task.counted)
+    helper, common = task.helper(assessed.message), commonest(assessed.counted)
     certificate = Certificate(
         claim=_claim(assessed, task, guessed=1.0 - common / assessed.facts.n),
         facts=CertificateFacts(
@@ -194,13 +199,16 @@ def _claim(assessed: Assessed, task: Task, *, guessed: float) -> Claim:
     is_vacuous = bound.vacuous or bound.value >= guessed
     if fault != WRONG:
         is_vacuous = bound.value >= fault.guess_rate(task.sample.classes)
+    kl = hoeffding = 0.0  # picks have no looser forms
+    if not isinstance(facts, PickedFacts):
+        kl, hoeffding = (min(1.0, form(facts).value + apart) for form in (occam_kl, occam_hoeffding))
     return Claim(
         statement=bound.ref,
         fault=str(fault),
         subject=bound.subject,
         delta=bound.delta,
         bound=bound.value,
-        kl=max(bound.value, min(1.0, occam_kl(facts).value + apart)),
-        hoeffding=max(bound.value, min(1.0, occam_hoeffding(facts).value + apart)),
+        kl=max(bound.value, kl),
+        hoeffding=max(bound.value, hoeffding),
         vacuous=is_vacuous,
     )

@@ -24,13 +24,21 @@ from codebound.bounds.original import (
     output_deviation,
     theta_on_grid,
 )
+from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import TWO_DRAWS
 from codebound.certificate.evaluate import count_disagreements
 from codebound.certificate.rows import require_disjoint, rows_of
 from codebound.chains.message import Options
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, DataError, UsageError
-from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts, OccamFacts, SplitFacts
+from codebound.facts import (
+    DisagreementFacts,
+    DomainFacts,
+    HoldoutFacts,
+    OccamFacts,
+    PickedFacts,
+    SplitFacts,
+)
 from codebound.faults import WRONG
 from codebound.refs import implements
 
@@ -86,30 +94,50 @@ class Counted:
         return f"{self.name}: {self.count} of {self.of}"
 
 
-class AbstractClaim(ABC):
-    """A guarantee that a message can give.
+class AbstractStatement(ABC):
+    """What a certificate states, and in which words.
 
     Attributes:
         statement: Its ID in docs/references.md and in the file.
         fault: What is counted.
         drawn: What its failure probability is over.
-        delta_share: Share of the failure probability that the errors on the sample may use.
-        is_about_f: Whether it is the risk of the original network.
-        stays_near_f: Whether g must stay near f, so that nothing can be trained anew.
-        trains_base: Whether a base is trained on a part of the sample.
-        unlabelled: Fresh inputs that it counts on.
     """
 
     statement: ClassVar[str]
     fault: Fault = WRONG
     drawn: ClassVar[str] = "sample"
+
+    @staticmethod
+    @abstractmethod
+    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:
+        """The counts of a certificate with this claim, each with what it is."""
+
+    @staticmethod
+    def about(facts: CertificateFacts) -> str:
+        """The data on which the network errs that little."""
+        return "new data"
+
+
+class AbstractClaim(AbstractStatement):
+    """A guarantee that a message with weights can give.
+
+    Attributes:
+        delta_share: Share of the failure probability that the errors on the sample may use.
+        is_about_f: Whether it is the risk of the original network.
+        stays_near_f: Whether g must stay near f, so that nothing can be trained anew.
+        trains_base: Whether a base is trained on a part of the sample.
+        allows_picks: Whether a network learned from picked examples will do.
+        unlabelled: Fresh inputs that it counts on.
+    """
+
     delta_share: ClassVar[float] = 1.0
     is_about_f: ClassVar[bool] = False
     stays_near_f: ClassVar[bool] = False
     trains_base: ClassVar[bool] = False
+    allows_picks: ClassVar[bool] = False
     unlabelled: Dataset | None = None
 
-    def check(self, task: Task) -> None:  # noqa: B027 - most claims suit every task
+    def check(self, task: Task) -> None:
         """Refuses a sample and a network for which there is no such claim."""
 
     def split(self, sample: Dataset) -> tuple[Dataset | None, Dataset]:
@@ -139,16 +167,6 @@ class AbstractClaim(ABC):
         """What it states beside what was counted, by its name in the certificate."""
         return {}
 
-    @staticmethod
-    @abstractmethod
-    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:
-        """The counts of a certificate with this claim, each with what it is."""
-
-    @staticmethod
-    def about(facts: CertificateFacts) -> str:
-        """The data on which the network errs that little."""
-        return "new data"
-
 
 def fault_count(fault: Fault, facts: CertificateFacts) -> Counted:
     """The count of a fault other than plain errors."""
@@ -169,6 +187,7 @@ class AboutG(AbstractClaim):
     """C-2: the risk of g, from its errors on the whole sample; or of another fault, as C-17 says."""
 
     statement: ClassVar[str] = "C-2"
+    allows_picks: ClassVar[bool] = True
     fault: Fault = field(default=WRONG, repr=False)
 
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
@@ -177,6 +196,27 @@ class AboutG(AbstractClaim):
     @staticmethod
     def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102
         return (_training_errors(facts),)
+
+
+class FromPicks(AbstractStatement):
+    """C-15: the risk of a network that was learned from few picked examples, from what it gets wrong."""
+
+    statement: ClassVar[str] = "C-15"
+
+    @staticmethod
+    def conclude(facts: PickedFacts) -> Conclusion:
+        """The bound that follows from picks and errors."""
+        return Conclusion(picked_risk(facts), counted={"first": facts.n_first, "picks": facts.picks})
+
+    @staticmethod
+    def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102
+        first, picks = facts.extra["first"], facts.extra["picks"]
+        learned = f"examples that g was learned from, beside {first} first ones; each counts as an error"
+        wrong = "of g, on the examples that it was not learned from"
+        return (
+            Counted("picks", "picked examples", picks, facts.n, learned),
+            Counted("train_errors", "errors of g", facts.errors, facts.n - picks, wrong),
+        )
 
 
 @dataclass(frozen=True)
@@ -340,8 +380,8 @@ class ByDisagreement(AbstractClaimAboutF):
         )
 
 
-CLAIMS: dict[str, type[AbstractClaim]] = {
-    kind.statement: kind for kind in (AboutG, AfterSplit, OnDomain, ByDisagreement)
+CLAIMS: dict[str, type[AbstractStatement]] = {
+    kind.statement: kind for kind in (AboutG, FromPicks, AfterSplit, OnDomain, ByDisagreement)
 }
 """The claims by the statement that a file names."""
 

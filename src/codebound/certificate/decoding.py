@@ -39,16 +39,23 @@ def decode(
     *,
     module: nn.Module | None = None,
     base: Mapping[str, NDArray[np.float32]] | None = None,
+    weights: Path | str | None = None,
 ) -> nn.Module:
     """The network g of a certificate, in evaluation mode; its weights are the same bits on every machine.
+
+    A network that was learned from picked examples (C-15) is not in the message. It takes inputs as they are
+    stored, and stands in the file that was saved beside the certificate.
 
     Args:
         source: A certificate or its file.
         module: What the factory returns, where the architecture is a helper.
         base: The tensors of the base, where the message codes differences.
+        weights: The file of a network that was learned from picks.
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     helper = certificate.helper
+    if certificate.claim.statement == "C-15":
+        return _learned(certificate, weights)
     if helper.architecture is not None and module is None:
         raise CertificateError(f"the architecture is a helper: give the model, {helper.architecture.name}.")
     if helper.architecture is not None and module is not None:
@@ -72,6 +79,22 @@ def decode(
             f"the message is about {message.setting}, the header of the file about {certificate.setting}."
         )
     return build_network(message, module=module if message.chain is None else None, base=base)
+
+
+def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
+    """The network that was learned by the rule of the message, from its file."""
+    from codebound.nets.loading import load_weights
+    from codebound.picks.message import decode_rule
+    from codebound.picks.network import PickedNetwork
+
+    if weights is None:
+        raise CertificateError(
+            "g was learned from picked examples of the sample: give its weights, the file g.safetensors that "
+            "was saved beside the certificate."
+        )
+    message = decode_rule(certificate.message, input_shape=certificate.helper.input_shape)
+    tensors = load_weights(weights)
+    return PickedNetwork.load(message.rule, message.setting.scaling.divisor, tensors)
 
 
 def verify(

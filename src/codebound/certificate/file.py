@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from codebound.bounds.risk import claim_sentence, percent
-from codebound.certificate.claims import CLAIMS, AbstractClaim, Counted, fault_count
+from codebound.certificate.claims import CLAIMS, AbstractStatement, Counted, fault_count
 from codebound.certificate.format import PAGE, VERSION, Page, with_new, without_new
 from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
@@ -166,7 +166,7 @@ class Certificate:
         )
 
     @property
-    def kind(self) -> type[AbstractClaim]:
+    def kind(self) -> type[AbstractStatement]:
         """The claim that the statement names."""
         if self.claim.statement not in CLAIMS:
             raise FormatError(f"its statement is unknown here: {self.claim.statement!r:.60}.")

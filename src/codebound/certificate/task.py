@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from codebound.chains.chain import Chain
     from codebound.chains.message import Message, Options
     from codebound.data.dataset import Dataset, DeviceData
+    from codebound.picks.message import PickedMessage
 
 Tensors = dict[str, "NDArray[np.float32]"]
 
@@ -181,12 +182,13 @@ class Task:
     @property
     def f(self) -> Original:
         """The network f, where there is one."""
-        assert self.original is not None  # whoever asks was given one
+        if self.original is None:
+            raise ModelError("there is no network to start from: give a model.")
         return self.original
 
-    def helper(self, message: Message) -> Helper:
+    def helper(self, message: Message | PickedMessage) -> Helper:
         """The helper descriptor; the factory is none where the message describes a network by itself."""
-        has_factory = message.chain is None and self.original is not None
+        has_factory = self.original is not None and message.needs_factory
         return Helper(
             input_shape=self.sample.input_shape,
             scaling=self.sample.scaling,

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from codebound.coding.bits import Bits
     from codebound.coding.tensors import AbstractTensorCode, Witness
 
-TENSORS, SUBSPACE = 1, 2
-"""The two schemes of the format: every tensor by itself, or all of them from one subspace."""
+TENSORS, SUBSPACE, PICKED = 1, 2, 3
+"""The schemes of the format: every tensor by itself, all of them from one subspace, or a rule by which a
+network is learned from the sample (``codebound.picks``)."""
 FAULT = 4
 """What stands in front of the scheme where another fault is counted than plain errors."""
 CHAIN, FACTORY, GRID = 1, 2, 3
@@ -98,6 +99,11 @@ class Message:
         return self.factory
 
     @property
+    def needs_factory(self) -> bool:
+        """Whether the architecture is that of a factory."""
+        return self.chain is None
+
+    @property
     def setting(self) -> Setting:
         """What it says first."""
         if self.options.setting is not None:
@@ -126,7 +132,7 @@ class Message:
             enter("fault")
         gamma(writer, SUBSPACE if isinstance(self.codes, Subspace) else TENSORS)
         enter("method")  # what files call the scheme
-        _code_options(writer, self.options)
+        code_options(writer, self.options)
         enter("options")
         if self.chain is None:
             gamma(writer, FACTORY)
@@ -210,9 +216,14 @@ def decode(
     if scheme == FAULT and known is None:
         setting = replace(setting, fault=code_fault(reader, WRONG, setting.classes))
         scheme = gamma(reader, 0)
+    if scheme == PICKED:
+        raise FormatError(
+            "the message names a rule, by which the network was learned from the sample: give the tensors of "
+            "the network, which were saved beside the certificate."
+        )
     if scheme not in (TENSORS, SUBSPACE):
         raise FormatError(f"scheme {scheme} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
-    options = _code_options(reader, Options(setting=setting))
+    options = code_options(reader, Options(setting=setting))
     kind = gamma(reader, 0)
     if kind in (CHAIN, GRID):
         try:
@@ -252,7 +263,8 @@ def decode(
     return Message(options, chain, codes, factory)
 
 
-def _code_options(coder: AbstractCoder, options: Options) -> Options:
+def code_options(coder: AbstractCoder, options: Options) -> Options:
+    """The options without the setting, which stands in front."""
     tenths, theta = options.tenths, options.theta_index
     if bit(coder, tenths is not None):
         tenths = uniform(coder, (tenths or 1) - 1, 9) + 1

@@ -28,8 +28,13 @@ def _show_methods(value: bool) -> None:
 
 
 def command(
-    model: opt.Model,
     data: opt.Data,
+    model: Annotated[
+        str | None,
+        option(
+            "Zoo name such as mlp:depth=5,width=784, or package.module:factory; none: a network of its own."
+        ),
+    ] = None,
     weights: opt.Weights = None,
     data_folder: opt.DataFolder = None,
     test: opt.Test = None,
@@ -104,6 +109,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
     bound = percent(result["bound"])
     rows = [("certified error", bound, f"{result['statement']}, for {result['subject']}{vacuous}")]
+    if result["g_is_new"]:
+        rows.append(("network", "a new one", f"made by {result['method']}: not one that was given"))
     if result.get("refuted_by_test"):
         rows.append(("ALARM", "refuted", result["alarm"]))
     if "holdout" in result:
@@ -112,7 +119,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     if result["original_train_errors"] is not None:
         before = f"{result['original_train_errors']} of {result['original_train_n']}"
         rows.append(("training errors of f", before, original_words(result)))
-    told = f"by {result['method']}: everything the decoder needs to be told"
+    told = f"by {result['method']}: every choice that was made"
     rows += [
         ("message", f"{result['code_bits']} bits", told),
         ("verifier", result["verdict"], "the independent program agrees"),

@@ -1,1 +1,1 @@
-"""Networks learned from few picked examples (C-15): the rule, its features, its learner, and what is proven."""
+"""Networks learned from few picked examples (C-15): the rule, its features, its learner."""

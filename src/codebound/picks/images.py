@@ -1,4 +1,4 @@
-"""Images as integers from 0 to 255: straightened, moved, turned, mirrored without a rounding that could differ.
+"""Images as integers from 0 to 255, straightened, moved, turned or mirrored by one rule for all machines.
 
 Every sum is one of integers, and everything else is one IEEE operation at a time, so that the results are the
 same on every machine (docs/format.md, 9.2).
@@ -41,7 +41,8 @@ def straightened(x: Tensor) -> Tensor:
     rows = torch.arange(height, device=x.device).view(-1, 1)
     columns = torch.arange(width, device=x.device)
     total, by_row, by_column, mixed, squared = (
-        (mass * weight).sum((1, 2)) for weight in (torch.ones_like(rows), rows, columns, rows * columns, rows * rows)
+        (mass * weight).sum((1, 2))
+        for weight in (torch.ones_like(rows), rows, columns, rows * columns, rows * rows)
     )
     lean, spread = total * mixed - by_row * by_column, total * squared - by_row * by_row
     slant = lean.double() / spread.clamp(min=1).double()
@@ -66,6 +67,11 @@ def moved(x: Tensor, down: int, right: int) -> Tensor:
     return functional.pad(x, (right, -right, down, -down))
 
 
+def mirrored(x: Tensor) -> Tensor:
+    """Images with their columns reversed."""
+    return x.flip(-1)
+
+
 def turned(x: Tensor, sine: int) -> Tensor:
     """Images turned about their middle by a small angle with that sine, in units of 1/1024."""
     height, width = x.shape[-2:]
@@ -74,11 +80,13 @@ def turned(x: Tensor, sine: int) -> Tensor:
     columns = torch.arange(width, device=x.device) * 2 - (width - 1)
     # in units of 1/2048 pixels, from the middle; then from the corner, in sixteenths
     down, right = cosine * rows + sine * columns, cosine * columns - sine * rows
-    down, right = ((place + 1024 * (side - 1) + 64) // 128 for place, side in ((down, height), (right, width)))
+    down, right = (
+        (place + 1024 * (side - 1) + 64) // 128 for place, side in ((down, height), (right, width))
+    )
     top, low = (down // _PARTS).clamp(-1, height), down % _PARTS
     left, far = (right // _PARTS).clamp(-1, width), right % _PARTS
     padded = functional.pad(x, (1, 2, 1, 2))
     corners = [padded[..., top + 1 + i, left + 1 + j] for i in (0, 1) for j in (0, 1)]
     shares = [v * h for v in (_PARTS - low, low) for h in (_PARTS - far, far)]
-    mixed = sum(share.to(x.dtype) * corner for share, corner in zip(shares, corners, strict=True))
-    return ((mixed + _PARTS * _PARTS / 2) / (_PARTS * _PARTS)).floor_()
+    mixed = torch.stack([share.to(x.dtype) * corner for share, corner in zip(shares, corners, strict=True)])
+    return ((mixed.sum(0) + _PARTS * _PARTS / 2) / (_PARTS * _PARTS)).floor_()

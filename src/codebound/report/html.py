@@ -33,8 +33,10 @@ def rendered(template: str, values: Mapping[str, object], *, package: str = "cod
     return environment.get_template(template).render(values)
 
 
-def certificate_page(certificate: Certificate, result: Mapping[str, Any], *, title: str) -> str:
-    """The page about a certificate, with the result that is written beside it."""
+def certificate_page(
+    certificate: Certificate, result: Mapping[str, Any], *, title: str, picks: str = ""
+) -> str:
+    """The page about a certificate, with the result that is written beside it and a picture of its picks."""
     facts, made_by, ledger = certificate.facts, certificate.made_by, certificate.ledger
     largest = max((bits for _, bits in ledger), default=1) or 1
     return rendered(
@@ -53,6 +55,8 @@ def certificate_page(certificate: Certificate, result: Mapping[str, Any], *, tit
             "verdict": result["verdict"],
             "command": result["verify"],
             "declarations": certificate.declarations,
+            "picks": picks,
+            "learned": result["statement"] == "C-15",
         },
     )
 
@@ -66,8 +70,7 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             percent(result["bound"]),
             f"{result['statement']}, exact binomial tail: the guarantee",
         ),
-        ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
-        ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
+        *_looser_rows(result),
         *(
             (each["name"], f"{each['count']:,} of {each['of']:,}", each["meaning"])
             for each in result["counts"]
@@ -110,6 +113,16 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
 def fault_words(fault: str | None) -> str:
     """What a network does where it counts."""
     return "errs" if fault in (None, "wrong") else f"makes the fault {fault}"
+
+
+def _looser_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Forms of the bound that are easier to compute, where there are any."""
+    if result["statement"] == "C-15":
+        return []
+    return [
+        ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
+        ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
+    ]
 
 
 def holdout_name(result: Mapping[str, Any]) -> str:

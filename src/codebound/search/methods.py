@@ -36,6 +36,11 @@ class Method:
 
 
 METHODS = {
+    "picks": Method(
+        "A network of its own, learned in closed form from few picked examples: quick, and the tightest.",
+        "codebound.search.picked:propose_picks",
+        is_own=True,
+    ),
     "prune": Method(
         "Prunes and quantises; trains what is left on the sample, unless the effort is quick.",
         "codebound.search.pruned:propose_pruned",
@@ -64,7 +69,7 @@ def known_methods() -> dict[str, Method]:
 
     Example:
         >>> list(known_methods())[:2]
-        ['prune', 'features']
+        ['picks', 'prune']
     """
     return {**METHODS, **find_extensions()["METHODS"], **METHODS}
 

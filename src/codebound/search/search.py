@@ -43,6 +43,7 @@ class Search:
         device: Where networks are trained.
         engine: Where errors are counted; None: here.
         progress: Told how far the method is.
+        allows_picks: Whether plain errors are all that is counted, so that examples may be picked.
         best: The best message so far.
         method: The method that proposed it.
         tried: Messages that were assessed.
@@ -58,6 +59,7 @@ class Search:
     device: str | torch.device = "cpu"
     engine: Engine | None = None
     progress: Progress = silent
+    allows_picks: bool = True
     best: Assessed | None = field(default=None, init=False)
     method: str = field(default="", init=False)
     tried: int = field(default=0, init=False)
@@ -75,10 +77,14 @@ class Search:
     def propose(self, message: Message, encoded: Encoded | None = None) -> float:
         """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
         found = assess(message, self.task, encoded=encoded, engine=self.engine, progress=self.progress)
+        self.offer(found)
+        return found.rank[0]
+
+    def offer(self, found: Assessed) -> None:
+        """Remembers what was assessed if it is the best."""
         self.tried += 1
         if self.best is None or found.rank < self.best.rank:
             self.best, self.method = found, self.running
-        return found.rank[0]
 
     def hold(self, message: Message, bound: float) -> None:
         """Keeps the message that is best by an estimate: it is assessed if the method is interrupted."""

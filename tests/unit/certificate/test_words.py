@@ -33,6 +33,7 @@ def faint(n=150, seed=0, role="train"):
 SAMPLE, TEST = faint(), faint(60, 2, "test")
 ASKED = {
     "C-2": {},
+    "C-15": {"method": "picks"},
     "C-10": {"claim": AfterSplit(3)},
     "C-12a": {"claim": OnDomain(0, 255)},
     "C-12b": {"claim": ByDisagreement(faint(80, 1, "unlabelled"))},
@@ -57,7 +58,9 @@ def folders(network, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("codebound.certification._PRIOR_STEPS", 50)
         found = {
-            name: certify(network, SAMPLE, method="prune", effort="quick", test_set=TEST, **asked)
+            name: certify(
+                network, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": TEST, **asked}
+            )
             for name, asked in ASKED.items()
         }
     return {name: (each, each.save_to(root / name)) for name, each in found.items()}
@@ -91,6 +94,22 @@ def right_answers(network, data) -> tuple[np.ndarray, np.ndarray]:
 def test_every_statement_has_words():
     assert set(CLAIMS) == set(ASKED)
     assert all(kind.statement == name for name, kind in CLAIMS.items())
+
+
+def test_picks_are_counted_beside_the_errors_on_the_rest(folders, capsys):
+    found, saved = folders["C-15"]
+    facts = found.certificate.facts
+    picks, first = facts.extra["picks"], facts.extra["first"]
+    assert facts.n + first == SAMPLE.n
+    assert len((saved.folder / "picks.csv").read_text().splitlines()) == 1 + first + picks
+    text = printed(saved, capsys)
+    assert f"picked examples {picks} of {facts.n}" in text
+    assert f"errors of g {facts.errors} of {facts.n - picks}" in text
+    assert "a new one" in text
+    status, second, record = second_program(saved, capsys)
+    assert status == 0
+    assert f"{picks} of {facts.n}" in second
+    assert record["statement"] == "C-15"
 
 
 def test_training_errors_are_those_of_g_on_the_whole_sample(folders, capsys):
@@ -182,7 +201,7 @@ def test_test_data_that_refute_the_claim_raise_an_alarm_everywhere(
     liar = faint(60, 2, "test")
     liar.y[:] = (liar.y + 1) % 3
     asked = ASKED[statement]
-    found = certify(network, SAMPLE, method="prune", effort="quick", test_set=liar, **asked)
+    found = certify(network, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": liar, **asked})
     saved = found.save_to(tmp_path / "one")
     np.savez(tmp_path / "test.npz", x=liar.x, y=liar.y)
     is_refuted = found.confrontation.tail < REFUTING_LEVEL

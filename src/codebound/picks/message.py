@@ -1,0 +1,75 @@
+"""The message of a picked network: a rule in place of architecture and tensors (docs/format.md, 10.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from codebound.chains.message import PICKED, Options, code_options
+from codebound.chains.setting import Setting
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.numbers import gamma
+from codebound.errors import FormatError
+from codebound.picks.rule import Rule
+
+if TYPE_CHECKING:
+    from codebound.chains.message import Ledger
+    from codebound.coding.bits import Bits
+
+
+@dataclass(frozen=True, slots=True)
+class PickedMessage:
+    """A rule as it is coded.
+
+    Attributes:
+        options: What every message says in front: classes and scaling.
+        rule: How examples are picked and learned from.
+    """
+
+    options: Options
+    rule: Rule
+    needs_factory: ClassVar[bool] = False
+
+    @property
+    def setting(self) -> Setting:
+        """What it says first."""
+        assert self.options.setting is not None  # a rule is carried out for a task, which has one
+        return self.options.setting
+
+    def witness(self) -> bytes:
+        """Nothing: a rule needs no proof."""
+        return b""
+
+    def encode(self) -> tuple[Bits, Ledger]:
+        """The bits, and how many of them each part takes."""
+        writer = Writer()
+        ends = []
+        self.setting.code(writer)
+        ends.append(("setting", writer.shifts))
+        gamma(writer, PICKED)
+        ends.append(("method", writer.shifts))
+        code_options(writer, self.options)
+        ends.append(("options", writer.shifts))
+        self.rule.code(writer)
+        ends.append(("rule", writer.shifts))
+        word = writer.finish()
+        ends.append(("end", word.length))
+        starts = [0, *(end for _, end in ends)]
+        return word, tuple((part, end - start) for (part, end), start in zip(ends, starts, strict=False))
+
+
+def decode_rule(bits: Bits, *, input_shape: tuple[int, ...]) -> PickedMessage:
+    """The message that these bits are; refuses bits that name no rule."""
+    reader = Reader(bits)
+    setting = Setting(2).code(reader, input_shape)
+    scheme = gamma(reader, 0)
+    if scheme != PICKED:
+        raise FormatError(f"this message names no rule: its scheme is {scheme}, not {PICKED}.")
+    options = code_options(reader, Options(setting=setting))
+    if replace(options, setting=None) != Options():
+        raise FormatError("a rule has neither a split nor a margin nor a base.")
+    rule = Rule().code(reader)
+    end = reader.finish()
+    if end != bits.length:
+        raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
+    return PickedMessage(options, rule)

@@ -1,0 +1,145 @@
+"""The network g that was learned from picked examples: a module that runs without the sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+
+from codebound.errors import FormatError
+from codebound.picks.features import FeatureMap
+from codebound.picks.picking import TOLERANCE
+from codebound.picks.ridge import exact_products, kernel
+from codebound.scores import margins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor
+
+    from codebound.data.dataset import Dataset
+    from codebound.picks.picking import Picked
+    from codebound.picks.rule import Rule
+
+_ROWS = 500
+
+
+class PickedNetwork(nn.Module):
+    """What a rule learned: takes inputs **as they are stored**, and returns one number for each class.
+
+    Args:
+        rule: How it was learned.
+        divisor: Of stored values.
+        picks: The picked inputs, as they are stored, the first ones included.
+        examples: Where they stand in the sample.
+        coefficients: What was learned for each copy of them, shape (copies, picks, classes); for a pick and
+            its mirror image as one support, shape (1, picks, classes).
+        known: What the features took from the first examples, by name.
+    """
+
+    picks: Tensor
+    examples: Tensor
+    coefficients: Tensor
+
+    def __init__(
+        self,
+        rule: Rule,
+        divisor: float,
+        *,
+        picks: Tensor,
+        examples: Tensor,
+        coefficients: Tensor,
+        known: Mapping[str, Tensor],
+    ) -> None:
+        super().__init__()
+        self.rule, self.divisor, self._names = rule, divisor, tuple(known)
+        self.register_buffer("picks", picks)
+        self.register_buffer("examples", examples)
+        self.register_buffer("coefficients", coefficients.double())
+        for name, value in known.items():
+            self.register_buffer(name, value)
+        self._supports: list[Tensor] | None = None
+
+    @staticmethod
+    def of(picked: Picked, inputs: Tensor, divisor: float) -> PickedNetwork:
+        """The network of a rule that was carried out; ``inputs`` are those of the sample."""
+        order = torch.from_numpy(picked.order)
+        parts = 1 if picked.rule.is_mirrored else len(picked.rule.changes())
+        solved = picked.learner.coefficients(picked.rule.rounds + 1).cpu()
+        sizes = [picked.rule.first, *(picked.rule.batch_of(each) for each in range(picked.rule.rounds))]
+        # batch by batch, and in a batch copy by copy
+        ends = np.cumsum([0, *sizes]) * parts
+        blocks = [
+            solved[low:high].view(parts, size, -1)
+            for low, high, size in zip(ends, ends[1:], sizes, strict=False)
+        ]
+        known = {name: value.cpu() for name, value in picked.features.tensors.items()}
+        coefficients = torch.cat(blocks, dim=1)
+        return PickedNetwork(
+            picked.rule, divisor, picks=inputs[order], examples=order, coefficients=coefficients, known=known
+        )
+
+    @staticmethod
+    def load(rule: Rule, divisor: float, tensors: Mapping[str, Tensor]) -> PickedNetwork:
+        """The network from its rule and its file of tensors."""
+        own = {name: tensors[name] for name in ("picks", "examples", "coefficients") if name in tensors}
+        supports = 1 if rule.is_mirrored else len(rule.changes())
+        if len(own) < 3 or own["coefficients"].shape[:2] != (supports, rule.first + rule.picks):
+            raise FormatError("these are not the weights that were learned by the rule of this certificate.")
+        known = {name: value for name, value in tensors.items() if name not in own}
+        return PickedNetwork(rule, divisor, **own, known=known)
+
+    def float(self) -> PickedNetwork:
+        """Itself: the types of its numbers are part of what it is."""
+        return self
+
+    def double(self) -> PickedNetwork:
+        """Itself, likewise."""
+        return self
+
+    def extra_repr(self) -> str:  # noqa: D102
+        return f"{len(self.picks)} picks, {type(self.rule.features).__name__}"
+
+    @property
+    def features(self) -> FeatureMap:
+        """The feature map, on the device of the network."""
+        settings, tensors = self.rule.features, {name: getattr(self, name) for name in self._names}
+        size = settings.vectors(settings.read(self.picks[:1], self.divisor), tensors).shape[1]
+        return FeatureMap(settings, tensors, self.divisor, settings.unit(size))
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        features = self.features
+        with exact_products():
+            if self._supports is None or self._supports[0].device != x.device:
+                self._supports = [self._copies(features, change) for change in self.rule.changes()]
+            vectors = features(x)
+            outputs = torch.zeros(len(x), self.coefficients.shape[2], dtype=torch.float64, device=x.device)
+            for at, copies in enumerate(self._supports):
+                part = self.coefficients[0 if self.rule.is_mirrored else at].double()
+                for start in range(0, len(copies), _ROWS):
+                    found = copies[start : start + _ROWS].float()
+                    kernels = kernel(vectors, found, gamma=self.rule.gamma, unit=features.unit)
+                    outputs += kernels @ part[start : start + _ROWS]
+        return outputs
+
+    def _copies(self, features: FeatureMap, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """Features of one copy of every pick, in 16 bits."""
+        parts = []
+        for start in range(0, len(self.picks), _ROWS):
+            pictures = features.settings.read(self.picks[start : start + _ROWS], features.divisor)
+            parts.append(features.of_pictures(change(pictures)).to(torch.int16))
+        return torch.cat(parts)
+
+
+def count_wrong(network: nn.Module, data: Dataset, *, device: str | torch.device = "cpu") -> int:
+    """How many examples a picked network gets wrong, ambiguous ones included; it is on the device already."""
+    wrong = 0
+    for start in range(0, data.n, _ROWS):
+        inputs = torch.from_numpy(np.ascontiguousarray(data.x[start : start + _ROWS]))
+        outputs = network(inputs.to(device)).cpu()
+        margin = margins(outputs, torch.from_numpy(data.y[start : start + _ROWS]))
+        wrong += int((~(margin > TOLERANCE * outputs.abs().amax(dim=1))).sum())
+    return wrong

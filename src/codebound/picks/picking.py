@@ -1,0 +1,275 @@
+"""Picking, learning and counting: a rule carried out on a sample (docs/format.md, 10.6)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from codebound.coding.stream import Stream
+from codebound.errors import UsageError
+from codebound.facts import PickedFacts
+from codebound.picks.features import RoomError
+from codebound.picks.ridge import KernelRidge, exact_products
+from codebound.picks.rule import ROUNDS
+from codebound.progress import Progress, silent
+from codebound.refs import implements
+from codebound.scores import margins
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from codebound.data.dataset import Dataset
+    from codebound.picks.features import FeatureMap
+    from codebound.picks.rule import Rule
+
+TOLERANCE = 1e-4  # as in counting; a verifier uses half of these three
+_GAP = 1e-6
+_ROUNDING = 0.6e-7  # a verifier allows 1e-7
+_LONGEST = 8
+_CHUNK = 500
+_PATIENCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What was counted after some rounds.
+
+    Attributes:
+        picks: Examples picked until then, without the first ones.
+        errors: Examples outside of these that are wrong.
+    """
+
+    picks: int
+    errors: int
+
+    @property
+    def counted(self) -> int:
+        """What the bound counts."""
+        return self.picks + self.errors
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """A rule with what it picked.
+
+    Attributes:
+        rule: The rule, with the rounds that had to be longer.
+        order: Examples in the order of picking, the first ones included.
+        rounds: What was counted before the first round and after each.
+        gap: The smallest gap between an example that was picked and one that was not.
+        rounding: The largest bound on rounding errors.
+        features: The feature map.
+        learner: All that was learned.
+        n: Examples of the sample.
+        is_interrupted: Whether there would have been more rounds.
+    """
+
+    rule: Rule
+    order: NDArray[np.int64]
+    rounds: tuple[Round, ...]
+    gap: float
+    rounding: float
+    features: FeatureMap
+    learner: KernelRidge
+    n: int
+    is_interrupted: bool = False
+
+    @property
+    def last(self) -> Round:
+        """What was counted at the end."""
+        return self.rounds[-1]
+
+    def best(self) -> Picked:
+        """The same after that number of rounds, of those with a code, at which the bound is smallest."""
+        known = [count for count in ROUNDS if count < len(self.rounds)]
+        rounds = min(known, key=lambda count: self.rounds[count].counted)
+        longer = tuple(pair for pair in self.rule.longer if pair[0] < rounds)
+        rule = replace(self.rule, rounds=rounds, longer=longer)
+        kept = self.rounds[: rounds + 1]
+        return replace(self, rule=rule, order=self.order[: rule.first + rule.picks], rounds=kept)
+
+    def facts(self, *, code_bits: int, delta: float, classes: int) -> PickedFacts:
+        """What the bound is told."""
+        return PickedFacts(
+            picks=self.last.picks,
+            errors=self.last.errors,
+            n=self.n - self.rule.first,
+            n_first=self.rule.first,
+            code_bits=code_bits,
+            delta=delta,
+            classes=classes,
+        )
+
+
+def permutation(n: int) -> NDArray[np.int64]:
+    """The fixed order of C-10, of which the first examples are taken."""
+    return np.argsort(Stream(0, "split").words(n), kind="stable")
+
+
+@implements("C-15:rule", kind="algorithm")
+@torch.no_grad()
+def pick(
+    rule: Rule,
+    sample: Dataset,
+    *,
+    device: str | torch.device = "cpu",
+    is_checked: bool = True,
+    patience: bool = False,
+    features: tuple[FeatureMap, Tensor] | None = None,
+    progress: Progress = silent,
+) -> Picked:
+    """Carries out a rule on a sample.
+
+    Args:
+        rule: The rule; rounds that do not separate what is picked from the rest become longer.
+        sample: All examples, in their order.
+        device: Where it is computed; the result is the same everywhere.
+        is_checked: Whether rounding errors are bounded, as a certificate needs it; a search does not.
+        patience: Whether to stop when the count has not fallen for some rounds: their number is coded.
+        features: What ``features_of`` found, where it is known already.
+        progress: Told the rounds done.
+
+    Raises:
+        RoomError: Two machines might pick differently.
+    """
+    if rule.first + rule.picks >= sample.n:
+        raise UsageError(f"{rule.first} first and {rule.picks} picked examples leave none of {sample.n}.")
+    found, vectors = features or features_of(rule, sample, device=device, progress=progress)
+    labels = torch.from_numpy(sample.y).to(vectors.device)
+    with exact_products():
+        return _Run(rule, sample, found, vectors, labels, is_checked).finished(progress, patience=patience)
+
+
+def features_of(
+    rule: Rule, sample: Dataset, *, device: str | torch.device = "cpu", progress: Progress = silent
+) -> tuple[FeatureMap, Tensor]:
+    """The feature map of a rule, and the features of every example in 16 bits."""
+    stored = torch.from_numpy(np.ascontiguousarray(sample.x))
+    first = stored[torch.from_numpy(permutation(sample.n)[: rule.first])].to(device)
+    with exact_products(), torch.no_grad():
+        found = rule.features.mapped(first, sample.scaling.divisor, is_mirrored=rule.is_mirrored)
+        vectors = None
+        for start in range(0, sample.n, _CHUNK):
+            part = found(stored[start : start + _CHUNK].to(device)).to(torch.int16)
+            if vectors is None:
+                vectors = torch.empty(sample.n, part.shape[1], dtype=torch.int16, device=part.device)
+            vectors[start : start + len(part)] = part
+            progress(start, sample.n, "features")
+    assert vectors is not None  # a sample has an example
+    return found, vectors
+
+
+class _Run:
+    """A rule while it is carried out."""
+
+    def __init__(
+        self,
+        rule: Rule,
+        sample: Dataset,
+        features: FeatureMap,
+        vectors: Tensor,
+        labels: Tensor,
+        is_checked: bool,
+    ) -> None:
+        self.rule, self.sample, self.features, self.labels = rule, sample, features, labels
+        self.is_checked, self.vectors = is_checked, vectors
+        self.changes = rule.changes()
+        batches = rule.first + rule.rounds * (rule.batch + _LONGEST)
+        self.learner = KernelRidge(
+            vectors,
+            labels,
+            classes=sample.classes,
+            gamma=rule.gamma,
+            unit=features.unit,
+            ridge=rule.ridge,
+            is_joined=rule.is_mirrored,
+            capacity=batches * (1 if rule.is_mirrored else len(self.changes)),
+        )
+        self.is_picked = torch.zeros(sample.n, dtype=torch.bool, device=vectors.device)
+        self.gap, self.rounding = math.inf, 0.0
+        self.longer: list[tuple[int, int]] = []
+        self.is_interrupted = False
+
+    def finished(self, progress: Progress, *, patience: bool) -> Picked:
+        """Everything that the rule picks; if interrupted, what it picked until then."""
+        rows = torch.from_numpy(permutation(self.sample.n)[: self.rule.first]).to(self.vectors.device)
+        order: list[Tensor] = []
+        rounds: list[Round] = []
+        try:
+            for number in range(self.rule.rounds + 1):
+                self._add(rows)
+                margin, is_wrong = self._learned(number)
+                order.append(rows)
+                picks = int(self.is_picked.sum()) - self.rule.first
+                rounds.append(Round(picks, int((is_wrong & ~self.is_picked).sum())))
+                progress(number, self.rule.rounds, f"{picks} picks, {rounds[-1].errors} errors")
+                least = min(range(len(rounds)), key=lambda at: rounds[at].counted)
+                if number == self.rule.rounds or (patience and number - least >= _PATIENCE):
+                    break
+                rows = self._next(margin, number)
+        except KeyboardInterrupt:
+            if not rounds:
+                raise
+            self.is_interrupted = True
+        return Picked(
+            rule=replace(self.rule, longer=tuple(self.longer)),
+            order=torch.cat(order).cpu().numpy(),
+            rounds=tuple(rounds),
+            gap=self.gap,
+            rounding=self.rounding,
+            features=self.features,
+            learner=self.learner,
+            n=self.sample.n,
+            is_interrupted=self.is_interrupted,
+        )
+
+    def _add(self, rows: Tensor) -> None:
+        self.is_picked[rows] = True
+        own = self.vectors[rows].float()
+        if len(self.changes) == 1:
+            self.learner.add(rows, [own])
+            return
+        stored = torch.from_numpy(self.sample.x[rows.cpu().numpy()]).to(rows.device)
+        pictures = self.features.settings.read(stored, self.features.divisor)
+        self.learner.add(
+            rows, [own, *(self.features.of_pictures(change(pictures)) for change in self.changes[1:])]
+        )
+
+    def _learned(self, number: int) -> tuple[Tensor, Tensor]:
+        """The margin of every example, and whether it is wrong."""
+        coefficients = self.learner.coefficients()
+        if self.is_checked:
+            found = self.learner.rounding(coefficients, rounds=self.rule.rounds)
+            self.rounding = max(self.rounding, found)
+            if not found <= _ROUNDING:
+                raise RoomError(
+                    f"rounding errors may reach {found:.1e} in round {number}: take a larger ridge."
+                )
+        outputs = self.learner.outputs(coefficients)
+        margin = margins(outputs, self.labels)
+        # negated, so that what is not finite is wrong
+        return margin, ~(margin > TOLERANCE * outputs.abs().amax(dim=1))
+
+    def _next(self, margin: Tensor, number: int) -> Tensor:
+        """The examples with the smallest scores; some more of them where the next one is too close."""
+        scores = (margin - self.rule.wanted_margin).abs_().masked_fill_(self.is_picked, math.inf)
+        most = min(self.rule.batch + _LONGEST + 1, int((~self.is_picked).sum()))
+        found = scores.topk(most, largest=False)
+        for count in range(self.rule.batch, most):
+            gap = float(found.values[count] - found.values[count - 1])
+            is_same = self._is_same(int(found.indices[count]), int(found.indices[count - 1]))
+            if gap > _GAP or is_same:
+                self.gap = self.gap if is_same else min(self.gap, gap)
+                if count > self.rule.batch:
+                    self.longer.append((number, count - self.rule.batch))
+                return found.indices[:count]
+        raise RoomError(f"examples cannot be told apart in round {number}: take another batch size.")
+
+    def _is_same(self, one: int, other: int) -> bool:
+        x, y = self.sample.x, self.sample.y
+        return bool(y[one] == y[other]) and x[one].tobytes() == x[other].tobytes()

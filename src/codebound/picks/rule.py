@@ -1,0 +1,179 @@
+"""The rule of a picked network: what a message of scheme 3 names (docs/format.md, 10.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from codebound.coding.numbers import gamma, uniform
+from codebound.picks.features import FEATURES, AbstractFeatures, ColumnFeatures
+from codebound.picks.images import mirrored, moved, turned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from codebound.coding.arithmetic import AbstractCoder
+
+FIRST = (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000, 5000, 10_000, 15_000, 20_000, 30_000)
+BATCHES = (
+    *(
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        8,
+        10,
+        12,
+        15,
+        20,
+        25,
+        30,
+        40,
+        50,
+        60,
+        80,
+        100,
+        125,
+        150,
+        200,
+        250,
+        300,
+        400,
+        500,
+        600,
+    ),
+    *(800, 1000, 1250, 1500, 2000, 2500),
+)
+ROUNDS = (
+    *(0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 23, 26, 30, 34, 38, 43, 48, 54, 61, 69, 78, 88, 99),
+    *(112, 126, 142, 160),
+)
+MIRRORED = 1
+_TURN = 178
+_NEAR = ((0, 1), (0, -1), (1, 0), (-1, 0))
+_DIAGONAL = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+_LONGER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How examples are picked and learned from.
+
+    Attributes:
+        features: What the learner sees of an input.
+        first: Examples it starts with, which are not counted.
+        copies: Which changed copies a picked picture enters with.
+        gamma_index: Of the kernel's width, gamma = 2^(index - 5).
+        ridge_index: Of the ridge, 2^(index - 8).
+        score_index: Examples with a margin near -(index + 1) / 8 are picked.
+        batch: Examples picked in a round.
+        rounds: Number of rounds.
+        longer: Rounds that pick some more, with how many: where two examples are too close to tell apart.
+    """
+
+    features: AbstractFeatures = field(default_factory=ColumnFeatures)
+    first: int = 100
+    copies: int = 0
+    gamma_index: int = 5
+    ridge_index: int = 6
+    score_index: int = 3
+    batch: int = 10
+    rounds: int = 20
+    longer: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def gamma(self) -> float:
+        """Width of the kernel, inverted."""
+        return 2.0 ** (self.gamma_index - 5)
+
+    @property
+    def ridge(self) -> float:
+        """What is added to the diagonal of the kernel matrix."""
+        return 2.0 ** (self.ridge_index - 8)
+
+    @property
+    def wanted_margin(self) -> float:
+        """Examples with a margin near this are picked."""
+        return -(self.score_index + 1) / 8.0
+
+    @property
+    def is_mirrored(self) -> bool:
+        """Whether a pick and its mirror image are one support."""
+        return self.copies == MIRRORED
+
+    def batch_of(self, round_: int) -> int:
+        """Examples picked in a round."""
+        return self.batch + dict(self.longer).get(round_, 0)
+
+    @property
+    def picks(self) -> int:
+        """Examples picked in all, without the first ones."""
+        return self.rounds * self.batch + sum(more for _, more in self.longer)
+
+    def changes(self) -> tuple[Callable[[Tensor], Tensor], ...]:
+        """What turns a picture into its copies."""
+        return _COPIES[self.copies]
+
+    def code(self, coder: AbstractCoder) -> Rule:
+        """Codes the rule, or returns the one that is read."""
+        first = _one_of(coder, FIRST, self.first)
+        kind = uniform(coder, self.features.kind, 4)
+        coder.require(kind in FEATURES, f"there are no features of kind {kind}.")
+        features = FEATURES[kind].code(coder, self.features)
+        copies = uniform(coder, self.copies, 8)
+        coder.require(copies == 0 or features.has_pictures, "columns have no copies.")
+        coder.require(
+            copies != MIRRORED or features.kind == 2, "only patches have mirror images as one support."
+        )
+        gamma_index, ridge_index = uniform(coder, self.gamma_index, 16), uniform(coder, self.ridge_index, 16)
+        score_index = uniform(coder, self.score_index, 8)
+        batch, rounds = _one_of(coder, BATCHES, self.batch), _one_of(coder, ROUNDS, self.rounds)
+        count = gamma(coder, len(self.longer) + 1) - 1
+        coder.require(count <= rounds, f"{count} of {rounds} rounds cannot be longer.")
+        longer = []
+        for at in range(count):
+            round_, more = self.longer[at] if at < len(self.longer) else (0, 1)
+            longer.append((uniform(coder, round_, rounds), 1 + uniform(coder, more - 1, _LONGER)))
+            coder.require(at == 0 or longer[at - 1][0] < longer[at][0], "longer rounds are not in order.")
+        return Rule(
+            features, first, copies, gamma_index, ridge_index, score_index, batch, rounds, tuple(longer)
+        )
+
+
+def _one_of(coder: AbstractCoder, values: tuple[int, ...], value: int) -> int:
+    return values[uniform(coder, values.index(value), len(values))]
+
+
+def _move(down: int, right: int) -> Callable[[Tensor], Tensor]:
+    return lambda x: moved(x, down, right)
+
+
+def _turn(sine: int) -> Callable[[Tensor], Tensor]:
+    return lambda x: turned(x, sine)
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _mirror_of(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    return lambda x: mirrored(change(x))
+
+
+_MOVES = (_same, *(_move(*by) for by in _NEAR))
+_FAR_MOVES = (*_MOVES, *(_move(*by) for by in _DIAGONAL))
+_TURNS = (_turn(_TURN), _turn(-_TURN))
+_COPIES: tuple[tuple[Callable[[Tensor], Tensor], ...], ...] = (
+    (_same,),
+    (_same, mirrored),
+    _MOVES,
+    _FAR_MOVES,
+    (*_MOVES, *_TURNS),
+    (*_FAR_MOVES, *_TURNS),
+    (*_MOVES, *(_mirror_of(move) for move in _MOVES)),
+    (_same, *_TURNS),
+)

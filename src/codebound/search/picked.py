@@ -1,0 +1,166 @@
+"""Networks learned from few picked examples: which rule suits a sample.
+
+Rules are compared on a part of the sample; the best of them is carried out on all of it. Whatever is compared
+is a point of the grid of docs/format.md, 10.1, so that every choice is inside the message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from codebound.certificate.picked import assess_picked
+from codebound.errors import ModelError
+from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures, RoomError
+from codebound.picks.picking import features_of, permutation, pick
+from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule
+from codebound.search.search import UnsuitedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torch import Tensor
+
+    from codebound.data.dataset import Dataset
+    from codebound.picks.features import FeatureMap
+    from codebound.picks.picking import Picked
+    from codebound.search.search import Search
+
+_PART = {"quick": 1000, "standard": 3000, "max": 8000}  # examples that rules are compared on
+_PASSES = {"quick": 0, "standard": 1, "max": 2}  # over the numbers of a rule
+_FAMILIES = {"quick": 1, "standard": 2, "max": 4}  # of features whose numbers are tried
+_NUMBERS = (("ridge_index", 16), ("gamma_index", 16), ("score_index", 8))
+_FIRST_SHARE = 15  # one example in so many comes first
+_LEAST = 40  # examples that a rule can be tried on
+_TYPICAL_ROUNDS = 42
+_MOST_ROUNDS = 88
+_PART_ROUNDS = 30
+_GROWTH = 0.65  # the picks grow with the sample like this power of its size
+_MEMORY = 6 << 30  # bytes of the kernel of all examples with all supports
+_SEEDS = 4
+
+
+def propose_picks(search: Search) -> None:
+    """Compares rules on a part of the sample, and carries out the best one on all of it."""
+    task, sample = search.task, search.task.sample
+    if not search.allows_picks:
+        raise UnsuitedError("picks count plain errors on all classes together.")
+    if not task.claim.allows_picks or task.base is not None:
+        raise UnsuitedError(
+            "picks make a network of their own, learned from the sample and counted on all of it."
+        )
+    if sample.n < _LEAST:
+        raise UnsuitedError(f"picks need at least {_LEAST} examples. Got {sample.n}.")
+    part = sample.select(permutation(sample.n)[: _PART[search.effort]], role="certify")
+    found = _Comparison(part, search).best()
+    picked = _on_all(found, part.n, search)
+    search.offer(assess_picked(picked, task))
+    if picked.is_interrupted:
+        raise KeyboardInterrupt
+
+
+class _Comparison:
+    """Rules and what they came to on a part of the sample; features are computed once."""
+
+    def __init__(self, part: Dataset, search: Search) -> None:
+        self.part, self.search = part, search
+        self.known: dict[Rule, tuple[FeatureMap, Tensor]] = {}
+        self.found: dict[Rule, Picked] = {}
+
+    def best(self) -> Picked:
+        """The best rule."""
+        families = [rule for rule in _families(self.part) if self._tried(rule) is not None]
+        if not families:
+            raise UnsuitedError("no rule suits these inputs.")
+        for rule in self._ranked(families)[: _FAMILIES[self.search.effort]]:
+            for _ in range(_PASSES[self.search.effort]):
+                rule = self._better(rule)
+        return min(self.found.values(), key=_counted)
+
+    def _better(self, rule: Rule) -> Rule:
+        """The rule with each of its numbers moved while that helps."""
+        for name, limit in _NUMBERS:
+            for step in (-1, 1):
+                while 0 <= getattr(rule, name) + step < limit:
+                    moved = replace(rule, **{name: getattr(rule, name) + step})
+                    found = self._tried(moved)
+                    if found is None or _counted(found) >= _counted(self.found[rule]):
+                        break
+                    rule = moved
+        return rule
+
+    def _tried(self, rule: Rule) -> Picked | None:
+        search = self.search
+        search.progress(len(self.found), None, f"comparing rules on {self.part.n} examples {search.note}")
+        if rule not in self.found:
+            features = replace(rule, gamma_index=0, ridge_index=0, score_index=0)
+            try:
+                if features not in self.known:
+                    self.known[features] = features_of(rule, self.part, device=search.device)
+                picked = pick(
+                    rule, self.part, device=search.device, is_checked=False, features=self.known[features]
+                )
+            except (ModelError, RoomError):
+                return None
+            self.found[rule] = picked.best()
+        return self.found[rule]
+
+    def _ranked(self, rules: Iterable[Rule]) -> list[Rule]:
+        return sorted(rules, key=lambda rule: _counted(self.found[rule]))
+
+
+def _counted(picked: Picked) -> int:
+    return picked.last.counted
+
+
+def _families(part: Dataset) -> Iterator[Rule]:
+    """A rule to start from for each kind of features that the inputs may have."""
+    shape = part.input_shape
+    start = Rule(
+        first=_first(part.n, part.n),
+        batch=_nearest(BATCHES, part.n / 100),
+        rounds=_nearest(ROUNDS, _PART_ROUNDS),
+    )
+    if len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= 6:
+        side = min(shape[1:])
+        if shape[0] == 1:
+            filters = FilterFeatures(True, 3, max(2, min(5, side // 7)))
+            yield replace(start, features=filters, copies=2, gamma_index=4, ridge_index=8, score_index=4)
+        size = 3 if side < 16 else 5 if side < 30 else 6
+        patches = PatchFeatures(
+            size, 512 if side < 30 else 1024, 4, 4 if 16 <= side < 30 else 3, 4 if shape[0] == 1 else 6
+        )
+        for copies in (1, 0):
+            yield replace(start, features=patches, copies=copies, gamma_index=5, ridge_index=6)
+    else:
+        for is_normalised in (False, True):
+            yield replace(start, features=ColumnFeatures(is_normalised), gamma_index=6)
+
+
+def _first(n: int, room: float) -> int:
+    """How many examples come first: a share of the sample, unless there is less room."""
+    return max((count for count in FIRST if count <= min(n / _FIRST_SHARE, room)), default=FIRST[0])
+
+
+def _nearest(values: tuple[int, ...], wanted: float) -> int:
+    return min(values, key=lambda value: abs(value - wanted))
+
+
+def _on_all(found: Picked, part: int, search: Search) -> Picked:
+    """The rule on the whole sample, with batches and first examples for its size."""
+    sample, rule = search.task.sample, found.rule
+    picks = found.last.picks * (sample.n / part) ** _GROWTH
+    copies = 1 if rule.is_mirrored else len(rule.changes())
+    room = _MEMORY / (8.0 * sample.n * copies) - 1.5 * picks
+    batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))
+    first = _first(sample.n, room)
+    rounds = max(each for each in ROUNDS if each <= _MOST_ROUNDS and first + each * (batch + 8) < sample.n)
+    rule = replace(rule, first=first, batch=batch, rounds=rounds, longer=())
+    for seed in range(_SEEDS):
+        if isinstance(rule.features, PatchFeatures):
+            rule = replace(rule, features=replace(rule.features, seed=seed))
+        try:
+            return pick(rule, sample, device=search.device, patience=True, progress=search.progress).best()
+        except RoomError as error:
+            reason = error
+    raise UnsuitedError(f"no rule picks the same examples on every machine: {reason}")

@@ -1,0 +1,129 @@
+"""Kernel ridge regression that grows, against one solution of the whole system."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+
+from codebound.picks.ridge import KernelRidge, exact_products, kernel
+
+N, SIZE, CLASSES, GAMMA, UNIT, RIDGE = 40, 12, 3, 1.0, 1e4, 0.25
+
+
+@pytest.fixture
+def vectors() -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).integers(-60, 60, (N, SIZE)).astype(np.int16))
+
+
+@pytest.fixture
+def labels() -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(1).integers(0, CLASSES, N))
+
+
+def exact_kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    apart = ((a[:, None].astype(np.float64) - b[None]) ** 2).sum(-1)
+    return 1.0 / (1.0 + GAMMA / 4.0 * (apart / UNIT)) ** 4
+
+
+def grown(
+    vectors: torch.Tensor, labels: torch.Tensor, *, copies: int, is_joined: bool
+) -> tuple[KernelRidge, list]:
+    ridge = KernelRidge(
+        vectors,
+        labels,
+        classes=CLASSES,
+        gamma=GAMMA,
+        unit=UNIT,
+        ridge=RIDGE,
+        is_joined=is_joined,
+        capacity=80,
+    )
+    batches = [torch.arange(0, 6), torch.tensor([9, 7]), torch.tensor([20, 30, 11])]
+    for rows in batches:
+        # a copy that an isometry makes of a vector, as a mirror image does
+        ridge.add(rows, [torch.roll(vectors[rows], step * SIZE // 2, 1).float() for step in range(copies)])
+    return ridge, batches
+
+
+@pytest.mark.parametrize(("copies", "is_joined"), [(1, False), (2, False), (2, True)])
+def test_batches_give_the_solution_of_the_whole(
+    vectors: torch.Tensor, labels: torch.Tensor, copies: int, is_joined: bool
+) -> None:
+    ridge, batches = grown(vectors, labels, copies=copies, is_joined=is_joined)
+    stored = vectors.numpy()
+    supports, targets = [], []
+    for rows in batches:
+        for step in [0] if is_joined else range(copies):
+            supports.append(np.roll(stored[rows], step * SIZE // 2, 1))
+            targets.append(2.0 * np.eye(CLASSES)[labels[rows]] - 1.0)
+    points, wanted = np.concatenate(supports), np.concatenate(targets)
+
+    def both(a: np.ndarray) -> np.ndarray:
+        found = exact_kernel(a, points)
+        return found + exact_kernel(a, np.roll(points, SIZE // 2, 1)) if is_joined else found
+
+    solution = np.linalg.solve(both(points) + RIDGE * np.eye(len(points)), wanted)
+    found = ridge.outputs(ridge.coefficients())
+    assert np.allclose(found.numpy(), both(stored) @ solution, atol=1e-11)
+    rounding = ridge.rounding(ridge.coefficients(), rounds=2)
+    assert np.abs(found.numpy() - both(stored) @ solution).max() <= rounding < 1e-10
+
+
+def test_a_prefix_of_the_batches_is_solved_from_the_same_factor(
+    vectors: torch.Tensor, labels: torch.Tensor
+) -> None:
+    ridge, _ = grown(vectors, labels, copies=1, is_joined=False)
+    shorter = KernelRidge(
+        vectors, labels, classes=CLASSES, gamma=GAMMA, unit=UNIT, ridge=RIDGE, is_joined=False, capacity=80
+    )
+    shorter.add(torch.arange(0, 6), [vectors[:6].float()])
+    assert torch.allclose(ridge.coefficients(1), shorter.coefficients(), atol=1e-13)
+
+
+def test_the_rounding_bound_holds_in_many_digits_and_notices_a_wrong_solution(
+    vectors: torch.Tensor, labels: torch.Tensor
+) -> None:
+    ridge, batches = grown(vectors, labels, copies=1, is_joined=False)
+    rows = torch.cat(batches)
+    with mpmath.workdps(40):
+        # the kernel's values are floats by definition: what is solved with them is exact here
+        among = kernel(vectors[rows].float(), vectors[rows].float(), gamma=GAMMA, unit=UNIT)
+        system = mpmath.matrix(among.tolist()) + RIDGE * mpmath.eye(len(rows))
+        for label in range(CLASSES):
+            targets = mpmath.matrix([1 if each == label else -1 for each in labels[rows].tolist()])
+            solution = mpmath.lu_solve(system, targets)
+            across = mpmath.matrix(
+                kernel(vectors[:5].float(), vectors[rows].float(), gamma=GAMMA, unit=UNIT).tolist()
+            )
+            exact = across * solution
+            coefficients = ridge.coefficients()
+            found = ridge.outputs(coefficients)[:5, label].tolist()
+            assert max(abs(a - b) for a, b in zip(exact, found, strict=True)) <= ridge.rounding(
+                coefficients, rounds=2
+            )
+            wrong = coefficients.clone()
+            wrong[3, label] += 1e-6
+            off = max(
+                abs(a - b) for a, b in zip(exact, ridge.outputs(wrong)[:5, label].tolist(), strict=True)
+            )
+            assert 1e-10 < off <= ridge.rounding(wrong, rounds=2)
+
+
+def test_the_kernel_is_exact_whatever_the_order(vectors: torch.Tensor) -> None:
+    a, b = vectors[:10].float(), vectors[10:].float()
+    order = torch.randperm(SIZE)
+    assert torch.equal(
+        kernel(a, b, gamma=GAMMA, unit=UNIT), kernel(a[:, order], b[:, order], gamma=GAMMA, unit=UNIT)
+    )
+
+
+def test_products_are_exact_even_where_speed_was_asked_for() -> None:
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with exact_products():
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")

@@ -1,0 +1,92 @@
+"""The code of a rule: both ways, and how long it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.errors import CodeboundError
+from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule
+
+FEATURES = st.one_of(
+    st.builds(ColumnFeatures, st.booleans()),
+    st.builds(FilterFeatures, st.booleans(), st.sampled_from([3, 1]), st.integers(2, 5)),
+    st.builds(
+        PatchFeatures,
+        st.integers(3, 10),
+        st.sampled_from([256, 512, 1024, 2048]),
+        st.integers(0, 7),
+        st.integers(2, 5),
+        st.integers(0, 7),
+        st.integers(0, 3),
+    ),
+)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rule:
+    features = draw(FEATURES)
+    allowed = {0: [0], 1: [0, 2, 3, 4, 5, 6, 7], 2: list(range(8))}[features.kind]
+    rounds = draw(st.sampled_from(ROUNDS))
+    longer = draw(
+        st.dictionaries(st.integers(0, max(0, rounds - 1)), st.integers(1, 8), max_size=min(3, rounds))
+    )
+    return Rule(
+        features,
+        draw(st.sampled_from(FIRST)),
+        draw(st.sampled_from(allowed)),
+        draw(st.integers(0, 15)),
+        draw(st.integers(0, 15)),
+        draw(st.integers(0, 7)),
+        draw(st.sampled_from(BATCHES)),
+        rounds,
+        tuple(sorted(longer.items())) if rounds else (),
+    )
+
+
+def coded(rule: Rule) -> Writer:
+    writer = Writer()
+    rule.code(writer)
+    return writer
+
+
+@given(rules())
+def test_a_rule_is_read_as_it_was_written(rule: Rule) -> None:
+    assert Rule().code(Reader(coded(rule).finish())) == rule
+
+
+def test_a_rule_takes_about_forty_bits() -> None:
+    lengths = [
+        coded(Rule(features)).finish().length
+        for features in (ColumnFeatures(), FilterFeatures(), PatchFeatures())
+    ]
+    assert lengths == sorted(lengths)
+    assert 30 < lengths[0] < lengths[-1] < 48
+
+
+def test_a_longer_round_is_paid_for() -> None:
+    rule = Rule(rounds=20)
+    assert coded(replace(rule, longer=((3, 1),))).finish().length > coded(rule).finish().length + 6
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(ColumnFeatures(), copies=2),
+        Rule(FilterFeatures(), copies=1),
+        Rule(rounds=20, longer=((3, 1), (2, 1))),
+    ],
+)
+def test_what_is_no_rule_is_refused(rule: Rule) -> None:
+    with pytest.raises(CodeboundError):
+        coded(rule)
+
+
+def test_picks_are_all_batches() -> None:
+    rule = Rule(batch=10, rounds=20, longer=((3, 2), (7, 1)))
+    assert rule.picks == sum(rule.batch_of(each) for each in range(20)) == 203
