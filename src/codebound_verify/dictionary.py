@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ FILE = Path(__file__).with_name("dictionaries.json")
 SHA256 = "1a3375e1242968b4599e4f84121724a3e2b93b5a0a5914d00679b4dfaacf28ea"
 BYTE = 255
 EXACT = 1 << 24  # integers below it are exact in float32
+SLICES = 4  # the largest window whose means are sums of slices
 UNIT = 4096  # the integers of the file are multiples of 1/4096
 
 
@@ -79,55 +80,71 @@ def features(dictionary: int, pool: int, x: Rounded) -> Rounded:
     if x.values.shape[1] == 3:
         error = math.sqrt(2) * x.error + local(x.lengths(), 2 * gamma(4, dtype), dtype)
         x = Rounded(torch.stack(_opponent(x.values), 1), error)
-    maps, error = [], torch.zeros_like(x.error)
+    error = torch.zeros_like(x.error)
     for table in tables(dictionary):
-        layer, products = _layer(table, x.values.shape[2:]), table.size**2
-        maps.append(_maps(table, pool, x.values, layer.weight.to(dtype), dtype=dtype))
         # The roundings of moduli and means are no more than those of so many more products.
-        error = torch.hypot(error, 2 * layer.error(x, terms=products + pool**2 + 8))
-    own = functional.avg_pool2d(x.values, pool, stride=pool)
+        layer = _layer(table, x.values.shape[2:])
+        error = torch.hypot(error, 2 * layer.error(x, terms=table.size**2 + pool**2 + 8))
     error = torch.hypot(error, x.error + local(x.lengths(), gamma(pool**2 + 1, dtype), dtype)) / pool
-    values = torch.cat([2 * torch.cat(maps, 2).flatten(1, 2), own], 1)
+    bank = (_bank(dictionary) / UNIT).to(dtype)
+    maps = [_maps(bank, pool, plane, dtype) for plane in torch.split(x.values, 1, 1)]
+    values = torch.cat([*(2 * each for each in maps), _means(x.values, pool)], 1)
     return normalised(Rounded(values.contiguous(memory_format=torch.channels_last), error))
 
 
-def _blocks(table: Table, largest: int) -> int:
-    """Into how many parts of its rows a table is cut, so that sums of integers up to ``largest`` are exact in
-    float32; 0 if two are not enough."""
-    filters = np.abs(table.filters * UNIT).sum(3)
-    for blocks in (1, 2):
-        if max(part.sum(2).max() for part in np.array_split(filters, blocks, axis=2)) * largest < EXACT:
-            return blocks
-    return 0
+@lru_cache(maxsize=16)
+def _bank(dictionary: int) -> Tensor:
+    """The integers of all filters with zeros around the small ones: real parts, then imaginary parts."""
+    largest = max(table.size for table in tables(dictionary))
+    parts = [
+        functional.pad(torch.from_numpy(table.filters * UNIT), ((largest - table.size) // 2,) * 4)
+        for table in tables(dictionary)
+    ]
+    return torch.cat([part[:, which] for which in (0, 1) for part in parts])[:, None]
 
 
 def _fits(dictionary: int, pool: int, whole: Whole) -> bool:
     """Whether float32 holds all sums of integers exactly."""
-    largest = _largest(whole)
-    return pool**2 * largest < EXACT and all(_blocks(table, largest) for table in tables(dictionary))
+    reach = max(abs(value) for plane in _planes(whole.values.shape[1]) for value in plane.reach)
+    heaviest = float(_bank(dictionary).abs().sum((1, 2, 3)).max())
+    return max(pool**2, heaviest) * reach < EXACT
 
 
-def _largest(whole: Whole) -> int:
-    """The largest number of a plane that is made of bytes."""
-    return BYTE if whole.values.shape[1] != 3 else 3 * BYTE
+class _Plane(NamedTuple):
+    """A plane of an image of bytes, as whole numbers of a unit, less a centre that keeps them small."""
+
+    channels: tuple[int, ...]  # what it is made of: so many times each
+    unit: float
+    centre: int
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        low, high = (BYTE * sum(n for n in self.channels if n * sign > 0) for sign in (-1, 1))
+        return low - self.centre, high - self.centre
+
+
+def _planes(channels: int) -> list[_Plane]:
+    """What an image is replaced by (5.5)."""
+    if channels != 3:
+        return [_Plane(tuple(int(at == own) for at in range(channels)), 1, 0) for own in range(channels)]
+    return [_Plane((1, 1, 1), 1 / 3, 3 * BYTE // 2), _Plane((1, -1, 0), 1, 0), _Plane((1, 1, -2), 1 / 2, 0)]
 
 
 def _whole_features(dictionary: int, pool: int, whole: Whole, dtype: torch.dtype) -> Tensor:
     """The features of integers: what is summed is exact, and every number is rounded a few times."""
-    planes, units = whole.values, torch.ones(1, dtype=torch.float64)
-    if planes.shape[1] == 3:
-        r, g, b = planes.unbind(1)
-        planes = torch.stack([r + g + b, r - g, r + g - 2 * b], 1)
-        units = torch.tensor([1 / 3, 1, 0.5], dtype=torch.float64)
-    units = (whole.unit * units).to(dtype)[:, None, None]
-    maps = []
-    for table in tables(dictionary):
-        filters = torch.from_numpy(table.filters * UNIT).flatten(0, 1)[:, None].float()
-        blocks = _blocks(table, _largest(whole))
-        maps.append(_maps(table, pool, planes, filters, blocks=blocks, dtype=dtype))
-    found = torch.cat(maps, 2) * (units[:, None] * (2 / UNIT))
-    own = functional.avg_pool2d(planes.to(dtype), pool, stride=pool) * units
-    return torch.cat([found.flatten(1, 2), own], 1)
+    bank, maps, own = _bank(dictionary), [], []
+    for plane in _planes(whole.values.shape[1]):
+        times = torch.tensor(plane.channels, dtype=torch.float32)[:, None, None]
+        values = (whole.values * times).sum(1, keepdim=True)
+        everywhere = None
+        if plane.centre:
+            ones = torch.full((1, 1, *values.shape[2:]), plane.centre, dtype=torch.float64)
+            everywhere = functional.conv2d(ones, bank, padding=bank.shape[2] // 2).to(dtype)
+        unit = whole.unit * plane.unit
+        found = _maps(bank.float(), pool, values - plane.centre, dtype, added=everywhere)
+        maps.append(found * (2 * unit / UNIT))
+        own.append(_means(values.to(dtype), pool) * unit)
+    return torch.cat([*maps, *own], 1)
 
 
 def _opponent(x: Tensor) -> list[Tensor]:
@@ -144,31 +161,32 @@ def _layer(table: Table, sides: tuple[int, ...]) -> Layer:
 
 
 def _maps(
-    table: Table, pool: int, planes: Tensor, filters: Tensor, *, blocks: int = 1, dtype: torch.dtype
+    bank: Tensor, pool: int, plane: Tensor, dtype: torch.dtype, *, added: Tensor | None = None
 ) -> Tensor:
-    """The pooled maps of planes, (batch, planes, filters, rows, columns); blocks of rows are added last."""
-    reach = table.size // 2
-    single = functional.pad(planes.reshape(-1, 1, *planes.shape[2:]), (reach,) * 4)
-    height = planes.shape[2]
+    """The pooled maps of a plane, (batch, filters, rows, columns).
+
+    Args:
+        bank: The filters, real parts first.
+        pool: The window.
+        plane: The plane, in the precision of its sums.
+        dtype: The precision of everything behind them.
+        added: What is added to all sums.
+    """
+    pixels, half = plane[0].numel(), len(bank) // 2
 
     def pooled(some: Tensor) -> Tensor:
-        parts, top = [], 0
-        for block in torch.tensor_split(filters, blocks, dim=2):
-            rows = block.shape[2]
-            parts.append(functional.conv2d(some[:, :, top : top + height + rows - 1], block).to(dtype))
-            top += rows
-        return functional.avg_pool2d(_moduli(sum(parts[1:], parts[0])), pool, stride=pool)
+        sums = functional.conv2d(some, bank, padding=bank.shape[2] // 2).to(dtype)
+        squares = (sums if added is None else sums + added).square()
+        return _means((squares[:, :half] + squares[:, half:]).sqrt_(), pool)
 
-    found = in_parts(
-        pooled,
-        single,
-        patches=table.size**2 * planes[0, 0].numel(),
-        results=len(filters) * planes[0, 0].numel(),
-    )
-    return found.view(*planes.shape[:2], *found.shape[1:])
+    return in_parts(pooled, plane, patches=bank[0].numel() * pixels, results=len(bank) * pixels)
 
 
-def _moduli(parts: Tensor) -> Tensor:
-    """Lengths of complex numbers; real and imaginary parts take turns."""
-    real, imaginary = parts[:, 0::2], parts[:, 1::2]
-    return torch.addcmul(real.square(), imaginary, imaginary).sqrt_()
+def _means(x: Tensor, pool: int) -> Tensor:
+    """Means over windows; sums of slices are faster than windows."""
+    if pool > SLICES:
+        return functional.avg_pool2d(x, pool, stride=pool)
+    rows, columns = (side // pool * pool for side in x.shape[2:])
+    x = sum((x[:, :, at:rows:pool] for at in range(1, pool)), x[:, :, :rows:pool])
+    x = sum((x[..., at:columns:pool] for at in range(1, pool)), x[..., :columns:pool])
+    return x / pool**2

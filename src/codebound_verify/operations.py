@@ -385,15 +385,25 @@ def _mean(values: Tensor, x: Rounded, numbers: int) -> Rounded:
 
 
 def _convolved(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded:
-    """A convolution with a weight and perhaps a bias, of few examples at a time."""
+    """A convolution with a weight and perhaps a bias, of few examples at a time.
+
+    Channels may be summed block by block: sums of fewer numbers have smaller errors.
+    """
     dtype = x.values.dtype
-    weight, bias = layer.weight.to(dtype), None if layer.bias is None else layer.bias.to(dtype)
-    pixels = math.prod(Window(0, weight.shape[2], stride, padding).pixels(tuple(x.values.shape[1:])))
-    products = weight[0].numel()
-    values = in_parts(
-        lambda part: functional.conv2d(part, weight, bias, stride=stride, padding=padding),
-        x.values,
-        patches=products * pixels,
-        results=len(weight) * pixels,
-    )
-    return Rounded(values, layer.error(x, terms=products, pixels=pixels))
+    blocks = min(layer.blocks, layer.weight.shape[1])
+    weights = torch.tensor_split(layer.weight.to(dtype), blocks, dim=1)
+    bias = None if layer.bias is None else layer.bias.to(dtype)
+
+    def convolved(part: Tensor) -> Tensor:
+        first, *others = zip(torch.tensor_split(part, blocks, dim=1), weights, strict=True)
+        result = functional.conv2d(*first, bias, stride=stride, padding=padding)
+        for channels, weight in others:
+            result += functional.conv2d(channels, weight, stride=stride, padding=padding)
+        return result
+
+    kernel = layer.weight.shape[2]
+    pixels = math.prod(Window(0, kernel, stride, padding).pixels(tuple(x.values.shape[1:])))
+    products, results = layer.weight[0].numel() * pixels, len(layer.weight) * pixels
+    values = in_parts(convolved, x.values, patches=products, results=results)
+    terms = weights[0][0].numel() + blocks - 1
+    return Rounded(values, layer.error(x, terms=terms, pixels=pixels))

@@ -92,12 +92,14 @@ class Layer:
         bias: As decoded.
         gain: At least the spectral norm of the map.
         size: At least the spectral norm of the map with the absolute values of the weight.
+        blocks: Into how many blocks a convolution divides what it sums.
     """
 
     weight: Tensor
     bias: Tensor | None
     gain: float
     size: float
+    blocks: int = 1
 
     def error(self, x: Rounded, *, terms: int, pixels: int = 1) -> Tensor:
         """The error of what the layer makes of x, every number a sum of so many products."""

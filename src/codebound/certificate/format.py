@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "14ee36fcb8a84dd625068fed0c7b3fb4a2a7ca27cebc89b4639e581f6f250816"
+PAGE_SHA256 = "81e20cca89f3554abf5502a8e71b95df32dffbe784613c26d2d3cbb9275cabaa"
 FROZEN = "2026-11-16"
 
 _NEW = {

@@ -1,5 +1,7 @@
 """What float32 may decide, and what it must leave to float64."""
 
+import time
+
 import cbound_writer as writer
 import numpy as np
 import pytest
@@ -54,12 +56,12 @@ def test_float32_changes_no_count(theta, scaling, monkeypatch):
         "_screened",
         lambda *given, found=evaluate._screened: evaluated.append(found(*given)) or evaluated[-1],
     )
+    monkeypatch.setattr(evaluate.Evaluator, "_narrow", lambda network, *_: network._functions.narrow[0])
     with_screen = count_errors(network, x, y, theta=theta)
     shares = [float(is_open.double().mean()) for _, is_open in evaluated]
     assert shares
     assert min(shares) < 0.2
-    monkeypatch.setattr(evaluate, "float32_is_sound", lambda: False)
-    assert count_errors(network, x, y, theta=theta) == with_screen >= len(x) // 5
+    assert count_errors(network, x, y, theta=theta, screen=False) == with_screen >= len(x) // 5
 
 
 def test_every_way_agrees_with_float64_where_it_decides():
@@ -77,8 +79,8 @@ def test_every_way_agrees_with_float64_where_it_decides():
     [
         ([2.0, 0.0], 1e-3, 0.0, True, False),
         ([0.0, 2.0], 1e-3, 0.0, False, False),
-        ([2.0, 1.9], 0.06, 0.0, False, True),  # the two bounds overlap
-        ([1.9, 2.0], 0.06, 0.0, False, True),
+        ([2.0, 1.9], 0.08, 0.0, False, True),  # the two bounds overlap
+        ([1.9, 2.0], 0.08, 0.0, False, True),
         ([2.0, 1.9999], 1e-9, 0.0, False, True),  # within the tolerance: float64 says
         ([2.0, -2.0], 0.6, 0.0, False, True),  # too coarse to be believed
         ([2.0, 0.0], 1e-3, 2.0, False, True),
@@ -95,25 +97,31 @@ def test_what_is_left_open(logits, error, theta, right, is_open):
     assert [value.item() for value in found] == [right, is_open]
 
 
-def test_a_way_that_decides_little_is_not_taken():
-    """And float64 alone has the same count."""
+@pytest.mark.parametrize(
+    ("error", "seconds", "expected"),
+    [
+        (10.0, 0.0, "wide"),  # leaves everything open
+        (0.0, 0.0, "narrow"),
+        (0.0, 0.3, "wide"),  # is slow
+    ],
+)
+def test_the_way_is_taken_that_takes_least_time(error, seconds, expected):
     calls = []
 
-    def carrying(name, error):
+    def carrying(name, off, pause):
         def function(x):
             calls.append(name)
-            return Logits(x.values, torch.full((len(x.values),), error, dtype=torch.float64))
+            time.sleep(pause)
+            return Logits(x.values, torch.full((len(x.values),), off, dtype=torch.float64))
 
         return function
 
     x = np.tile(np.array([[2.0, 0.0, 1.0]]), (200, 1))
     head = header_of((3,), {"divisor": 1, "mean": [0], "std": [1]})
-    for error, expected in ((10.0, {"wide"}), (0.0, {"narrow"})):
-        functions = Functions(carrying("wide", 0.0), [carrying("narrow", error)])
-        network = evaluate.Evaluator(functions, header=head, widest=3)
-        calls.clear()
-        assert count_errors(network, x, np.zeros(200, np.int64)) == 0
-        assert set(calls[1:]) == expected  # the first is a trial
+    functions = Functions(carrying("wide", 0.0, 0.1), [carrying("narrow", error, seconds)])
+    network = evaluate.Evaluator(functions, header=head, widest=3)
+    assert count_errors(network, x, np.zeros(200, np.int64)) == 0
+    assert calls == ["wide", "narrow", expected]  # the first two are trials
 
 
 def test_float32_that_is_shorter_than_it_says_decides_nothing(monkeypatch):
