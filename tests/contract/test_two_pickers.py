@@ -1,4 +1,4 @@
-"""Both programs run a rule: the same vectors, bit for bit, the same picks in the same order, and a verdict."""
+"""Both programs run a rule: the same vectors, bit for bit, the same picks in the same order, a verdict."""
 
 import numpy as np
 import pytest
