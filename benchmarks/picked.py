@@ -3,9 +3,9 @@
     python benchmarks/picked.py
     python benchmarks/picked.py --data mnist --examples 10000
 
-Pick-to-Learn (Paccagnan, Campi and Garatti 2023) adds the example that the network gets most wrong, one at a time,
-until none is wrong; everything it picked counts. Ours starts from examples that are not counted, picks batches of
-examples that are wrong but not hopeless, stops at a coded number of rounds, and counts what is left.
+Pick-to-Learn (Paccagnan, Campi and Garatti 2023) adds the example that the network gets most wrong, one at a
+time, until none is wrong; everything it picked counts. Ours starts from examples that are not counted, picks
+batches of examples that are wrong but not hopeless, stops at a coded number of rounds, and counts the rest.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def main() -> None:
     picked = pick(rule, sample, patience=True).best()
     own = time.perf_counter() - start
     task = Task(sample=sample, delta=DELTA)
-    bits = PickedMessage(task.options, picked.rule).encode()[0].length
+    bits = PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
     facts = picked.facts(code_bits=bits, delta=DELTA, classes=sample.classes)
     ours = picked_risk(facts).value
 

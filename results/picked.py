@@ -127,7 +127,7 @@ class Search:
 
 def bound_of(picked: Picked, task: Task) -> float:
     """What was picked, with the length of its message."""
-    bits = PickedMessage(task.options, picked.rule).encode()[0].length
+    bits = PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
     return picked_risk(picked.facts(code_bits=bits, delta=DELTA, classes=task.sample.classes)).value
 
 

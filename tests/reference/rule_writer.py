@@ -76,6 +76,7 @@ class RuleMessage:
             coder.bit(bit)
         close("options")
         coder.uniform(FIRST.index(self.first), 16)
+        coder.bit(0)  # nothing is usual
         for number, total in self.features:
             coder.uniform(number, total)
         coder.uniform(self.copies, 8)

@@ -215,7 +215,7 @@ class FromPicks(AbstractStatement):
         wrong = "of g, on the examples that it was not learned from"
         return (
             Counted("picks", "picked examples", picks, facts.n, learned),
-            Counted("train_errors", "errors of g", facts.errors, facts.n - picks, wrong),
+            Counted("errors_not_picked", "errors of g", facts.errors, facts.n - picks, wrong),
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 VERSION = 2
 """The version that is written; files of version 1 are read on."""
-PAGE_SHA256 = "81e20cca89f3554abf5502a8e71b95df32dffbe784613c26d2d3cbb9275cabaa"
+PAGE_SHA256 = "9d765c4d6c90aeb5573026259ad4c9aaa44b1a1d638b62521748891ef1fc28ac"
 FROZEN = "2026-11-16"
 
 _NEW = {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def assess_picked(picked: Picked, task: Task) -> Assessed:
     """Encodes a rule and bounds the risk of the network that was learned by it."""
-    message = PickedMessage(task.options, picked.rule)
+    message = PickedMessage(task.options, picked.rule, task.sample.input_shape)
     bits, ledger = message.encode()
     facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=task.sample.classes)
     network = PickedNetwork.of(picked, torch.from_numpy(task.sample.x), task.sample.scaling.divisor)

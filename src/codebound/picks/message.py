@@ -24,10 +24,12 @@ class PickedMessage:
     Attributes:
         options: What every message says in front: classes and scaling.
         rule: How examples are picked and learned from.
+        input_shape: Shape of one input.
     """
 
     options: Options
     rule: Rule
+    input_shape: tuple[int, ...]
     needs_factory: ClassVar[bool] = False
 
     @property
@@ -50,7 +52,7 @@ class PickedMessage:
         ends.append(("method", writer.shifts))
         code_options(writer, self.options)
         ends.append(("options", writer.shifts))
-        self.rule.code(writer)
+        self.rule.code(writer, self.input_shape)
         ends.append(("rule", writer.shifts))
         word = writer.finish()
         ends.append(("end", word.length))
@@ -68,8 +70,8 @@ def decode_rule(bits: Bits, *, input_shape: tuple[int, ...]) -> PickedMessage:
     options = code_options(reader, Options(setting=setting))
     if replace(options, setting=None) != Options():
         raise FormatError("a rule has neither a split nor a margin nor a base.")
-    rule = Rule().code(reader)
+    rule = Rule().code(reader, input_shape)
     end = reader.finish()
     if end != bits.length:
         raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
-    return PickedMessage(options, rule)
+    return PickedMessage(options, rule, input_shape)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from codebound.coding.numbers import gamma, uniform
-from codebound.picks.features import FEATURES, AbstractFeatures, ColumnFeatures
+from codebound.coding.numbers import bit, gamma, uniform
+from codebound.picks.features import (
+    FEATURES,
+    AbstractFeatures,
+    ColumnFeatures,
+    FilterFeatures,
+    PatchFeatures,
+)
 from codebound.picks.images import mirrored, moved, turned
 
 if TYPE_CHECKING:
@@ -57,6 +63,7 @@ _TURN = 178
 _NEAR = ((0, 1), (0, -1), (1, 0), (-1, 0))
 _DIAGONAL = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 _LONGER = 8
+_OF_THE_SIZE = ("first", "batch", "rounds", "longer")  # chosen for a sample, whatever its inputs are
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +125,19 @@ class Rule:
         """What turns a picture into its copies."""
         return _COPIES[self.copies]
 
-    def code(self, coder: AbstractCoder) -> Rule:
-        """Codes the rule, or returns the one that is read."""
+    def code(self, coder: AbstractCoder, input_shape: tuple[int, ...]) -> Rule:
+        """Codes the rule, or returns the one that is read; what is usual for such inputs costs a bit."""
         first = _one_of(coder, FIRST, self.first)
+        usual = usual_rule(input_shape)
+        if bit(coder, int(self == replace(usual, **{name: getattr(self, name) for name in _OF_THE_SIZE}))):
+            known = usual
+        else:
+            known = self._code_learner(coder)
+        batch, rounds = _one_of(coder, BATCHES, self.batch), _one_of(coder, ROUNDS, self.rounds)
+        longer = self._code_longer(coder, rounds)
+        return replace(known, first=first, batch=batch, rounds=rounds, longer=longer)
+
+    def _code_learner(self, coder: AbstractCoder) -> Rule:
         kind = uniform(coder, self.features.kind, 4)
         coder.require(kind in FEATURES, f"there are no features of kind {kind}.")
         features = FEATURES[kind].code(coder, self.features)
@@ -131,7 +148,15 @@ class Rule:
         )
         gamma_index, ridge_index = uniform(coder, self.gamma_index, 16), uniform(coder, self.ridge_index, 16)
         score_index = uniform(coder, self.score_index, 8)
-        batch, rounds = _one_of(coder, BATCHES, self.batch), _one_of(coder, ROUNDS, self.rounds)
+        return Rule(
+            features,
+            copies=copies,
+            gamma_index=gamma_index,
+            ridge_index=ridge_index,
+            score_index=score_index,
+        )
+
+    def _code_longer(self, coder: AbstractCoder, rounds: int) -> tuple[tuple[int, int], ...]:
         count = gamma(coder, len(self.longer) + 1) - 1
         coder.require(count <= rounds, f"{count} of {rounds} rounds cannot be longer.")
         longer = []
@@ -139,9 +164,18 @@ class Rule:
             round_, more = self.longer[at] if at < len(self.longer) else (0, 1)
             longer.append((uniform(coder, round_, rounds), 1 + uniform(coder, more - 1, _LONGER)))
             coder.require(at == 0 or longer[at - 1][0] < longer[at][0], "longer rounds are not in order.")
-        return Rule(
-            features, first, copies, gamma_index, ridge_index, score_index, batch, rounds, tuple(longer)
-        )
+        return tuple(longer)
+
+
+def usual_rule(input_shape: tuple[int, ...]) -> Rule:
+    """What is usual for inputs of a shape, apart from what is chosen for the size of a sample."""
+    sides = input_shape[1:] or (0,)
+    if len(input_shape) == 3 and input_shape[0] == 1 and 6 <= min(sides) <= max(sides) <= 128:
+        filters = FilterFeatures(True, 3, min(5, max(2, min(sides) // 7)))
+        return Rule(filters, copies=2, gamma_index=4, ridge_index=8)
+    if len(input_shape) == 3 and input_shape[0] == 3 and 16 <= min(sides) <= max(sides) <= 128:
+        return Rule(PatchFeatures(), copies=MIRRORED, gamma_index=4, ridge_index=6)
+    return Rule(ColumnFeatures(), gamma_index=6, ridge_index=6)
 
 
 def _one_of(coder: AbstractCoder, values: tuple[int, ...], value: int) -> int:

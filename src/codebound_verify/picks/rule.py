@@ -104,6 +104,7 @@ class Patches:
 
 
 Features: TypeAlias = Columns | Filters | Patches
+Learner: TypeAlias = tuple[Features, int, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,28 @@ class Rule:
         return picked * COPIES[self.copies]
 
 
-def read_rule(decoder: Decoder) -> Rule:
-    """The rule of a message, as coded."""
+def read_rule(decoder: Decoder, shape: tuple[int, ...]) -> Rule:
+    """The rule of a message, as coded, for inputs of a shape."""
     first = FIRST[decoder.uniform(len(FIRST))]
+    learner = _usual(shape) if decoder.bit() else _read_learner(decoder)
+    batch = BATCHES[decoder.uniform(len(BATCHES))]
+    rounds = ROUNDS[decoder.uniform(len(ROUNDS))]
+    return Rule(first, *learner, _read_batches(decoder, batch, rounds))
+
+
+def _usual(shape: tuple[int, ...]) -> Learner:
+    """What needs no code: the features, copies, gamma, ridge and target for such inputs."""
+    if len(shape) == 3 and max(shape[1:]) <= 128:
+        channels, side = shape[0], min(shape[1:])
+        if channels == 1 and side >= 6:
+            return Filters(straight=True, dictionary=3, pool=min(5, max(2, side // 7))), 2, 0.5, 1.0, 0.5
+        if channels == 3 and side >= 16:
+            patches = Patches(size=6, filters=1024, threshold=4, grid=3, whitening=2.0**-13, seed=0)
+            return patches, MIRRORED, 0.5, 0.25, 0.5
+    return Columns(normalised=False), 0, 2.0, 0.25, 0.5
+
+
+def _read_learner(decoder: Decoder) -> Learner:
     features = _read_features(decoder)
     copies = decoder.uniform(len(COPIES))
     if copies and isinstance(features, Columns):
@@ -138,10 +158,7 @@ def read_rule(decoder: Decoder) -> Rule:
     if copies == MIRRORED and not isinstance(features, Patches):
         raise Refused("Rule: a picture and its mirror image are one for patches alone.")
     gamma, ridge = 2.0 ** (decoder.uniform(16) - 5), 2.0 ** (decoder.uniform(16) - 8)
-    target = (decoder.uniform(8) + 1) / 8
-    batch = BATCHES[decoder.uniform(len(BATCHES))]
-    rounds = ROUNDS[decoder.uniform(len(ROUNDS))]
-    return Rule(first, features, copies, gamma, ridge, target, _read_batches(decoder, batch, rounds))
+    return features, copies, gamma, ridge, (decoder.uniform(8) + 1) / 8
 
 
 def _read_features(decoder: Decoder) -> Features:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.errors import CodeboundError
 from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
-from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule
+from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
 
 FEATURES = st.one_of(
     st.builds(ColumnFeatures, st.booleans()),
@@ -49,24 +49,36 @@ def rules(draw: st.DrawFn) -> Rule:
     )
 
 
-def coded(rule: Rule) -> Writer:
+SHAPES = [(1, 28, 28), (3, 32, 32), (7,), (1, 4, 4), (3, 200, 200)]
+
+
+def coded(rule: Rule, shape: tuple[int, ...] = (7,)) -> Writer:
     writer = Writer()
-    rule.code(writer)
+    rule.code(writer, shape)
     return writer
 
 
-@given(rules())
-def test_a_rule_is_read_as_it_was_written(rule: Rule) -> None:
-    assert Rule().code(Reader(coded(rule).finish())) == rule
+@given(rules(), st.sampled_from(SHAPES))
+def test_a_rule_is_read_as_it_was_written(rule: Rule, shape: tuple[int, ...]) -> None:
+    assert Rule().code(Reader(coded(rule, shape).finish()), shape) == rule
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_usual_rule_costs_sixteen_bits(shape: tuple[int, ...]) -> None:
+    rule = replace(usual_rule(shape), first=100, batch=5, rounds=20)
+    word = coded(rule, shape).finish()
+    assert 16 <= word.length <= 18
+    assert Rule().code(Reader(word), shape) == rule
+    assert coded(replace(rule, ridge_index=2), shape).finish().length > word.length + 15
 
 
 def test_a_rule_takes_about_forty_bits() -> None:
     lengths = [
-        coded(Rule(features)).finish().length
+        coded(Rule(features, gamma_index=1)).finish().length
         for features in (ColumnFeatures(), FilterFeatures(), PatchFeatures())
     ]
     assert lengths == sorted(lengths)
-    assert 30 < lengths[0] < lengths[-1] < 48
+    assert 30 < lengths[0] < lengths[-1] < 50
 
 
 def test_a_longer_round_is_paid_for() -> None:
