@@ -49,7 +49,8 @@ def message(operations, *tensors: tuple[str, tuple], method=2, options=("0", "0"
     """A message of literal symbols; ``tensors`` are the parts of the ledger after the architecture."""
     coder, ledger = writer.Coder(), []
     architecture = (1, len(operations), *(value for operation in operations for value in symbols(operation)))
-    parts = [("method", (method,)), ("options", options), ("architecture", architecture), *tensors]
+    setting = ("setting", (2, (2, 4)))  # three classes, divided by 16
+    parts = [setting, ("method", (method,)), ("options", options), ("architecture", architecture), *tensors]
     for name, values in parts:
         before = coder.shifts
         for value in values:
@@ -94,7 +95,7 @@ def test_the_messages_that_are_attacked_are_true(name):
 
 @pytest.mark.parametrize("name", TRUE)
 def test_any_flipped_bit_is_the_same_to_both_programs(name):
-    start = 1 + behind(TRUE[name], 2)  # options have to agree with the header
+    start = 1 + behind(TRUE[name], 3)  # options have to agree with the header
     agree_on_every_flipped_bit(TRUE[name], range(start, min(len(TRUE[name].bits), 200)))
 
 
@@ -119,7 +120,7 @@ def test_fewer_errors_than_the_network_makes(kind):
 
 ONES = writer.dense(np.ones(4, int))
 FORBIDDEN = {
-    "a third scheme": (message([LAST], ("a", (1,)), method=3), "scheme 3 is unknown"),
+    "an unknown scheme": (message([LAST], ("a", (1,)), method=5), "scheme 5 is unknown"),
     "d": (message([LAST], ("subspace", (2**20 + 1,))), "the size d of a subspace is 1048577"),
     "the step": (message([LAST], *subspace(ONES, j=1001)), "exponent 1001"),
     "a negative step": (message([LAST], *subspace(ONES, j=-1001)), "exponent -1001"),
