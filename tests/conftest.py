@@ -57,10 +57,15 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method of ``certify`` does all of its work, only less of each: seconds instead of a minute."""
-    from codebound.search import features, pruned, subspace
+    from codebound.search import features, picked, pruned, subspace
     from codebound_papers.guha23 import masks
 
     budget = pruned.PruneBudget(steps=60, runs=2, styles=((1e-2, 2),))
+    monkeypatch.setattr(picked, "_PART", {"quick": 300, "standard": 300})
+    monkeypatch.setattr(picked, "_FAMILIES", {"quick": 0, "standard": 1})
+    monkeypatch.setattr(picked, "_NUMBERS", picked._NUMBERS[:1])
+    monkeypatch.setattr(picked, "_PART_ROUNDS", 8)
+    monkeypatch.setattr(picked, "_MOST_ROUNDS", 12)
     monkeypatch.setattr(pruned, "_BUDGETS", {"standard": (budget,)})
     monkeypatch.setattr(subspace, "_STEPS", {"standard": 60})
     monkeypatch.setattr(subspace, "_RUNS", {"standard": 1})

@@ -1,5 +1,7 @@
 """Both programs run a rule: the same vectors, bit for bit, the same picks in the same order, a verdict."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import rule_writer as rules
@@ -8,7 +10,9 @@ from codebound.certificate.assessment import issue
 from codebound.certificate.picked import assess_picked
 from codebound.certificate.task import Task
 from codebound.data.dataset import Dataset, Scaling
+from codebound.data.load import load_dataset
 from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.picks.network import count_wrong
 from codebound.picks.picking import features_of, pick
 from codebound.picks.rule import Rule
 from codebound_verify import verify
@@ -33,16 +37,51 @@ SAMPLE = Dataset("shapes", "train", X, Y, 3, Scaling(16.0))
     ],
 )
 def test_they_agree(rule):
-    picked = pick(rule, SAMPLE)
-    task = Task(sample=SAMPLE, delta=0.05)
-    data = issue(assess_picked(picked, task), task).to_bytes()
-    verdict = verify(data, X, Y)
+    require_agreement(rule, SAMPLE)
+
+
+def require_agreement(rule: Rule, sample: Dataset, fresh: Dataset | None = None) -> None:
+    """The same picks, vectors and errors, and ACCEPT; on fresh data the same errors too."""
+    picked = pick(rule, sample)
+    task = Task(sample=sample, delta=0.05)
+    assessed = assess_picked(picked, task)
+    data = issue(assessed, task).to_bytes()
+    verdict = verify(data, sample.x, sample.y)
     assert verdict.reasons == ()
 
     certificate = read(data)
     own = decode(certificate).rule
-    learned = learn(own, certificate.header, X, Y)
+    learned = learn(own, certificate.header, sample.x, sample.y)
     assert learned.picked.tolist() == picked.order.tolist()
-    made = feature_map(own, X[learned.picked[: rule.first]], divisor=16.0)
-    _, vectors = features_of(picked.rule, SAMPLE)
-    assert np.array_equal(made.vectors(made.prepared(X)), vectors.numpy())
+    assert learned.errors == picked.last.errors
+    first = sample.x[learned.picked[: rule.first]]
+    made = feature_map(own, first, divisor=sample.scaling.divisor)
+    _, vectors = features_of(picked.rule, sample)
+    assert np.array_equal(made.vectors(made.prepared(sample.x)), vectors.numpy())
+    if fresh is not None:
+        assert learned.count_errors(fresh.x, fresh.y) == count_wrong(assessed.network, fresh)
+
+
+ON_DIGITS = {
+    "columns": Rule(ColumnFeatures(False)),
+    "columns by length": Rule(ColumnFeatures(True)),
+    "filters": Rule(FilterFeatures(False, 1, 2)),
+    "patches": Rule(PatchFeatures(4, 256, 2, 2, 5, 1)),
+} | {
+    f"copies {copies}": Rule(PatchFeatures(3, 256, 4, 2, 4) if copies == 1 else FilterFeatures(), copies=copies)
+    for copies in range(1, 8)
+}
+
+
+@pytest.mark.parametrize("name", ON_DIGITS)
+def test_they_agree_on_digits(name):
+    digits = load_dataset("digits")
+    sample, fresh = (digits.select(range(*part), role="certify") for part in ((0, 300), (300, 800)))
+    require_agreement(replace(ON_DIGITS[name], first=30, batch=4, rounds=4), sample, fresh)
+
+
+def test_the_picks_depend_on_every_number_of_a_rule():
+    start = Rule(ColumnFeatures(), first=20, batch=4, rounds=4)
+    changes = ("gamma_index", 7), ("ridge_index", 8), ("score_index", 0), ("first", 30), ("batch", 5)
+    rules = [start, *(replace(start, **{name: value}) for name, value in changes)]
+    assert len({pick(rule, SAMPLE).order.tobytes() for rule in rules}) == len(rules)

@@ -111,13 +111,13 @@ def workspace(trained, monkeypatch, tmp_path):
 
 @pytest.fixture
 def certified(workspace, codebound):
-    """Certifies the trained classifier; the folder and the printed record."""
+    """Certifies the trained classifier by its message; the folder and the printed record."""
 
-    def run(*arguments, model=("linear", "--weights", "w/model.safetensors"), effort="quick"):
+    def run(*arguments, model=("linear", "--weights", "w/model.safetensors"), effort="quick", method="prune"):
         out = workspace / "run"
         code, text, err = codebound(
-            "certify", "--data", "sample.npz", "--model", *model, "--effort", effort, "--out", out,
-            "--format", "json", *arguments,
+            "certify", "--data", "sample.npz", "--model", *model, "--effort", effort, "--method", method,
+            "--out", out, "--format", "json", *arguments,
         )  # fmt: skip
         assert code == 0, err
         return out, json.loads(text)
@@ -247,9 +247,7 @@ def test_code_that_cannot_be_traced_is_an_assumption_or_refused(certified, codeb
 def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
     """Everything that the standard effort does, with a tenth of its epochs."""
     from codebound.search import pruned as pruning
-    from codebound_papers.guha23 import masks as trained
 
-    monkeypatch.setattr(trained, "_STEPS", {"standard": 50})
     whole = pruning.prune
 
     def shorter(module, names, sample, plan, progress):
@@ -261,8 +259,8 @@ def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
     assert record["messages_tried"] >= 3
 
 
-def test_tables_and_csv(workspace, codebound):
-    command = ("certify", "--model", "linear", "--data", "sample.npz", "--effort", "quick", "--out")
+def test_tables_and_csv(workspace, codebound, short_searches):
+    command = ("certify", "--data", "sample.npz", "--effort", "quick", "--out")
     code, out, err = codebound(*command, workspace / "a")
     assert code == 0
     assert "certified error" in out
@@ -270,7 +268,7 @@ def test_tables_and_csv(workspace, codebound):
     code, out, err = codebound(*command, workspace / "b", "--format", "csv", "-q")
     assert (code, err) == (0, "")
     header, row = out.splitlines()
-    assert header.startswith("bound,train_errors,n,code_bits")
+    assert header.startswith("bound,picks,train_errors,n,code_bits")
     assert len(row.split(",")) >= len(KEYS)
 
 
@@ -415,12 +413,14 @@ def test_the_demo_is_not_vacuous(workspace, codebound, capsys):
     code, text, _ = codebound("demo", "--out", workspace / "demo", "--format", "json", "-q")
     record = json.loads(text)
     assert code == 0
-    assert tuple(record)[: len(KEYS)] == KEYS
-    assert record["n"] == 1437
-    assert not record["vacuous"]
-    assert record["holdout"] < record["bound"] < 0.5
+    assert (record["statement"], record["method"]) == ("C-15", "picks")
+    bounds = {each["by"]: each["bound"] for each in record["guarantees"]}
+    assert list(bounds) == ["picks", "message", "hold-out"]
+    assert bounds["picks"] == record["bound"] < bounds["message"] < 0.5
+    assert bounds["hold-out"] == record["holdout"]
     assert verdict(capsys, *printed_command(record))[0] == 0
-    assert "ACCEPT" in (workspace / "demo" / "report.html").read_text()
+    for folder in (workspace / "demo", workspace / "demo" / "message"):
+        assert "ACCEPT" in (folder / "report.html").read_text()
 
 
 def test_an_interrupted_command_says_so(monkeypatch, codebound):

@@ -23,7 +23,7 @@ from codebound_papers.guha23 import masks as trained
 NETWORKS = ("linear", "mlp:widths=12", "lenet5")
 TRAINED = ("features", "subspace", "subspace-f", "lottery", "imp")  # never at the effort quick
 METHODS = known_methods()
-POST_HOC = [name for name in METHODS if name not in (*TRAINED, "prune", "conv")]
+POST_HOC = [name for name in METHODS if name not in (*TRAINED, "picks", "prune", "conv")]
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +80,14 @@ def test_trained_masks(name, spec, networks, digits, monkeypatch):
         certify(networks[spec], digits, method=name, effort="quick")
 
 
-def test_auto_is_never_worse_than_any_method_it_guesses_well(networks, digits):
+def test_auto_is_never_worse_than_any_method_it_guesses_well(networks, digits, short_searches):
     bounds = {
         name: certify(networks["linear"], digits, method=name, effort="quick").certificate.claim.bound
-        for name in ("prune", *POST_HOC)
+        for name in ("picks", "prune", *POST_HOC)
     }
     found = certify(networks["linear"], digits, effort="quick")
     assert found.certificate.claim.bound == min(bounds.values())
-    assert found.method == min(bounds, key=lambda name: bounds[name])
+    assert found.method == min(bounds, key=lambda name: bounds[name]) == "picks"
     assert set(found.skipped) == {"conv", *TRAINED}
 
 
@@ -170,7 +170,7 @@ class Skip(nn.Module):
         sys.modules.pop("skip_net", None)
 
 
-def test_the_command_names_the_method_and_what_was_skipped(codebound, empty_folder):
+def test_the_command_names_the_method_and_what_was_skipped(codebound, empty_folder, short_searches):
     run = partial(codebound, "certify")
     command = ("--model", "linear", "--data", "digits", "--effort", "quick", "--holdout", "0.8")
     code, out, err = run(*command, "--format", "json", "--out", "a")

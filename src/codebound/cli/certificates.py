@@ -64,6 +64,9 @@ def decode(
     base: Annotated[
         Path | None, option("Safetensors file of the base, if the message codes differences.")
     ] = None,
+    weights: Annotated[
+        Path | None, option("The file g.safetensors beside the certificate, if g was learned from picks.")
+    ] = None,
 ) -> None:
     """Write the network that a certificate is about."""
     from safetensors.torch import save_file
@@ -79,7 +82,9 @@ def decode(
     certificate = Certificate.load(file)
     shape, classes = certificate.helper.input_shape, certificate.facts.classes
     module = None if model is None else load_model(model, input_shape=shape, classes=classes)
-    network = decoding.decode(certificate, module=module, base=None if base is None else load_arrays(base))
+    network = decoding.decode(
+        certificate, module=module, base=None if base is None else load_arrays(base), weights=weights
+    )
     temporary = out.with_name(f".{out.name}")
     save_file({name: t.contiguous() for name, t in network.state_dict().items()}, temporary)
     temporary.replace(out)

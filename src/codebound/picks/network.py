@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from codebound.errors import FormatError
-from codebound.picks.features import FeatureMap
-from codebound.picks.picking import TOLERANCE
+from codebound.errors import FormatError, ModelError
+from codebound.picks.features import FeatureMap, RoomError
+from codebound.picks.picking import is_wrong
 from codebound.picks.ridge import exact_products, kernel
-from codebound.scores import margins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,12 +82,14 @@ class PickedNetwork(nn.Module):
 
     @staticmethod
     def load(rule: Rule, divisor: float, tensors: Mapping[str, Tensor]) -> PickedNetwork:
-        """The network from its rule and its file of tensors."""
+        """The network from its rule and its file of tensors, if the rule can have learned them."""
         own = {name: tensors[name] for name in ("picks", "examples", "coefficients") if name in tensors}
-        supports = 1 if rule.is_mirrored else len(rule.changes())
-        if len(own) < 3 or own["coefficients"].shape[:2] != (supports, rule.first + rule.picks):
-            raise FormatError("these are not the weights that were learned by the rule of this certificate.")
         known = {name: value for name, value in tensors.items() if name not in own}
+        if not _fits(rule, divisor, own, known):
+            raise FormatError(
+                "these are not the weights that were learned by the rule of this certificate. Give the file "
+                "g.safetensors that was saved beside it."
+            )
         return PickedNetwork(rule, divisor, **own, known=known)
 
     def float(self) -> PickedNetwork:
@@ -134,12 +135,27 @@ class PickedNetwork(nn.Module):
         return torch.cat(parts)
 
 
+@torch.no_grad()
+def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[str, Tensor]) -> bool:
+    """Whether shapes are those of the rule, and features those of the first picks."""
+    supports, picks = 1 if rule.is_mirrored else len(rule.changes()), rule.first + rule.picks
+    if len(own) < 3 or len(own["picks"]) != picks or own["coefficients"].shape[:2] != (supports, picks):
+        return False
+    try:
+        with exact_products():
+            found = rule.features.mapped(
+                own["picks"][: rule.first], divisor, is_mirrored=rule.is_mirrored
+            ).tensors
+    except (ModelError, RoomError):
+        return False
+    return found.keys() == known.keys() and all(torch.equal(found[name], known[name]) for name in known)
+
+
 def count_wrong(network: nn.Module, data: Dataset, *, device: str | torch.device = "cpu") -> int:
     """How many examples a picked network gets wrong, ambiguous ones included; it is on the device already."""
     wrong = 0
     for start in range(0, data.n, _ROWS):
         inputs = torch.from_numpy(np.ascontiguousarray(data.x[start : start + _ROWS]))
         outputs = network(inputs.to(device)).cpu()
-        margin = margins(outputs, torch.from_numpy(data.y[start : start + _ROWS]))
-        wrong += int((~(margin > TOLERANCE * outputs.abs().amax(dim=1))).sum())
+        wrong += int(is_wrong(outputs, torch.from_numpy(data.y[start : start + _ROWS])).sum())
     return wrong

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from codebound.picks.features import FeatureMap
     from codebound.picks.rule import Rule
 
-TOLERANCE = 1e-4  # as in counting; a verifier uses half of these three
+_TOLERANCE = 1e-4  # as in counting; a verifier uses half of these three
+_LEAST_MARGIN = 1e-6
 _GAP = 1e-6
 _ROUNDING = 0.6e-7  # a verifier allows 1e-7
 _LONGEST = 8
@@ -104,6 +105,12 @@ class Picked:
             delta=delta,
             classes=classes,
         )
+
+
+def is_wrong(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Which outputs are wrong, or so nearly that another machine might say so."""
+    room = (_TOLERANCE * outputs.abs().amax(dim=1)).clamp(min=_LEAST_MARGIN)
+    return ~(margins(outputs, labels) > room)  # negated, so that what is not finite is wrong
 
 
 def permutation(n: int) -> NDArray[np.int64]:
@@ -203,10 +210,10 @@ class _Run:
         try:
             for number in range(self.rule.rounds + 1):
                 self._add(rows)
-                margin, is_wrong = self._learned(number)
+                margin, wrong = self._learned(number)
                 order.append(rows)
                 picks = int(self.is_picked.sum()) - self.rule.first
-                rounds.append(Round(picks, int((is_wrong & ~self.is_picked).sum())))
+                rounds.append(Round(picks, int((wrong & ~self.is_picked).sum())))
                 progress(number, self.rule.rounds, f"{picks} picks, {rounds[-1].errors} errors")
                 least = min(range(len(rounds)), key=lambda at: rounds[at].counted)
                 if number == self.rule.rounds or (patience and number - least >= _PATIENCE):
@@ -251,9 +258,7 @@ class _Run:
                     f"rounding errors may reach {found:.1e} in round {number}: take a larger ridge."
                 )
         outputs = self.learner.outputs(coefficients)
-        margin = margins(outputs, self.labels)
-        # negated, so that what is not finite is wrong
-        return margin, ~(margin > TOLERANCE * outputs.abs().amax(dim=1))
+        return margins(outputs, self.labels), is_wrong(outputs, self.labels)
 
     def _next(self, margin: Tensor, number: int) -> Tensor:
         """The examples with the smallest scores; some more of them where the next one is too close."""

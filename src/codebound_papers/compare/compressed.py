@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from codebound.bounds.margin import occam_margin
 from codebound.certificate.decoding import decode, verify
+from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
 from codebound.chains.reading import chain_of
 from codebound.errors import CertificateError, CodeboundError
 from codebound.facts import MarginFacts, OccamFacts
+from codebound.picks.network import count_wrong
+from codebound.results import WEIGHTS
 from codebound.tensors import float32_sha256
 from codebound_papers.compare.rows import Row, decimal_log, risk_row
 
@@ -19,10 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
+    import torch
     from numpy.typing import NDArray
     from torch import nn
 
     from codebound.data.dataset import Dataset
+    from codebound.engine.job import Engine
     from codebound_papers.compare.proximity import Closeness
 
 
@@ -33,12 +38,12 @@ class Compressed:
     Attributes:
         label: What tells it from others: how it was made, or its file.
         certificate: Its certificate.
-        network: g, in evaluation mode.
+        network: g, in evaluation mode; None where it was learned from picks and its weights are not there.
     """
 
     label: str
     certificate: Certificate
-    network: nn.Module
+    network: nn.Module | None
 
     @property
     def name(self) -> str:
@@ -49,6 +54,15 @@ class Compressed:
     def is_plain(self) -> bool:
         """Whether the claim is about g, with the errors on the whole sample."""
         return self.certificate.claim.statement == "C-2"
+
+    def errors_on(self, data: Dataset, *, device: str | torch.device, engine: Engine | None) -> int | None:
+        """What g gets wrong; a network that was learned from picks takes inputs as they are stored."""
+        if self.network is None:
+            return None
+        network = self.network.to(device)
+        if self.certificate.claim.statement == "C-15":
+            return count_wrong(network, data, device=device)
+        return count_errors(network, data.on(device), engine=engine).errors
 
     @property
     def declared(self) -> str:
@@ -120,8 +134,20 @@ def given(
         raise CertificateError(
             f"the certificate ({label}) is refused for the sample {sample.name}:\n  {reasons}"
         )
-    network = decode(certificate, module=module, base=base)
+    network = (
+        _learned(source)
+        if certificate.claim.statement == "C-15"
+        else decode(certificate, module=module, base=base)
+    )
     return Compressed(label=label, certificate=certificate, network=network)
+
+
+def _learned(source: Certificate | Path | str) -> nn.Module | None:
+    """The network that was learned from picks, from the file beside its certificate."""
+    if isinstance(source, Certificate):
+        return None
+    weights = Path(source).with_name(WEIGHTS)
+    return decode(source, weights=weights) if weights.exists() else None
 
 
 def _named_base(

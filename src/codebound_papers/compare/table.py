@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
-from codebound.certificate.evaluate import count_errors
 from codebound.certification import certify
 from codebound.data.dataset import cross_duplicates
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
@@ -136,7 +135,7 @@ def compare(
         certificates: Certificates of compressed networks; each is verified first.
         bases: Tensors of the bases that certificates name; each gets its own.
         unlabelled: The inputs that a C-12b certificate was made with.
-        effort: How hard to search for a certificate where none is given; None makes none.
+        effort: How hard to prune f for a certificate where none is given; None makes none.
         settings: What is measured, at which margin, and the failure probability.
         initial: The network before training, for the bound relative to the distance from it (A-Imp-i).
         like_for_like: Whether bars of figures are divided by n and square-rooted, like the other bounds.
@@ -175,6 +174,7 @@ def compare(
             made = certify(
                 module,
                 sample,
+                method="prune",
                 effort=effort,
                 delta=settings.delta,
                 factory=factory,
@@ -191,6 +191,7 @@ def compare(
     evidence = Evidence(measured, seed=settings.seed)
     plain = [each for each in compressed if each.is_plain]
     for each in plain:
+        assert each.network is not None  # the message of a plain claim decodes to it
         close = closeness(
             module,
             each.network.to(settings.device),
@@ -272,8 +273,9 @@ def _fresh_rows(
     original = margin_report(module, data, chunk_size=settings.chunk_size, dtype=dtype, engine=engine).errors
     counts: list[tuple[str, Subject, int]] = [("f", "f", original)]
     for each in compressed:
-        errors = count_errors(each.network.to(settings.device), data, engine=engine).errors
-        counts.append((f"g ({each.label})", "g", errors))
+        errors = each.errors_on(test_set, device=settings.device, engine=engine)
+        if errors is not None:
+            counts.append((f"g ({each.label})", "g", errors))
     rows = []
     for name, subject, errors in counts:
         facts = HoldoutFacts(

@@ -48,7 +48,7 @@ def feature_map(rule: Rule, first: Inputs, *, divisor: float) -> FeatureMap:
 def check_finite(x: Inputs) -> None:
     """Refuse inputs that no vector can be made of."""
     if x.dtype != np.uint8 and not all(
-        np.all(np.abs(x[part]) <= LARGEST_INPUT) for part in parts(len(x), 1024)
+        np.all(np.abs(x[part], dtype=np.float64) <= LARGEST_INPUT) for part in parts(len(x), 1024)
     ):
         raise Refused(f"Data: an input has a number that is not finite, or above {LARGEST_INPUT:g}.")
 

@@ -232,7 +232,7 @@ def test_a_value_beyond_all_doubles_keeps_its_logarithm():
 
 @cache
 def certificate():
-    return codebound.certify(trained(), blobs(120, seed=1), effort="quick").certificate
+    return codebound.certify(trained(), blobs(120, seed=1), method="prune", effort="quick").certificate
 
 
 def test_a_given_certificate_is_verified_and_shown(tmp_path):
