@@ -68,7 +68,9 @@ ON_DIGITS = {
     "filters": Rule(FilterFeatures(False, 1, 2)),
     "patches": Rule(PatchFeatures(4, 256, 2, 2, 5, 1)),
 } | {
-    f"copies {copies}": Rule(PatchFeatures(3, 256, 4, 2, 4) if copies == 1 else FilterFeatures(), copies=copies)
+    f"copies {copies}": Rule(
+        PatchFeatures(3, 256, 4, 2, 4) if copies == 1 else FilterFeatures(), copies=copies
+    )
     for copies in range(1, 8)
 }
 

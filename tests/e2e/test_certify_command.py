@@ -268,7 +268,7 @@ def test_tables_and_csv(workspace, codebound, short_searches):
     code, out, err = codebound(*command, workspace / "b", "--format", "csv", "-q")
     assert (code, err) == (0, "")
     header, row = out.splitlines()
-    assert header.startswith("bound,picks,train_errors,n,code_bits")
+    assert header.startswith("bound,picks,errors_not_picked,n,code_bits")
     assert len(row.split(",")) >= len(KEYS)
 
 

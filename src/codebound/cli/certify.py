@@ -9,7 +9,6 @@ import typer
 from codebound.cli import options as opt
 from codebound.cli.console import REFUTED, Format, emit, listener, note, print_table
 from codebound.cli.options import RUN, given_engine, option
-from codebound.report.html import class_rows
 from codebound.report.tables import Table, tabulate
 from codebound.search.methods import known_methods
 
@@ -103,7 +102,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     """
     from codebound.bounds.risk import percent
     from codebound.certificate.declarations import DEVELOPED
-    from codebound.report.html import holdout_name, holdout_words, original_words
+    from codebound.report.html import class_rows, holdout_name, holdout_words, original_words
 
     result = saved.result
     vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
