@@ -251,7 +251,7 @@ class _Run:
         """The margin of every example, and whether it is wrong."""
         coefficients = self.learner.coefficients()
         if self.is_checked:
-            found = self.learner.rounding(coefficients, rounds=self.rule.rounds)
+            found = self.learner.rounding(coefficients)
             self.rounding = max(self.rounding, found)
             if not found <= _ROUNDING:
                 raise RoomError(
@@ -267,14 +267,18 @@ class _Run:
         found = scores.topk(most, largest=False)
         for count in range(self.rule.batch, most):
             gap = float(found.values[count] - found.values[count - 1])
-            is_same = self._is_same(int(found.indices[count]), int(found.indices[count - 1]))
-            if gap > _GAP or is_same:
-                self.gap = self.gap if is_same else min(self.gap, gap)
+            if gap > _GAP or self._are_copies(found.values, found.indices, count):
+                self.gap = min(self.gap, gap) if gap > _GAP else self.gap
                 if count > self.rule.batch:
                     self.longer.append((number, count - self.rule.batch))
                 return found.indices[:count]
         raise RoomError(f"examples cannot be told apart in round {number}: take another batch size.")
 
-    def _is_same(self, one: int, other: int) -> bool:
-        x, y = self.sample.x, self.sample.y
-        return bool(y[one] == y[other]) and x[one].tobytes() == x[other].tobytes()
+    def _are_copies(self, scores: Tensor, indices: Tensor, count: int) -> bool:
+        """Whether all examples around the border are copies of one: then it does not matter which go in."""
+        low, high = float(scores[count]) - _GAP, float(scores[count - 1]) + _GAP
+        near = indices[(scores >= low) & (scores <= high)].tolist()
+        if float(scores[-1]) <= high:
+            return False  # there may be more of them
+        contents = {(int(self.sample.y[each]), self.sample.x[each].tobytes()) for each in near}
+        return len(contents) == 1

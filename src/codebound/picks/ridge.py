@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _ROWS = 1024  # vectors at a time
+_PART = 128  # supports that are summed at a time
 _SLACK = 1.001  # for the rounding of the kernel's values
 
 
@@ -159,28 +160,33 @@ class KernelRidge:
         total = torch.zeros(
             len(self._vectors), self._classes, dtype=torch.float64, device=coefficients.device
         )
-        for block, low, high in zip(self._blocks, self._ends, self._ends[1:], strict=False):
-            if high > len(coefficients):
-                break
-            total += block @ coefficients[low:high]
+        for part, low, high in self._parts(len(coefficients)):
+            total += part @ coefficients[low:high]
         return total
 
-    def rounding(self, coefficients: Tensor, *, rounds: int) -> float:
+    def _parts(self, end: int) -> Iterator[tuple[Tensor, int, int]]:
+        """The kernel of all examples with the supports, a few of them at a time: short sums are safe."""
+        for block, start, stop in zip(self._blocks, self._ends, self._ends[1:], strict=False):
+            if stop > end:
+                return
+            for low in range(start, stop, _PART):
+                high = min(stop, low + _PART)
+                yield block[:, low - start : high - start], low, high
+
+    def rounding(self, coefficients: Tensor) -> float:
         """By how much outputs of exact arithmetic can differ from those computed with these coefficients."""
         end = len(coefficients)
         rows = torch.cat(self._rows)[:end]
         both = torch.cat([coefficients, coefficients.abs()], dim=1)
-        products, widest = torch.zeros_like(both), 0
-        for block, low, high in zip(self._blocks, self._ends, self._ends[1:], strict=False):
-            if high > end:
-                break
-            inner = block[rows] if self._inner is None else self._inner[:end, low:high]
+        products, parts = torch.zeros_like(both), 0
+        for part, low, high in self._parts(end):
+            inner = part[rows] if self._inner is None else self._inner[:end, low:high]
             products += inner @ both[low:high]
-            widest = max(widest, high - low)
+            parts += 1
         products, magnitudes = products.chunk(2, dim=1)
         residual = self._targets[:end] - self._ridge * coefficients - products
         magnitudes = magnitudes + self._ridge * coefficients.abs()
-        unit, kappa = 2.0**-52 * (widest + rounds + 4), 2.0 if self._is_joined else 1.0
+        unit, kappa = 2.0**-52 * (_PART + parts + 4), 2.0 if self._is_joined else 1.0
         norms = residual.norm(dim=0) + unit * magnitudes.norm(dim=0)
         per_class = _SLACK * norms * math.sqrt(kappa) / (2.0 * math.sqrt(self._ridge))
         return float((per_class + unit * kappa * coefficients.abs().sum(0)).max())

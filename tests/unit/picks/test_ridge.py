@@ -67,7 +67,7 @@ def test_batches_give_the_solution_of_the_whole(
     solution = np.linalg.solve(both(points) + RIDGE * np.eye(len(points)), wanted)
     found = ridge.outputs(ridge.coefficients())
     assert np.allclose(found.numpy(), both(stored) @ solution, atol=1e-11)
-    rounding = ridge.rounding(ridge.coefficients(), rounds=2)
+    rounding = ridge.rounding(ridge.coefficients())
     assert np.abs(found.numpy() - both(stored) @ solution).max() <= rounding < 1e-10
 
 
@@ -100,15 +100,13 @@ def test_the_rounding_bound_holds_in_many_digits_and_notices_a_wrong_solution(
             exact = across * solution
             coefficients = ridge.coefficients()
             found = ridge.outputs(coefficients)[:5, label].tolist()
-            assert max(abs(a - b) for a, b in zip(exact, found, strict=True)) <= ridge.rounding(
-                coefficients, rounds=2
-            )
+            assert max(abs(a - b) for a, b in zip(exact, found, strict=True)) <= ridge.rounding(coefficients)
             wrong = coefficients.clone()
             wrong[3, label] += 1e-6
             off = max(
                 abs(a - b) for a, b in zip(exact, ridge.outputs(wrong)[:5, label].tolist(), strict=True)
             )
-            assert 1e-10 < off <= ridge.rounding(wrong, rounds=2)
+            assert 1e-10 < off <= ridge.rounding(wrong)
 
 
 def test_the_kernel_is_exact_whatever_the_order(vectors: torch.Tensor) -> None:
