@@ -1,0 +1,165 @@
+"""Certificates of networks that were learned from picks, from the sample alone to decoded predictions."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import codebound as cb
+from codebound.certificate.base import Pretrained
+from codebound.errors import CertificateError, FormatError, UsageError
+from codebound.search.search import UnsuitedError
+
+pytestmark = pytest.mark.usefixtures("short_searches")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return cb.load_dataset("digits").select(range(500), role="train")
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    return cb.load_dataset("digits").select(range(500, 900), role="test")
+
+
+@pytest.fixture(scope="module")
+def found(digits, fresh):
+    return cb.certify(None, digits, test_set=fresh, effort="quick")
+
+
+@pytest.fixture(scope="module")
+def folder(found, tmp_path_factory):
+    return found.save_to(tmp_path_factory.mktemp("picks") / "cert").folder
+
+
+def test_a_sample_is_all_that_certify_needs(found, digits, fresh):
+    certificate = found.certificate
+    assert (found.method, certificate.claim.statement, certificate.claim.subject) == ("picks", "C-15", "g")
+    assert [part for part, _ in certificate.ledger] == ["setting", "method", "options", "rule", "end"]
+    facts = certificate.facts
+    assert facts.n == digits.n - facts.extra["first"]
+    assert (facts.errors + facts.extra["picks"]) / facts.n < certificate.claim.bound < 0.4
+    assert found.original_errors is None
+    assert cb.verify(certificate, digits, test_set=fresh).verdict == "ACCEPT"
+    assert "no network to start from" in found.skipped["prune"]
+
+
+def test_the_decoded_network_predicts_the_same(found, folder, fresh):
+    g = cb.decode(folder / "certificate.cbound", weights=folder / "g.safetensors")
+    x = torch.from_numpy(fresh.x)
+    assert torch.equal(g(x), found.network(x))
+    wrong = int((g(x).argmax(1).numpy() != fresh.y).sum())
+    assert wrong <= found.holdout.facts.errors <= wrong + 5  # ambiguous ones count as errors
+
+
+def test_the_network_is_not_in_the_message(found):
+    with pytest.raises(CertificateError, match="give its weights"):
+        cb.decode(found.certificate)
+
+
+def other_rule(tensors):
+    return {name: value[..., :-1, :] if name == "coefficients" else value for name, value in tensors.items()}
+
+
+def other_inputs(tensors):
+    return tensors | {"picks": tensors["picks"].flip(0)}
+
+
+def no_features(tensors):
+    return {name: value for name, value in tensors.items() if name in ("picks", "examples", "coefficients")}
+
+
+def other_network(tensors):
+    return {"0.weight": torch.zeros(10, 64)}
+
+
+@pytest.mark.parametrize("spoil", [other_rule, other_inputs, no_features, other_network])
+def test_other_weights_are_refused(spoil, folder, tmp_path):
+    weights = {name: value.contiguous() for name, value in spoil(load_file(folder / "g.safetensors")).items()}
+    save_file(weights, tmp_path / "g.safetensors")
+    with pytest.raises(FormatError, match="not the weights"):
+        cb.decode(folder / "certificate.cbound", weights=tmp_path / "g.safetensors")
+
+
+def test_ctrl_c_keeps_the_picks_until_then(digits):
+    def impatient(done, total, note=""):
+        if "picks," in note and done == 3:
+            raise KeyboardInterrupt
+
+    found = cb.certify(None, digits, effort="quick", progress=impatient)
+    assert found.is_interrupted
+    assert found.method == "picks"
+    assert found.network.rule.rounds <= 3
+    assert cb.verify(found.certificate, digits).verdict == "ACCEPT"
+
+
+def test_random_labels_are_vacuous(digits):
+    shuffled = replace(digits, y=np.random.default_rng(0).permutation(digits.y))
+    found = cb.certify(None, shuffled, effort="quick")
+    assert found.certificate.claim.vacuous
+    assert cb.verify(found.certificate, shuffled).verdict == "ACCEPT"
+
+
+UNSUITED = {
+    "after a split": ({"prior_tenths": 5}, "learned from the sample and counted on all of it"),
+    "on a domain": ({"input_range": (0.0, 16.0)}, "learned from the sample and counted on all of it"),
+    "by disagreement": ({"unlabelled": None}, "learned from the sample and counted on all of it"),
+    "from a base": ({"base": None}, "learned from the sample and counted on all of it"),
+    "another fault": ({"fault": "class:3"}, "plain errors on all classes"),
+    "every class": ({"by_class": True}, "plain errors on all classes"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUITED)
+def test_picks_are_skipped_with_the_reason(name, digits, fresh, monkeypatch):
+    monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 50)
+    asked, reason = UNSUITED[name]
+    model = cb.load_model("linear", input_shape=digits.input_shape, classes=10)
+    if "base" in asked:
+        asked = {"base": Pretrained(model, "made without the sample")}
+    if "unlabelled" in asked:
+        asked = {"unlabelled": replace(fresh, role="unlabelled")}
+    with pytest.raises(UnsuitedError, match=reason):
+        cb.certify(model, digits, method="picks", effort="quick", **asked)
+
+
+@pytest.mark.parametrize("asked", [{"prior_tenths": 5}, {"input_range": (0.0, 16.0)}])
+def test_what_starts_from_a_network_asks_for_one(asked, digits):
+    with pytest.raises(UsageError, match="give a model"):
+        cb.certify(None, digits, effort="quick", **asked)
+
+
+def test_the_commands(codebound, empty_folder):
+    code, out, err = codebound(
+        "certify", "--data", "digits", "--effort", "quick", "--format", "json", "--out", "c"
+    )
+    assert code == 0, err
+    record = json.loads(out)
+    assert (record["statement"], record["method"], record["g_is_new"]) == ("C-15", "picks", True)
+    assert record["bound"] < 0.2
+    code, out, _ = codebound("verify", "c/certificate.cbound", "--data", "digits")
+    assert (code, out.splitlines()[0]) == (0, "ACCEPT")
+    code, out, err = codebound("show", "c/certificate.cbound")
+    assert code == 0
+    assert "rule" in out
+    decode = ("decode", "c/certificate.cbound", "--out", "again.safetensors")
+    code, out, err = codebound(*decode)
+    assert (code, out) == (1, "")
+    assert "give its weights" in err
+    assert not (empty_folder / "again.safetensors").exists()
+    assert codebound(*decode, "--weights", "c/g.safetensors")[0] == 0
+    g, again = load_file("c/g.safetensors"), load_file("again.safetensors")
+    assert g.keys() == again.keys()
+    assert all(torch.equal(g[name], again[name]) for name in g)
+
+
+def test_compare_counts_on_inputs_as_they_are_stored(found, folder, digits, fresh):
+    model = cb.load_model("linear", input_shape=digits.input_shape, classes=10)
+    table = cb.compare(model, digits, fresh, certificates=[folder / "certificate.cbound"], effort=None)
+    (row,) = (row for row in table.rows if row.reference == "C-15")
+    assert row.value == found.certificate.claim.bound
+    assert any(f"{found.holdout.facts.errors} errors on 400" in row.note for row in table.rows)
