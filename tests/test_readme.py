@@ -56,6 +56,15 @@ def test_examples_run(searches, example, capsys, monkeypatch):
     assert "ACCEPT" in out or out.endswith("REPRODUCED by running the learner again\n")
 
 
+def test_the_page_about_picks_runs(empty_folder, short_searches, codebound, capsys):
+    page = (ROOT / "docs/howto/picks.md").read_text()
+    (snippet,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(compile(snippet, "picks.md", "exec"), {"__name__": "page"})
+    assert "(C-15;" in capsys.readouterr().out
+    commands = re.findall(r"^\$ codebound (.*)$", page, flags=re.MULTILINE)
+    assert [codebound(*shlex.split(command))[0] for command in commands] == [0, 0, 0]
+
+
 def test_the_page_about_learners_runs(empty_folder, codebound, capsys, monkeypatch):
     page = (ROOT / "docs/howto/any_learner.md").read_text()
     snippets = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
