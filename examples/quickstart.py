@@ -30,7 +30,7 @@ def main() -> None:
     print(f"The network the guarantee is about: {g}")
 
     learned = cb.certify(None, train, method="picks", test_set=test, delta=0.05)
-    print(f"Learned from {len(learned.network.picks)} examples instead: {learned.certificate.sentence}")
+    print(f"Learned from picked examples instead: {learned}")
 
 
 if __name__ == "__main__":
