@@ -76,7 +76,11 @@ def linear() -> Case:
     with torch.no_grad():
         model[1].weight.copy_(torch.tensor(writer.WEIGHT) * 0.7)
         model[1].bias.copy_(torch.tensor(writer.BIAS))
-    return Case(certify(model, SAMPLE, effort="quick").certificate, {})
+    return Case(certify(model, SAMPLE, method="prune", effort="quick").certificate, {})
+
+
+def picked() -> Case:
+    return Case(certify(None, SAMPLE, method="picks", effort="quick").certificate, {})
 
 
 def about_f() -> Case:
@@ -102,7 +106,7 @@ def convolutional() -> Case:
     return Case(issue(assess(Message(Options(), chain, codes), task), task), {})
 
 
-CASES = {"linear": linear(), "about f": about_f(), "convolutional": convolutional()}
+CASES = {"linear": linear(), "picked": picked(), "about f": about_f(), "convolutional": convolutional()}
 
 
 @pytest.mark.parametrize("name", CASES)
