@@ -38,7 +38,8 @@ def files(tmp_path_factory):
     for name, shift, seed, delta in (("a", 0, 0, 0.05), ("b", 0, 1, 0.02), ("c", 1, 0, 0.05)):
         sample = from_arrays(x + shift, (x[:, 0] > 0).astype(int), name="made", role="train")
         network = cb.load_model("linear", input_shape=(4,), classes=2, seed=seed)
-        cb.certify(network, sample, effort="quick", delta=delta).save(folder / f"{name}.cbound")
+        found = cb.certify(network, sample, method="prune", effort="quick", delta=delta)
+        found.save(folder / f"{name}.cbound")
     return folder
 
 

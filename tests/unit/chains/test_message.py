@@ -409,7 +409,8 @@ def chain_bits(*operations: list) -> str:
 
 
 REFUSED = {
-    "scheme 3": ("100011", "scheme 3"),
+    "scheme 3": ("100011", "names a rule"),
+    "scheme 5": ("10000101", "scheme 5"),
     "architecture 4": (header_bits(4), "architecture 4"),
     "257 operations": (header_bits(1, 257), "at most 256"),
     "operation 11": (header_bits(1, 2, 11), "operation 11"),
