@@ -121,8 +121,11 @@ def certify(
         >>> from codebound.nets.loading import load_model
         >>> digits = load_dataset("digits")
         >>> network = load_model("linear", input_shape=(1, 8, 8), classes=10)
-        >>> certify(network, digits, effort="quick").certificate.claim.vacuous
+        >>> certify(network, digits, method="prune", effort="quick").certificate.claim.vacuous  # untrained
         True
+        >>> few = digits.select(range(300), role="train")
+        >>> certify(None, few, effort="quick").method  # learned from picks
+        'picks'
     """
     start, place = time.perf_counter(), resolve_device(device)
     stated = _counting(_claim(claim, unlabelled, input_range, prior_tenths), fault, sample.classes)

@@ -37,7 +37,7 @@ def hashed_words(texts: Iterable[str], dimension: int) -> NDArray[np.float32]:
 
     Example:
         >>> row = hashed_words(["Compression, compression and bounds."], 64)[0]
-        >>> sorted(np.abs(row[row != 0]).round(3).tolist())  # twice is 2 binary digits, once is 1
+        >>> sorted(round(abs(float(each)), 3) for each in row if each)  # twice is 2 binary digits, once is 1
         [0.447, 0.894]
     """
     rows = []
