@@ -87,7 +87,16 @@ DATA = {
     ),
     "digits": Data("digits", "-", "-", "35 %, then 28 %"),
 }
+PICKED = "**learned from picks**, kernel on"
 RESULTS = {
+    "mnist-picked": Result("mnist", f"{PICKED} fixed filters of the straightened image"),
+    "fashion-mnist-picked": Result("fashion-mnist", f"{PICKED} whitened patches"),
+    "fashion-mnist-3000-picked": Result(
+        "fashion-mnist", f"{PICKED} whitened patches, first 3,000 not counted"
+    ),
+    "cifar10-picked": Result("cifar10", f"{PICKED} whitened patches"),
+    "cifar10-3000-picked": Result("cifar10", f"{PICKED} whitened patches, first 3,000 not counted"),
+    "digits-picked": Result("digits", f"{PICKED} fixed filters of the straightened image"),
     "mnist-subspace": Result(
         "mnist", "convolutions on fixed filters of the straightened image, mean over 5 shifts, 500 integers"
     ),

@@ -67,6 +67,8 @@ def base_of(path):
 
 @each_certificate
 def test_both_programs_decode_the_same_network(path):
+    if Certificate.load(path).claim.statement == "C-15":
+        pytest.skip("the message names a rule; tests/contract/test_two_pickers.py compares the programs")
     _, theirs = decode_network(path.read_bytes(), base=base_of(path))
     ours = decode(Certificate.load(path), base=base_of(path)).state_dict()
     assert [ours[name].numpy().tobytes() for name in theirs] == [

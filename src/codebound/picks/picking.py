@@ -219,6 +219,9 @@ class _Run:
                 if number == self.rule.rounds or (patience and number - least >= _PATIENCE):
                     break
                 rows = self._next(margin, number)
+        except RoomError:
+            if not (patience and rounds):  # the rounds until then are sound
+                raise
         except KeyboardInterrupt:
             if not rounds:
                 raise

@@ -16,6 +16,7 @@ from codebound.errors import UsageError
 from codebound.picks import picking
 from codebound.picks.features import ColumnFeatures, FilterFeatures, RoomError
 from codebound.picks.picking import Picked, pick
+from codebound.picks.ridge import KernelRidge
 from codebound.picks.rule import Rule
 
 DIGITS = Rule(FilterFeatures(True, 3, 2), 100, 2, 4, 7, 3, 5, 10)
@@ -127,6 +128,15 @@ def test_rounding_that_may_decide_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(picking, "_ROUNDING", 1e-16)
     with pytest.raises(RoomError, match="larger ridge"):
         pick(Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 5), two_clouds(100))
+
+
+def test_rounds_until_machines_might_differ_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample, rule = two_clouds(150), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 8)
+    known = KernelRidge.rounding
+    monkeypatch.setattr(KernelRidge, "rounding", lambda self, a: 1.0 if len(a) > 20 else known(self, a))
+    with pytest.raises(RoomError):
+        pick(rule, sample)
+    assert pick(rule, sample, patience=True).last.picks == 9
 
 
 def test_an_interrupted_run_keeps_its_rounds() -> None:
