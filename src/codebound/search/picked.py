@@ -6,14 +6,17 @@ is a point of the grid of docs/format.md, 10.1, so that every choice is inside t
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codebound.certificate.picked import assess_picked
 from codebound.errors import ModelError
-from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures, RoomError
+from codebound.numerics import picked_inverse_upper
+from codebound.picks.features import ColumnFeatures, PatchFeatures, RoomError
+from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, permutation, pick
-from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule
+from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
 from codebound.search.search import UnsuitedError
 
 if TYPE_CHECKING:
@@ -75,7 +78,7 @@ class _Comparison:
         for rule in self._ranked(families)[: _FAMILIES[self.search.effort]]:
             for _ in range(_PASSES[self.search.effort]):
                 rule = self._better(rule)
-        return min(self.found.values(), key=_counted)
+        return min(self.found.values(), key=self._expected)
 
     def _better(self, rule: Rule) -> Rule:
         """The rule with each of its numbers moved while that helps."""
@@ -84,7 +87,7 @@ class _Comparison:
                 while 0 <= getattr(rule, name) + step < limit:
                     moved = replace(rule, **{name: getattr(rule, name) + step})
                     found = self._tried(moved)
-                    if found is None or _counted(found) >= _counted(self.found[rule]):
+                    if found is None or self._expected(found) >= self._expected(self.found[rule]):
                         break
                     rule = moved
         return rule
@@ -106,35 +109,35 @@ class _Comparison:
         return self.found[rule]
 
     def _ranked(self, rules: Iterable[Rule]) -> list[Rule]:
-        return sorted(rules, key=lambda rule: _counted(self.found[rule]))
+        return sorted(rules, key=lambda rule: self._expected(self.found[rule]))
 
-
-def _counted(picked: Picked) -> int:
-    return picked.last.counted
+    def _expected(self, picked: Picked) -> float:
+        """What the rule may come to on the whole sample, message included: for choosing, no bound."""
+        task = self.search.task
+        n = task.sample.n - picked.rule.first
+        counted = min(n, picked.last.counted * (n / self.part.n) ** _GROWTH)
+        bits = PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
+        return picked_inverse_upper(int(counted), n, math.log(task.delta) - bits * math.log(2.0))
 
 
 def _families(part: Dataset) -> Iterator[Rule]:
     """A rule to start from for each kind of features that the inputs may have."""
     shape = part.input_shape
-    start = Rule(
+    sized = Rule(
         first=_first(part.n, part.n),
         batch=_nearest(BATCHES, part.n / 100),
         rounds=_nearest(ROUNDS, _PART_ROUNDS),
     )
-    if len(shape) == 3 and shape[0] in (1, 3) and min(shape[1:]) >= 6:
-        side = min(shape[1:])
-        if shape[0] == 1:
-            filters = FilterFeatures(True, 3, max(2, min(5, side // 7)))
-            yield replace(start, features=filters, copies=2, gamma_index=4, ridge_index=8, score_index=4)
-        size = 3 if side < 16 else 5 if side < 30 else 6
-        patches = PatchFeatures(
-            size, 512 if side < 30 else 1024, 4, 4 if 16 <= side < 30 else 3, 4 if shape[0] == 1 else 6
-        )
-        for copies in (1, 0):
-            yield replace(start, features=patches, copies=copies, gamma_index=5, ridge_index=6)
-    else:
-        for is_normalised in (False, True):
-            yield replace(start, features=ColumnFeatures(is_normalised), gamma_index=6)
+    usual = replace(usual_rule(shape), first=sized.first, batch=sized.batch, rounds=sized.rounds)
+    yield usual
+    if not usual.features.has_pictures:
+        yield replace(usual, features=ColumnFeatures(True))
+        return
+    side = min(shape[1:])
+    size, grid = (3, 3) if side < 16 else (5, 4) if side < 30 else (6, 3)
+    patches = PatchFeatures(size, 512, 4, grid, 4)
+    for copies in (1, 0):
+        yield replace(sized, features=patches, copies=copies, gamma_index=5, ridge_index=6)
 
 
 def _first(n: int, room: float) -> int:
