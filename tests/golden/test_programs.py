@@ -76,8 +76,9 @@ def test_what_is_counted_is_the_source_and_ends_by_itself(counting):
 
 
 def test_no_headline_is_left_out(counting):
-    without_base = {path.stem for path in (RESULTS / "certificates").glob("*.cbound")} - {"digits-from-mnist"}
-    assert set(COUNTED) == without_base
+    """Bases are no part of a program, and what a rule learned from the sample is in no message."""
+    files = {path.stem for path in (RESULTS / "certificates").glob("*.cbound")}
+    assert set(COUNTED) == {name for name in files if not name.endswith("-picked")} - {"digits-from-mnist"}
 
 
 @pytest.mark.parametrize("name", QUICK)

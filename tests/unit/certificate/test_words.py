@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 import typer
 from bright_rows import images, solved
 
@@ -19,6 +20,7 @@ from codebound.cli.certify import print_result
 from codebound.cli.console import REFUTED, Format
 from codebound.errors import FormatError
 from codebound.faults import parse_fault
+from codebound.picks.network import PickedNetwork
 from codebound_verify.__main__ import main as verify
 
 
@@ -83,7 +85,9 @@ def second_program(saved, capsys, *more: str) -> tuple[int, str, dict]:
 
 def right_answers(network, data) -> tuple[np.ndarray, np.ndarray]:
     """Which examples are right, and the margins, in plain float64."""
-    logits = network.double()(data.on("cpu").batch(slice(None))[0].double()).detach().numpy()
+    takes_stored = isinstance(network, PickedNetwork)
+    inputs = torch.from_numpy(data.x) if takes_stored else data.on("cpu").batch(slice(None))[0].double()
+    logits = network.double()(inputs).detach().numpy()
     network.float()
     own = logits[np.arange(data.n), data.y]
     logits[np.arange(data.n), data.y] = -np.inf
