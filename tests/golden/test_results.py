@@ -11,7 +11,9 @@ from safetensors.numpy import load_file
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
 from codebound.data.load import load_dataset
+from codebound.picks.message import decode_rule
 from codebound_verify import decode_network, verify
+from codebound_verify.refusal import Refused
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -67,8 +69,13 @@ def base_of(path):
 
 @each_certificate
 def test_both_programs_decode_the_same_network(path):
-    if Certificate.load(path).claim.statement == "C-15":
-        pytest.skip("the message names a rule; tests/contract/test_two_pickers.py compares the programs")
+    certificate = Certificate.load(path)
+    if certificate.claim.statement == "C-15":  # a rule; test_two_pickers.py compares the rest
+        rule = decode_rule(certificate.message, input_shape=certificate.helper.input_shape).rule
+        assert {"first": rule.first, "picks": rule.picks} == certificate.facts.extra
+        with pytest.raises(Refused, match="learned"):
+            decode_network(path.read_bytes())
+        return
     _, theirs = decode_network(path.read_bytes(), base=base_of(path))
     ours = decode(Certificate.load(path), base=base_of(path)).state_dict()
     assert [ours[name].numpy().tobytes() for name in theirs] == [
