@@ -42,9 +42,9 @@ ROOT = HERE.parent
 FIXED = ("src", "docs/format.md", "results/fresh.py")
 DEFAULT = "default"
 EPOCHS, SEED, DELTA, HOLDOUT = 30, 0, 0.05, 0.2
-LIMIT_SECONDS = {DEFAULT: 1800}
-METHOD_SECONDS = 900
-GRACE_SECONDS = 900  # to count and verify what was found until the limit
+LIMIT_SECONDS = {DEFAULT: 420}
+METHOD_SECONDS = 100
+GRACE_SECONDS = 240  # to count and verify what was found until the limit
 
 
 @dataclass(frozen=True)
