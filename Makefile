@@ -41,9 +41,9 @@ slow: $(READY)          ## validity simulations at full size (minutes)
 fuzz: $(READY)          ## mutated certificates against both decoders; make fuzz CASES=500
 	$(BIN)/python tests/attack/fuzz_certificates.py --cases $(CASES) --out failing
 
-freeze: $(READY)        ## the hash of docs/format.md and the day into both programs, before a version is frozen
+freeze: $(READY)        ## freezes docs/format-3.md, once: its hash and the day into both programs, and its golden files
 	$(BIN)/python docs/freeze.py
-	$(BIN)/python tests/golden/write_version_2.py
+	$(BIN)/python tests/golden/write_version_3.py
 
 bench: $(READY)         ## timings beside the peers, which it installs; never asserted
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

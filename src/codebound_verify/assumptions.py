@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .header import Disagreement, Domain, Header, Picked, Split
-from .versions import FROZEN, PAGE_SHA256
 
 if TYPE_CHECKING:
     from .factory import Made
@@ -69,9 +68,9 @@ def _format(header: Header, sample: str) -> str:
             "This format was developed on this very sample: choices among what it lists are paid for, its "
             f"own design is not. (The sample is {DEVELOPMENT[header.sample_sha256]}.)"
         )
-    if header.version.names_page:
-        page = f"version {header.version.number}, its page of SHA-256 {PAGE_SHA256}, frozen on {FROZEN}"
-        return f"The format ({page}) was fixed without looking at {sample}."
+    if (page := header.version.page) is not None:
+        named = f"version {header.version.number}, its page of SHA-256 {page.sha256}, frozen on {page.frozen}"
+        return f"The format ({named}) was fixed without looking at {sample}."
     return (
         f"The format (version {header.version.number}, whose words were changed while it was in use) was "
         f"fixed without looking at {sample}."

@@ -50,7 +50,7 @@ def read(data: bytes) -> Certificate:
     if data[:7] != MAGIC:
         raise Refused("The file does not start with the bytes CBOUND and zero: it is no certificate.")
     if (version := VERSIONS.get(data[7])) is None:
-        known = " and ".join(map(str, VERSIONS))
+        known = ", ".join(map(str, VERSIONS))
         raise Refused(f"The file has format version {data[7]}; this program knows the versions {known}.")
     head = int.from_bytes(data[8:PREFIX], "little")
     if not 2 <= head <= min(HEADER_LIMIT, len(data) - PREFIX - DIGEST):

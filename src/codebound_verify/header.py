@@ -7,11 +7,13 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .faults import WRONG, Fault, read_fault
 from .refusal import Refused, shown
-from .versions import FROZEN, PAGE_SHA256, Version
+
+if TYPE_CHECKING:
+    from .versions import Page, Version
 
 TEXT_LIMIT = 400
 CODE_BITS_LIMIT = 2**32
@@ -188,8 +190,8 @@ def parse_header(text: bytes, version: Version) -> Header:
     """The header that ``text`` spells; raises :class:`Refused` with every violation of section 2."""
     fields = _Fields()
     top = fields.record(_canonical(text), "it", version.header_keys)
-    if version.names_page:
-        _page(fields, top["format"])
+    if version.page is not None:
+        _page(fields, top["format"], version.page)
 
     claim = fields.record(top["claim"], "claim", version.claim_keys)
     statement = _statement(fields, claim["statement"])
@@ -272,9 +274,9 @@ def _canonical(text: bytes) -> object:
     return value
 
 
-def _page(fields: _Fields, value: object) -> None:
-    if value != {"sha256": PAGE_SHA256, "frozen": FROZEN}:
-        fields.wrong("format", f"the page of SHA-256 {PAGE_SHA256}, frozen on {FROZEN}", value)
+def _page(fields: _Fields, value: object, page: Page) -> None:
+    if value != {"sha256": page.sha256, "frozen": page.frozen}:
+        fields.wrong("format", f"the page of SHA-256 {page.sha256}, frozen on {page.frozen}", value)
 
 
 def _statement(fields: _Fields, value: object) -> Statement:

@@ -1,21 +1,30 @@
-"""What differs between the versions of the format (docs/format.md, section 9); the rest is common to all."""
+"""What differs between the versions of the format (docs/format.md, section 9, and docs/format-3.md)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 PAGE_SHA256 = "9d765c4d6c90aeb5573026259ad4c9aaa44b1a1d638b62521748891ef1fc28ac"
 FROZEN = "2026-11-16"
+PAGE_3_SHA256 = ""
+FROZEN_3 = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a version is defined by: its hash, and the day from which on it does not change."""
+
+    sha256: str
+    frozen: str
 
 
 @dataclass(frozen=True)
 class Version:
     """One version of the file.
 
-    The keys are those of the header itself, of its claim, its facts and ``made_by``. A file that
-    ``names_page`` is believed only if it is the page that this program was written from: docs/format.md, of
-    SHA-256 ``PAGE_SHA256``. One that ``names_graph`` has the hash of a factory's graph and of its sources,
-    others a hash of its parts.
+    The keys are those of the header itself, of its claim, its facts and ``made_by``. A file names its
+    ``page`` where there is one, and is believed only if this program was written from that page. One that
+    ``names_graph`` has the hash of a factory's graph and of its sources, others a hash of its parts.
     """
 
     number: int
@@ -23,7 +32,7 @@ class Version:
     claim_keys: str
     facts_keys: str
     maker_keys: str
-    names_page: bool
+    page: Page | None
     has_witness: bool
     names_graph: bool
     codes_setting: bool  # classes and scaling are in the message
@@ -36,7 +45,7 @@ FIRST = Version(
     claim_keys="bound delta hoeffding kl statement subject vacuous",
     facts_keys="classes code_bits errors extra message_sha256 n sample_sha256",
     maker_keys="codebound date",
-    names_page=False,
+    page=None,
     has_witness=False,
     names_graph=False,
     codes_setting=False,
@@ -48,10 +57,11 @@ SECOND = Version(
     claim_keys=FIRST.claim_keys + " fault",
     facts_keys=FIRST.facts_keys + " commonest copies contradictions",
     maker_keys=FIRST.maker_keys + " commit",
-    names_page=True,
+    page=Page(PAGE_SHA256, FROZEN),
     has_witness=True,
     names_graph=True,
     codes_setting=True,
     schemes=3,
 )
-VERSIONS = {version.number: version for version in (FIRST, SECOND)}
+THIRD = replace(SECOND, number=3, page=Page(PAGE_3_SHA256, FROZEN_3))
+VERSIONS = {version.number: version for version in (FIRST, SECOND, THIRD)}

@@ -18,7 +18,7 @@ from codebound.certificate.declarations import declared_by
 from codebound.certificate.decoding import build_network, decode_bits, verify
 from codebound.certificate.evaluate import count_errors, estimated_error_rate
 from codebound.certificate.file import Certificate, CertificateFacts, Claim
-from codebound.certificate.format import code_commit
+from codebound.certificate.format import PAGES, code_commit
 from codebound.certificate.rows import commonest
 from codebound.errors import CertificateError
 from codebound.facts import OccamFacts, PickedFacts
@@ -68,6 +68,12 @@ class Assessed:
     def bound(self) -> RiskBound:
         """The bound on the risk."""
         return self.conclusion.bound
+
+    @property
+    def version(self) -> int:
+        """Of its file: the third only where the second cannot say it."""
+        is_said = self.message.setting.fault == WRONG or self.bound.ref in ("C-2", "C-10")
+        return self.message.version if is_said else 3
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -169,6 +175,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
         },
         message=assessed.bits,
         witness=assessed.message.witness(),
+        format=PAGES[assessed.version],
     )
     verdict = verify(
         certificate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codebound.bounds.risk import CODE_ALONE, CODE_FIRST, RULE_FIRST
-from codebound.certificate.format import PAGE, VERSION
+from codebound.certificate.format import PAGES
 
 if TYPE_CHECKING:
     from codebound.certificate.assessment import Assessed
@@ -35,14 +35,15 @@ def development_sample(sample: Dataset) -> str:
 
 def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ...]:
     """The assumptions of the bound and the helper in words, the ones that are broken most easily first."""
-    page = f"version {VERSION}, its page of SHA-256 {PAGE.sha256}, frozen on {PAGE.frozen}"
+    page = PAGES[assessed.version]
+    named = f"version {assessed.version}, its page of SHA-256 {page.sha256}, frozen on {page.frozen}"
     is_developed = bool(development_sample(task.sample))
     lines = [] if helper.base is None else [helper.base.declared(assessed.bound.ref)]
     if helper.architecture is not None:
         lines.append(helper.architecture.declared)
         lines.append(f"The architecture {helper.architecture.name} was chosen without looking at the sample.")
     lines.append(
-        DEVELOPED if is_developed else f"The format ({page}) was fixed without looking at the sample."
+        DEVELOPED if is_developed else f"The format ({named}) was fixed without looking at the sample."
     )
     lines.extend(
         line

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from codebound.bounds.risk import claim_sentence, percent
 from codebound.certificate.claims import CLAIMS, AbstractStatement, Counted, fault_count
-from codebound.certificate.format import PAGE, VERSION, Page, with_new, without_new
+from codebound.certificate.format import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
 from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
 from codebound.coding.tensors import MAX_WITNESS
@@ -138,7 +138,7 @@ class Certificate:
     @property
     def version(self) -> int:
         """The version of its file."""
-        return 1 if self.format is None else VERSION
+        return version_of(self.format)
 
     @property
     def setting(self) -> Setting:
@@ -243,11 +243,12 @@ def _canonical(record: object) -> bytes:
 def _parse(content: bytes) -> Certificate:
     if content[: len(MAGIC)] != MAGIC or len(content) < _START + _HASH_BYTES:
         raise FormatError("it does not start as one does, or is too short.")
-    if content[len(MAGIC)] not in (1, VERSION):
-        raise FormatError(f"it has format version {content[len(MAGIC)]}; versions 1 and {VERSION} are known.")
+    version = content[len(MAGIC)]
+    if version not in VERSIONS:
+        raise FormatError(f"it has format version {version}; versions 1 to {VERSIONS[-1]} are known.")
     if hashlib.sha256(content[:-_HASH_BYTES]).digest() != content[-_HASH_BYTES:]:
         raise FormatError("its hash does not match: the file is damaged or was changed.")
-    is_first = content[len(MAGIC)] == 1
+    is_first = version == 1
     size = int.from_bytes(content[len(MAGIC) + 1 : _START], "little")
     header = content[_START : _START + size]
     if not 2 <= size <= MAX_HEADER or len(header) < size:
@@ -257,9 +258,9 @@ def _parse(content: bytes) -> Certificate:
         raise FormatError("its header is not in canonical form.")
     if is_first:
         record = with_new(record)
-    elif record["format"] != asdict(PAGE):
+    elif record["format"] != (page := asdict(PAGES[version])):
         raise FormatError(
-            f"it is written by another page than this program: {record['format']!r:.160}, not {asdict(PAGE)}."
+            f"it is written by another page than this program: {record['format']!r:.160}, not {page}."
         )
     code_bits = record["facts"]["code_bits"]
     body = content[_START + size : -_HASH_BYTES]

@@ -1,4 +1,4 @@
-"""Versions of the file: the page that new ones are written by, and what those of version 1 do not have."""
+"""Versions of the file: the pages that new ones are written by, and what those of version 1 do not have."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-VERSION = 2
-"""The version that is written; files of version 1 are read on."""
 PAGE_SHA256 = "9d765c4d6c90aeb5573026259ad4c9aaa44b1a1d638b62521748891ef1fc28ac"
 FROZEN = "2026-11-16"
+PAGE_3_SHA256 = ""
+FROZEN_3 = ""
 
 _NEW = {
     "": ("format",),
@@ -32,7 +32,18 @@ class Page:
 
 
 PAGE = Page(PAGE_SHA256, FROZEN)
-"""docs/format.md; ``make freeze`` writes its hash here and into the second program."""
+"""docs/format.md."""
+PAGE_3 = Page(PAGE_3_SHA256, FROZEN_3)
+"""docs/format-3.md; ``make freeze`` writes its hash here and into the second program."""
+PAGES = {2: PAGE, 3: PAGE_3}
+"""The pages that files are written by: that of version 3 only where version 2 cannot say it."""
+VERSIONS = (1, *PAGES)
+"""The versions that are read."""
+
+
+def version_of(page: Page | None) -> int:
+    """The version of a file by the page it names; only those of version 1 name none."""
+    return next((number for number, each in PAGES.items() if each == page), 1)
 
 
 @cache

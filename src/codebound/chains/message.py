@@ -99,6 +99,11 @@ class Message:
         return self.factory
 
     @property
+    def version(self) -> int:
+        """The oldest version of the format, from the second on, that can say it."""
+        return 2
+
+    @property
     def needs_factory(self) -> bool:
         """Whether the architecture is that of a factory."""
         return self.chain is None

@@ -33,6 +33,11 @@ class PickedMessage:
     needs_factory: ClassVar[bool] = False
 
     @property
+    def version(self) -> int:
+        """The oldest version of the format, from the second on, that can say it."""
+        return 2
+
+    @property
     def setting(self) -> Setting:
         """What it says first."""
         assert self.options.setting is not None  # a rule is carried out for a task, which has one
