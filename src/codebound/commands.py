@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from contextlib import contextmanager, nullcontext
+import shutil
+import tempfile
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +22,12 @@ from codebound.certification import certify
 from codebound.data.load import load_dataset
 from codebound.data.splits import split
 from codebound.device import resolve_device
-from codebound.errors import UsageError
+from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.nets.loading import factory_of, load_model
 from codebound.nets.walk import Network, wrap
 from codebound.nets.zoo import ZOO
 from codebound.progress import NOBODY, Listener
+from codebound.store import BusyError, held, source_sha256
 from codebound.train import runs
 from codebound.train.config import TrainConfig, parse_schedule, preset
 from codebound.train.harness import fit, run_record
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
-    from codebound.results import Saved
+    from codebound.results import Certification, Saved
     from codebound.train.runs import TrainResult
 
 _CLASSES = 10
@@ -95,6 +98,7 @@ def certify_from_options(
 ) -> Saved:
     """Certifies a network and saves all that belongs to its certificate in a new folder."""
     model, fresh, folder_of_data = options["model"], options["unlabelled"], options["data_folder"]
+    content = source_sha256(options["data"])
     sample, test_set = load_samples(options)
     network, factory = None, ""
     if model is not None:
@@ -106,7 +110,11 @@ def certify_from_options(
         network = base.network
     unlabelled = None if fresh is None else load_dataset(fresh, role="unlabelled", folder=folder_of_data)
     fraction = options["prior_fraction"]
-    with new_folder(out) as folder, listener.bar("certify") as progress:
+    with (
+        new_folder(out) as folder,
+        _unchanged_or_said(options["data"], content),
+        listener.bar("certify") as progress,
+    ):
         found = certify(
             network,
             sample,
@@ -120,12 +128,44 @@ def certify_from_options(
             progress=progress,
             **{name: options[name] for name in _CERTIFY},
         )
-    return found.save_to(
-        folder,
-        settings=record_options(options),
-        data="" if options["holdout"] is not None else options["data"],
-        data_folder=folder_of_data,
-    )
+        is_there = source_sha256(options["data"]) == content
+        if not is_there:
+            changed = f"{options['data']} has changed since it was read"
+            listener.note(f"Warning: {changed}; the sample as it was is in {folder}.")
+        return saved(
+            found,
+            folder,
+            settings=record_options(options),
+            data=options["data"] if is_there and options["holdout"] is None else "",
+            data_folder=folder_of_data,
+        )
+
+
+@contextmanager
+def _unchanged_or_said(data: str, content: str) -> Iterator[None]:
+    """Says so where something fails because a file, which may be read as it is used, was written to."""
+    try:
+        yield
+    except CodeboundError as error:
+        if source_sha256(data) == content:
+            raise
+        raise DataError(
+            f"{data} changed while it was in use ({error}). Start again with a file that nobody writes to."
+        ) from error
+
+
+def saved(found: Certification, folder: Path, **where: Any) -> Saved:
+    """Saves what was found; where that fails, the certificate alone goes to the folder for temporary files.
+
+    ``where`` are the other arguments of ``Certification.save_to``.
+    """
+    try:
+        return found.save_to(folder, **where)
+    except CodeboundError as error:
+        with suppress(CodeboundError, OSError):
+            kept = found.save(Path(tempfile.mkdtemp(prefix="codebound-")) / "certificate.cbound")
+            error.args = (f"{error} What was found is not lost: the certificate is in {kept}.",)
+        raise
 
 
 def certify_record(options: Mapping[str, Any], *, out: Path | None = None) -> dict[str, Any]:
@@ -265,23 +305,37 @@ def optional_folder(out: Path | None) -> AbstractContextManager[Path | None]:
 
 @contextmanager
 def new_folder(out: Path | None, verb: str = "certify") -> Iterator[Path]:
-    """A folder that did not exist before, and does not if what follows fails."""
-    folder = _make_folder(out, verb)
-    try:
-        yield folder
-    except BaseException:
-        folder.rmdir()
-        raise
+    """A folder that nothing was in before; it is gone if what follows fails.
 
-
-def _make_folder(out: Path | None, verb: str) -> Path:
+    An empty one is taken, so that the same command can be given again after a process was killed.
+    """
     numbered = (Path("runs") / f"{verb}-{number}" for number in range(1, 10_000))
     for folder in [out] if out is not None else numbered:
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
-        return folder
+        with ExitStack() as stack:
+            try:
+                is_ours = _is_ours(folder, stack)
+            except BusyError:
+                if out is not None:
+                    raise
+                continue
+            except OSError as error:
+                raise UsageError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+            if not is_ours:
+                continue
+            try:
+                yield folder
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            return
     raise UsageError(f"{out} exists already; results are never overwritten. Choose another folder.")
+
+
+def _is_ours(folder: Path, stack: ExitStack) -> bool:
+    """Makes a folder and holds it; False where there is something in it, or in its place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        return False
+    stack.enter_context(held(folder, f"what goes to {folder}"))
+    return not any(folder.iterdir())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 import uuid
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any
 
 from codebound.errors import CodeboundError, FormatError, UsageError
 
@@ -17,9 +19,13 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 _UNFINISHED_WRITE = ".partial"
+_UNFINISHED_FOLDER = ".unfinished"
 _MOST_JSON_BYTES = 64 << 20
 _MOST_TOML_BYTES = 1 << 20
 
@@ -36,18 +42,84 @@ def make_folder(path: Path) -> None:
         raise UsageError(f"the folder {path} cannot be made: {error.strerror}.") from error
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replaces a file in one step: whoever reads it, or is killed half-way, never meets half of it."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED_WRITE}")
+@contextmanager
+def written_whole(folder: Path) -> Iterator[Path]:
+    """A folder to write to, which gets its name when all is written: nobody meets half of it.
+
+    It stands beside ``folder``, which may be there if it is empty, until then. A write that fails leaves
+    nothing; what a killed process left of the same folder is removed first.
+
+    Raises:
+        CodeboundError: It cannot be written.
+    """
+    place = folder.with_name(folder.name + _UNFINISHED_FOLDER)
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        yield place
+        if folder.exists():
+            folder.rmdir()
+        place.rename(folder)
+    except BaseException as error:
+        shutil.rmtree(place, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise CodeboundError(f"{folder} cannot be written: {error.strerror or error}.") from error
+        raise
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A stream whose bytes become the file in one step; what a killed process left of it is removed."""
+    temporary = None
+    try:
+        _remove_unfinished(path)
+        temporary, file = _locked_file(path)
+        with file:
+            yield file
             file.flush()
             os.fsync(file.fileno())  # a file that is there must be whole, also after a power cut
         temporary.replace(path)
-    except OSError as error:
+    except BaseException as error:
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise CodeboundError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise
+
+
+def _locked_file(path: Path) -> tuple[Path, IO[bytes]]:
+    """A new file beside ``path`` that is ours: nobody removes it as left over."""
+    while True:
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED_WRITE}")
+        file = temporary.open("wb")
+        if try_lock(file.fileno()) and temporary.exists():
+            return temporary, file
+        file.close()  # taken for a leftover before it was locked
         temporary.unlink(missing_ok=True)
-        raise CodeboundError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Removes what is left of writes of this file whose processes are gone: nobody holds their lock."""
+    for each in path.parent.iterdir():
+        if is_unfinished_write(each, (path.name,)):
+            with suppress(OSError), each.open("rb") as left:
+                if try_lock(left.fileno()):
+                    each.unlink()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replaces a file in one step: whoever reads it, or is killed half-way, never meets half of it."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """The same for arrays, as a compressed ``.npz`` file; they are not copied."""
+    import numpy as np
+
+    with replacing(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -116,3 +188,20 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 def is_unfinished_write(path: Path, names: tuple[str, ...]) -> bool:
     """Whether a file is what ``write_atomically`` leaves of one of ``names`` when it is killed."""
     return path.name.startswith(tuple(f".{name}." for name in names)) and path.suffix == _UNFINISHED_WRITE
+
+
+def try_lock(descriptor: int) -> bool:
+    """Locks an open file or folder until it is closed, however its process ends; False: another has it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # the latter on Windows
+        return False
+    return True

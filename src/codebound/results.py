@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from codebound.certificate.base import BASE_FILE
 from codebound.certificate.declarations import development_sample
 from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts
-from codebound.files import make_folder, write_atomically, write_text
+from codebound.files import write_arrays, write_atomically, write_json, write_text, written_whole
+from codebound.interrupts import finishing
 from codebound.report.html import certificate_page, fault_words
 from codebound.search.methods import known_methods
 from codebound_verify.data import NAMES
@@ -131,7 +131,7 @@ class Certification:
         data_folder: Path | None = None,
         weights: str = WEIGHTS,
     ) -> Saved:
-        """Writes g, what the verifier needs, settings, result and report, and at last the certificate.
+        """Writes g, what the verifier needs, settings, result, report, certificate: all of it or nothing.
 
         Args:
             folder: New, or empty.
@@ -141,28 +141,28 @@ class Certification:
             data_folder: Where it finds a dataset of that name.
             weights: Name of the file for the network g.
         """
-        from safetensors.torch import save_file
+        from safetensors.torch import save as tensor_bytes
 
         folder = Path(folder)
-        make_folder(folder)
-        if any(folder.iterdir()):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(
                 f"{folder} exists already; results are never overwritten. Choose another folder."
             )
         words = dict(self.settings if settings is None else settings)
         path = folder / "certificate.cbound"
-        arguments = _verifier_arguments(self, folder, data, data_folder)
-        result = _result(self, str(path), shlex.join(["codebound-verify", str(path), *arguments]))
-        subject = f"a new network made by {self.method}" if self.is_new else words["model"]
-        title = f"Certificate for {subject} on {words['data']}"
-        picks = "" if self.certificate.claim.statement != "C-15" else _write_picks(self, folder)
-        page = certificate_page(self.certificate, result, title=title, picks=picks)
-        state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
-        save_file(state, folder / weights)
-        write_text(folder / "config.json", json.dumps(words, indent=2) + "\n")
-        write_text(folder / "result.json", json.dumps(result, indent=2) + "\n")
-        write_text(folder / "report.html", page)
-        write_atomically(path, self.certificate.to_bytes())
+        with finishing(), written_whole(folder) as place:
+            arguments = _verifier_arguments(self, place, folder, data, data_folder)
+            result = _result(self, str(path), shlex.join(["codebound-verify", str(path), *arguments]))
+            subject = f"a new network made by {self.method}" if self.is_new else words["model"]
+            title = f"Certificate for {subject} on {words['data']}"
+            picks = "" if self.certificate.claim.statement != "C-15" else _write_picks(self, place)
+            page = certificate_page(self.certificate, result, title=title, picks=picks)
+            state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
+            write_atomically(place / weights, tensor_bytes(state))
+            write_json(place / "config.json", words)
+            write_json(place / "result.json", result)
+            write_text(place / "report.html", page)
+            write_atomically(place / path.name, self.certificate.to_bytes())
         return Saved(folder, result, self.certificate.sentence)
 
 
@@ -188,14 +188,19 @@ def _write_picks(found: Certification, folder: Path) -> str:
     return as_link(picture)
 
 
-def _verifier_arguments(found: Certification, folder: Path, data: str, data_folder: Path | None) -> list[str]:
-    """What the verifier has to be given; what it cannot find by itself is written into the folder."""
-    from safetensors.numpy import save_file as save_arrays
+def _verifier_arguments(
+    found: Certification, place: Path, folder: Path, data: str, data_folder: Path | None
+) -> list[str]:
+    """What the verifier has to be given; what it cannot find by itself is written into the folder.
+
+    Files go to ``place`` now, and are in ``folder`` for who reads the arguments.
+    """
+    from safetensors.numpy import save as array_bytes
 
     sample, fresh = found.sample, found.unlabelled
     if data not in NAMES and not data.endswith(".npz"):
         data = str(folder / "sample.npz")
-        np.savez_compressed(data, x=sample.x, y=sample.y)
+        write_arrays(place / "sample.npz", {"x": sample.x, "y": sample.y})
     arguments = ["--data", data]
     if data_folder is not None:
         arguments += ["--data-folder", str(data_folder)]
@@ -205,14 +210,14 @@ def _verifier_arguments(found: Certification, folder: Path, data: str, data_fold
         arguments += ["--model", architecture.name]
         arguments += ["--trust-code"] if architecture.graph_sha256 is None else []
     if fresh is not None:
-        np.savez_compressed(folder / "unlabelled.npz", x=fresh.x)
+        write_arrays(place / "unlabelled.npz", {"x": fresh.x})
         arguments += ["--unlabelled", str(folder / "unlabelled.npz")]
     for option, tensors, name in (
         ("--base", found.base, BASE_FILE),
         ("--subject-weights", found.original, "f.safetensors"),
     ):
         if tensors is not None:
-            save_arrays(tensors, folder / name)
+            write_atomically(place / name, array_bytes(tensors))
             arguments += [option, str(folder / name)]
     return arguments
 

@@ -12,7 +12,6 @@ import importlib.util
 import json
 import os
 import platform
-import sys
 import time
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from codebound import __version__
 from codebound.errors import CodeboundError, UsageError
+from codebound.files import try_lock
 from codebound.user_code import current_directory_importable
 
 if TYPE_CHECKING:
@@ -106,15 +106,15 @@ def _file_sha256(path: Path) -> str:
 class BusyError(UsageError):
     """Another process does this work just now."""
 
-    def __init__(self, path: Path, what: str, holder: str) -> None:
-        super().__init__(
-            f"{what} is being run by another process ({holder or 'unknown'}). Wait for it, or stop it first."
-        )
+    def __init__(self, path: Path, what: str, holder: str = "") -> None:
+        who = f"another process ({holder})" if holder else "another process"
+        super().__init__(f"{what} is being run by {who}. Wait for it, or stop it first.")
         self._path, self._what = path, what
 
     def wait(self, until: float) -> None:
         """Returns when the work can be asked for again, or at that moment of ``time.monotonic``."""
-        with suppress(BusyError), locked(self._path, self._what, patience=until - time.monotonic()):
+        hold = held if self._path.is_dir() else locked
+        with suppress(BusyError), hold(self._path, self._what, patience=until - time.monotonic()):
             pass
 
 
@@ -142,7 +142,7 @@ def locked(path: Path, what: str, *, patience: float = 0.0, advice: str = "") ->
         ) from error
     with file:
         try:
-            while not _is_locked(file.fileno()):
+            while not try_lock(file.fileno()):
                 if time.monotonic() >= deadline:
                     file.seek(0)
                     raise BusyError(path, what, file.read(200).strip())
@@ -156,21 +156,28 @@ def locked(path: Path, what: str, *, patience: float = 0.0, advice: str = "") ->
         yield
 
 
-def _is_locked(descriptor: int) -> bool:
-    """Tries once to have the lock; False when another process has it."""
+@contextmanager
+def held(folder: Path, what: str, *, patience: float = 0.0) -> Iterator[None]:
+    """Holds a lock on a folder itself, which leaves nothing behind; where folders have no locks, nothing.
+
+    Raises:
+        BusyError: Another process holds it, and does so after that many seconds.
+    """
+    deadline = time.monotonic() + patience
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # the latter on Windows
-        return False
-    return True
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # on Windows folders cannot be opened
+        yield
+        return
+    try:
+        with suppress(OSError):  # a disk without locks
+            while not try_lock(descriptor):
+                if time.monotonic() >= deadline:
+                    raise BusyError(folder, what)
+                time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def differences(there: Mapping[str, object], here: Mapping[str, object]) -> list[str]:

@@ -275,10 +275,11 @@ def test_tables_and_csv(workspace, codebound, short_searches):
 def test_results_are_never_overwritten(workspace, codebound):
     taken = workspace / "taken"
     taken.mkdir()
+    (taken / "mine").touch()
     code, out, err = codebound("certify", "--model", "linear", "--data", "sample.npz", "--out", taken)
     assert (code, out) == (2, "")
     assert "exists already" in err
-    assert not any(taken.iterdir())
+    assert [path.name for path in taken.iterdir()] == ["mine"]
 
 
 BAD = {

@@ -1,32 +1,77 @@
 """Files are there as a whole or not at all, and what cannot be read says what to do."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 from codebound.errors import CodeboundError, FormatError
-from codebound.files import is_unfinished_write, read_json, write_atomically, write_json, write_text
+from codebound.files import (
+    is_unfinished_write,
+    read_json,
+    replacing,
+    write_atomically,
+    write_json,
+    write_text,
+    written_whole,
+)
+
+KILLED = """
+import os, sys, pathlib
+from codebound.files import replacing, written_whole
+
+folder = pathlib.Path(sys.argv[1])
+with written_whole(folder / "result") as place:
+    (place / "part").write_bytes(b"half")
+    with replacing(folder / "result.json") as file:
+        file.write(b"half")
+        file.flush()
+        os.kill(os.getpid(), 9)
+"""
 
 
-class PowerCutError(Exception):
-    pass
-
-
-def test_a_write_that_is_killed_leaves_the_old_file_whole(tmp_path, monkeypatch):
+def test_a_write_that_is_killed_leaves_the_old_file_whole_and_the_next_one_cleans_up(tmp_path):
     path = tmp_path / "result.json"
     write_atomically(path, b"old content")
-
-    def cut(descriptor):
-        os.ftruncate(descriptor, 3)
-        raise PowerCutError
-
-    monkeypatch.setattr(os, "fsync", cut)
-    with pytest.raises(PowerCutError):
-        write_atomically(path, b"new content")
+    assert subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)]).returncode == -9
     assert path.read_bytes() == b"old content"
-    (left,) = (each for each in tmp_path.iterdir() if each != path)
+    assert not (tmp_path / "result").exists()
+    (left,) = (each for each in tmp_path.iterdir() if each.name.startswith("."))
     assert is_unfinished_write(left, ("result.json",))
     assert not is_unfinished_write(left, ("other.json",))
+    write_atomically(path, b"new content")
+    with written_whole(tmp_path / "result") as place:
+        (place / "other").write_bytes(b"whole")
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["other", "result", "result.json"]
+
+
+def test_a_write_in_progress_is_nobodys_leftover(tmp_path):
+    path = tmp_path / "a.txt"
+    with replacing(path) as first:
+        first.write(b"first")
+        write_atomically(path, b"second")
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def fill(folder, error=None):
+    with written_whole(folder) as place:
+        (place / "a").write_bytes(b"a")
+        if error is not None:
+            raise error
+
+
+def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path):
+    folder = tmp_path / "result"
+    with pytest.raises(KeyboardInterrupt):
+        fill(folder, KeyboardInterrupt())
+    assert not list(tmp_path.iterdir())
+    folder.mkdir()
+    (folder / "other").write_bytes(b"of the user")
+    with pytest.raises(CodeboundError, match="result cannot be written: Directory not empty"):
+        fill(folder)
+    assert [each.name for each in tmp_path.rglob("*")] == ["result", "other"]
 
 
 def test_a_full_disk_is_a_message_and_leaves_nothing(tmp_path, monkeypatch):

@@ -91,7 +91,7 @@ def test_results_are_never_overwritten(tmp_path):
         found.save_to(tmp_path / "full")
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine"]
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="never overwritten"):
         found.save_to(tmp_path / "file")
     (tmp_path / "empty").mkdir()
     found.save_to(tmp_path / "empty")

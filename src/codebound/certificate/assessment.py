@@ -23,6 +23,7 @@ from codebound.certificate.rows import commonest
 from codebound.errors import CertificateError
 from codebound.facts import OccamFacts, PickedFacts
 from codebound.faults import WRONG
+from codebound.interrupts import finishing
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 
@@ -177,17 +178,18 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
         witness=assessed.message.witness(),
         format=PAGES[assessed.version],
     )
-    verdict = verify(
-        certificate,
-        task.sample,
-        module=task.module,
-        base=task.base_tensors,
-        unlabelled=task.claim.unlabelled,
-        original=task.f.arrays if task.claim.is_about_f else None,
-        trust_code=helper.architecture is not None and helper.architecture.graph_sha256 is None,
-        allow_copies=task.allow_copies,
-        progress=progress,
-    )
+    with finishing():  # the search may have taken hours
+        verdict = verify(
+            certificate,
+            task.sample,
+            module=task.module,
+            base=task.base_tensors,
+            unlabelled=task.claim.unlabelled,
+            original=task.f.arrays if task.claim.is_about_f else None,
+            trust_code=helper.architecture is not None and helper.architecture.graph_sha256 is None,
+            allow_copies=task.allow_copies,
+            progress=progress,
+        )
     if not verdict.is_accepted:
         raise CertificateError(
             "the independent verifier refuses this certificate, so it was not issued:\n  "

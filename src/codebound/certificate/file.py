@@ -18,7 +18,7 @@ from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by t
 from codebound.errors import CodeboundError, FormatError
 from codebound.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.faults import WRONG, Fault, parse_fault
-from codebound.files import write_atomically
+from codebound.files import make_folder, write_atomically
 
 MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 16
@@ -210,7 +210,7 @@ class Certificate:
     def save(self, path: Path | str) -> Path:
         """Writes the file, all of it or nothing."""
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         write_atomically(target, self.to_bytes())
         return target
 

@@ -108,6 +108,7 @@ def _draw(situation: Situation, picture: Path) -> None:
     import matplotlib.pyplot as plt
 
     from codebound.advice import advise
+    from codebound.files import replacing
 
     sizes = sorted({max(2, round(situation.n * 10 ** (i / 6 - 1))) for i in range(_SIZES)})
     curves: dict[str, list[tuple[float, float, float]]] = {}
@@ -122,5 +123,6 @@ def _draw(situation: Situation, picture: Path) -> None:
     axes.plot(sizes, [situation.error_after(size) for size in sizes], "k:", label="guessed error")
     axes.set(xscale="log", yscale="log", xlabel="labels", ylabel="certified error")
     axes.legend()
-    figure.savefig(picture, bbox_inches="tight")
+    with replacing(picture) as file:
+        figure.savefig(file, format=picture.suffix.removeprefix(".") or "png", bbox_inches="tight")
     plt.close(figure)

@@ -69,10 +69,11 @@ def decode(
     ] = None,
 ) -> None:
     """Write the network that a certificate is about."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     from codebound.certificate import decoding
     from codebound.certificate.file import Certificate
+    from codebound.files import write_atomically
     from codebound.nets.loading import load_arrays, load_model
 
     if out.exists():
@@ -85,9 +86,7 @@ def decode(
     network = decoding.decode(
         certificate, module=module, base=None if base is None else load_arrays(base), weights=weights
     )
-    temporary = out.with_name(f".{out.name}")
-    save_file({name: t.contiguous() for name, t in network.state_dict().items()}, temporary)
-    temporary.replace(out)
+    write_atomically(out, save({name: t.contiguous() for name, t in network.state_dict().items()}))
     note(f"{network}")
     note(f"{certificate}\nWritten to {out}.")
 

@@ -151,17 +151,16 @@ def save(
 
     With --holdout it is the part that `codebound certify` counts on with the same --holdout.
     """
-    import numpy as np
-
     from codebound.data.load import load_dataset
     from codebound.data.splits import split
+    from codebound.files import write_arrays
 
     if out.suffix != ".npz" or out.exists():
         raise UsageError(f"{out} must be a new file that ends in .npz.")
     dataset = load_dataset(spec, role=role.value, folder=folder)
     if holdout is not None:
         dataset = split(dataset, {"train": 1.0 - holdout, "test": holdout})[role.value]
-    np.savez_compressed(out, x=dataset.x, y=dataset.y)
+    write_arrays(out, {"x": dataset.x, "y": dataset.y})
     typer.echo(dataset.sha256)
 
 

@@ -14,6 +14,7 @@ from codebound import __version__
 from codebound.cli.config import with_config
 from codebound.errors import CodeboundError, UsageError
 from codebound.extensions import Verb, find_extensions, loaded
+from codebound.interrupts import interrupt_on_sigterm
 
 OWN_VERBS = {
     "demo": Verb("codebound.cli.demo:command", has_config=False),
@@ -122,6 +123,7 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Entry point: a failure that a user can cause is one message and an exit code, never a traceback."""
+    interrupt_on_sigterm()
     try:
         app()
     except CodeboundError as error:
@@ -135,3 +137,11 @@ def main() -> None:
         sys.exit(_INTERRUPTED)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        if error.strerror is None:  # not from the system: a mistake of ours
+            raise
+        sys.stderr.write(f"{error.filename or 'A file'} cannot be read or written: {error.strerror}.\n")
+        sys.exit(1)
+    except MemoryError as error:
+        sys.stderr.write(f"The memory is not enough: {error}. Take fewer examples or a smaller network.\n")
+        sys.exit(1)

@@ -145,7 +145,7 @@ def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: 
     """
     from codebound.bounds.risk import percent
     from codebound.certification import certify
-    from codebound.commands import given_base, load_network, load_samples, new_folder, record_options
+    from codebound.commands import given_base, load_network, load_samples, new_folder, record_options, saved
     from codebound.device import resolve_device
     from codebound.files import write_json
     from codebound.nets.loading import factory_of
@@ -184,18 +184,19 @@ def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: 
                 progress=progress,
                 **{name: settings[name] for name in ("method", "effort", "delta", "seed", "device")},
             )
-    saved = replace(found, original_errors=None).save_to(
-        folder,
-        settings=settings,
-        data="" if given["holdout"] is not None else data,
-        data_folder=options["data_folder"],
-        weights=runs.WEIGHTS,
-    )
+        kept = saved(
+            replace(found, original_errors=None),
+            folder,
+            settings=settings,
+            data="" if given["holdout"] is not None else data,
+            data_folder=options["data_folder"],
+            weights=runs.WEIGHTS,
+        )
     test = None if found.confrontation is None else found.confrontation.test
     record = {
         "model": arch,
         "data": data,
-        **saved.result,
+        **kept.result,
         "train_error": found.certificate.facts.errors / sample.n,
         "test_errors": None if test is None else test.errors,
         "test_n": None if test is None else test.n,
@@ -204,13 +205,13 @@ def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: 
         "device": str(place),
         "weights": str(folder / runs.WEIGHTS),
         "out": str(folder),
-        "sentence": saved.sentence,
+        "sentence": kept.sentence,
     }
     write_json(folder / runs.RESULT, record)
     bound, bits = percent(record["bound"]), record["code_bits"]
     shown: list[Table | str] = [
         _errors(record),
-        saved.sentence,
+        kept.sentence,
         f"Certified error: {bound}, {bits} bits by {record['method']}.",
     ]
     if found.alarm:

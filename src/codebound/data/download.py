@@ -16,6 +16,7 @@ import tempfile
 import urllib.request
 import zipfile
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -28,9 +29,10 @@ from codebound.data.cifar import PIXELS
 from codebound.data.idx import read_whole
 from codebound.errors import DataError, UsageError
 from codebound.progress import Progress, silent
+from codebound.store import held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -50,6 +52,7 @@ _MAX_JSON_BYTES = 1 << 20
 _MAX_SHEET_ROWS = 10_000
 _CONNECT_SECONDS = 10
 _COMMAND_SECONDS = 900
+_OTHER_SECONDS = 3600  # for a download by another process
 _CHUNK_BYTES = 1 << 18
 
 
@@ -73,8 +76,9 @@ class Fetched:
 def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") -> Fetched:
     """Puts a known dataset into the cache, unless it is there intact.
 
-    Files are built in a temporary folder beside the cache entry, compared with the checksums of the
-    catalogue, and only then moved into place in one step; a failure or an interruption leaves no trace.
+    Files are built in a folder beside the cache entry, compared with the checksums of the catalogue, and only
+    then moved into place in one step; a failure or an interruption leaves no trace, and what a killed process
+    left is removed by the next one. One process fetches at a time.
 
     Args:
         name: A name of the catalogue.
@@ -102,12 +106,17 @@ def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") 
     failures: list[str] = []
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{known.name}-", dir=entry.parent) as temporary:
+        with (
+            held(entry.parent, f"a download to {entry.parent}", patience=_OTHER_SECONDS),
+            _empty_folder(entry.with_name(f"{known.name}.unfinished")) as temporary,
+        ):
+            if _is_intact(known, entry):  # another process fetched it meanwhile
+                return Fetched(entry, "", (), _size_bytes(known, entry))
             for candidate in ROUTES[known.name]:
                 if route not in ("auto", candidate.kind):
                     continue
                 try:
-                    built = _attempt(known, candidate, Path(temporary), progress)
+                    built = _attempt(known, candidate, temporary, progress)
                 except _ROUTE_FAILURES as error:
                     failures.append(f"{candidate.words}: {error}")
                 else:
@@ -122,6 +131,17 @@ def fetch(name: str, *, progress: Progress = silent, route: RouteKind = "auto") 
         + "".join(f"  {failure}\n" for failure in failures)
         + f"  If you have the files, name their folder instead ({usual_place(known)})."
     )
+
+
+@contextmanager
+def _empty_folder(path: Path) -> Iterator[Path]:
+    """A folder for what is not finished, without what an earlier process left there."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _attempt(known: Known, route: Route, folder: Path, progress: Progress) -> Path:

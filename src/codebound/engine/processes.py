@@ -154,7 +154,8 @@ class _Worker:
 
 def _serve(connection: Connection[Any, Any]) -> None:
     """The life of a worker: one job after the other until the engine closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then stops its workers
+    for each in (signal.SIGINT, signal.SIGTERM):  # these are for the engine, which then stops its workers
+        signal.signal(each, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.path.insert(0, str(Path.cwd()))  # where the classes of a user's network may be
     with suppress(EOFError, OSError):  # the engine closed the pipe

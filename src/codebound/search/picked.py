@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from codebound.certificate.picked import assess_picked
 from codebound.errors import ModelError
+from codebound.interrupts import finishing
 from codebound.numerics import picked_inverse_upper
 from codebound.picks.features import ColumnFeatures, PatchFeatures, RoomError
 from codebound.picks.message import PickedMessage
@@ -57,7 +58,8 @@ def propose_picks(search: Search) -> None:
     part = sample.select(permutation(sample.n)[: _PART[search.effort]], role="certify")
     found = _Comparison(part, search).best()
     picked = _on_all(found, part.n, search)
-    search.offer(assess_picked(picked, task))
+    with finishing():
+        search.offer(assess_picked(picked, task))
     if picked.is_interrupted:
         raise KeyboardInterrupt
 

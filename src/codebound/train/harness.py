@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,64 +88,65 @@ def fit(
 
     run = run_record(model, train_set, config, test_set=test_set)
     folder = None if out is None else Path(out)
-    if folder is not None:
-        runs.open_run(folder, run)
-        if runs.is_finished(folder):
+    with nullcontext() if folder is None else runs.open_run(folder, run):
+        if folder is not None and runs.is_finished(folder):
             return runs.load_result(folder, subject, config)
 
-    optimizer = make_optimizer(subject, config, place)
-    history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
-    resumed_from = len(history)
-    step = make_update(subject, samples.train, optimizer, config, dtype=samples.dtype)
-    stopped = False
+        optimizer = make_optimizer(subject, config, place)
+        history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
+        resumed_from = len(history)
+        step = make_update(subject, samples.train, optimizer, config, dtype=samples.dtype)
+        stopped = False
 
-    def stop() -> None:
-        nonlocal stopped
-        stopped = True
+        def stop() -> None:
+            nonlocal stopped
+            stopped = True
 
-    with isolated_random_state(place):
-        for epoch in range(resumed_from, config.epochs):
-            seed_layers(stream_seed(config.seed, f"layers/{epoch}"), place)
-            row = _train_epoch(subject, samples, optimizer, step, config, history=history, progress=progress)
-            if on_epoch is not None:
-                measures = on_epoch(EpochEvent(row=row, epochs=config.epochs, model=subject, stop=stop))
-                row = replace(row, measures=_checked(measures or {}))
-            history.append(row)
-            if folder is not None and config.keep_every and row.epoch % config.keep_every == 0:
-                runs.keep_epoch(folder, subject, row.epoch)
-            if stopped:
-                break
-            if (
-                folder is not None
-                and (epoch + 1) % config.checkpoint_every == 0
-                and epoch + 1 < config.epochs
-            ):
-                runs.save_checkpoint(folder, subject, optimizer, history)
+        with isolated_random_state(place):
+            for epoch in range(resumed_from, config.epochs):
+                seed_layers(stream_seed(config.seed, f"layers/{epoch}"), place)
+                row = _train_epoch(
+                    subject, samples, optimizer, step, config, history=history, progress=progress
+                )
+                if on_epoch is not None:
+                    measures = on_epoch(EpochEvent(row=row, epochs=config.epochs, model=subject, stop=stop))
+                    row = replace(row, measures=_checked(measures or {}))
+                history.append(row)
+                if folder is not None and config.keep_every and row.epoch % config.keep_every == 0:
+                    runs.keep_epoch(folder, subject, row.epoch)
+                if stopped:
+                    break
+                if (
+                    folder is not None
+                    and (epoch + 1) % config.checkpoint_every == 0
+                    and epoch + 1 < config.epochs
+                ):
+                    runs.save_checkpoint(folder, subject, optimizer, history)
 
-        subject.eval()
-        _require_finite(subject)
-        train_errors, test_errors = samples.errors(subject)
+            subject.eval()
+            _require_finite(subject)
+            train_errors, test_errors = samples.errors(subject)
 
-    result = TrainResult(
-        model=subject,
-        config=config,
-        history=tuple(history),
-        train_errors=train_errors,
-        n=train_set.n,
-        test_errors=test_errors,
-        test_n=None if test_set is None else test_set.n,
-        seconds=sum(row.seconds for row in history),
-        stopped_early=stopped,
-        resumed_from=resumed_from,
-        device=device_name(place),
-        torch_version=torch.__version__,
-        data_sha256=str(run["data_sha256"]),
-        test_sha256=None if test_set is None else str(run["test_sha256"]),
-        weights_sha256=state_sha256(state_tensors(subject)),
-    )
-    if folder is not None:
-        runs.save_result(folder, result)
-    return result
+        result = TrainResult(
+            model=subject,
+            config=config,
+            history=tuple(history),
+            train_errors=train_errors,
+            n=train_set.n,
+            test_errors=test_errors,
+            test_n=None if test_set is None else test_set.n,
+            seconds=sum(row.seconds for row in history),
+            stopped_early=stopped,
+            resumed_from=resumed_from,
+            device=device_name(place),
+            torch_version=torch.__version__,
+            data_sha256=str(run["data_sha256"]),
+            test_sha256=None if test_set is None else str(run["test_sha256"]),
+            weights_sha256=state_sha256(state_tensors(subject)),
+        )
+        if folder is not None:
+            runs.save_result(folder, result)
+        return result
 
 
 def run_record(

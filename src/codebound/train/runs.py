@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,7 +17,7 @@ from codebound import __version__
 from codebound.errors import FormatError, UsageError
 from codebound.files import is_unfinished_write, read_json, write_atomically, write_json
 from codebound.nets.loading import install, load_weights
-from codebound.store import differences
+from codebound.store import differences, held
 from codebound.tensors import (
     ADVICE,
     load_tensors,
@@ -28,7 +29,7 @@ from codebound.tensors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import torch
@@ -173,15 +174,25 @@ class TrainResult:
         }
 
 
-def open_run(folder: Path, run: Mapping[str, object]) -> None:
+@contextmanager
+def open_run(folder: Path, run: Mapping[str, object]) -> Iterator[None]:
     """Creates a run folder, or checks that an existing one holds the same run: all that determines weights.
 
     Raises:
-        UsageError: The folder holds another run, or files that are no run.
+        UsageError: The folder holds another run, or files that are no run, or another process works there.
     """
-    config = folder / CONFIG
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: the run folder cannot be used ({error.strerror}).") from error
+    with held(folder, f"the training in {folder}"):
+        _begin(folder, run)
+        yield
+
+
+def _begin(folder: Path, run: Mapping[str, object]) -> None:
+    config = folder / CONFIG
+    try:
         inside = list(folder.iterdir())
         leftovers = [path for path in inside if is_unfinished_write(path, _NAMES)]
         if not config.exists() and len(leftovers) < len(inside):

@@ -1,0 +1,301 @@
+"""What machines do: they end programs, run out of room, run two at once, set clocks, change files."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from codebound.certificate.file import Certificate
+from codebound.certification import certify
+from codebound.data.load import load_dataset
+from codebound.interrupts import finishing, interrupt_on_sigterm
+from codebound.store import held
+from codebound_verify.__main__ import main as verify_main
+
+PICKS = ("--method", "picks", "--effort", "quick")
+TRAIN = ("train", "linear", "--data", "sample.npz", "--epochs", "3")
+
+
+def made_up(seed=1):
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 3, 240)
+    return (random.normal(size=(240, 8)) + 4.0 * np.eye(8)[y]).astype(np.float32), y
+
+
+@pytest.fixture
+def sample(empty_folder):
+    x, y = made_up()
+    np.savez("sample.npz", x=x, y=y)
+    return empty_folder
+
+
+@pytest.fixture
+def sigterm():
+    before = signal.getsignal(signal.SIGTERM)
+    interrupt_on_sigterm()
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def leftovers(folder=Path()):
+    names = [path.name for path in folder.rglob("*")]
+    return [name for name in names if name.startswith(".") or name.endswith((".partial", ".unfinished"))]
+
+
+def test_sigterm_keeps_the_best_certificate(sample, sigterm):
+    calls = []
+
+    def end(done, total, note=""):
+        calls.append(note)
+        if "picks" in note and len(calls) > 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    found = certify(None, load_dataset("sample.npz"), method="picks", effort="quick", progress=end)
+    assert found.is_interrupted
+    assert found.certificate.claim.bound < 1.0
+
+
+def test_what_is_nearly_done_is_finished_unless_somebody_insists(sigterm):
+    with finishing():
+        signal.raise_signal(signal.SIGTERM)
+        done = True
+    assert done
+    with pytest.raises(KeyboardInterrupt):
+        insist()
+    with pytest.raises(KeyboardInterrupt):  # afterwards everything is as before
+        signal.raise_signal(signal.SIGTERM)
+
+
+def insist():
+    with finishing():
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        pytest.fail("the second signal was lost")
+
+
+def test_a_sigterm_while_saving_loses_nothing(sample, sigterm, codebound, monkeypatch):
+    from codebound import results
+
+    written = results.write_json
+
+    def interrupted(path, record):
+        os.kill(os.getpid(), signal.SIGTERM)
+        written(path, record)
+
+    found = certify(None, load_dataset("sample.npz"), method="picks", effort="quick")
+    monkeypatch.setattr(results, "write_json", interrupted)
+    with pytest.raises(KeyboardInterrupt):  # two files: the second signal insists
+        found.save_to("lost")
+    assert not leftovers()
+    assert not Path("lost").exists()
+    monkeypatch.setattr(
+        results, "write_json", lambda path, record: interrupted(path, record) or remove(monkeypatch, written)
+    )
+    found.save_to("kept")
+    assert Certificate.load(Path("kept/certificate.cbound")) == found.certificate
+
+
+def remove(monkeypatch, written):
+    from codebound import results
+
+    monkeypatch.setattr(results, "write_json", written)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (*TRAIN, "--out", "busy"),
+        ("certify", "--data", "sample.npz", *PICKS, "--out", "busy"),
+        (
+            "compress",
+            "--model",
+            "linear",
+            "--input-shape",
+            "8",
+            "--classes",
+            "3",
+            "--method",
+            "naive",
+            "--out",
+            "busy",
+        ),
+    ],
+    ids=["train", "certify", "compress"],
+)
+def test_two_processes_never_share_a_run_folder(sample, codebound, command):
+    Path("busy").mkdir()
+    with held(Path("busy"), "another"):
+        code, _, err = codebound(*command)
+    assert code == 2
+    assert "busy is being run by another process. Wait for it, or stop it first." in err
+    assert not list(Path("busy").iterdir())
+    code, _, err = codebound(*command)  # an empty folder, as a killed process leaves it, is taken
+    assert code == 0, err
+
+
+def test_one_process_fetches_at_a_time(empty_folder, codebound, monkeypatch):
+    monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder))
+    monkeypatch.setattr("codebound.data.download._OTHER_SECONDS", 0.1)
+    (empty_folder / "data").mkdir()
+    with held(empty_folder / "data", "another"):
+        code, _, err = codebound("data", "get", "mnist")
+    assert code == 2
+    assert "is being run by another process" in err
+
+
+def test_a_clock_that_jumps_changes_nothing(sample, codebound, monkeypatch):
+    code, _, err = codebound(*TRAIN, "--out", "steady")
+    assert code == 0, err
+    jumps = iter(range(10**9))
+    monkeypatch.setattr(time, "time", lambda: (-1.0) ** next(jumps) * 1e9)
+    monkeypatch.setattr(time, "time_ns", lambda: (-1) ** next(jumps) * 10**18)
+    code, _, err = codebound(*TRAIN, "--out", "jumping")
+    assert code == 0, err
+    codebound("certify", "--data", "sample.npz", *PICKS, "--out", "certified")
+    assert verify_main(["certified/certificate.cbound", "--data", "sample.npz"]) == 0
+    assert Path("jumping/model.safetensors").read_bytes() == Path("steady/model.safetensors").read_bytes()
+
+
+def test_a_sample_that_changes_is_kept_as_it_was_read(sample, codebound, monkeypatch):
+    from codebound import commands
+
+    def change(*arguments, **options):
+        found = certify(*arguments, **options)
+        x, y = made_up(seed=2)
+        np.savez("sample.npz", x=x, y=y)
+        return found
+
+    monkeypatch.setattr(commands, "certify", change)
+    code, _, err = codebound("certify", "--data", "sample.npz", *PICKS, "--out", "out")
+    assert code == 0, err
+    assert "sample.npz has changed since it was read; the sample as it was is in out" in err
+    assert verify_main(["out/certificate.cbound", "--data", "sample.npz"]) == 1
+    assert verify_main(["out/certificate.cbound", "--data", "out/sample.npz"]) == 0
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mounts a small file system, as root only."""
+    place, options, umount = tmp_path / "small", [], shutil.which("umount") or "umount"
+    place.mkdir()
+
+    def mount(how):
+        options.append(how)
+        found = subprocess.run(
+            [shutil.which("mount") or "mount", "-t", "tmpfs", "-o", how, "tmpfs", place], capture_output=True
+        )
+        if found.returncode:
+            pytest.skip(f"nothing can be mounted here: {found.stderr.decode().strip()}")
+        return place
+
+    yield mount
+    for _ in options:
+        subprocess.run([umount, place], capture_output=True)
+
+
+class Response(io.BytesIO):
+    length = 1000
+
+    def __init__(self, address, timeout):
+        super().__init__(bytes(1000))
+
+
+def commands_into(place):
+    return {
+        "train": (*TRAIN, "--out", f"{place}/a"),
+        "certify": ("certify", "--data", "sample.npz", *PICKS, "--holdout", "0.1", "--out", f"{place}/a"),
+        "compress": (
+            "compress",
+            "--model",
+            "linear",
+            "--input-shape",
+            "8",
+            "--classes",
+            "3",
+            "--method",
+            "naive",
+            "--out",
+            f"{place}/a",
+        ),
+        "save": ("data", "save", "sample.npz", "--out", f"{place}/a.npz"),
+        "decode": (
+            "decode",
+            "cert/certificate.cbound",
+            "--weights",
+            "cert/g.safetensors",
+            "--out",
+            f"{place}/g.st",
+        ),
+        "sweep": ("sweep", "plan.toml", "--out", f"{place}/a"),
+        "advise": ("advise", "--n", "100", "--errors-guess", "0.1", "--picture", f"{place}/a.png"),
+        "measure": ("measure", "--model", "linear", "--data", "sample.npz", "--out", f"{place}/a"),
+        "reproduce": ("reproduce", "S-Fig1", "--quick", "--out", f"{place}/a"),
+        "get": ("data", "get", "mnist"),
+        "seal": ("holdout", "seal", "sample.npz", "--out", f"{place}/a.jsonl"),
+    }
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("certify", "save") else pytest.mark.slow)
+        for name in commands_into("")
+    ],
+)
+def test_a_disk_without_room_is_said_and_nothing_half_written_stays(
+    sample, codebound, mounted, name, how, monkeypatch
+):
+    Path("plan.toml").write_text(
+        '[[jobs]]\nverb = "train"\nmodel = "linear"\ndata = "sample.npz"\nepochs = 1\n'
+    )
+    if name == "decode":
+        codebound("certify", "--data", "sample.npz", *PICKS, "--out", "cert")
+    place = mounted("ro" if how == "read-only" else "size=4k")
+    monkeypatch.setenv("CODEBOUND_CACHE", str(place / "cache"))
+    monkeypatch.setattr("urllib.request.urlopen", Response)
+    monkeypatch.setenv("PATH", "")
+    if how == "full":
+        (place / "filler").write_bytes(bytes(4096))
+    code, _, err = codebound(*commands_into(place)[name])
+    assert code in (1, 2), err
+    assert ("No space left" if how == "full" else "Read-only file system") in err or name == "get", err
+    assert "Traceback" not in err
+    assert not leftovers(place)
+    kept = [path for path in place.rglob("*") if path.is_file() and path.name != "filler"]
+    assert all(path.stat().st_size == 0 and path.name.endswith("lock") for path in kept), kept
+    if name == "certify" and how == "full":
+        assert Certificate.load(Path(err.partition("the certificate is in ")[2].split()[0].rstrip("."))).claim
+
+
+def test_the_result_of_a_search_is_not_lost_where_the_folder_has_no_room(sample, codebound, monkeypatch):
+    from codebound import files
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    kept = files.os.fsync
+    monkeypatch.setattr(
+        files.os,
+        "fsync",
+        lambda descriptor: (
+            full(descriptor)
+            if "out" in str(Path(f"/proc/self/fd/{descriptor}").readlink())
+            else kept(descriptor)
+        ),
+    )
+    code, _, err = codebound("certify", "--data", "sample.npz", *PICKS, "--out", "out")
+    assert code == 1
+    assert "No space left on device" in err
+    certificate = err.partition("the certificate is in ")[2].strip().rstrip(".")
+    assert verify_main([certificate, "--data", "sample.npz"]) == 0
+    assert not Path("out").exists()
+    assert not leftovers()
+    assert json.dumps(sorted(path.name for path in Path().iterdir())) == '["sample.npz"]'
