@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 DATA    ?= digits
 CASES ?= 10000
 
-.PHONY: install demo test check static fast slow fuzz freeze bench clean
+.PHONY: install demo test check static fast slow browser fuzz freeze bench clean
 
 install: $(READY)
 
@@ -33,10 +33,15 @@ static: $(READY)        ## format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 fast: $(READY)          ## every test that is not slow, and the examples in docstrings
-	$(PYTEST) -m "not slow" --doctest-modules
+	$(PYTEST) -m "not slow and not browser" --doctest-modules
 
 slow: $(READY)          ## validity simulations at full size (minutes)
 	$(PYTEST) -m slow
+
+browser: $(READY)       ## pages in a headless Chromium, which has to be there, with chromedriver and npm
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
+	npm install --silent --no-audit --no-fund --prefix .venv/axe axe-core@4.14.0
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/browser
 
 fuzz: $(READY)          ## mutated certificates against both decoders; make fuzz CASES=500
 	$(BIN)/python tests/attack/fuzz_certificates.py --cases $(CASES) --out failing

@@ -16,7 +16,6 @@ from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts
 from codebound.files import write_arrays, write_atomically, write_json, write_text, written_whole
 from codebound.interrupts import finishing
-from codebound.report.html import certificate_page, fault_words
 from codebound.search.methods import known_methods
 from codebound_verify.data import NAMES
 
@@ -94,6 +93,8 @@ class Certification:
         """The certified error beside the test sample, where one was given."""
         if self.holdout is None:
             return None
+        from codebound.report.html import fault_words
+
         assert isinstance(self.holdout.facts, HoldoutFacts)
         return confront(
             self.certificate.claim.bound, self.holdout.facts, does=fault_words(self.certificate.claim.fault)
@@ -143,6 +144,10 @@ class Certification:
         """
         from safetensors.torch import save as tensor_bytes
 
+        from codebound.picks.network import PickedNetwork
+        from codebound.report.examples import picks_table, shown_examples
+        from codebound.report.html import certificate_page
+
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(
@@ -150,13 +155,15 @@ class Certification:
             )
         words = dict(self.settings if settings is None else settings)
         path = folder / "certificate.cbound"
+        shown = shown_examples(self.network, self.sample, self.certificate.fault)
         with finishing(), written_whole(folder) as place:
-            arguments = _verifier_arguments(self, place, folder, data, data_folder)
-            result = _result(self, str(path), shlex.join(["codebound-verify", str(path), *arguments]))
+            arguments = [path, *_verifier_arguments(self, place, folder, data, data_folder)]
+            result = _result(self, str(path), _commands(folder, arguments))
             subject = f"a new network made by {self.method}" if self.is_new else words["model"]
             title = f"Certificate for {subject} on {words['data']}"
-            picks = "" if self.certificate.claim.statement != "C-15" else _write_picks(self, place)
-            page = certificate_page(self.certificate, result, title=title, picks=picks)
+            page = certificate_page(self.certificate, result, title=title, shown=shown)
+            if isinstance(self.network, PickedNetwork):
+                write_text(place / "picks.csv", picks_table(self.network, self.sample))
             state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
             write_atomically(place / weights, tensor_bytes(state))
             write_json(place / "config.json", words)
@@ -175,35 +182,36 @@ class Saved:
     sentence: str
 
 
-def _write_picks(found: Certification, folder: Path) -> str:
-    """Writes what was picked, as a table and as a picture where there is one, for a page."""
-    from codebound.picks.network import PickedNetwork
-    from codebound.report.picks import as_link, picks_picture, picks_table
-
-    assert isinstance(found.network, PickedNetwork)
-    write_text(folder / "picks.csv", picks_table(found.network, found.sample))
-    picture = picks_picture(found.network)
-    if picture:
-        write_atomically(folder / "picks.png", picture)
-    return as_link(picture)
+def _commands(folder: Path, arguments: list[str | Path]) -> dict[str, Any]:
+    """How to ask the second program: from here; from the folder, wherever it is; and what is not in it."""
+    outside = [each for each in arguments if isinstance(each, Path) and each.parent != folder]
+    inside = [
+        str(each.absolute()) if each in outside else each.name if isinstance(each, Path) else each
+        for each in arguments
+    ]
+    return {
+        "verify": shlex.join(["codebound-verify", *map(str, arguments)]),
+        "verify_here": shlex.join(["codebound-verify", *inside]),
+        "verify_needs": [str(each.absolute()) for each in outside],
+    }
 
 
 def _verifier_arguments(
     found: Certification, place: Path, folder: Path, data: str, data_folder: Path | None
-) -> list[str]:
-    """What the verifier has to be given; what it cannot find by itself is written into the folder.
+) -> list[str | Path]:
+    """What the verifier has to be given, files as paths; what it cannot find by itself is written.
 
     Files go to ``place`` now, and are in ``folder`` for who reads the arguments.
     """
     from safetensors.numpy import save as array_bytes
 
     sample, fresh = found.sample, found.unlabelled
+    arguments: list[str | Path] = ["--data", data if data in NAMES else Path(data)]
     if data not in NAMES and not data.endswith(".npz"):
-        data = str(folder / "sample.npz")
+        arguments[-1] = folder / "sample.npz"
         write_arrays(place / "sample.npz", {"x": sample.x, "y": sample.y})
-    arguments = ["--data", data]
     if data_folder is not None:
-        arguments += ["--data-folder", str(data_folder)]
+        arguments += ["--data-folder", data_folder]
     if found.allow_copies:
         arguments.append("--allow-copies")
     if (architecture := found.certificate.helper.architecture) is not None:
@@ -211,18 +219,18 @@ def _verifier_arguments(
         arguments += ["--trust-code"] if architecture.graph_sha256 is None else []
     if fresh is not None:
         write_arrays(place / "unlabelled.npz", {"x": fresh.x})
-        arguments += ["--unlabelled", str(folder / "unlabelled.npz")]
+        arguments += ["--unlabelled", folder / "unlabelled.npz"]
     for option, tensors, name in (
         ("--base", found.base, BASE_FILE),
         ("--subject-weights", found.original, "f.safetensors"),
     ):
         if tensors is not None:
             write_atomically(place / name, array_bytes(tensors))
-            arguments += [option, str(folder / name)]
+            arguments += [option, folder / name]
     return arguments
 
 
-def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
+def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
     """The result as plain JSON."""
     claim, facts = found.certificate.claim, found.certificate.facts
     counts = found.certificate.counts
@@ -253,7 +261,7 @@ def _result(found: Certification, path: str, command: str) -> dict[str, Any]:
         "development_sample": development_sample(found.sample) or None,
         "copies": facts.copies,
         "contradictions": facts.contradictions,
-        "verify": command,
+        **commands,
     }
     if found.confrontation is not None and found.holdout is not None:
         result["holdout"] = found.holdout.value

@@ -385,15 +385,15 @@ def test_the_report_shows_verdict_ledger_and_command_and_needs_nothing_else(cert
     source = (out / "report.html").read_text()
     page = Page(source)
     assert "ACCEPT" in page.text
-    assert record["verify"] in page.text
+    assert record["verify_here"] in page.text
     for part in ("method", "options", "architecture", "0.weight", "end"):
         assert part in page.text
     assert f"{record['code_bits']} bits" in page.text
     assert "errs on at most" in page.text
     assert "hold-out bound" in page.text
     assert "scaled as" in page.text
-    assert page.links == []
-    assert not {"script", "link", "iframe", "img"} & set(page.tags)
+    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert not {"link", "iframe"} & set(page.tags)
     assert not re.search(r"https?://|@import|url\(", source)
 
 
@@ -404,9 +404,9 @@ def test_the_report_escapes_what_a_user_named(certified):
     hostile.write_bytes(Path("sample.npz").read_bytes())
     out, _ = certified("--data", hostile)
     source = (out / "report.html").read_text()
-    assert "<script>" not in source
-    assert "&lt;script&gt;" in source
-    assert "script" not in Page(source).tags
+    assert "<script>alert" not in source
+    assert "&lt;script&gt;alert" in source
+    assert Page(source).tags.count("script") == 1
 
 
 @pytest.mark.slow

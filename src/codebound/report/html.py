@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from importlib import resources
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from codebound.bounds.risk import percent
+from codebound.faults import WRONG
+from codebound.report.examples import Shown
+from codebound.report.formula import costs, formulas
+from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,31 +41,115 @@ def rendered(template: str, values: Mapping[str, object], *, package: str = "cod
 
 
 def certificate_page(
-    certificate: Certificate, result: Mapping[str, Any], *, title: str, picks: str = ""
+    certificate: Certificate,
+    result: Mapping[str, Any],
+    *,
+    title: str,
+    shown: Shown = Shown(),  # noqa: B008 - frozen
 ) -> str:
-    """The page about a certificate, with the result that is written beside it and a picture of its picks."""
+    """The page about a certificate, with the result that is written beside it and some of the examples."""
     facts, made_by, ledger = certificate.facts, certificate.made_by, certificate.ledger
     largest = max((bits for _, bits in ledger), default=1) or 1
+    means, not_means = meanings(certificate, result)
     return rendered(
         "certificate.html.j2",
         {
             "title": title,
             "subtitle": f"{facts.n:,} examples, {facts.classes} classes; made by codebound "
             f"{made_by['codebound']} on {made_by['date']}",
+            "answer": answer(certificate, result),
+            "how_sure": how_sure(certificate.claim.delta),
             "sentence": certificate.sentence,
             "vacuous": result["vacuous"],
             "alarm": result.get("alarm", ""),
+            "scale": scale_rows(certificate, result),
+            "ticks": [(f"{share:g} %", place(share / 100.0)) for share in _TICKS],
+            "delta": certificate.claim.delta,
+            "slider": _slider(certificate.claim.delta, formulas(certificate, result)),
+            "means": means,
+            "not_means": not_means,
             "numbers": _number_rows(result),
-            "classes": class_rows(result),
+            "classes": list(zip(class_rows(result), result.get("by_class", ()), strict=True)),
+            "shown": shown,
+            "costs": _cost_rows(certificate),
             "code_bits": f"{facts.code_bits:,}",
             "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
             "verdict": result["verdict"],
-            "command": result["verify"],
-            "declarations": certificate.declarations,
-            "picks": picks,
+            "command": result["verify_here"],
+            "outside": result["verify_needs"],
+            "sample_sha256": facts.sample_sha256,
+            "declarations": [(line, how_it_fails(line)) for line in certificate.declarations],
             "learned": result["statement"] == "C-15",
+            "terms": TERMS,
+            "next_id": partial(next, count(1)),
         },
     )
+
+
+def _slider(delta: float, terms: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the slider needs; None where the bound cannot be computed by the page."""
+    if "certified" not in terms or delta > 0.5:  # the page solves the lower tail alone
+        return None
+    return {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": terms}
+
+
+def _cost_rows(certificate: Certificate) -> list[tuple[str, str, float]]:
+    """What the certified error is made of; nothing where this is not known."""
+    parts = costs(certificate)
+    total = sum(value for _, value in parts)
+    if not math.isclose(total, certificate.claim.bound, rel_tol=1e-6):
+        return []
+    largest = max(value for _, value in parts)
+    rows = [(name, f"{100.0 * value:.2f} %", round(100.0 * value / largest, 1)) for name, value in parts]
+    return [*rows, ("together", percent(certificate.claim.bound), 0.0)]
+
+
+_TICKS = (0, 1, 5, 10, 25, 50, 100)
+_ERROR_COUNTS = ("train_errors", "errors_after_split", "errors_not_picked", "faults")
+
+
+def place(share: float) -> float:
+    """Where a share stands on the scale of a page, in per cent of its width: small ones have more room.
+
+    Example:
+        >>> place(0.01), place(0.25)
+        (10.0, 50.0)
+    """
+    return round(100.0 * math.sqrt(share), 2)
+
+
+def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Guessing, what is certified and what was measured, the largest first, for one scale."""
+    claim, facts = certificate.claim, certificate.facts
+    rows: list[tuple[str, str, float, str]] = [
+        ("certified", "certified error", claim.bound, "at most this, on new data")
+    ]
+    if certificate.fault == WRONG:
+        commonest = facts.n // facts.classes if facts.commonest is None else facts.commonest
+        rows.append(("guessing", "guessing", 1.0 - commonest / facts.n, "always the commonest label"))
+    if "holdout" in result:
+        copies = ": no guarantee, there are copies of the sample" if result["test_copies_in_sample"] else ""
+        tested = f"{result['test_errors']:,} of {result['test_n']:,} test examples"
+        rows.append(("holdout", "hold-out bound", result["holdout"], "what a test set promises" + copies))
+        rows.append(("test", "test error", result["test_errors"] / result["test_n"], tested))
+    for each in result["counts"]:
+        if each["key"] in _ERROR_COUNTS and each["of"]:
+            counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
+            rows.append(("training", "training error", each["count"] / each["of"], counted))
+    rows.sort(key=lambda row: -row[2])
+    return [
+        {
+            "kind": kind,
+            "name": name,
+            "at": place(share),
+            "value": percent(share)
+            if kind in ("certified", "holdout")
+            else f"{share:.2%}".replace("%", " %"),
+            "words": words,
+            "is_limit": kind in ("certified", "holdout"),
+        }
+        for kind, name, share, words in rows
+    ]
 
 
 def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -68,7 +159,7 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         (
             "certified error",
             percent(result["bound"]),
-            f"{result['statement']}, exact binomial tail: the guarantee",
+            f"{result['statement']}, the exact limit: the guarantee",
         ),
         *_looser_rows(result),
         *(

@@ -1,0 +1,212 @@
+"""A certificate in plain words: the answer, what it means and does not, how each assumption could fail."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from codebound.bounds import risk
+from codebound.bounds.risk import percent
+from codebound.certificate.declarations import DEVELOPED
+from codebound.faults import WRONG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codebound.certificate.file import Certificate
+
+TERMS = {
+    "certified error": (
+        "The share of new data on which the classifier is wrong is at most this. It is computed from "
+        "counts and a theorem, without a test set."
+    ),
+    "certificate": (
+        "The file certificate.cbound. It holds all that is needed to compute the certified error again."
+    ),
+    "delta": (
+        "The failure probability: the share of samples that are so untypical that a promise made from "
+        "them may be false. It has to be chosen before anybody looks at the result."
+    ),
+    "sample": "The labelled examples that the certificate was made from.",
+    "picked": (
+        "A rule that was fixed beforehand went through the sample and picked the examples that it found"
+        " hardest; the classifier was learned from these alone. All others are its test."
+    ),
+    "message": (
+        "The exact bits that name the classifier, or the rule that learned it, among all that the "
+        "format could have named. A short message leaves little room to fit the sample by accident."
+    ),
+    "training error": (
+        "The share of the sample that the classifier gets wrong. It is no promise: the sample was used "
+        "to make the classifier."
+    ),
+    "test error": (
+        "The share of the test examples that the classifier gets wrong: a measurement, without a margin"
+        " for chance."
+    ),
+    "hold-out bound": (
+        "The promise that a test set gives: the test error with a margin for chance. It needs labelled "
+        "examples that were used for nothing else."
+    ),
+    "guessing": (
+        "The error of always giving the commonest label of the sample. A bound as large as this says nothing."
+    ),
+    "f": "The classifier that was given.",
+    "g": (
+        "The classifier that the certificate is about: what the message decodes to, or what its rule learned."
+    ),
+    "verifier": (
+        "codebound-verify, a second program that shares no code with the one that wrote the certificate."
+    ),
+}
+"""What a page explains in place."""
+
+_TRIED = "Somebody looked at these data, changed the program, the rule or a seed, and kept what looked best."
+_SEEN = (
+    "Somebody trained or chose it on data that contain examples of this sample, or near copies of "
+    "them: public data are inside many large training sets."
+)
+_FAILURES = {
+    risk.IID: (
+        "Data drift: another year, place, device or group of people. Or examples come in families "
+        "(frames of one film, rows of one patient), or were selected by how easy they are."
+    ),
+    risk.CODE_FIRST: _TRIED,
+    risk.CODE_ALONE: _TRIED,
+    risk.RULE_FIRST: _TRIED,
+    risk.ROWS_FIRST: (
+        "Rows were dropped because a network got them wrong, or collecting stopped when the number "
+        "looked good."
+    ),
+    risk.PREPROCESSING: (
+        "Columns were standardised, filled in, selected or reduced with numbers that were computed on "
+        "this sample; or an encoder was trained on it."
+    ),
+    risk.DISJOINT_BASE: _SEEN,
+    risk.DETERMINISTIC: (
+        "In use it runs otherwise than it was counted: other preprocessing, lower precision, random or "
+        "batch-dependent layers."
+    ),
+    risk.DUPLICATES: (
+        "Exact copies are counted. Near copies are not: another crop of one picture, the next second of"
+        " one recording."
+    ),
+    risk.PRIOR_SPLIT: "The base was trained, stopped or chosen with a look at the examples after the split.",
+    risk.UNLABELLED_FRESH: (
+        "The unlabelled inputs were used to choose something, or come from elsewhere than the sample."
+    ),
+    risk.BOUNDED_DOMAIN: "An input outside the range arrives, because the range was read off the data.",
+    risk.RULE_LOOKS: (
+        "The rule was changed so that it sees more, such as a mean of the sample. The rules of the "
+        "format do not."
+    ),
+    risk.FIRST_APART: "The sample was sorted or cut by somebody who knew which examples would come first.",
+    risk.FRESH: "A look at the test errors decided something: an epoch, a seed, a network.",
+    risk.LOOKS_TOLD: "Somebody saw the examples, or tried a network on them without the ledger.",
+    risk.NORMS_ABOVE: "A norm was estimated, and not bounded. Both programs bound them.",
+    DEVELOPED: (
+        "Here it is known to be untrue to an unknown degree: the designers of the format had seen "
+        "results on these data. With data of your own this line is not there."
+    ),
+}
+_STARTS = {
+    "The base, of SHA-256": _SEEN,
+    "TRUSTED, not checked": "The code holds a table, a list or a constant that was learned from the sample.",
+    "The Python code of": "The code holds a table, a list or a constant that was learned from the sample.",
+    "The format (": "The designers of the format had looked at these data before they froze it.",
+    "The message says that": (
+        "In use, inputs reach the classifier scaled in another way, or with more classes."
+    ),
+    "The network is run in": "In use it runs in lower precision, such as float16 or int8.",
+    "About the data:": (
+        "This is a warning of the program about these very data. If it applies, the promise is void."
+    ),
+}
+_PARTS = {
+    "was chosen without looking": "Several architectures were tried on these data, and the best was kept.",
+    "was written without looking": _STARTS["The Python code of"],
+    "independent draws that happen to be equal": (
+        "The copies are repeats of one measurement. Then there are fewer examples than were counted."
+    ),
+}
+
+
+def how_it_fails(declaration: str) -> str:
+    """How an assumption could be false, in plain words; empty for one that nobody has thought about."""
+    if declaration in _FAILURES:
+        return _FAILURES[declaration]
+    return next((words for start, words in _STARTS.items() if declaration.startswith(start)), "") or next(
+        (words for part, words in _PARTS.items() if part in declaration), ""
+    )
+
+
+def in_words(share: float) -> str:
+    """A share as a count that is not smaller.
+
+    Example:
+        >>> in_words(0.0761), in_words(0.394), in_words(1.0)
+        ('1 in 13', '40 in 100', '100 in 100')
+    """
+    exact = Fraction(share)
+    return f"1 in {math.floor(1 / exact):,}" if share <= 0.1 else f"{math.ceil(100 * exact)} in 100"
+
+
+def answer(certificate: Certificate, result: Mapping[str, Any]) -> str:
+    """The certificate in a sentence without jargon."""
+    bound = percent(certificate.claim.bound)
+    if certificate.claim.vacuous:
+        return f"Nothing useful can be promised here: the limit is {bound}, and guessing does as well."
+    if certificate.fault == WRONG:
+        data = f"{certificate.kind.about(certificate.facts)} of the same kind"
+        does = f"is wrong on at most {bound} of {data}: at most {in_words(certificate.claim.bound)}"
+    else:
+        does = certificate.fault.says(bound)
+    has_base = certificate.helper.base is not None
+    unless = ", provided that the network it starts from has never seen these examples" if has_base else ""
+    return f"{_who(certificate, result)} {does}{unless}."
+
+
+def how_sure(delta: float) -> str:
+    """How often such an answer is false.
+
+    Example:
+        >>> how_sure(0.05)
+        'Of 20 samples that might have been drawn, at most 1 leads to a false answer.'
+    """
+    samples = math.floor((1.0 + 1e-12) / delta)
+    return f"Of {samples:,} samples that might have been drawn, at most 1 leads to a false answer."
+
+
+def _who(certificate: Certificate, result: Mapping[str, Any]) -> str:
+    if certificate.claim.subject == "f":
+        return "The network that was given"
+    if not result["g_is_new"]:
+        return "The compressed network (what is left of the one given)"
+    is_given = result["original_train_errors"] is not None
+    return f"A new classifier, {'not the one given' if is_given else 'learned from these data'},"
+
+
+def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """What a certificate means, and what it does not."""
+    claim, n = certificate.claim, certificate.facts.n
+    is_plain, most = certificate.fault == WRONG, math.ceil(1000.0 * claim.bound)
+    of = "" if is_plain else " that the fault can happen on"
+    means = [
+        f"Out of 1,000 new examples{of}, expect at most {most:,} that count against it.",
+        how_sure(claim.delta),
+        f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from.",
+        "Anybody with the sample can check the file, with a program that shares no code with this one.",
+    ]
+    not_means = [
+        "Nothing about a single example, and nothing about how sure the classifier is of an answer.",
+        "Nothing about data from elsewhere: another time, place, device or population.",
+    ]
+    if claim.subject == "f":
+        not_means.append("Nothing about the compressed network, which only served to prove it.")
+    elif result["original_train_errors"] is not None:
+        not_means.append("Nothing about the network that was given.")
+    if is_plain and "by_class" not in result:
+        not_means.append("Nothing about a class by itself: a rare one may be wrong much more often.")
+    not_means.append("Not that it is the best classifier for these data, nor good enough for a purpose.")
+    return means, not_means

@@ -1,0 +1,250 @@
+"""The page about a certificate says what the certificate says; tests/browser has what needs a browser."""
+
+import shlex
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from bright_rows import images, solved
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codebound.bounds import risk
+from codebound.bounds.occam import occam_binomial
+from codebound.bounds.original import occam_disagreement
+from codebound.bounds.picked import picked_risk
+from codebound.certificate.base import Pretrained
+from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
+from codebound.certificate.declarations import DEVELOPED
+from codebound.certification import certify
+from codebound.data.arrays import from_arrays
+from codebound.facts import DisagreementFacts, HoldoutFacts, OccamFacts, PickedFacts
+from codebound.faults import WRONG, parse_fault
+from codebound.report.examples import shown_examples
+from codebound.report.formula import Term, bound_at, costs, formulas
+from codebound.report.html import certificate_page, place
+from codebound.report.plain import answer, how_it_fails, how_sure, in_words
+from codebound_verify.__main__ import main as verify
+
+SAMPLE, TEST = images(150, 0), images(60, 2, "test")
+ASKED = {
+    "C-2": {"by_class": True},
+    "C-15": {"method": "picks"},
+    "C-10": {"claim": AfterSplit(3)},
+    "C-12a": {"claim": OnDomain(0, 255)},
+    "C-12b": {"claim": ByDisagreement(images(80, 1, "unlabelled"))},
+    "C-17": {"claim": AboutG(fault=parse_fault("class:1"))},
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A saved certificate of each statement, with the certification."""
+    root, network = tmp_path_factory.mktemp("pages"), solved().build()
+    for tensor in network.parameters():
+        noise = np.random.default_rng(0).normal(scale=0.05, size=tensor.shape)
+        tensor.data += tensor.data.new_tensor(noise)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("codebound.certification._PRIOR_STEPS", 50)
+        found = {
+            name: certify(network, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": TEST} | asked)
+            for name, asked in ASKED.items()
+        }
+    return {name: (each, each.save_to(root / name)) for name, each in found.items()}
+
+
+def library(certificate, delta):
+    """The bound by the public functions of the statements."""
+    facts = certificate.facts
+    counted = {"errors": facts.errors, "n": facts.n, "code_bits": facts.code_bits}
+    if certificate.claim.statement == "C-15":
+        return picked_risk(PickedFacts(picks=facts.extra["picks"], delta=delta, **counted)).value
+    if certificate.claim.statement != "C-12b":
+        return occam_binomial(OccamFacts(delta=delta, **counted)).value
+    apart = HoldoutFacts(errors=facts.extra["disagreements"], n=facts.extra["n_unlabelled"], delta=delta / 2)
+    risk_facts = OccamFacts(delta=delta / 2, **counted)
+    return occam_disagreement(DisagreementFacts(risk=risk_facts, disagreement=apart)).value
+
+
+def test_every_statement_has_a_page():
+    assert set(CLAIMS) <= set(ASKED)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_terms_of_the_slider_are_those_of_the_library(name, folders):
+    found, saved = folders[name]
+    terms = formulas(found.certificate, saved.result)
+    assert {"certified", "holdout"} <= set(terms)
+    certified = [Term(**each) for each in terms["certified"]]
+    assert bound_at(certified, 0.05) == pytest.approx(found.certificate.claim.bound, rel=1e-8)
+    for delta in (0.5, 1e-3, 1e-9):
+        assert bound_at(certified, delta) == pytest.approx(library(found.certificate, delta), rel=1e-8)
+
+
+def test_every_class_has_its_terms(folders):
+    found, saved = folders["C-2"]
+    terms = formulas(found.certificate, saved.result)
+    for row in found.by_class:
+        assert bound_at([Term(**each) for each in terms[f"class-{row.label}"]], 0.05) == pytest.approx(
+            row.bound
+        )
+
+
+def test_a_bound_that_the_page_would_get_wrong_has_no_slider(folders):
+    found, saved = folders["C-2"]
+    claim = replace(found.certificate.claim, bound=found.certificate.claim.bound + 1e-6)
+    other = replace(found.certificate, claim=claim)
+    assert "certified" not in formulas(other, saved.result)
+    assert 'type="range"' not in certificate_page(other, saved.result, title="")
+    assert 'type="range"' in certificate_page(found.certificate, saved.result, title="")
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_parts_of_the_error_add_up(name, folders):
+    certificate = folders[name][0].certificate
+    parts = costs(certificate)
+    assert sum(value for _, value in parts) == pytest.approx(certificate.claim.bound, rel=1e-8)
+    assert all(value >= 0.0 for _, value in parts)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_declaration_says_how_it_could_fail(name, folders):
+    found, saved = folders[name]
+    page = (saved.folder / "report.html").read_text()
+    for line in found.certificate.declarations:
+        assert how_it_fails(line), line
+        assert how_it_fails(line) in page
+
+
+def test_every_assumption_of_the_library_says_how_it_could_fail():
+    known = [value for key, value in vars(risk).items() if key.isupper() and key != "TWO_DRAWS"]
+    assert len(known) > 10
+    assert all(map(how_it_fails, [*known, DEVELOPED]))
+    assert how_it_fails("Nobody ever wrote this.") == ""
+
+
+def test_declarations_of_bases_and_factories_say_how_they_could_fail():
+    network = solved().build()
+    base = Pretrained(network, "elsewhere")
+    for found in (
+        certify(network, SAMPLE, method="prune", effort="quick", base=base),
+        certify(
+            network,
+            images(300).select([*range(150), *range(3)], role="train"),
+            method="prune",
+            effort="quick",
+            allow_copies=True,
+        ),
+    ):
+        assert all(map(how_it_fails, found.certificate.declarations)), found.certificate.declarations
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_command_on_the_page_works_wherever_the_folder_is(name, folders, tmp_path, monkeypatch, capsys):
+    _, saved = folders[name]
+    shutil.copytree(saved.folder, tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved")
+    assert str(saved.folder) not in saved.result["verify_here"]
+    assert saved.result["verify_here"] in (tmp_path / "moved" / "report.html").read_text()
+    assert verify(shlex.split(saved.result["verify_here"])[1:]) == 0
+    assert "ACCEPT" in capsys.readouterr().out
+
+
+def test_a_sample_outside_the_folder_is_named_with_its_place(folders, tmp_path, monkeypatch, capsys):
+    np.savez(tmp_path / "rows.npz", x=SAMPLE.x, y=SAMPLE.y)
+    monkeypatch.chdir(tmp_path)
+    saved = folders["C-2"][0].save_to("here", data="rows.npz")
+    assert saved.result["verify_needs"] == [str(tmp_path / "rows.npz")]
+    assert str(tmp_path / "rows.npz") in (tmp_path / "here" / "report.html").read_text()
+    assert verify(shlex.split(saved.result["verify"])[1:]) == 0
+    monkeypatch.chdir(tmp_path / "here")
+    assert verify(shlex.split(saved.result["verify_here"])[1:]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", ["C-2", "C-15"])
+def test_what_is_shown_as_wrong_is_wrong_and_all_of_it_is_there(name, folders):
+    found, _ = folders[name]
+    liar = replace(SAMPLE, y=(SAMPLE.y + (np.arange(SAMPLE.n) % 10 == 0)) % 3)
+    shown = shown_examples(found.network, liar, WRONG)
+    picked = set(found.network.examples.tolist()) if name == "C-15" else set()
+    truth = SAMPLE.y  # what a network says that has no errors
+    expected = [i for i in range(SAMPLE.n) if liar.y[i] != truth[i] and i not in picked]
+    assert found.certificate.facts.errors == 0
+    assert [tile.number for tile in shown.wrong] == expected[:24]
+    assert all((tile.label, tile.said) == (liar.y[tile.number], truth[tile.number]) for tile in shown.wrong)
+    assert all(tile.picture.startswith("data:image/png;base64,") for tile in (*shown.wrong, *shown.learned))
+
+
+def test_learned_examples_are_the_picks_after_the_first_ones(folders):
+    found, _ = folders["C-15"]
+    first = found.network.rule.first
+    shown = shown_examples(found.network, SAMPLE, WRONG)
+    assert [tile.number for tile in shown.learned] == found.network.examples.tolist()[first : first + 48]
+
+
+def test_a_table_is_shown_as_rows():
+    stream = np.random.default_rng(0)
+    y = stream.integers(2, size=200)
+    x = stream.normal(size=(200, 20)) + y[:, None]
+    sample = from_arrays(x.astype(np.float32), y, name="table")
+    found = certify(None, sample, method="picks", effort="quick")
+    shown = shown_examples(found.network, sample, WRONG)
+    assert shown.learned
+    assert shown.learned[0].picture == ""
+    assert shown.learned[0].row.startswith(f"{x[shown.learned[0].number, 0]:.4g}, ")
+    assert shown.learned[0].row.endswith(", ...")
+
+
+def test_a_page_is_small(folders):
+    """The limit is three megabytes; four dozen pictures of 64 x 64 colours stay below a third of it."""
+    noise = np.random.default_rng(0).integers(256, size=(150, 3, 300, 300), dtype=np.uint8)
+    large = from_arrays(noise, SAMPLE.y, name="large", classes=3)
+    found, saved = folders["C-15"]
+    shown = shown_examples(found.network, SAMPLE, WRONG)
+    from codebound.report.examples import Shown, _tile
+
+    tiles = tuple(_tile(large, number, 0) for number in range(48))
+    page = certificate_page(found.certificate, saved.result, title="", shown=Shown(tiles, tiles[:24], 150))
+    assert len(shown.learned) <= 48
+    assert len(page.encode()) < 2_000_000
+
+
+def test_a_vacuous_certificate_promises_nothing(folders):
+    found, saved = folders["C-2"]
+    claim = replace(found.certificate.claim, vacuous=True)
+    words = answer(replace(found.certificate, claim=claim), saved.result)
+    assert words.startswith("Nothing useful can be promised")
+    assert "is wrong on at most" not in words
+
+
+def test_the_answer_names_the_network(folders):
+    words = {}
+    for name, (found, saved) in folders.items():
+        claim = replace(found.certificate.claim, vacuous=False)
+        words[name] = answer(replace(found.certificate, claim=claim), saved.result)
+    assert words["C-15"].startswith("A new classifier, not the one given,")
+    assert words["C-12b"].startswith("The network that was given")
+    assert words["C-2"].startswith("The compressed network")
+    assert "new data of class 1" in words["C-17"]
+    assert "stored values from 0 to 255" in words["C-12a"]
+    assert "provided that" in words["C-10"]
+
+
+@given(st.floats(1e-6, 1.0))
+def test_a_count_in_words_is_never_smaller_than_the_share(share):
+    count, of = map(int, in_words(share).replace(",", "").split(" in "))
+    assert Fraction(count, of) >= Fraction(share)
+
+
+@given(st.floats(1e-9, 0.5))
+def test_the_promise_never_sounds_surer_than_it_is(delta):
+    samples = int(how_sure(delta).split()[1].replace(",", ""))
+    assert Fraction(1, samples) >= Fraction(delta) * (1 - Fraction(1, 10**6))
+
+
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_the_scale_keeps_the_order(a, b):
+    assert (place(a) <= place(b)) == (a <= b) or place(a) == place(b)
