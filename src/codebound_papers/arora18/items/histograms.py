@@ -5,30 +5,40 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from codebound_papers.arora18.items.networks import (
+    GAUSSIAN_NOISES,
     LABELS,
+    PROJECTIONS,
     QUANTITIES,
+    USUAL_NOISE,
     Study,
     accuracies,
     deviations,
+    gaussian,
     left_open,
+    projection,
     verdict,
     vgg19_item,
 )
-from codebound_papers.report.figures import Figure, Plot, Series
+from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from codebound_papers.arora18.items.networks import Labels
     from codebound_papers.measure.noise.result import Quantity
 
 _FEW_TICKS = 3
 _LAYER = 13
 _SHOWN: tuple[Quantity, ...] = ("cushion", "interlayer", "contraction", "smoothness")
 _NEAR_1, _ALMOST_ALL = 1.5, 0.9
+_HIGHER = 8  # "especially for the higher layers (8 and higher)"
+_DRAWN_NOISES = (gaussian(0.1), gaussian(0.001), *(projection(numbers) for numbers in PROJECTIONS[:2]))
+_POWER = 1.5  # of the length of the noise, in section 3.1
 _alexnet_item = partial(
     item,
     quick="a minute on one core, seconds after another item with AlexNet",
@@ -45,14 +55,16 @@ def arora_figure1(settings: Settings) -> Reproduction:
     """Four quantities say how much of a noise that is added at a layer reaches the output. The figure has
     their histograms over training images, for a trained VGG-19 and for the random network that its training
     began with: layer cushion, smallest interlayer cushion before it is clipped at 1/sqrt(h), activation
-    contraction, interlayer smoothness. Cushions and smoothness should be large, contraction small. The paper
-    prints no numbers.
+    contraction, interlayer smoothness under Gaussian noise a tenth as long as the activation. Cushions and
+    smoothness should be large, contraction small. The paper prints no numbers, and does not say what the
+    noise is; A-FigA4 has others.
     """
     study = Study(settings)
     network = study.measured_vgg19()
     # layer 13; in a network with fewer layers, the one before the last two
-    trained = network["layers"][min(_LAYER, len(network["layers"]) - 2) - 1]
-    layers = {"trained": trained, "random": study.measured_random(trained["layer"])}
+    place = min(_LAYER, len(network["layers"]) - 2) - 1
+    trained = {**study.measured_noises()[gaussian(USUAL_NOISE)][place], **network["layers"][place]}
+    layers = {"trained": trained, "random": study.measured_random_layer(trained["layer"])}
     number = trained["number"]
     table = [
         {"quantity": QUANTITIES[quantity], "network": name, **quantiles(layer, quantity)}
@@ -99,9 +111,11 @@ def _figure1_sentences(network: Row, layers: Mapping[str, Row]) -> Iterator[str]
 def arora_figure_a1(settings: Settings) -> Reproduction:
     """The layer cushion, ||A x|| / (||A||_F ||x||) for the input x of a layer, in every layer of a trained
     VGG-19 over training images. A random direction would give 1/sqrt(inputs) for a fully connected layer; the
-    larger it is, the less a random change of the weights matters. The paper prints no numbers.
+    larger it is, the less a random change of the weights matters. Section 6.1 says that training makes it
+    larger, "especially for the higher layers (8 and higher)": beside it is the random network that the
+    training began with. The paper prints no numbers.
     """
-    return _by_layer("A-FigA1", "cushion", settings)
+    return _by_layer("A-FigA1", "cushion", settings, has_random=True)
 
 
 @vgg19_item("A-FigA2", title="Interlayer cushions of VGG-19 (Arora et al. 2018, figure A.2)")
@@ -119,16 +133,147 @@ def arora_figure_a3(settings: Settings) -> Reproduction:
     it, in every layer but the last of a trained VGG-19 (A-E24). With signs by chance it would be the root of
     2. The paper prints no numbers.
     """
-    return _by_layer("A-FigA3", "contraction", settings)
+    return _by_layer("A-FigA3", "contraction", settings, has_random=True)
 
 
 @vgg19_item("A-FigA4", title="Interlayer smoothness of VGG-19 (Arora et al. 2018, figure A.4)")
 def arora_figure_a4(settings: Settings) -> Reproduction:
     """The interlayer smoothness rho says how nearly linear everything after a layer is on noise at that
     layer: the smallest over all later layers, for each noise draw, in every layer but the last of a trained
-    VGG-19. The theorems need three times the number of layers. The paper prints no numbers.
+    VGG-19. The theorems need three times the number of layers, for the noise that compression makes. It
+    depends on how long the noise is: here it is measured for Gaussian noise of six lengths, and for the
+    noise of algorithm 1 (Matrix-Project) in all layers at once, with one number for each weight, which
+    compresses nothing, and with more. Section 3.1 says that the length of the noise may enter with the power
+    1.5: that value is beside it. The paper prints no numbers.
     """
-    return _by_layer("A-FigA4", "smoothness", settings)
+    study = Study(settings)
+    network, noises = study.measured_vgg19(), study.measured_noises()
+    summary = [_noise_row(label, layers) for label, layers in noises.items()]
+    layers = [_growth_row(number, noises) for number in range(len(noises[gaussian(USUAL_NOISE)]))]
+    drawn = [label for label in noises if label in _DRAWN_NOISES]
+    plots = [
+        overlaid(
+            f"{row['number']}: {row['layer']}", "smoothness", {label: noises[label][place] for label in drawn}
+        )
+        for place, row in enumerate(layers)
+    ]
+    lines = [
+        Plot(
+            "medians over layers and draws",
+            "length of the noise, relative",
+            "smoothness",
+            [
+                series
+                for name, kind in (("Gaussian", "Gaussian"), ("Algorithm 1", "Algorithm"))
+                for series in curves(
+                    [row for row in summary if row["noise"].startswith(kind)],
+                    "length, median",
+                    {"median": f"{name}, as defined", "median, power 1.5": f"{name}, power 1.5"},
+                )
+            ],
+            x_scale="log",
+            y_scale="log",
+            headroom=0.4,
+        )
+    ]
+    return Reproduction(
+        tables={
+            "Interlayer smoothness by noise, over layers, training images and draws": summary,
+            "By layer: medians, and the power of its length with which the remainder grows": layers,
+            "The network": [accuracies("VGG-19", network)],
+        },
+        sentences=tuple(_noise_sentences(summary, layers, needed=3 * len(network["layers"]))),
+        deviations=deviations(settings.size, of="vgg19"),
+        points={"histograms": _noise_bins(noises)},
+        figures={"A-FigA4": Figure(lines, columns=1), "A-FigA4-layers": Figure(plots, columns=4)},
+    )
+
+
+def _noise_row(label: str, layers: Sequence[Row]) -> Row:
+    """Over all layers: the worst value, which the theorems look at, and the median of medians."""
+
+    def over(quantity: str, level: str) -> list[float]:
+        found = (layer[quantity]["quantiles"][level] for layer in layers)
+        return sorted(math.inf if value is None else float(value) for value in found)
+
+    def middle(values: list[float]) -> float | None:
+        value = values[len(values) // 2]
+        return value if value < math.inf else None
+
+    return {
+        "noise": label,
+        "length, median": middle(over("noise", "0.5")),
+        "smallest": middle(over("smoothness", "0")[:1]),
+        "5 %": middle(over("smoothness", "0.05")),
+        "median": middle(over("smoothness", "0.5")),
+        "smallest, power 1.5": middle(over("smoothness_1.5", "0")[:1]),
+        "median, power 1.5": middle(over("smoothness_1.5", "0.5")),
+    }
+
+
+def _growth_row(place: int, noises: Mapping[str, Sequence[Row]]) -> Row:
+    """Medians at some noises, and the slope by least squares of the logarithm of the remainder."""
+    layers = {label: rows[place] for label, rows in noises.items()}
+    first = next(iter(layers.values()))
+    points = [
+        (math.log(size), math.log(size / rho))
+        for size in GAUSSIAN_NOISES
+        if 0.0 < (rho := median(layers[gaussian(size)], "smoothness")) < math.inf
+    ]
+    return {
+        "number": first["number"],
+        "layer": first["layer"],
+        **{label: quantiles(layers[label], "smoothness")["median"] for label in _DRAWN_NOISES},
+        "power": _slope(points),
+    }
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float | None:
+    """By least squares; None through fewer than two points."""
+    if len(points) < 2:
+        return None
+    x, y = (math.fsum(values) / len(points) for values in zip(*points, strict=True))
+    return math.fsum((a - x) * (b - y) for a, b in points) / math.fsum((a - x) ** 2 for a, _ in points)
+
+
+def _noise_sentences(summary: Sequence[Row], layers: Sequence[Row], *, needed: int) -> Iterator[str]:
+    rows = {row["noise"]: row for row in summary}
+    holds = [row["noise"] for row in summary if row["smallest"] is None or row["smallest"] >= needed]
+    typical = [row["noise"] for row in summary if row["median"] is None or row["median"] >= needed]
+    yield (
+        f"The theorems need at least three times the number of layers, {needed}, for all examples and nearly "
+        f"all draws of the noise of compression. The smallest value is so large under {len(holds)} of "
+        f"{len(rows)} noises ({'; '.join(holds) or 'none'}), the median of a layer in the middle under "
+        f"{len(typical)} ({'; '.join(typical) or 'none'})."
+    )
+    least = rows[projection(PROJECTIONS[0])]
+    yield (
+        "Algorithm 1 with as many numbers as weights, which compresses nothing, makes noise "
+        f"{_told(least['length, median'])} times as long as the activation in the middle layer; the "
+        f"smoothness there is {_told(least['median'])} in the median, {_told(least['smallest'])} at worst."
+    )
+    first, last = (rows[gaussian(size)] for size in (GAUSSIAN_NOISES[0], GAUSSIAN_NOISES[-1]))
+    powers = sorted(row["power"] for row in layers if row["power"] is not None)
+    if powers:
+        yield (
+            f"On Gaussian noise the remainder grows like its length to the power {powers[0]:.2f} to "
+            f"{powers[-1]:.2f}, {powers[len(powers) // 2]:.2f} in the middle layer. A power of 1 would leave "
+            f"rho the same at every length; with {_POWER}, which section 3.1 offers, it is the value with "
+            "that power that stays: from the longest to the shortest noise its median goes from "
+            f"{_told(first['median, power 1.5'])} to {_told(last['median, power 1.5'])}, where rho goes from "
+            f"{_told(first['median'])} to {_told(last['median'])}. So rho is a number only together with the "
+            "length of the noise; a network of ReLUs is linear on noise that is short enough."
+        )
+
+
+def _told(value: float | None) -> str:
+    return "infinite" if value is None else f"{value:.3g}"
+
+
+def _noise_bins(noises: Mapping[str, Sequence[Row]]) -> list[Row]:
+    drawn = {label: rows for label, rows in noises.items() if label in _DRAWN_NOISES}
+    by_place = zip(*drawn.values(), strict=True)
+    return bins([("smoothness", dict(zip(drawn, rows, strict=True))) for rows in by_place])
 
 
 @vgg19_item("A-FigA5", title="Spread of Jacobians over pixels, VGG-19 (Arora et al. 2018, figure A.5)")
@@ -141,26 +286,47 @@ def arora_figure_a5(settings: Settings) -> Reproduction:
     return _by_layer("A-FigA5", "spread", settings)
 
 
-def _by_layer(id: str, quantity: Quantity, settings: Settings) -> Reproduction:
-    network = Study(settings).measured_vgg19()
+def _by_layer(id: str, quantity: Quantity, settings: Settings, *, has_random: bool = False) -> Reproduction:
+    study = Study(settings)
+    network = study.measured_vgg19()
     layers = layers_with(quantity, network)
-    plots = [overlaid(f"{row['number']}: {row['layer']}", quantity, {"": row}) for row in layers]
-    table = [{"number": row["number"], "layer": row["layer"], **quantiles(row, quantity)} for row in layers]
+    groups: list[dict[str, Row]] = [{"trained": row} for row in layers]
+    if has_random:
+        for group, row in zip(groups, layers_with(quantity, study.measured_random()), strict=True):
+            group["random"] = row
+    plots = [
+        overlaid(
+            f"{group['trained']['number']}: {group['trained']['layer']}",
+            quantity,
+            group if has_random else {"": group["trained"]},
+        )
+        for group in groups
+    ]
+    table = [
+        {
+            "number": group["trained"]["number"],
+            "layer": group["trained"]["layer"],
+            **quantiles(group["trained"], quantity),
+            **({"median, random": median(group["random"], quantity)} if has_random else {}),
+        }
+        for group in groups
+    ]
     return Reproduction(
         tables={
             f"{QUANTITIES[quantity].capitalize()}, over training images": table,
             "The network": [accuracies("VGG-19", network)],
         },
-        sentences=tuple(_layer_sentences(quantity, layers, network, settings)),
+        sentences=tuple(_layer_sentences(quantity, groups, network, settings)),
         deviations=deviations(settings.size, of="vgg19"),
-        points={"histograms": bins([(quantity, {"trained": layer}) for layer in layers])},
+        points={"histograms": bins([(quantity, group) for group in groups])},
         figures={id: Figure(plots, columns=4)},
     )
 
 
 def _layer_sentences(
-    quantity: Quantity, layers: Sequence[Row], network: Row, settings: Settings
+    quantity: Quantity, groups: Sequence[Mapping[str, Row]], network: Row, settings: Settings
 ) -> Iterator[str]:
+    layers = [group["trained"] for group in groups]
     medians = {row["layer"]: median(row, quantity) for row in layers}
     low, high = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
     yield (
@@ -172,6 +338,7 @@ def _layer_sentences(
     ]
     if quantity == "cushion":
         above = [row["layer"] for row in layers if row[quantity]["quantiles"]["1"] > 1.0]
+        yield from _random_sentences(groups, settings)
         yield f"Convolutions may have cushions above 1 (A-E24); here these do: {', '.join(above) or 'none'}."
     elif quantity == "interlayer":
         yield clipping(network)
@@ -181,13 +348,6 @@ def _layer_sentences(
             "where the table takes the largest of each layer (A-E22)."
         )
         yield f"Examples left out because a whole layer is silent (A-E24): {network['undefined'] or 'none'}."
-    elif quantity == "smoothness":
-        least, needed = min(worst), 3 * len(network["layers"])
-        yield (
-            f"The theorems need at least three times the number of layers, {needed}, for all examples and "
-            f"nearly all draws. The smallest is {least:.3g}: "
-            f"{'that holds here' if least >= needed else 'they do not apply to this network'}."
-        )
     else:
         near, typical = (sum(value < _NEAR_1 for value in values) for values in (worst, medians.values()))
         is_met = near >= _ALMOST_ALL * len(worst)
@@ -199,6 +359,29 @@ def _layer_sentences(
         )
 
 
+def _random_sentences(groups: Sequence[Mapping[str, Row]], settings: Settings) -> Iterator[str]:
+    """Whether training makes cushions larger, most of all in the higher layers."""
+    gains = {
+        group["trained"]["number"]: median(group["trained"], "cushion") / median(group["random"], "cushion")
+        for group in groups
+    }
+    lower, higher = (
+        [gain for number, gain in gains.items() if (number >= _HIGHER) == is_higher]
+        for is_higher in (False, True)
+    )
+    told = [
+        f"{min(part):.2g} to {max(part):.2g} times in the {len(part)} layers {where} {_HIGHER}"
+        for part, where in ((lower, "below"), (higher, "from"))
+        if part
+    ]
+    is_met = bool(lower and higher) and min(higher) > 1.0 and fmean(higher) > fmean(lower)
+    yield (
+        f"{verdict(int(is_met), of=1)} that training makes cushions larger, most of all in the layers from "
+        f"{_HIGHER} on: medians are {' and '.join(told)} those of the random network."
+        + ("" if is_met else left_open(settings))
+    )
+
+
 @_alexnet_item(
     "A-Fig2L",
     title="Layer 5 of AlexNet, true and corrupted labels (Arora et al. 2018, figure 2, left)",
@@ -208,7 +391,8 @@ def arora_figure2_left(settings: Settings) -> Reproduction:
     """If noise stability is why networks generalise, it should be lost where they do not: in a network that
     has learnt random labels by heart. The figure has layer cushion and activation contraction of the fifth
     layer of two AlexNets, over training images. With true labels the cushion should be larger and the
-    contraction smaller. The paper prints no numbers.
+    contraction smaller. The paper prints no numbers. The control has true labels and the settings of the
+    network with random ones: between these two, labels alone differ.
     """
     return _compared("A-Fig2L", settings, ("cushion", "contraction"), layer=5)
 
@@ -218,7 +402,8 @@ def arora_figure2_left(settings: Settings) -> Reproduction:
 )
 def arora_figure_a6(settings: Settings) -> Reproduction:
     """The layer cushion in every layer of two AlexNets, over training images: one has learnt true labels, the
-    other random ones. With true labels it should be larger. The paper prints no numbers.
+    other random ones. With true labels it should be larger. The paper prints no numbers. The control has true
+    labels and the settings of the other network: between these two, labels alone differ.
     """
     return _compared("A-FigA6", settings, ("cushion",))
 
@@ -230,7 +415,8 @@ def arora_figure_a6(settings: Settings) -> Reproduction:
 def arora_figure_a7(settings: Settings) -> Reproduction:
     """The activation contraction in every layer with an activation, of two AlexNets over training images: one
     has learnt true labels, the other random ones. With true labels it should be smaller. The paper prints no
-    numbers.
+    numbers. The control has true labels and the settings of the other network: between these two, labels
+    alone differ.
     """
     return _compared("A-FigA7", settings, ("contraction",))
 
@@ -238,55 +424,49 @@ def arora_figure_a7(settings: Settings) -> Reproduction:
 def _compared(
     id: str, settings: Settings, shown: Sequence[Quantity], *, layer: int | None = None
 ) -> Reproduction:
-    """Histograms of both networks on common axes, at one layer or at all that have the quantity."""
+    """Histograms of the networks on common axes, at one layer or at all that have the quantity."""
     networks = Study(settings).measured_alexnets()
-    pairs: list[tuple[Quantity, dict[str, Row]]] = []
+    groups: list[tuple[Quantity, dict[Labels, Row]]] = []
     for quantity in shown:
-        by_labels = [layers_with(quantity, networks[labels]) for labels in LABELS]
-        found = [(quantity, dict(zip(LABELS, rows, strict=True))) for rows in zip(*by_labels, strict=True)]
-        pairs += found if layer is None else [found[min(layer, len(found)) - 1]]
+        by_labels = [layers_with(quantity, network) for network in networks.values()]
+        found = [(quantity, dict(zip(networks, rows, strict=True))) for rows in zip(*by_labels, strict=True)]
+        groups += found if layer is None else [found[min(layer, len(found)) - 1]]
     table = [
         {
             "layer": row["layer"],
             "quantity": QUANTITIES[quantity],
-            "labels": labels,
+            "network": LABELS[labels],
             **quantiles(row, quantity),
         }
-        for quantity, pair in pairs
-        for labels, row in pair.items()
+        for quantity, group in groups
+        for labels, row in group.items()
     ]
-    networks_table = [accuracies(f"AlexNet, {labels} labels", networks[labels]) for labels in LABELS]
-    plots = [
-        overlaid(pair["true"]["layer"], quantity, {f"{labels} labels": row for labels, row in pair.items()})
-        for quantity, pair in pairs
-    ]
+    networks_table = [accuracies(f"AlexNet, {LABELS[labels]}", found) for labels, found in networks.items()]
+    plots = [overlaid(group["true"]["layer"], quantity, _plain(group)) for quantity, group in groups]
     return Reproduction(
         tables={"Over training images": table, "The networks": networks_table},
-        sentences=tuple(_label_sentences(pairs, networks, settings)),
+        sentences=tuple(_label_sentences(groups, networks, settings)),
         deviations=deviations(settings.size, of="alexnet"),
-        points={"histograms": bins(pairs)},
+        points={"histograms": bins([(quantity, _plain(group)) for quantity, group in groups])},
         figures={id: Figure(plots, columns=2 if len(plots) == 2 else 3)},
     )
 
 
+def _plain(group: Mapping[Labels, Row]) -> dict[str, Row]:
+    return {str(labels): row for labels, row in group.items()}
+
+
 def _label_sentences(
-    pairs: Sequence[tuple[Quantity, Mapping[str, Row]]], networks: Mapping[str, Row], settings: Settings
+    groups: Sequence[tuple[Quantity, Mapping[Labels, Row]]],
+    networks: Mapping[Labels, Row],
+    settings: Settings,
 ) -> Iterator[str]:
-    for quantity in dict.fromkeys(quantity for quantity, _ in pairs):
-        sign, word = (1.0, "larger") if quantity == "cushion" else (-1.0, "smaller")
-        rows = [pair for each, pair in pairs if each == quantity]
-        gains = [sign * (median(row["true"], quantity) - median(row["corrupted"], quantity)) for row in rows]
-        agreed = sum(gain > 0.0 for gain in gains)
-        middle = ", ".join(
-            f"{median(row['true'], quantity):.3g} against {median(row['corrupted'], quantity):.3g}"
-            for row in rows
-        )
-        yield (
-            f"{verdict(agreed, of=len(rows))}: with true labels the {QUANTITIES[quantity]} should be {word}, "
-            f"and is in {agreed} of {len(rows)} layer{'s' * (len(rows) > 1)}. Medians, true against "
-            f"corrupted: {middle}." + ("" if agreed == len(rows) else left_open(settings))
-        )
-        if quantity == "contraction" and agreed < len(rows):
+    for quantity in dict.fromkeys(quantity for quantity, _ in groups):
+        rows = [group for each, group in groups if each == quantity]
+        compared: tuple[Labels, ...] = ("control", "true") if "control" in networks else ("true",)
+        for labels in compared:
+            yield _label_sentence(quantity, rows, labels, settings)
+        if quantity == "contraction":
             yield (
                 "A contraction c says that activation and pooling keep a share 1/c^2 of the squared norm: "
                 "it is large where few units are active, whatever the labels are."
@@ -296,6 +476,24 @@ def _label_sentences(
             f"The network has not learnt the random labels by heart: its training error is {error:.1%}, so "
             "the comparison shows less than the published one."
         )
+
+
+def _label_sentence(
+    quantity: Quantity, rows: Sequence[Mapping[Labels, Row]], labels: Labels, settings: Settings
+) -> str:
+    sign, word = (1.0, "larger") if quantity == "cushion" else (-1.0, "smaller")
+    gains = [sign * (median(row[labels], quantity) - median(row["corrupted"], quantity)) for row in rows]
+    agreed = sum(gain > 0.0 for gain in gains)
+    middle = ", ".join(
+        f"{median(row[labels], quantity):.3g} against {median(row['corrupted'], quantity):.3g}"
+        for row in rows
+    )
+    which = " and the same settings" if labels == "control" else ""
+    return (
+        f"{verdict(agreed, of=len(rows))}: with true labels{which} the {QUANTITIES[quantity]} should be "
+        f"{word}, and is in {agreed} of {len(rows)} layer{'s' * (len(rows) > 1)}. Medians, true against "
+        f"corrupted: {middle}." + ("" if agreed == len(rows) else left_open(settings))
+    )
 
 
 def layers_with(quantity: Quantity, network: Row) -> list[Row]:

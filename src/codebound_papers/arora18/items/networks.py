@@ -6,6 +6,7 @@ layer as histograms of noise stability, of the whole network as the facts that t
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -16,11 +17,12 @@ import torch
 
 from codebound.data.dataset import Scaling
 from codebound.files import finite
+from codebound.rng import torch_stream
 from codebound.train.config import Step, TrainConfig, preset
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Smoothness
-from codebound_papers.measure.noise.result import Distribution
+from codebound_papers.measure.noise.result import Distribution, Key
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import MeasureSettings, measure_facts
 from codebound_papers.measure.steps import draw_examples, fold_and_wrap
@@ -31,11 +33,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codebound.nets.walk import Network
+    from codebound_papers.measure.noise.quantities import Perturb
     from codebound_papers.measure.noise.result import Quantity, Stability
     from codebound_papers.reproduce.items import Row, Settings, Size
 
-Labels = Literal["true", "corrupted"]
-LABELS: tuple[Labels, ...] = ("true", "corrupted")
+Labels = Literal["true", "control", "corrupted"]
+LABELS: dict[Labels, str] = {
+    "true": "true labels",
+    "control": "true labels, settings of the corrupted run",
+    "corrupted": "corrupted labels",
+}
+"""What an AlexNet was trained on. The control differs from the corrupted run in its labels alone."""
 
 _PUBLISHED = replace(preset("arora18"), checkpoint_every=10)  # 0.2 GB each
 _SCALING = Scaling(255.0, mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616))
@@ -54,12 +62,21 @@ _BIASES = (
     "Biases, and batch norms after folding, stay out of cushions as in the paper, although the theory needs "
     "them inside (A-E20)."
 )
+_POOLING = (
+    "The contraction is that of everything between two layers, max pooling included, because the next layer "
+    "is applied to its result; definition 6 has the activation alone. Pooling raises it."
+)
+_ALEXNET = (
+    "The paper names AlexNet and not its layers: five convolutions and one linear layer are our choice. "
+    "Corrupted labels are redrawn uniformly, not permuted, so that a tenth of them stay true."
+)
 QUANTITIES: dict[Quantity, str] = {
     "cushion": "layer cushion",
     "interlayer": "interlayer cushion (not clipped)",
     "contraction": "activation contraction",
     "smoothness": "interlayer smoothness",
     "spread": "Jacobian spread beta",
+    "noise": "length of the noise, relative",
 }
 """What has a value for every example and layer, and its name in figures."""
 
@@ -72,7 +89,12 @@ GAMMA = (
 _BINS = 20
 _LEVELS = (0.0, 0.05, 0.5, 0.95, 1.0)
 _PIXELS = 16
-_NOISE = 0.1  # relative to the activation it is added to
+GAUSSIAN_NOISES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+"""Lengths of Gaussian noise for smoothness, relative to the activation it is added to."""
+PROJECTIONS = (1.0, 100.0, 10_000.0)
+"""Numbers for each weight of a layer in the noise of Matrix-Project: with 1, nothing is compressed."""
+USUAL_NOISE = 0.1
+"""The Gaussian noise where one is shown alone."""
 _CHUNK = {"cpu": 50, "cuda": 500}  # examples at a time: what stays near a cache, or keeps a GPU busy
 _MARGIN_SHARE, _MOST = 0.1, 0.99
 
@@ -85,12 +107,14 @@ class Measuring:
         examples: Training examples, drawn at random.
         interlayer: Pairs of layers whose Jacobians count: each with the output, or each with all later ones.
         probes: For the norms of Jacobians to hidden layers; those to no more outputs than probes are exact.
-        draws: Noise draws for smoothness; none when 0.
+        noisy: Of these, the examples for smoothness.
+        draws: Noise draws for it, at each size of noise.
     """
 
     examples: int
     interlayer: Literal["none", "output", "all"] = "all"
     probes: int = 16
+    noisy: int = 0
     draws: int = 0
 
 
@@ -109,6 +133,7 @@ class _Plan:
         vgg19: In the place of VGG-19.
         true: In the place of AlexNet, for true labels.
         corrupted: The same for random labels: without dropout and weight decay, else they are not learned.
+            The control is the same network on true labels.
         images: Images to train on, and to count test errors on; all when None.
         keep_every: Epochs between two points of the figure over training.
         measuring: Of networks at the end of their training.
@@ -124,9 +149,9 @@ class _Plan:
     measuring_epochs: Measuring
 
     @property
-    def measuring_alexnet(self) -> Measuring:
+    def measuring_layers(self) -> Measuring:
         """Of which the items need layers by themselves alone."""
-        return replace(self.measuring, interlayer="none", draws=0)
+        return replace(self.measuring, interlayer="none", noisy=0, draws=0)
 
 
 _TINY = _Subject("lenet5", replace(_PUBLISHED, epochs=4, batch_size=20))
@@ -142,7 +167,7 @@ _PLANS: dict[Size, _Plan] = {
         corrupted=_TINY,
         images=60,
         keep_every=2,
-        measuring=Measuring(examples=12, draws=2),
+        measuring=Measuring(examples=12, noisy=6, draws=2),
         measuring_epochs=Measuring(examples=6, interlayer="output"),
     ),
     "quick": _Plan(
@@ -154,7 +179,7 @@ _PLANS: dict[Size, _Plan] = {
         corrupted=_QUICK,
         images=2000,
         keep_every=6,
-        measuring=Measuring(examples=100, draws=3),
+        measuring=Measuring(examples=100, noisy=20, draws=2),
         measuring_epochs=Measuring(examples=50, interlayer="output"),
     ),
     "full": _Plan(
@@ -163,7 +188,7 @@ _PLANS: dict[Size, _Plan] = {
         corrupted=_Subject("alexnet:dropout=0", replace(_FULL, learning_rate=0.01, weight_decay=0.0)),
         images=None,
         keep_every=20,
-        measuring=Measuring(examples=2000, probes=32, draws=5),
+        measuring=Measuring(examples=2000, probes=32, noisy=500, draws=3),
         measuring_epochs=Measuring(examples=500, interlayer="output"),
     ),
 }
@@ -175,7 +200,7 @@ def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet
     (spec, config), measuring = {
         "vgg19": (plan.vgg19, plan.measuring),
         "vgg19 over epochs": (plan.vgg19, plan.measuring_epochs),
-        "alexnet": (plan.true, plan.measuring_alexnet),
+        "alexnet": (plan.true, plan.measuring_layers),
     }[of]
     if size == "full":
         images = "shifted and mirrored images" if config.augment != "none" else "the images as they are"
@@ -188,7 +213,8 @@ def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet
                 f"Random labels: {plan.corrupted.spec}, without weight decay, at learning rate "
                 f"{plan.corrupted.config.learning_rate}. With dropout 1/2, weight decay and "
                 f"{config.learning_rate} it does not learn them: 10.5 % training accuracy after 136 epochs. "
-                "So the two networks differ in more than their labels."
+                "So these two networks differ in more than their labels; the control has the settings of the "
+                "second and the labels of the first."
             )
     else:
         network = (
@@ -199,12 +225,13 @@ def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet
         )
     measured = f"Measured on {measuring.examples} training images drawn at random; the paper does not say."
     jacobians = {
-        "all": f"Jacobians to hidden layers by {measuring.probes} probes, smoothness by {measuring.draws} "
-        "draws of Gaussian noise a tenth as long as the activation; theirs is the noise of compression.",
+        "all": f"Jacobians to hidden layers by {measuring.probes} probes; smoothness on {measuring.noisy} of "
+        f"the images by {measuring.draws} draws of noise at each size.",
         "output": "Jacobians to the output alone, where the definition has all later layers.",
         "none": "",
     }[measuring.interlayer]
-    return tuple(filter(None, (network, random_labels, measured, jacobians, _BIASES)))
+    layout = _ALEXNET if of == "alexnet" else ""
+    return tuple(filter(None, (network, layout, random_labels, measured, jacobians, _POOLING, _BIASES)))
 
 
 def left_open(settings: Settings) -> str:
@@ -227,7 +254,7 @@ def verdict(agreed: int, of: int) -> str:
 
 def accuracies(name: str, found: Row) -> Row:
     """The accuracies in per cent of a network, beside the published ones."""
-    training, validation = _ACCURACIES[name]
+    training, validation = _ACCURACIES.get(name, (None, None))
     return {
         "network": name,
         "training accuracy": 100.0 * (1.0 - found["train_error"]),
@@ -265,11 +292,16 @@ class Study:
         """VGG-19 with true labels, and its weights on the way."""
         return self._trained(self.plan.vgg19, keep_every=self.plan.keep_every)
 
+    @property
+    def labels(self) -> tuple[Labels, ...]:
+        """What AlexNets there are: a control only where the settings of the other two differ."""
+        return ("true", "corrupted") if self.plan.true == self.plan.corrupted else tuple(LABELS)
+
     def alexnet(self, labels: Labels) -> Trained:
         """AlexNet, with true labels or with random ones."""
         if labels == "true":
             return self._trained(self.plan.true)
-        return self._trained(self.plan.corrupted, label_shuffle=1.0)
+        return self._trained(self.plan.corrupted, label_shuffle=float(labels == "corrupted"))
 
     def _trained(self, subject: _Subject, *, label_shuffle: float = 0.0, keep_every: int = 0) -> Trained:
         config = replace(subject.config, seed=self.settings.seed, label_shuffle=label_shuffle)
@@ -280,75 +312,131 @@ class Study:
 
         def compute() -> Row:
             subject, measuring = self.vgg19, self.plan.measuring
-            return subject.measured(f"end, {measuring}", lambda: self._measure(subject.network, measuring))
+            return subject.measured(
+                f"end, {measuring}", lambda: self._measure(subject.network, measuring, initial=subject.at(0))
+            )
 
         return self.settings.cells.get("VGG-19", compute)
 
-    def measured_random(self, layer: str) -> Row:
-        """Histograms of one layer of VGG-19 before its training."""
+    def measured_random(self) -> Row:
+        """Cushions and contractions of every layer of VGG-19 before its training."""
+
+        def compute() -> Row:
+            subject, measuring = self.vgg19, self.plan.measuring_layers
+            return subject.measured(
+                f"start, {measuring}", lambda: self.measure_layers(subject.at(0), measuring)
+            )
+
+        return self.settings.cells.get("VGG-19, random", compute)
+
+    def measured_random_layer(self, layer: str) -> Row:
+        """Histograms of one layer of VGG-19 before its training, its smoothness at the usual noise."""
 
         def compute() -> Row:
             subject, measuring = self.vgg19, self.plan.measuring
             (found,) = self.measure_layers(subject.at(0), measuring, layers=(layer,))["layers"]
-            return dict(found)
+            (noisy,) = self._measure_noise(subject.at(0), USUAL_NOISE, layers=(layer,))["layers"]
+            return {**noisy, **found}
 
-        return self.settings.cells.get("VGG-19, random", compute)
+        return self.settings.cells.get(f"VGG-19, random, {layer}", compute)
 
-    def measured_alexnets(self) -> dict[str, Row]:
+    def measured_noises(self) -> dict[str, list[Row]]:
+        """By noise: the smoothness of every layer but the last of VGG-19 after its training."""
+
+        def compute(label: str, noise: Perturb | float) -> Row:
+            subject = self.vgg19
+            what = f"noise {label}, {self.plan.measuring}"
+            return subject.measured(what, lambda: self._measure_noise(subject.network, noise))
+
+        noises: dict[str, Perturb | float] = {gaussian(size): size for size in GAUSSIAN_NOISES}
+        noises |= {projection(numbers): projection_noise(numbers) for numbers in PROJECTIONS}
+        parts = {label: partial(compute, label, noise) for label, noise in noises.items()}
+        found = self.settings.cells.get_all({f"VGG-19, {label}": part for label, part in parts.items()})
+        return {label: row["layers"] for label, row in zip(parts, found, strict=True)}
+
+    def measured_alexnets(self) -> dict[Labels, Row]:
         """By labels: histograms of every layer of AlexNet, and its errors on what it was trained on."""
 
         def compute(labels: Labels) -> Row:
-            subject, measuring = self.alexnet(labels), self.plan.measuring_alexnet
+            subject, measuring = self.alexnet(labels), self.plan.measuring_layers
             measure = partial(self.measure_layers, subject.network, measuring)
             found = subject.measured(f"end, {measuring}", measure)
             return {**found, **{name: subject.record[name] for name in ("train_error", "test_error")}}
 
-        parts = {f"AlexNet, {labels} labels": partial(compute, labels) for labels in LABELS}
-        return dict(zip(LABELS, self.settings.cells.get_all(parts), strict=True))
+        parts = {f"AlexNet, {LABELS[labels]}": partial(compute, labels) for labels in self.labels}
+        return dict(zip(self.labels, self.settings.cells.get_all(parts), strict=True))
 
     def vgg19_epochs(self) -> tuple[int, ...]:
         """Epochs of VGG-19 whose weights are there, but for the start."""
         record = self.settings.cells.get("epochs", lambda: {"kept": self.vgg19.kept_epochs[1:]})
         return tuple(record["kept"])
 
-    def measured_epoch(self, epoch: int) -> Row:
-        """Facts and errors of VGG-19 after an epoch."""
+    def measured_epochs(self, epochs: Sequence[int]) -> list[Row]:
+        """Facts and errors of VGG-19 after each of some epochs."""
 
-        def compute() -> Row:
-            found = self._measure(self.vgg19.at(epoch), self.plan.measuring_epochs)
-            return {name: found[name] for name in ("train_error", "test_error", "facts")}
+        def compute(epoch: int) -> Row:
+            subject, measuring = self.vgg19, self.plan.measuring_epochs
 
-        return self.settings.cells.get(f"epoch {epoch}", compute)
+            def measure() -> Row:
+                found = self._measure(subject.at(epoch), measuring)
+                return {name: found[name] for name in ("train_error", "test_error", "facts")}
+
+            return subject.measured(f"epoch {epoch}, {measuring}", measure)
+
+        return self.settings.cells.get_all({f"epoch {epoch}": partial(compute, epoch) for epoch in epochs})
 
     def measure_layers(
-        self, network: Network, measuring: Measuring, *, layers: Sequence[str] | None = None
+        self,
+        network: Network,
+        measuring: Measuring,
+        *,
+        layers: Sequence[str] | None = None,
+        initial: Network | None = None,
     ) -> Row:
         """Histograms, quantiles and worst values of the layers named, or of all; labels are not looked at."""
-        settings, draws = self.settings, measuring.draws
+        asked = StabilitySettings(
+            layers=layers,
+            interlayer=measuring.interlayer,
+            biases="separate",
+            probes=measuring.probes,
+            pixels=_PIXELS,
+            seed=self.settings.seed,
+        )
+        return _described_layers(
+            self._stability(network, asked, measuring.examples, initial=initial), network
+        )
+
+    def _measure_noise(
+        self, network: Network, noise: Perturb | float, *, layers: Sequence[str] | None = None
+    ) -> Row:
+        """The smoothness under one noise, as defined and with the power 1.5 of it, and how long it is."""
+        settings, measuring = self.settings, self.plan.measuring
+        smoothness = Smoothness(noise, draws=measuring.draws, seed=settings.seed)
+        asked = StabilitySettings(layers=layers, interlayer="none", biases="separate", smoothness=smoothness)
+        found = self._stability(network, asked, measuring.noisy)
+        described = _described_layers(found, network)
+        rows = [row for row in described["layers"] if "smoothness" in row]
+        for row in rows:
+            rho, length = (found.columns[Key(name, row["layer"])] for name in ("smoothness", "noise"))
+            row["smoothness_1.5"] = _described(Distribution(rho * np.sqrt(length)), scale="log")
+        return {**described, "layers": rows}
+
+    def _stability(
+        self, network: Network, asked: StabilitySettings, examples: int, *, initial: Network | None = None
+    ) -> Stability:
+        settings = self.settings
         with _exact_convolutions():
-            found = stability(
+            return stability(
                 network,
-                draw_examples(self.samples.train, measuring.examples, seed=settings.seed),
-                StabilitySettings(
-                    layers=layers,
-                    interlayer=measuring.interlayer,
-                    biases="separate",
-                    probes=measuring.probes,
-                    pixels=_PIXELS,
-                    smoothness=Smoothness(_NOISE, draws=draws, seed=settings.seed) if draws else None,
-                    seed=settings.seed,
-                ),
+                draw_examples(self.samples.train, examples, seed=settings.seed),
+                asked,
+                initial=initial,
                 chunk_size=_CHUNK[torch.device(settings.device).type],
                 device=settings.device,
                 progress=settings.progress,
             )
-        return {
-            "examples": found.n,
-            "undefined": found.undefined,
-            "layers": [_layer(found, index, network) for index in range(len(found.sites))],
-        }
 
-    def _measure(self, network: Network, measuring: Measuring) -> Row:
+    def _measure(self, network: Network, measuring: Measuring, *, initial: Network | None = None) -> Row:
         """Layers, errors, and the facts that the published expressions are told.
 
         The margin gamma is the one that a tenth of the examples stays below, besides those that are errors:
@@ -356,7 +444,7 @@ class Study:
         """
         settings, samples = self.settings, self.samples
         network = fold_and_wrap(network, samples.train).network
-        layers = self.measure_layers(network, measuring)
+        layers = self.measure_layers(network, measuring, initial=initial)
         asked = MeasureSettings(
             families=("margins", "norms", "maps"), device=settings.device, seed=settings.seed
         )
@@ -377,19 +465,59 @@ class Study:
         return {**layers, "train_error": train_error, "test_error": test_error, "facts": asdict(facts)}
 
 
-def _layer(found: Stability, index: int, network: Network) -> Row:
+def gaussian(size: float) -> str:
+    """The name of a Gaussian noise."""
+    return f"Gaussian, {size:g} of the activation"
+
+
+def projection(numbers: float) -> str:
+    """The name of a noise of Matrix-Project."""
+    return f"Algorithm 1, {numbers:,.0f} number{'s' * (numbers > 1.0)} a weight"
+
+
+def projection_noise(numbers: float) -> Perturb:
+    """What Matrix-Project makes of a matrix with so many numbers for each weight, without its signs.
+
+    ``(1/k) sum <A, M> M`` is a mean of k independent matrices: for k in the thousands a Gaussian one, with
+    mean A and covariance ``(||A||_F^2 I + a a^T - 2 diag(a^2)) / k`` for the entries a of A. Drawn so, but
+    for the last part, of which no entry of a large matrix has a noticeable share.
+    """
+
+    def perturb(matrix: torch.Tensor, seed: int) -> torch.Tensor:
+        generator, k = torch_stream(seed, "projection noise"), numbers * matrix.numel()
+        noise = torch.randn(matrix.shape, generator=generator, dtype=matrix.dtype)
+        along = torch.randn((), generator=generator, dtype=matrix.dtype)
+        moved: torch.Tensor = matrix + (matrix.norm() * noise + along * matrix) / math.sqrt(k)
+        return moved
+
+    return perturb
+
+
+def _described_layers(found: Stability, network: Network) -> Row:
+    return {
+        "examples": found.n,
+        "undefined": found.undefined,
+        "layers": [_layer(found, index, network) for index in range(len(found.sites))],
+    }
+
+
+def _layer(found: Stability, index: int, network: Network) -> dict[str, Any]:
     site, worst, names = found.sites[index], found.layers[index], [view.name for view in network.layers]
     described: dict[str, Row] = {}
     for quantity in QUANTITIES:
         if found.has(quantity, site.name):
             # the spread of the paper is that of the map to the output
             values = found.distribution(quantity, site.name, target=names[-1] if quantity == "spread" else "")
-            described[quantity] = _described(values, scale="log" if quantity == "smoothness" else "linear")
+            described[quantity] = _described(
+                values, scale="log" if quantity in ("smoothness", "noise") else "linear"
+            )
     return {
         "layer": site.name,
         "number": names.index(site.name) + 1,
         "width": site.width,
         "clip": site.self_cushion,
+        "frobenius": site.frobenius,
+        "distance": site.distance,
         "minimal_interlayer": worst.minimal_interlayer,
         **described,
     }
@@ -407,16 +535,19 @@ def _described(values: Distribution, *, scale: Literal["linear", "log"]) -> Row:
     }
 
 
-def _with_stability(facts: LayerFacts, row: Row) -> LayerFacts:
-    def worst(quantity: str, level: str) -> float | None:
-        return row[quantity]["quantiles"][level] if quantity in row else None
+def _with_stability(facts: LayerFacts, row: Row, *, level: float = 0.0) -> LayerFacts:
+    """The facts of a layer with its cushions at a quantile, and what should be small at the opposite one."""
 
+    def at(quantity: str, level: float) -> float | None:
+        return row[quantity]["quantiles"][f"{level:g}"] if quantity in row else None
+
+    interlayer = at("interlayer", level)
     return replace(
         facts,
-        cushion=worst("cushion", "0"),
-        interlayer_cushion=row["minimal_interlayer"],
-        contraction=worst("contraction", "1"),
-        spread=worst("spread", "1"),
+        cushion=at("cushion", level),
+        interlayer_cushion=row["clip"] if interlayer is None else min(row["clip"], interlayer),
+        contraction=at("contraction", 1.0 - level),
+        spread=at("spread", 1.0 - level),
     )
 
 
@@ -425,6 +556,17 @@ def facts_of(record: Mapping[str, Any]) -> NetworkFacts:
     facts = dict(record["facts"])
     layers = tuple(LayerFacts(**layer) for layer in facts.pop("layers"))
     return NetworkFacts(layers=layers, **facts)
+
+
+def facts_at(record: Mapping[str, Any], level: float) -> NetworkFacts:
+    """The same with every quantity of noise stability at a quantile of its own over the examples.
+
+    At 0 they are the worst ones, which a theorem needs; at 1/2 those of a typical example, which it cannot
+    use.
+    """
+    facts, rows = facts_of(record), {row["layer"]: row for row in record["layers"]}
+    layers = tuple(_with_stability(layer, rows[layer.name], level=level) for layer in facts.layers)
+    return replace(facts, layers=layers)
 
 
 @contextmanager

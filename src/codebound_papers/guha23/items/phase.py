@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 
+from codebound import __version__
 from codebound.coding.stream import Stream
+from codebound.data.catalogue import cache_folder
 from codebound.errors import UsageError
+from codebound.files import make_folder
 from codebound.rng import numpy_stream
+from codebound.store import content_key
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, row_ensemble, sketch
 from codebound_papers.guha23.sketch.peeling import peel
 from codebound_papers.guha23.sketch.recovery import Recovery, recover, recover_l1_batch
 from codebound_papers.guha23.sketch.sparsity import column_degree
+from codebound_papers.journal import JOURNAL, computed_once
 from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torch import Tensor
-
-    from codebound_papers.journal import Journal
 
 L1, HYBRID = "l1", "peeling, then l1"
 Line = Literal["column", "row"]
@@ -82,12 +87,8 @@ _DECODERS = {L1: _by_l1, HYBRID: _by_peeling_first}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """A number of random sparse matrices, each with its own A and B, and what becomes of their sketches.
+    """A number of random sparse matrices, each with its own A and B, and what becomes of their sketches."""
 
-    Each count over draws is one cell of the journal.
-    """
-
-    cells: Journal
     seed: int
     device: str
     number: int
@@ -100,29 +101,23 @@ class Draws:
     def count(self, design: Design, decoder: str) -> dict[str, Any]:
         """How many of the draws are recovered, how many are proven to be, and how many proofs are wrong."""
 
-        def counted() -> dict[str, Any]:
-            cases = self._cases(design)
-            found = _DECODERS[decoder](cases, self.iterations)
-            right = [case.error(each.value) < _RECOVERED for case, each in zip(cases, found, strict=True)]
-            proven = [each.recovered for each in found]
-            wrong = sum(claim and not truth for claim, truth in zip(proven, right, strict=True))
-            return {"draws": len(cases), "recovered": sum(right), "proven": sum(proven), "wrong": wrong}
-
-        return dict(self.cells.get(f"{decoder}: {design}", counted))
+        cases = self._cases(design)
+        found = _DECODERS[decoder](cases, self.iterations)
+        right = [case.error(each.value) < _RECOVERED for case, each in zip(cases, found, strict=True)]
+        proven = [each.recovered for each in found]
+        wrong = sum(claim and not truth for claim, truth in zip(proven, right, strict=True))
+        return {"draws": len(cases), "recovered": sum(right), "proven": sum(proven), "wrong": wrong}
 
     def errors(self, design: Design, noise: float) -> dict[str, list[float]]:
         """Relative error of each draw, by l1 and by peeling, with relative Gaussian noise on the sketch."""
 
-        def measured() -> dict[str, list[float]]:
-            cases = [self._noisy(case, noise, draw) for draw, case in enumerate(self._cases(design))]
-            found = [each.value for each in _by_l1(cases, _LONGER * self.iterations)]
-            peeled = [torch.from_numpy(peel(case.y.cpu().numpy(), case.a, case.b).value) for case in cases]
-            return {
-                "l1": [case.error(value) for case, value in zip(cases, found, strict=True)],
-                "peeling": [case.error(value.to(case.x)) for case, value in zip(cases, peeled, strict=True)],
-            }
-
-        return dict(self.cells.get(f"noise {noise:g}: {design}", measured))
+        cases = [self._noisy(case, noise, draw) for draw, case in enumerate(self._cases(design))]
+        found = [each.value for each in _by_l1(cases, _LONGER * self.iterations)]
+        peeled = [torch.from_numpy(peel(case.y.cpu().numpy(), case.a, case.b).value) for case in cases]
+        return {
+            "l1": [case.error(value) for case, value in zip(cases, found, strict=True)],
+            "peeling": [case.error(value.to(case.x)) for case, value in zip(cases, peeled, strict=True)],
+        }
 
     def coverage(self, design: Design) -> dict[str, float]:
         """Mean number of ones in a column, share of columns without, share of non-zeros without a trace."""
@@ -243,23 +238,26 @@ def guha_sketch_phase(settings: Settings) -> Reproduction:
     matrices are recovered, m resolved to 3.5 %.
     """
     plan = _PLANS[settings.size]
-    draws = Draws(
-        cells=settings.cells,
-        seed=settings.seed,
-        device=settings.device,
-        number=plan.draws,
-        iterations=plan.iterations,
-    )
-    matrices = [(p, j) for p in plan.sides for j in plan.lines]
-    counts = [row for decoder in (L1, HYBRID) for p, j in matrices for row in _descent(draws, decoder, p, j)]
+    draws = Draws(seed=settings.seed, device=settings.device, number=plan.draws, iterations=plan.iterations)
+    descents = {
+        f"{decoder}, p={p}, j={j}": partial(_descent, draws, decoder, p, j)
+        for p in plan.sides
+        for j in plan.lines
+        for decoder in (L1, HYBRID)
+    }
+    side = plan.sides[-2]
+    noises = {f"noise {level:g}": partial(_noise, draws, side, level) for level in plan.noise}
+    (ensembles,) = _shared({"ensembles": partial(_ensembles, draws, side)}, draws, settings)
+    noise = [row for rows in _shared(noises, draws, settings) for row in rows]
+    counts = [row for rows in _shared(descents, draws, settings) for row in rows]
     thresholds = list(_thresholds(counts))
     found = _Found(
         counts,
         thresholds,
         {decoder: _fit_of(thresholds, decoder, "c") for decoder in (L1, HYBRID)},
         {decoder: _fit_of(thresholds, decoder, "C") for decoder in (L1, HYBRID)},
-        list(_ensembles(draws, plan.sides[-2])),
-        list(_noise(draws, plan.sides[-2], plan.noise)),
+        ensembles,
+        sorted(noise, key=lambda row: (row["m"], row["noise"])),
     )
     constants = [
         {"decoder": decoder, "form": form, **asdict(fit)}
@@ -284,15 +282,34 @@ def guha_sketch_phase(settings: Settings) -> Reproduction:
     )
 
 
-def _descent(draws: Draws, decoder: str, p: int, j: int) -> Iterator[Row]:
+def _shared(
+    parts: Mapping[str, Callable[[], list[Row]]], draws: Draws, settings: Settings
+) -> list[list[Row]]:
+    """The rows of each part, which several processes with folders of their own compute together; of some
+    parts, when time is out.
+    """
+    key = content_key({"item": "sketch:phase", **asdict(draws), "device": "", "codebound": __version__})
+    place = cache_folder().parent / "phase" / key[:16]
+
+    def compute(name: str, part: Callable[[], list[Row]]) -> Row:
+        make_folder(place)
+        path = place / f"{re.sub('[^a-z0-9]+', '-', name)}{JOURNAL}"
+        return computed_once(path, name, lambda: {"rows": part()})
+
+    found = settings.cells.get_some({name: partial(compute, name, part) for name, part in parts.items()})
+    return [list(row["rows"]) for row in found]
+
+
+def _descent(draws: Draws, decoder: str, p: int, j: int) -> list[Row]:
     """Sketches from large to small, until no draw is recovered."""
-    nonzeros = draws.nonzeros(p, j)
+    nonzeros, rows = draws.nonzeros(p, j), list[Row]()
     for m in dict.fromkeys(round(factor * measured_form(nonzeros, p)) for factor in _FACTORS):
         ones = _ONES if decoder == L1 else column_degree(round(nonzeros), m=m)
         count = draws.count(Design(p=p, j=j, m=m, ones=ones), decoder)
-        yield {"decoder": decoder, "p": p, "j": j, "nonzeros": nonzeros, "m": m, "ones": ones, **count}
+        rows.append({"decoder": decoder, "p": p, "j": j, "nonzeros": nonzeros, "m": m, "ones": ones, **count})
         if count["recovered"] == 0:
-            return
+            break
+    return rows
 
 
 def _thresholds(counts: Sequence[Row]) -> Iterator[Row]:
@@ -321,23 +338,25 @@ def _side(draws: Draws, p: int, factor: float) -> int:
     return round(factor * measured_form(draws.nonzeros(p, _LINE), p))
 
 
-def _ensembles(draws: Draws, p: int) -> Iterator[Row]:
+def _ensembles(draws: Draws, p: int) -> list[Row]:
     """The same sketch, well above the threshold, with its ones placed in several ways."""
-    m = _side(draws, p, _FACTORS[0])
+    m, rows = _side(draws, p, _FACTORS[0]), list[Row]()
     as_many = round(_ONES * p / m)  # ones in a row for as many in all
     placements: list[tuple[Line, int]] = [("column", _ONES), ("row", _ONES), ("row", as_many)]
     for line, ones in [*placements, ("row", 2 * as_many), ("row", 4 * as_many)]:
         design = Design(p=p, j=_LINE, m=m, line=line, ones=ones)
         counted = draws.coverage(design) | draws.count(design, L1)
-        yield {"ones_by": line, "ones": ones, "p": p, "j": _LINE, "m": m, **counted}
+        rows.append({"ones_by": line, "ones": ones, "p": p, "j": _LINE, "m": m, **counted})
+    return rows
 
 
-def _noise(draws: Draws, p: int, levels: Sequence[float]) -> Iterator[Row]:
+def _noise(draws: Draws, p: int, level: float) -> list[Row]:
+    rows: list[Row] = []
     for m in (_side(draws, p, 1.4), _side(draws, p, 2.0)):
-        for level in levels:
-            errors = draws.errors(Design(p=p, j=_LINE, m=m), level)
-            l1, peeling = median(errors["l1"]), median(errors["peeling"])
-            yield {
+        errors = draws.errors(Design(p=p, j=_LINE, m=m), level)
+        l1, peeling = median(errors["l1"]), median(errors["peeling"])
+        rows.append(
+            {
                 "p": p,
                 "j": _LINE,
                 "m": m,
@@ -346,6 +365,8 @@ def _noise(draws: Draws, p: int, levels: Sequence[float]) -> Iterator[Row]:
                 "l1_error_per_noise": l1 / level,
                 "peeling_error": peeling,
             }
+        )
+    return rows
 
 
 def _sentences(found: _Found) -> Iterator[str]:

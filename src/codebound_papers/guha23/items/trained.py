@@ -53,6 +53,8 @@ _SETTINGS: dict[Data, dict[str, TrainConfig]] = {
 }
 _SHAPES: dict[Data, tuple[int, int, int]] = {"mnist": (1, 8, 8), "cifar10": (3, 8, 8)}  # of made-up images
 _DELTA = 0.05
+PLOTTED = 100
+"""Epochs after which the released code draws its two plots of a network (G-ExpX1, G-ExpX2)."""
 USUAL_SHARE = 0.8  # of the weights, about what the printed values imply at every width
 
 
@@ -65,7 +67,7 @@ class Plan:
         depth: Their layers.
         widths: Widths of their hidden layers.
         watched: The width of the network that is looked at over its epochs, and in plots of its own.
-        keep_every: Epochs between two states of that network that are kept; 0: it is not looked at.
+        keep_every: Epochs between two states of that network that are kept.
         trainings: Settings by name.
         taken: Examples of the training set that are used; None: all.
         deviations: From the published settings.
@@ -88,14 +90,14 @@ def plan_for(data: Data, size: Size) -> Plan:
         data=data,
         depth=5,
         widths=tuple(PRINTED) if is_mnist else (2000,),
-        watched=784,
-        keep_every=10 if is_mnist else 0,
+        watched=784 if is_mnist else 2000,
+        keep_every=10 if is_mnist else PLOTTED,
         trainings=_SETTINGS[data],
         deviations=tuple(_known_deviations(data)),
     )
     if size == "full":
         return full
-    often = replace(full, keep_every=2 if is_mnist else 0)
+    often = replace(full, keep_every=2)
     if size == "tiny":
         rate = 0.1 if is_mnist else 0.01  # one with a positive margin in the end, one without
         code, text = (replace(config, epochs=8, batch_size=20) for config in full.trainings.values())
@@ -205,11 +207,30 @@ class Networks:
         return self.trained(CODE, self.plan.watched)
 
     @cached_property
-    def watched_measured(self) -> Measured:
-        """Its norms and margins."""
-        return measure_smallest_margin(
-            self.watched.network, self.parts.samples.train, device=self.settings.device
-        )
+    def plotted_epoch(self) -> int:
+        """The epoch of the plots, or the last where a training was cut short."""
+        kept = self.watched.kept_epochs
+        return PLOTTED if PLOTTED in kept else kept[-1]
+
+    @cached_property
+    def plotted(self) -> Measured:
+        """That network as it was then, with its norms and margins."""
+        network, sample = self.watched.at(self.plotted_epoch), self.parts.samples.train
+        return measure_smallest_margin(network, sample, device=self.settings.device)
+
+    def plotted_record(self) -> Row:
+        """What it is, how long it was trained, and its errors."""
+        measured, (train, test) = self.plotted, self.parts.samples
+        assert test is not None
+        tested = margin_report(measured.network.predictor, test.on(self.settings.device))
+        return {
+            "model": self.watched.record["model"],
+            "data": train.name,
+            "n": train.n,
+            "epochs": self.plotted_epoch,
+            "train_error": measured.margins.loss(0.0),
+            "test_error": tested.loss(0.0),
+        }
 
     def _row(self, training: str, width: int) -> Row:
         """Natural logarithms of all bounds, None where one is infinite, and how they came about."""
@@ -221,12 +242,9 @@ class Networks:
         settings, (samples, _) = self.settings, self.parts
         measured = measure_smallest_margin(subject.network, samples.train, device=settings.device)
         facts, margins = measured.facts, measured.margins
-        pixel_norm = _pixel_norm(samples.train, settings.device)
         found = by_image = released_bound(measured, seed=settings.seed)
-        by_code = measured
-        if self.plan.data == "cifar10":  # the code's own norm of a colour image
-            assert measured.outputs is not None
-            by_code = replace(measured, outputs=replace(measured.outputs, input_norm=pixel_norm))
+        by_code = self.by_code(measured)
+        if by_code is not measured:
             found = released_bound(by_code, seed=settings.seed)
         by_change = bound_by_change(by_code, samples.train, seed=settings.seed, device=settings.device)
         usual = draw_pruning(measured.network, strength=strength_for(USUAL_SHARE), seed=settings.seed)
@@ -247,7 +265,7 @@ class Networks:
             "chi_by_change": by_change.pruned.chi,
             "guha_by_change": by_change.bound.log_value,
             "input_norm": measured.facts.input_norm,
-            "pixel_norm": pixel_norm,
+            "pixel_norm": self._pixel_norm,
             "strength_by_input_norm": by_image.pruned.strength,
             "guha_by_input_norm": by_image.bound.log_value,
             "released": dict(
@@ -257,6 +275,19 @@ class Networks:
             "parameter_counting": counting.log_value,
             "hold_out": math.log(self._held_out_bound(subject.network.predictor)),
         }
+
+    @cached_property
+    def _pixel_norm(self) -> float:
+        """Largest norm over the channels of a pixel: what the code takes for the norm of a colour image."""
+        chunks = self.parts.samples.train.on(self.settings.device).chunks(4096)
+        return max(float(torch.linalg.vector_norm(x, dim=1).max()) for x, _ in chunks)
+
+    def by_code(self, measured: Measured) -> Measured:
+        """The same with the code's own norm of a colour image."""
+        if self.plan.data != "cifar10":
+            return measured
+        assert measured.outputs is not None
+        return replace(measured, outputs=replace(measured.outputs, input_norm=self._pixel_norm))
 
     def _held_out_bound(self, network: torch.nn.Module) -> float:
         """A certificate for f by the examples that were held out; it holds for all networks of the plan."""
@@ -270,9 +301,3 @@ class Networks:
             subject="f",
         )
         return holdout(facts).value
-
-
-def _pixel_norm(sample: Dataset, device: str) -> float:
-    """Largest norm over the channels of a pixel: what the code takes for the norm of a colour image."""
-    chunks = sample.on(device).chunks(4096)
-    return max(float(torch.linalg.vector_norm(x, dim=1).max()) for x, _ in chunks)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from codebound.bounds.original import LayerBounds, output_deviation
+from codebound_papers.guha23.items.printed import CHANGES, FULLEST_ROWS
 from codebound_papers.guha23.items.released import (
     bound_by_change,
     draw_pruning,
@@ -21,6 +22,7 @@ from codebound_papers.guha23.items.released import (
     strengths,
 )
 from codebound_papers.guha23.items.trained import Networks, plan_for
+from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.pruning import has_small_changes, kept_share
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.report.figures import Figure, Plot, Series, curves
@@ -29,10 +31,11 @@ from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from codebound_papers.guha23.items.trained import Data
+
 _SHOWN_EPOCHS = 15  # in the table
-_TRAINED = ("model", "data", "n", "epochs", "train_error", "test_error")
-_SHOWN = (0.5, 1.0, 2.0, 5.0, 10.0)  # d in the table of changes
-_SHOWN_ROWS = (0.5, 2.0, 10.0)  # d in that of fullest rows
+_READ = "Published numbers are read off the plot for MNIST in the repository, which has none in print."
+_NOT_READ = "The repository has this plot for CIFAR-10 too, as a drawing; its numbers were not read off here."
 
 
 def _state(networks: Networks, epoch: int) -> Row:
@@ -171,38 +174,85 @@ def guha_exp_x1(settings: Settings) -> Reproduction:
     """The bound holds for a pruned network if the margin exceeds what pruning may do to an output. The
     repository plots, over 100 strengths d of pruning in [0, 10], the largest change of the score of an
     example's own class over the training set, beside the margin that its code asks for: the e-form of lemma
-    B.2 with measured norms, times the factors kappa. Beside it here: the largest change of a whole output,
-    which is what the lemma bounds, and the recursion that needs no condition (G-LemB.2x), biases included.
+    B.2 with measured norms, times the factors kappa. The network is the one after 100 epochs. Beside it here:
+    the largest change of a whole output, which is what the lemma bounds, and the recursion that needs no
+    condition (G-LemB.2x), biases included.
     """
-    plan = plan_for("mnist", settings.size)
+    return _changes("G-ExpX1", "mnist", settings)
+
+
+@item(
+    "G-ExpX1:cifar10",
+    title="The same on CIFAR-10 (Guha et al. 2023, code)",
+    quick="a minute on one core; a network of G-Tab2",
+    full="some 10 minutes on a GPU; a network of G-Tab2",
+)
+def guha_exp_x1_cifar10(settings: Settings) -> Reproduction:
+    """As G-ExpX1, for the network on CIFAR-10, whose plot is in the repository too."""
+    return _changes("G-ExpX1:cifar10", "cifar10", settings)
+
+
+def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
+    plan = plan_for(data, settings.size)
     networks, cells = Networks(plan, settings), settings.cells
-    trained = cells.get("network", lambda: dict(networks.watched.record))
+    trained = cells.get("network", networks.plotted_record)
     points = [cells.get(f"d={d:.6g}", partial(_change, networks, d)) for d in strengths(settings.size)]
     pruned = [row for row in points if row["d"] > 0.0]
     fewer = (f"{len(points)} strengths; the repository has 100.",) if len(points) < 100 else ()
-    shown = {row["d"]: row for row in (min(pruned, key=lambda row: abs(row["d"] - d)) for d in _SHOWN)}
+    shown = [_beside_plot(_nearest(pruned, d), *theirs, data) for d, theirs in CHANGES.items()]
     norms = {
         "needed": "margin asked for",
         "recursion": "recursion",
         "largest_change": "largest change",
         "score_change": "of the own score",
     }
+    series = curves(pruned, "d", norms)
+    if data == "mnist":
+        theirs = [{"d": d, "needed": needed, "change": change} for d, (needed, change) in CHANGES.items()]
+        labels = {"needed": "margin asked for, published", "change": "of the own score, published"}
+        series = [*series, *curves(theirs, "d", labels, "points")]
     shares = {"kept_share": "here", "gaussian_kept_share": "Gaussian weights, chi(d)"}
-    title = "change of outputs by pruning"
     plots = [
-        Plot(title, "strength d", "norm", curves(pruned, "d", norms), y_scale="log"),
+        Plot("change of outputs by pruning", "strength d", "norm", series, y_scale="log", headroom=0.4),
         Plot("weights that stay", "strength d", "share", curves(pruned, "d", shares)),
     ]
     return Reproduction(
-        tables={
-            "Largest change of an output, and bounds on it": list(shown.values()),
-            "The network": [{key: trained[key] for key in _TRAINED}],
-        },
-        sentences=tuple(_change_sentences(pruned)),
-        deviations=(*fewer, *plan.deviations),
+        tables={"Largest change of an output, and bounds on it": shown, "The network": [trained]},
+        sentences=(*_published_changes(shown, data), *_change_sentences(pruned)),
+        deviations=(*fewer, _READ if data == "mnist" else _NOT_READ, *plan.deviations),
         points={"strengths": points},
-        figures={"G-ExpX1": Figure(plots, columns=2)},
+        figures={id.replace(":", "-"): Figure(plots, columns=2)},
     )
+
+
+def _nearest(rows: Sequence[Row], d: float) -> Row:
+    return min(rows, key=lambda row: abs(row["d"] - d))
+
+
+def _beside_plot(row: Row, needed: float, change: float, data: Data) -> Row:
+    """With what the plot has at that strength, where it was read."""
+    if data != "mnist":
+        return row
+    return {
+        "d": row["d"],
+        "needed": row["needed"],
+        "published_needed": needed,
+        "score_change": row["score_change"],
+        "published_score_change": change,
+        **{name: value for name, value in row.items() if name not in ("d", "needed", "score_change")},
+    }
+
+
+def _published_changes(rows: Sequence[Row], data: Data) -> Iterator[str]:
+    if data == "mnist":
+        needed, change = (
+            [row[name] / row[f"published_{name}"] for row in rows] for name in ("needed", "score_change")
+        )
+        yield (
+            f"Beside the repository's plot, at {len(rows)} strengths: the margin asked for is "
+            f"{span(needed, '.2f')} times the plotted one, the largest change of a score "
+            f"{span(change, '.2f')} times."
+        )
 
 
 def _change_sentences(rows: Sequence[Row]) -> Iterator[str]:
@@ -228,9 +278,9 @@ def _change_sentences(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _change(networks: Networks, strength: float) -> Row:
-    settings, measured = networks.settings, networks.watched_measured
+    settings, measured = networks.settings, networks.plotted
     facts = measured.facts
-    pruned = draw_pruning(networks.watched.network, strength=strength, seed=settings.seed)
+    pruned = draw_pruning(measured.network, strength=strength, seed=settings.seed)
     change = largest_change(pruned, networks.parts.samples.train, device=settings.device)
     bounds = [
         LayerBounds(
@@ -246,7 +296,7 @@ def _change(networks: Networks, strength: float) -> Row:
         "gaussian_kept_share": pruned.chi,
         "score_change": change.score,
         "largest_change": change.output,
-        "needed": needed_margin(measured, pruned),
+        "needed": needed_margin(networks.by_code(measured), pruned),
         "recursion": output_deviation(bounds, input_norm=facts.input_norm),
         "is_small": bool(has_small_changes(facts, [taken.upper for taken in pruned.changes]).holds),
     }
@@ -260,25 +310,57 @@ def _change(networks: Networks, strength: float) -> Row:
 )
 def guha_exp_x2(settings: Settings) -> Reproduction:
     """The size of a sketch depends on the fullest row of a pruned matrix. Lemma 5.1 predicts at most 3 lambda
-    times the mean, for Gaussian weights; the repository plots the largest number of non-zeros in a row beside
-    3 fan_in chi(d), over strengths d in [0, 10].
+    times the mean, for Gaussian weights; the repository plots the largest number of non-zeros in a row of the
+    layer with the most inputs beside 3 fan_in chi(d), over strengths d in [0, 10], after 100 epochs.
     """
-    plan = plan_for("mnist", settings.size)
+    return _fullest_rows("G-ExpX2", "mnist", settings)
+
+
+@item(
+    "G-ExpX2:cifar10",
+    title="The same on CIFAR-10 (Guha et al. 2023, code)",
+    quick="half a minute on one core; a network of G-Tab2",
+    full="minutes on a GPU; a network of G-Tab2",
+)
+def guha_exp_x2_cifar10(settings: Settings) -> Reproduction:
+    """As G-ExpX2, for the network on CIFAR-10, whose plot is in the repository too."""
+    return _fullest_rows("G-ExpX2:cifar10", "cifar10", settings)
+
+
+def _fullest_rows(id: str, data: Data, settings: Settings) -> Reproduction:
+    plan = plan_for(data, settings.size)
     networks, cells = Networks(plan, settings), settings.cells
     points = [
         row
         for d in strengths(settings.size)
         for row in cells.get(f"d={d:.6g}", partial(_rows, networks, d))["rows"]
     ]
-    known = sorted({row["d"] for row in points})
-    shown = {min(known, key=lambda each: abs(each - d)) for d in _SHOWN_ROWS}
+    shown = [row for d in FULLEST_ROWS for row in points if row["d"] == _nearest(points, d)["d"]]
+    plotted = [row for row in shown if row["layer"] == shown[0]["layer"]]
+    beside = [
+        {**row, "published_fullest_row": theirs}
+        for row, theirs in zip(plotted, FULLEST_ROWS.values(), strict=True)
+        if data == "mnist"
+    ]
+    tables = {"The fullest row of each layer": shown}
+    if beside:
+        tables = {"The layer of the plot in the repository": beside, **tables}
     return Reproduction(
-        tables={"The fullest row of each layer": [row for row in points if row["d"] in shown]},
-        sentences=tuple(_row_sentences(points)),
-        deviations=plan.deviations,
+        tables=tables,
+        sentences=(*_published_rows(beside), *_row_sentences(points)),
+        deviations=(_READ if data == "mnist" else _NOT_READ, *plan.deviations),
         points={"strengths": points},
-        figures={"G-ExpX2": Figure(list(_layer_plots(points)))},
+        figures={id.replace(":", "-"): Figure(list(_layer_plots(points, is_published=data == "mnist")))},
     )
+
+
+def _published_rows(rows: Sequence[Row]) -> Iterator[str]:
+    if rows:
+        ratios = [row["fullest_row"] / row["published_fullest_row"] for row in rows]
+        yield (
+            f"Beside the repository's plot, in {rows[0]['layer']} at {len(rows)} strengths: the fullest row "
+            f"has {span(ratios, '.2f')} times the plotted number of non-zeros."
+        )
 
 
 def _row_sentences(points: Sequence[Row]) -> Iterator[str]:
@@ -306,7 +388,8 @@ def _row_sentences(points: Sequence[Row]) -> Iterator[str]:
 
 
 def _rows(networks: Networks, strength: float) -> dict[str, list[Row]]:
-    drawn = partial(draw_pruning, networks.watched.network, strength=strength, seed=networks.settings.seed)
+    network = networks.watched.at(networks.plotted_epoch)
+    drawn = partial(draw_pruning, network, strength=strength, seed=networks.settings.seed)
     plain, with_diagonal = drawn(), drawn(keep_diagonal=True)
     rows: list[Row] = [
         {
@@ -322,10 +405,15 @@ def _rows(networks: Networks, strength: float) -> dict[str, list[Row]]:
     return {"rows": rows}
 
 
-def _layer_plots(points: Sequence[Row]) -> Iterator[Plot]:
-    for layer in dict.fromkeys(row["layer"] for row in points):
+def _layer_plots(points: Sequence[Row], *, is_published: bool) -> Iterator[Plot]:
+    layers = list(dict.fromkeys(row["layer"] for row in points))
+    for layer in layers:
         rows = [row for row in points if row["layer"] == layer]
-        predicted = curves(rows, "d", {"predicted": "3 fan_in chi(d)"})
-        fullest = curves(rows, "d", {"fullest_row": "fullest row"}, "points")
-        title = f"{layer}, {rows[0]['fan_in']} inputs"
-        yield Plot(title, "strength d", "non-zeros", [*predicted, *fullest])
+        series = [
+            *curves(rows, "d", {"predicted": "3 fan_in chi(d)"}),
+            *curves(rows, "d", {"fullest_row": "fullest row"}, "points"),
+        ]
+        if is_published and layer == layers[0]:
+            theirs = list(FULLEST_ROWS), list(FULLEST_ROWS.values())
+            series.append(Series("fullest row, published", *theirs, "dashed"))
+        yield Plot(f"{layer}, {rows[0]['fan_in']} inputs", "strength d", "non-zeros", series)

@@ -394,7 +394,8 @@ def smoothness_values(
     settings: Smoothness,
     noisy: Sequence[nn.Module],
 ) -> dict[Key, Tensor]:
-    """Smoothness of the maps that start at each reported point, with one column per noise draw.
+    """Smoothness of the maps that start at each reported point, and the length of the noise there relative to
+    the activation, with one column per noise draw.
 
     ``noisy`` has the perturbed network of each draw where the noise is a compressor's.
     """
@@ -403,6 +404,7 @@ def smoothness_values(
     functions = [link.function for link in layout.links]
     nodes = [place.node for place in layout.points]
     draws: dict[int, list[Tensor]] = {i: [] for i in sources}
+    lengths: dict[int, list[Tensor]] = {i: [] for i in sources}
     for draw in range(settings.draws):
         moved = Observation(layout.steps, keep=nodes, model=noisy[draw]).of(x).kept if noisy else {}
         for i in sources:
@@ -413,12 +415,17 @@ def smoothness_values(
             else:
                 seed = stream_seed(settings.seed, f"noise/{draw}/{layout.points[i].name}")
                 noises = [gaussian_noise(points[i], settings.noise, seed=seed)]
+            lengths[i].append(norms(noises[0]) / sizes[i])
             draws[i].append(
                 smoothness_ratios(
                     points[i:], functions[i:], derivatives[i:], torch.stack(noises), point_norms=sizes[i:]
                 )
             )
-    return {Key("smoothness", layout.points[i].name): torch.stack(found, 1) for i, found in draws.items()}
+    return {
+        Key(quantity, layout.points[i].name): torch.stack(columns, 1)
+        for quantity, found in (("smoothness", draws), ("noise", lengths))
+        for i, columns in found.items()
+    }
 
 
 def _norm(layout: Layout, place: Place, seen: Observation) -> Tensor:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-Quantity = Literal["cushion", "interlayer", "contraction", "spread", "smoothness"]
+Quantity = Literal["cushion", "interlayer", "contraction", "spread", "smoothness", "noise"]
 _LARGEST_COUNTS = ("contraction", "spread")  # the smallest of the others is the worst
 
 
@@ -260,8 +260,9 @@ class Stability:
         """The values of a quantity at a layer, over the examples that count.
 
         Args:
-            quantity: ``cushion``, ``interlayer`` (not clipped), ``contraction``, ``spread`` or ``smoothness``
-                (all noise draws together).
+            quantity: ``cushion``, ``interlayer`` (not clipped), ``contraction``, ``spread``, or all noise
+                draws together of ``smoothness`` and of ``noise``, the length of the noise relative to the
+                activation.
             layer: Name of the layer.
             target: The layer that a Jacobian leads to; without it the worst over all targets counts.
         """

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from codebound.nets.fold import fold_batch_norms
 from codebound.rng import numpy_stream
 from codebound.train.updates import shuffle_labels
+from codebound_papers.arora18.items import networks
 from codebound_papers.arora18.items.bounds import (
     PUBLISHED,
     arora_figure2_middle,
@@ -30,7 +32,17 @@ from codebound_papers.arora18.items.histograms import (
     clipping,
     overlaid,
 )
-from codebound_papers.arora18.items.networks import Study, deviations, facts_of, left_open, verdict
+from codebound_papers.arora18.items.networks import (
+    GAUSSIAN_NOISES,
+    Study,
+    deviations,
+    facts_of,
+    gaussian,
+    left_open,
+    projection,
+    projection_noise,
+    verdict,
+)
 from codebound_papers.reproduce.items import Settings
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
@@ -121,13 +133,15 @@ def test_interlayer_cushions_are_those_of_the_jacobian(study, outputs):
 
 @pytest.mark.parametrize("quantity", VGG19)
 def test_histograms_count_every_example_once(study, quantity):
-    found = VGG19[quantity](Settings(size="tiny"))
+    points = VGG19[quantity](Settings(size="tiny")).points["histograms"]
     measuring = study.plan.measuring
-    expected = measuring.examples * (measuring.draws if quantity == "smoothness" else 1)
-    for row in next(iter(found.tables.values())):
-        counts = [point["examples"] for point in found.points["histograms"] if point["layer"] == row["layer"]]
-        infinite = row["largest"] is None
-        assert sum(counts) == expected or (infinite and sum(counts) < expected)
+    smooth = quantity == "smoothness"
+    expected = measuring.noisy * measuring.draws if smooth else measuring.examples
+    shown = {(point["network"], point["layer"]) for point in points}
+    assert len({layer for _, layer in shown}) == {"cushion": 5, "spread": 2}.get(quantity, 4)
+    for pair in shown:
+        counts = [point["examples"] for point in points if (point["network"], point["layer"]) == pair]
+        assert sum(counts) == expected or (smooth and sum(counts) < expected)  # infinite ones are not drawn
 
 
 def test_figure_1_compares_a_trained_network_with_its_start(study):
@@ -143,7 +157,7 @@ def test_figure_1_compares_a_trained_network_with_its_start(study):
 def test_the_table_has_the_product_of_its_factors(study):
     network = study.measured_vgg19()
     layers = {layer["number"]: layer for layer in network["layers"]}
-    rows, _ = arora_table1(Settings(size="tiny")).tables.values()
+    rows, others, _ = arora_table1(Settings(size="tiny")).tables.values()
     assert [row["number"] for row in rows] == [1, 4]
     for row, patch in zip(rows, (3, 1), strict=True):  # a convolution of 3 x 3, and a linear layer
         layer = layers[row["number"]]
@@ -155,6 +169,19 @@ def test_the_table_has_the_product_of_its_factors(study):
         assert row["percent"] == pytest.approx(100.0 * expected / row["weights"], rel=1e-6)
         assert row["numbers with all factors"] > 72 * 5**2 * row["value"]  # at least 72 d^2 of lemma 3
         assert (row["published_value"], row["published_weights"]) == PUBLISHED[row["number"]][:2]
+    start, end = study.vgg19.start, study.vgg19.network.model.cpu()
+    for row in others:
+        layer = layers[row["number"]]
+        middle = {name: layer[name]["quantiles"]["0.5"] for name in layer if isinstance(layer[name], dict)}
+        clipped = min(1.0 / math.sqrt(layer["width"]), middle["interlayer"])
+        patch = 1 if row["layer"].startswith("linear") else 3
+        factors = middle["contraction"] * middle.get("spread", 1.0) * patch
+        expected = (factors / (middle["cushion"] * clipped)) ** 2
+        assert row["value, medians"] == pytest.approx(expected, rel=1e-6)
+        weights = [model.get_submodule(row["layer"]).weight.detach().double() for model in (start, end)]
+        share = float((weights[1] - weights[0]).norm() / weights[1].norm())
+        assert row["distance / norm"] == pytest.approx(share, rel=1e-5)
+        assert row["value, from the start"] == pytest.approx(share**2 * row["value"], rel=1e-4)
 
 
 def test_the_margin_leaves_a_tenth_of_the_sample_beside_the_errors(study):
@@ -200,7 +227,7 @@ def test_labels_are_compared_layer_by_layer(figure, layers):
     found = figure(Settings(size="tiny"))
     rows = found.tables["Over training images"]
     assert [row["layer"] for row in rows] == [layer for layer in layers for _ in range(2)]
-    assert [row["labels"] for row in rows] == ["true", "corrupted"] * len(layers)
+    assert [row["network"] for row in rows] == ["true labels", "corrupted labels"] * len(layers)
     assert [row["published_validation"] for row in found.tables["The networks"]] == [77.22, 9.86]
 
 
@@ -248,7 +275,72 @@ def test_the_settings_for_random_labels_are_named():
 def test_one_layer_alone_has_the_values_it_has_among_all(study):
     subject, measuring = study.vgg19.at(0), study.plan.measuring
     (expected,) = (row for row in study.measure_layers(subject, measuring)["layers"] if row["number"] == 2)
-    assert study.measured_random(expected["layer"]) == json.loads(json.dumps(expected))
+    found = study.measured_random_layer(expected["layer"])
+    assert {name: found[name] for name in expected} == json.loads(json.dumps(expected))
+    (alone,) = (row for row in study.measured_random()["layers"] if row["number"] == 2)
+    assert alone["cushion"] == found["cushion"]
+    assert found["noise"]["quantiles"]["0"] == pytest.approx(0.1, rel=1e-4)
+
+
+def test_the_control_differs_from_the_corrupted_run_in_its_labels_alone(study, monkeypatch):
+    seen = []
+    monkeypatch.setattr(networks, "trained", lambda spec, _, config, *__, **___: seen.append((spec, config)))
+    full = Study(Settings(size="full"))
+    monkeypatch.setattr(Study, "samples", None)
+    assert full.labels == ("true", "control", "corrupted")
+    assert study.labels == ("true", "corrupted")  # whose settings are the same
+    for labels in full.labels:
+        full.alexnet(labels)
+    true, control, corrupted = seen
+    assert control[0] == corrupted[0] != true[0]
+    assert replace(control[1], label_shuffle=1.0) == corrupted[1]
+    assert control[1].label_shuffle == true[1].label_shuffle == 0.0
+
+
+def test_the_random_network_beside_the_trained_one_is_its_start(study):
+    rows = arora_figure_a1(Settings(size="tiny")).tables["Layer cushion, over training images"]
+    start = {row["layer"]: row for row in study.measured_random()["layers"]}
+    for row in rows:
+        assert row["median, random"] == start[row["layer"]]["cushion"]["quantiles"]["0.5"] != row["median"]
+
+
+def test_smoothness_is_that_of_each_noise_and_its_power(study):
+    noises = study.measured_noises()
+    assert len(noises) == 9
+    for size in GAUSSIAN_NOISES:
+        for row in noises[gaussian(size)]:
+            lengths = row["noise"]["quantiles"]
+            assert lengths["0"] == pytest.approx(size, rel=1e-3)
+            assert lengths["1"] == pytest.approx(size, rel=1e-3)
+            least = row["smoothness"]["quantiles"]["0"]
+            if least is not None:
+                assert row["smoothness_1.5"]["quantiles"]["0"] == pytest.approx(
+                    least * math.sqrt(size), rel=1e-3
+                )
+    by_size = [
+        {row["layer"]: row["noise"]["quantiles"]["0.5"] for row in noises[projection(n)]} for n in (1, 100)
+    ]
+    assert all(by_size[0][layer] > 3.0 * by_size[1][layer] for layer in by_size[0])
+
+
+def test_the_noise_of_matrix_project_has_its_mean_and_covariance():
+    """Against the algorithm written out; an independent entry by entry noise would miss the part along the "
+    "matrix."""
+    matrix = torch.tensor([[3.0, -1.0, 0.5], [0.25, 2.0, -1.5]], dtype=torch.float64)
+    k, draws = 10 * matrix.numel(), 4000
+    perturb = projection_noise(10.0)
+    drawn = torch.stack([perturb(matrix, seed).flatten() for seed in range(draws)]).numpy()
+    squared = float(matrix.square().sum())
+    a = matrix.flatten().numpy()
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (draws, k, a.size))
+    real = ((signs @ a)[..., None] * signs).mean(axis=1)
+    for sample, own in ((drawn, 1.0), (real, -1.0)):  # signs lack twice the own square of an entry
+        assert np.abs(sample.mean(axis=0) - a).max() < 5.0 * math.sqrt(2.0 * squared / k / draws)
+        expected = (squared * np.eye(6) + np.outer(a, a) + (own - 1.0) * np.diag(a**2)) / k
+        assert np.abs(np.cov(sample.T) - expected).max() < 0.1 * squared / k
+        along = np.var(sample @ a) / squared
+        without = squared / k
+        assert along > 1.2 * without
 
 
 def test_verdicts_and_clipped_layers():

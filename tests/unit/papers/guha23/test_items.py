@@ -17,6 +17,7 @@ from codebound_papers.guha23.items.comparisons import (
     guha_table1,
     guha_table2,
 )
+from codebound_papers.guha23.items.gaussian import _layer, guha_gaussian_weights
 from codebound_papers.guha23.items.printed import CIFAR10, MNIST, deductions, like_for_like
 from codebound_papers.guha23.items.released import measure_smallest_margin, released_bound
 from codebound_papers.guha23.items.trained import CODE, TEXT, Networks, plan_for
@@ -326,3 +327,23 @@ def test_states_of_a_training():
 def test_a_bound_that_never_moves_can_be_rescaled():
     rows = rescaled([{"bound": 3.0, "test_error": 0.5}, {"bound": 3.0, "test_error": 0.25}], "bound")
     assert [row["bound_rescaled"] for row in rows] == [0.25, 0.25]
+
+
+def test_gaussian_weights_keep_the_share_that_the_theorem_says_and_others_do_not():
+    rng = torch.Generator().manual_seed(0)
+    normal = _layer("fc", torch.randn(400, 500, generator=rng))
+    uniform = _layer("fc", torch.rand(400, 500, generator=rng) - 0.5)
+    for d in (0.1, 1.0, 10.0):
+        chi = 1.0 - math.sqrt(d / (d + 2.0))
+        assert normal[f"kept at d = {d:g}"] == pytest.approx(chi, abs=0.003)
+    assert uniform["kept at d = 0.1"] > 1.05 * normal["kept at d = 0.1"]
+    assert normal["distance"] < normal["usual distance"] < uniform["distance"]
+
+
+def test_the_shape_of_weights_is_looked_at_from_the_start_to_the_end():
+    found = guha_gaussian_weights(Settings(size="tiny"))
+    ends = found.tables["At the end of the training"]
+    assert [(row["data"], row["epoch"]) for row in ends] == [("mnist", 8)] * 3 + [("cifar10", 8)] * 3
+    starts = [row for row in found.points["epochs"] if row["epoch"] == 0]
+    assert len(starts) == 6
+    assert all(row["excess kurtosis"] < -0.8 for row in starts)  # uniform

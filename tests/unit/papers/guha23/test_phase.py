@@ -20,7 +20,6 @@ from codebound_papers.guha23.items.phase import (
     measured_form,
     printed_form,
 )
-from codebound_papers.journal import Journal
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.reproduce.run import reproduce
 
@@ -28,7 +27,7 @@ COMMITTED = Path(__file__).parents[4] / "results/reproduce/sketch-phase.json"
 
 
 def draws(number=2, iterations=300, seed=0):
-    return Draws(cells=Journal(), seed=seed, device="cpu", number=number, iterations=iterations)
+    return Draws(seed=seed, device="cpu", number=number, iterations=iterations)
 
 
 @given(
@@ -139,6 +138,7 @@ def test_an_interrupted_study_is_continued_and_ends_the_same(tmp_path, monkeypat
     monkeypatch.setitem(sketch_phase._DECODERS, L1, counting)
 
     def run(folder):
+        monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / f"{folder} cache"))
         return reproduce("sketch:phase", tmp_path / folder, Settings(size="tiny", device="cpu")).record
 
     whole = run("whole")
@@ -149,8 +149,8 @@ def test_an_interrupted_study_is_continued_and_ends_the_same(tmp_path, monkeypat
     assert len(decoded) == limit
     limit = math.inf
     parts = run("parts")
-    assert decoded == once
-    assert len(set(decoded)) == len(decoded)
+    assert set(decoded) == set(once)
+    assert len(decoded) < 1.3 * len(once)  # one part was begun again, no other
     for record in (whole, parts):
         for clocked in (record, *record["machines"]):
             clocked.pop("seconds")
@@ -158,6 +158,9 @@ def test_an_interrupted_study_is_continued_and_ends_the_same(tmp_path, monkeypat
     assert parts == whole
     svg = "sketch-phase.svg"
     assert (tmp_path / "parts" / svg).read_bytes() == (tmp_path / "whole" / svg).read_bytes()
+    limit = 0
+    again = reproduce("sketch:phase", tmp_path / "again", Settings(size="tiny", device="cpu")).record
+    assert again["tables"] == whole["tables"]  # another folder, the same cache: nothing is decoded
 
 
 def test_another_seed_draws_another_study():

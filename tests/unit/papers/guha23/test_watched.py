@@ -17,7 +17,12 @@ from codebound_papers.guha23.items.released import (
     strengths,
 )
 from codebound_papers.guha23.items.trained import Networks, plan_for
-from codebound_papers.guha23.items.watched import guha_exp_x1, guha_exp_x2
+from codebound_papers.guha23.items.watched import (
+    guha_exp_x1,
+    guha_exp_x1_cifar10,
+    guha_exp_x2,
+    guha_exp_x2_cifar10,
+)
 from codebound_papers.reproduce.items import Settings
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
@@ -99,6 +104,39 @@ def test_rows_are_counted_as_they_are(network):
         )
         assert 0 <= row["with_diagonal"] - row["fullest_row"] <= 1
     assert [row["layer"] for row in rows[:3]] == ["linear1", "linear2", "linear3"]
+
+
+def test_the_plots_of_the_repository_stand_beside_ours_where_they_were_read(x1):
+    shown = x1.tables["Largest change of an output, and bounds on it"]
+    assert [row["published_needed"] for row in shown] == [1288.0, 1943.0, 2801.0, 4220.0, 5286.0]
+    assert [row["published_score_change"] for row in shown] == [9.3, 18.3, 31.9, 39.0, 40.0]
+    rows = guha_exp_x2(Settings(size="tiny")).tables["The layer of the plot in the repository"]
+    assert [row["published_fullest_row"] for row in rows] == [532.0, 326.0, 183.0, 116.0]
+    for item in (guha_exp_x1_cifar10, guha_exp_x2_cifar10):
+        found = item(Settings(size="tiny"))
+        assert not any("published" in column for table in found.tables.values() for column in table[0])
+        assert any("were not read off" in text for text in found.deviations)
+
+
+def test_the_plots_are_of_the_network_after_100_epochs(networks, monkeypatch):
+    assert networks.plotted_epoch == 8  # of a training that is shorter
+    monkeypatch.setattr("codebound_papers.guha23.items.trained.PLOTTED", 4)
+    again = Networks(plan_for("mnist", "tiny"), TINY)
+    assert again.plotted_record()["epochs"] == 4
+    early = again.plotted.network.layers[0].matrix
+    assert torch.equal(early, networks.watched.at(4).layers[0].matrix)
+    assert not torch.equal(early, networks.watched.network.layers[0].matrix)
+
+
+def test_a_colour_image_has_the_norm_of_a_pixel_in_the_released_code():
+    networks = Networks(plan_for("cifar10", "tiny"), TINY)
+    needed = guha_exp_x1_cifar10(Settings(size="tiny")).points["strengths"][1]["needed"]
+    pruned = draw_pruning(networks.watched.network, strength=5.0, seed=0)
+    by_image = needed_margin(networks.plotted, pruned)
+    x = networks.parts.samples.train
+    scaled = x.scaling.apply(torch.from_numpy(x.x))
+    ratio = float(scaled.norm(dim=1).max() / scaled.flatten(1).norm(dim=1).max())
+    assert needed / by_image == pytest.approx(ratio, rel=1e-5)
 
 
 def test_the_diagonal_is_pruned_like_the_rest_or_kept_on_request(network):

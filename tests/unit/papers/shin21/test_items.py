@@ -10,10 +10,12 @@ from scipy import stats
 
 from codebound.errors import ModelError
 from codebound.nets.loading import load_model
+from codebound_papers.arora18.items.networks import Study
 from codebound_papers.journal import Journal
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.shin21.items.figure3 import _NETWORKS, shin_figure3
 from codebound_papers.shin21.items.figures import shin_figure1, shin_figure2
+from codebound_papers.shin21.items.layers import shin_layers, shin_synthetic
 from codebound_papers.shin21.items.networks import (
     FILES,
     Subject,
@@ -24,6 +26,7 @@ from codebound_papers.shin21.items.networks import (
     published,
 )
 from codebound_papers.shin21.items.table1 import _PUBLISHED, shin_table1
+from codebound_papers.shin21.tails import estimate_tail
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
 
@@ -203,3 +206,33 @@ def test_a_finished_part_needs_no_network(tmp_path):
     Journal(path).get(name, lambda: value)
     found = shin_figure3(Settings(size="tiny", cells=Journal(path)))
     assert found.tables["Last layers"][0]["network"] == "resnet20_cifar10"
+
+
+def test_stable_ranks_of_synthetic_matrices_are_those_of_another_library():
+    found = shin_synthetic(Settings(size="tiny"))
+    (rows,) = found.tables.values()
+    ranks = [row["stable rank"] for row in rows[:-1]]
+    assert ranks == sorted(ranks)
+    assert 1.0 <= ranks[0] < 1.5
+    rng = np.random.default_rng(0)
+    for row in (rows[2], rows[-1]):
+        alpha, expected = row["tail exponent"], []
+        for _ in range(200):
+            sizes = rng.pareto(alpha, (10, 64)) + 1.0 if alpha else np.abs(rng.standard_normal((10, 64)))
+            s = np.linalg.svd(sizes * rng.choice([-1.0, 1.0], (10, 64)), compute_uv=False)
+            expected.append((s**2).sum() / s[0] ** 2)
+        error = np.std(expected) * np.sqrt(1 / 200 + 1 / 20)
+        assert abs(row["stable rank"] - np.mean(expected)) < 4.5 * error
+
+
+def test_tails_of_every_layer_are_followed_over_the_training():
+    found = shin_layers(Settings(size="tiny"))
+    rows = found.points["epochs"]
+    assert sorted({row["epoch"] for row in rows}) == [0, 2, 4]
+    (ends,) = found.tables.values()
+    assert [row["layer"] for row in ends] == ["conv1", "conv2", "linear1", "linear2", "linear3"]
+    model = Study(Settings(size="tiny")).vgg19.network.model
+    weight = model.conv1.weight.detach().flatten(1).double().numpy()
+    assert ends[0]["alpha of entries"] == estimate_tail(np.abs(weight[weight != 0])).density_exponent
+    values = np.linalg.svd(weight, compute_uv=False) ** 2
+    assert ends[0]["eigenvalues: alpha"] == pytest.approx(estimate_tail(values).density_exponent, rel=1e-4)

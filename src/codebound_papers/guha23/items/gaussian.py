@@ -1,0 +1,130 @@
+"""Guha et al. 2023, assumption 3.1: are the weights of trained networks Gaussian?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound_papers.guha23.items.trained import Networks, plan_for
+from codebound_papers.guha23.items.verdicts import span
+from codebound_papers.guha23.pruning import kept_share
+from codebound_papers.measure.shape import weight_shape
+from codebound_papers.report.figures import Figure, Plot, curves
+from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codebound.nets.walk import Network
+    from codebound_papers.guha23.items.trained import Data
+
+_DATA: tuple[Data, ...] = ("mnist", "cifar10")
+_STRENGTHS = (0.1, 1.0, 10.0)
+
+
+@item(
+    "G-Asm3.1:trained",
+    title="Whether the weights of trained networks are Gaussian (Guha et al. 2023, section 3.3)",
+    quick="seconds; the networks are those of G-Tab1 and G-Tab2",
+    full="seconds on a GPU; the networks are those of G-Tab1 and G-Tab2",
+)
+def guha_gaussian_weights(settings: Settings) -> Reproduction:
+    """The theorems assume Gaussian weights; section 3.3 says that trained weights look so, and the paper's
+    limitations that they may not. Here is the shape of every layer at the start of a training, on its way,
+    and in the end: the excess kurtosis, which is 0 for a Gaussian law; the distance of Kolmogorov and
+    Smirnov from the Gaussian law of the same variance; and the share of weights that random pruning keeps,
+    beside the chi(d) of Gaussian weights. The paper has no numbers.
+    """
+    rows = [row for data in _DATA for row in _rows(data, settings)]
+    ends = [row for row in rows if row["is_end"]]
+    plots = [
+        Plot(
+            f"{data}: excess kurtosis",
+            "epoch",
+            "excess kurtosis",
+            [
+                series
+                for layer in dict.fromkeys(row["layer"] for row in rows)
+                for series in curves(
+                    [row for row in rows if (row["data"], row["layer"]) == (data, layer)],
+                    "epoch",
+                    {"excess kurtosis": layer},
+                )
+            ],
+            headroom=0.3,
+        )
+        for data in _DATA
+    ]
+    return Reproduction(
+        tables={"At the end of the training": [_shown(row) for row in ends]},
+        sentences=tuple(_sentences(rows, ends)),
+        deviations=("The networks are those of G-Tab1 and G-Tab2, trained by the code's settings.",),
+        points={"epochs": rows},
+        figures={"G-Asm3.1-trained": Figure(plots, columns=2)},
+    )
+
+
+def _rows(data: Data, settings: Settings) -> list[Row]:
+    networks = Networks(plan_for(data, settings.size), settings)
+    epochs = settings.cells.get(data, lambda: {"kept": list(networks.watched.kept_epochs)})["kept"]
+
+    def measure(epoch: int) -> dict[str, list[Row]]:
+        return {"rows": _layers(networks.watched.at(epoch))}
+
+    parts = {f"{data}, epoch {epoch}": partial(measure, epoch) for epoch in epochs}
+    found = settings.cells.get_all(parts)
+    return [
+        {"data": data, "epoch": epoch, "is_end": epoch == epochs[-1], **row}
+        for epoch, each in zip(epochs, found, strict=True)
+        for row in each["rows"]
+    ]
+
+
+def _layers(network: Network) -> list[Row]:
+    return [_layer(view.name, view.matrix) for view in network.layers]
+
+
+def _layer(name: str, matrix: torch.Tensor) -> Row:
+    shape, weights = weight_shape(matrix), matrix.detach().double()
+    squares = weights.square() / weights.var(correction=0)
+    return {
+        "layer": name,
+        "weights": shape.weights,
+        "excess kurtosis": shape.excess_kurtosis,
+        "distance": shape.distance,
+        "usual distance": shape.usual_distance,
+        "beyond 3 deviations": shape.beyond,
+        "Laplace over Gaussian": shape.laplace_gain,
+        **{f"kept at d = {d:g}": float(-torch.expm1(-squares / d).mean()) for d in _STRENGTHS},
+    }
+
+
+def _shown(row: Row) -> Row:
+    shown = {name: value for name, value in row.items() if name != "is_end"}
+    return {**shown, **{f"chi({d:g})": kept_share(d) for d in _STRENGTHS}}
+
+
+def _sentences(rows: Sequence[Row], ends: Sequence[Row]) -> Iterator[str]:
+    near = sum(row["distance"] <= row["usual distance"] for row in ends)
+    heavy = sum(row["excess kurtosis"] > 0.0 for row in ends)
+    yield (
+        f"In {near} of {len(ends)} trained layers the distance from a Gaussian law is one that Gaussian "
+        f"weights have; it is {span([row['distance'] for row in ends], '.3f')}. The excess kurtosis is "
+        f"{span([row['excess kurtosis'] for row in ends], '.2f')}, above 0 in {heavy} layers: tails heavier "
+        "than Gaussian, as the paper's limitations allow for."
+    )
+    start = [row["excess kurtosis"] for row in rows if row["epoch"] == 0]
+    yield (
+        f"The training begins with uniform weights (excess kurtosis {span(start, '.2f')}), torch's default, "
+        "so that whatever is Gaussian in the end has become so."
+    )
+    for d in _STRENGTHS:
+        kept = [row[f"kept at d = {d:g}"] / kept_share(d) for row in ends]
+        yield (
+            f"At d = {d:g} random pruning keeps {span(kept, '.2f')} times the share chi = "
+            f"{kept_share(d):.3f} of Gaussian weights."
+        )
+    laplace = sum(row["Laplace over Gaussian"] > 0.0 for row in ends)
+    yield f"A Laplace law fits better than a Gaussian one in {laplace} of {len(ends)} layers."
