@@ -41,7 +41,8 @@ def command(
     certificate = Certificate.load(path)
     result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
     words = author_words(folder, certificate)
-    verdict = _ask(shlex.split(result["verify"])[1:])
+    asked = shlex.split(result["verify_here"])[1:]  # the folder may have been moved
+    verdict = _ask([str(folder / each) if (folder / each).is_file() else each for each in asked])
     evidence = Evidence(
         certificate=certificate,
         result=result,

@@ -18,6 +18,7 @@ from codebound.cli.console import Format, cell, emit, emit_rows, note, progress_
 from codebound.cli.options import PARALLEL, RUN, option
 from codebound.errors import UsageError
 from codebound.extensions import SweepVerb, find_extensions, loaded
+from codebound.files import write_text
 from codebound.report.tables import Table
 
 if TYPE_CHECKING:
@@ -74,19 +75,34 @@ def command(
     except KeyboardInterrupt:
         note(f"What is finished is kept in {folder}: the same command continues.")
         raise
-    emit(merged.record(), output, _tables(jobs, merged), rows=merged.rows)
+    tables = list(_tables(jobs, merged))
+    emit(merged.record(), output, tables, rows=merged.rows)
+    write_text(folder / "sweep.html", _page(plan, jobs, merged, tables))
     for each in merged.failed:
         note(f"Failed: job {each.job.label}: {each.error}")
         if each.traceback is not None:
             note(f"  Traceback: {each.traceback}")
     if not quiet:
         note(
-            f"All columns: {folder / 'rows.csv'} and rows.json; files of a job: {folder / 'jobs'}/KEY/output."
+            f"Page: {folder / 'sweep.html'}. All columns: rows.csv and rows.json beside it; files of a job: "
+            f"{folder / 'jobs'}/KEY/output."
         )
     if merged.failed:
         if not quiet:
             note("--retry-failed runs failed jobs again.")
         raise typer.Exit(1)
+
+
+def _page(plan: Path, jobs: Sequence[PlannedJob], merged: Merged, tables: Sequence[Table]) -> str:
+    from codebound.report.html import sweep_page
+
+    failed = [f"Failed: job {each.job.label}: {each.error}" for each in merged.failed]
+    return sweep_page(
+        f"Sweep {plan.stem}",
+        subtitle=f"{len(jobs)} jobs: {len(merged.rows)} done, {len(failed)} failed, {merged.waiting} waiting",
+        notes=[*failed, "All columns are in rows.csv; the files of a job are in jobs/KEY/output."],
+        tables=tables,
+    )
 
 
 def _job_rows(jobs: Sequence[PlannedJob], known: Mapping[str, str]) -> list[dict[str, object]]:

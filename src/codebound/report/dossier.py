@@ -105,20 +105,24 @@ def author_words(folder: Path, certificate: Certificate) -> dict[str, Any]:
 def dossier_page(evidence: Evidence, words: Mapping[str, Any], *, profile: str) -> str:
     """The page."""
     requirements = PROFILES[profile]
-    rows = [(name, value, requirements.get(key, "")) for key, name, value in _items(evidence, words)]
+    rows = [
+        {"item": name, "content": value} | ({"answers": requirements.get(key, "")} if requirements else {})
+        for key, name, value in _items(evidence, words)
+    ]
     met = [
-        (line, words[f"assumption_{i}"]) for i, line in enumerate(evidence.certificate.declarations, start=1)
+        {"assumption": line, "how it was met": words[f"assumption_{i}"]}
+        for i, line in enumerate(evidence.certificate.declarations, start=1)
     ]
     return rendered(
         "dossier.html.j2",
         {
             "title": "What was shown, and what it rests on",
-            "subtitle": f"{evidence.today}; profile {profile}; codebound {evidence.result['certificate']}",
+            "subtitle": f"{evidence.today}; profile {profile}; "
+            f"codebound {evidence.certificate.made_by['codebound']}",
             "sentence": evidence.certificate.sentence,
             "is_accepted": evidence.verdict["verdict"] == "ACCEPT",
             "verdict": evidence.verdict["verdict"],
             "rows": rows,
-            "has_requirements": bool(requirements),
             "met": met,
             "responsible": words["responsible"],
             "today": evidence.today,
@@ -160,7 +164,7 @@ def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, 
         (
             "verifier",
             "independent program",
-            f"{evidence.verdict['verdict']}, {evidence.today}: {result['verify']}",
+            f"{evidence.verdict['verdict']}, {evidence.today}: {result['verify_here']}",
         ),
         (
             "versions",

@@ -15,9 +15,10 @@ from codebound.report.formula import costs, formulas
 from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from codebound.certificate.file import Certificate
+    from codebound.report.tables import Table
 
 
 def rendered(template: str, values: Mapping[str, object], *, package: str = "codebound.report") -> str:
@@ -38,6 +39,12 @@ def rendered(template: str, values: Mapping[str, object], *, package: str = "cod
 
     environment = jinja2.Environment(autoescape=True, loader=jinja2.FunctionLoader(source))
     return environment.get_template(template).render(values)
+
+
+def sweep_page(title: str, *, subtitle: str, notes: Sequence[str], tables: Sequence[Table]) -> str:
+    """The page about the rows of a sweep."""
+    values = {"title": title, "subtitle": subtitle, "notes": notes, "tables": tables}
+    return rendered("sweep.html.j2", values)
 
 
 def certificate_page(

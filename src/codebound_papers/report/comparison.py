@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
+from codebound.bounds.risk import percent
 from codebound.report.html import rendered
 from codebound.report.tables import Table
 from codebound_papers.report.figures import Mark, Marks, Plot, Series, plots_figure
@@ -105,15 +106,40 @@ def compare_page(record: Record) -> str:
             "title": f"Bounds on {settings['model']}, {settings['data']}",
             "subtitle": f"{sample['n']:,} examples, {sample['classes']} classes; made by codebound "
             f"{settings['codebound']}",
+            "lead": _lead(record),
             "notes": record["notes"],
             "figure": compare_figure(record),
             "caption": caption,
             "tables": [table for table in tables if table is not None],
-            "details": [each for each in record["details"] if each["hypotheses"]],
+            "details": [
+                {**each, "conditions": _conditions(each)} for each in record["details"] if each["hypotheses"]
+            ],
             "settings": [(name.replace("_", " "), _plain(value)) for name, value in settings.items()],
         },
         package="codebound_papers.report",
     )
+
+
+def _lead(record: Record) -> str:
+    """What is guaranteed, in a sentence."""
+    proved = [row for row in record["rows"] if row["guarantee"] and applies(row)]
+    published = sum(row["kind"] == "published" and applies(row) for row in record["rows"])
+    if not proved:
+        return f"Nothing is guaranteed here: there are {published} published expressions and no certificate."
+    best = min(proved, key=lambda row: row["value"])
+    return (
+        f"The smallest guarantee is {percent(best['value'])}, by {best['name']}, about {best['subject']}. "
+        f"The {published} published expressions beside it guarantee nothing."
+    )
+
+
+def _conditions(detail: Record) -> list[dict[str, str]]:
+    """The conditions of a published theorem, and whether they hold."""
+    words = {None: "unknown", True: "yes", False: "NO"}
+    return [
+        {"condition": each["statement"], "holds": words[each["holds"]], "found": str(each["found"])}
+        for each in detail["hypotheses"]
+    ]
 
 
 def _plain(setting: object) -> str:

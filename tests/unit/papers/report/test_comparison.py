@@ -93,8 +93,16 @@ def test_the_page_escapes_and_says_what_is_not_drawn():
     assert "&lt;script&gt;" in page
     assert "Not drawn, because infinite or zero: counted; endless." in page
     assert "the sun shines" in page
+    assert "The smallest guarantee is 5.01 %, by fresh, about f. The 3 published expressions" in page
     assert "it is no chain." in page
     assert "Table 1 of Arora et al." in page
+
+
+def test_a_page_without_guarantees_says_so():
+    rows = [each for each in record()["rows"] if not each["guarantee"]]
+    assert "Nothing is guaranteed here: there are 3 published expressions" in compare_page(
+        record() | {"rows": rows}
+    )
 
 
 def test_epochs_are_drawn_even_where_bounds_are_infinite():
