@@ -65,6 +65,21 @@ def test_the_page_about_picks_runs(empty_folder, short_searches, codebound, caps
     assert [codebound(*shlex.split(command))[0] for command in commands] == [0, 0, 0]
 
 
+def test_the_page_about_encoders_runs(empty_folder, codebound, capsys, monkeypatch):
+    page = (ROOT / "docs/howto/encoders.md").read_text()
+    (snippet,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    monkeypatch.delitem(sys.modules, "my_encoder", raising=False)
+    monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder / "cache"))
+    exec(compile(snippet, "encoders.md", "exec"), {"__name__": "page"})
+    assert "(C-15;" in capsys.readouterr().out
+    commands = re.findall(
+        r"^\$ codebound (.* my_encoder:features .*|verify behind.*)$", page, flags=re.MULTILINE
+    )
+    outputs = [codebound(*shlex.split(command)) for command in commands]
+    assert [code for code, _, _ in outputs] == [0, 0, 0]
+    assert "the tables are the same" in outputs[2][1]
+
+
 def test_the_page_about_learners_runs(empty_folder, codebound, capsys, monkeypatch):
     page = (ROOT / "docs/howto/any_learner.md").read_text()
     snippets = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)

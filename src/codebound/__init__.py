@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.data.dataset import Dataset as Dataset
     from codebound.data.load import load_dataset as load_dataset
     from codebound.data.splits import split as split
+    from codebound.encoders.known import load_encoder as load_encoder
     from codebound.errors import CodeboundError as CodeboundError
     from codebound.estimator.wrapper import PickToLearn as PickToLearn
     from codebound.facts import HoldoutFacts as HoldoutFacts
@@ -44,6 +45,7 @@ _HOME = {
     "Dataset": "codebound.data.dataset",
     "load_dataset": "codebound.data.load",
     "split": "codebound.data.splits",
+    "load_encoder": "codebound.encoders.known",
     "load_model": "codebound.nets.loading",
     "wrap": "codebound.nets.walk",
     "with_weights": "codebound.nets.rebuild",

@@ -22,11 +22,13 @@ from codebound.certification import certify
 from codebound.data.load import load_dataset
 from codebound.data.splits import split
 from codebound.device import resolve_device
+from codebound.encoders.known import load_encoder
+from codebound.encoders.tables import load_table
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.nets.loading import factory_of, load_model
 from codebound.nets.walk import Network, wrap
 from codebound.nets.zoo import ZOO
-from codebound.progress import NOBODY, Listener
+from codebound.progress import NOBODY, Listener, Progress, silent
 from codebound.store import BusyError, held, source_sha256
 from codebound.train import runs
 from codebound.train.config import TrainConfig, parse_schedule, preset
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from codebound.data.dataset import Dataset
+    from codebound.encoders.encoder import Encoder
     from codebound.engine.job import Engine
     from codebound.results import Certification, Saved
     from codebound.train.runs import TrainResult
@@ -99,7 +102,11 @@ def certify_from_options(
     """Certifies a network and saves all that belongs to its certificate in a new folder."""
     model, fresh, folder_of_data = options["model"], options["unlabelled"], options["data_folder"]
     content = source_sha256(options["data"])
-    sample, test_set = load_samples(options)
+    encoder = (
+        None if options["encoder"] is None else load_encoder(options["encoder"], device=options["device"])
+    )
+    with listener.bar("encode") if encoder is not None else nullcontext(silent) as progress:
+        sample, test_set = load_samples(options, encoder=encoder, progress=progress)
     network, factory = None, ""
     if model is not None:
         network, factory = load_network(model, sample, options["weights"]), factory_of(model)
@@ -108,7 +115,9 @@ def certify_from_options(
     base = None if network is None else given_base(options, network, sample)
     if base is not None and options["weights"] is None:
         network = base.network
-    unlabelled = None if fresh is None else load_dataset(fresh, role="unlabelled", folder=folder_of_data)
+    unlabelled = (
+        None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, None, encoder=encoder)
+    )
     fraction = options["prior_fraction"]
     with (
         new_folder(out) as folder,
@@ -136,7 +145,7 @@ def certify_from_options(
             found,
             folder,
             settings=record_options(options),
-            data=options["data"] if is_there and options["holdout"] is None else "",
+            data=options["data"] if is_there and options["holdout"] is None and encoder is None else "",
             data_folder=folder_of_data,
         )
 
@@ -229,8 +238,13 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def load_samples(options: Mapping[str, Any]) -> tuple[Dataset, Dataset | None]:
-    """The sample, and the test sample if one was asked for: data, data_folder, test and holdout."""
+def load_samples(
+    options: Mapping[str, Any], *, encoder: Encoder | None = None, progress: Progress = silent
+) -> tuple[Dataset, Dataset | None]:
+    """The sample, and the test sample if one was asked for: data, data_folder, test and holdout.
+
+    With an encoder they are the tables of their encoded inputs.
+    """
     folder, test, holdout = options["data_folder"], options["test"], options["holdout"]
     if test is not None and holdout is not None:
         raise UsageError(
@@ -238,13 +252,27 @@ def load_samples(options: Mapping[str, Any]) -> tuple[Dataset, Dataset | None]:
         )
     if holdout is not None and not 0.0 < holdout < 1.0:
         raise UsageError(f"holdout must be a fraction in (0, 1). Got {holdout}.")
-    sample = load_dataset(options["data"], folder=folder)
+    sample = _loaded(options["data"], "train", folder, None, encoder=encoder, progress=progress)
     if holdout is not None:
         parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
         return parts["train"], parts["test"]
     if test is not None:
-        return sample, load_dataset(test, role="test", folder=folder, classes=sample.classes)
+        return sample, _loaded(test, "test", folder, sample.classes, encoder=encoder, progress=progress)
     return sample, None
+
+
+def _loaded(
+    spec: str,
+    role: str,
+    folder: Path | None,
+    classes: int | None,
+    *,
+    encoder: Encoder | None,
+    progress: Progress = silent,
+) -> Dataset:
+    if encoder is None:
+        return load_dataset(spec, role=role, folder=folder, classes=classes)
+    return load_table(encoder, spec, role=role, folder=folder, classes=classes, progress=progress)
 
 
 def load_network(

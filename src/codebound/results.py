@@ -273,6 +273,8 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         result["alarm"] = found.alarm
     if found.by_class:
         result["by_class"] = [asdict(row) for row in found.by_class]
+    if found.sample.encoder:
+        result["encoder_declared"] = found.sample.encoder
     if found.base is not None:
         result["base_declared"] = found.certificate.base_declared
         result["base_is_g"] = found.is_base

@@ -39,6 +39,7 @@ def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ..
     named = f"version {assessed.version}, its page of SHA-256 {page.sha256}, frozen on {page.frozen}"
     is_developed = bool(development_sample(task.sample))
     lines = [] if helper.base is None else [helper.base.declared(assessed.bound.ref)]
+    lines += [task.sample.encoder] if task.sample.encoder else []
     if helper.architecture is not None:
         lines.append(helper.architecture.declared)
         lines.append(f"The architecture {helper.architecture.name} was chosen without looking at the sample.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from codebound.certificate.declarations import MAX_CHARACTERS
 from codebound.certificate.file import Certificate, Helper
 from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.chains.message import decode as decode_message
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from codebound.chains.setting import Setting
     from codebound.coding.bits import Bits
     from codebound.data.dataset import Dataset
+    from codebound.encoders.encoder import Encoder
     from codebound_verify import Verdict
 
 
@@ -40,6 +42,7 @@ def decode(
     module: nn.Module | None = None,
     base: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
+    encoder: Encoder | None = None,
 ) -> nn.Module:
     """The network g of a certificate, in evaluation mode; its weights are the same bits on every machine.
 
@@ -51,10 +54,23 @@ def decode(
         module: What the factory returns, where the architecture is a helper.
         base: The tensors of the base, where the message codes differences.
         weights: The file of a network that was learned from picks.
+        encoder: What ``load_encoder`` finds, where the certificate is about the table of an encoder: then g
+            has it in front, and takes raw inputs.
     """
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
-    helper = certificate.helper
-    if certificate.claim.statement == "C-15":
+    helper, is_picked = certificate.helper, certificate.claim.statement == "C-15"
+    if encoder is not None:
+        if encoder.declared[:MAX_CHARACTERS] not in certificate.declarations:
+            raise CertificateError(
+                f"this certificate does not declare the encoder {encoder.name} of SHA-256 {encoder.sha256}: "
+                "see what it declares with codebound show."
+            )
+        from codebound.encoders.encoder import Encoded
+
+        return Encoded(
+            encoder, decode(certificate, module=module, base=base, weights=weights), takes_stored=is_picked
+        )
+    if is_picked:
         return _learned(certificate, weights)
     if helper.architecture is not None and module is None:
         raise CertificateError(f"the architecture is a helper: give the model, {helper.architecture.name}.")

@@ -38,6 +38,7 @@ def command(
     data_folder: opt.DataFolder = None,
     test: opt.Test = None,
     holdout: opt.Holdout = None,
+    encoder: opt.EncoderName = None,
     method: Annotated[str, option(_METHODS)] = "auto",
     effort: Annotated[
         str, option("quick (no training), standard (minutes) or max (longer, tighter).")
@@ -126,6 +127,9 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     if result.get("copies"):
         copies = f"{result['copies']} examples"
         rows.append(("copies", copies, "exact copies of earlier ones in the sample, declared to be draws"))
+    if "encoder_declared" in result:
+        declared = f"{result['encoder_declared']} No program can check that; without it the bound is void."
+        rows.append(("DECLARED", "an encoder", declared))
     if "base_declared" in result:
         declared = f"{result['base_declared']} No program can check that; without it the bound is void."
         rows.append(("DECLARED", "g is the base" if result["base_is_g"] else "a base", declared))

@@ -20,6 +20,7 @@ OWN_VERBS = {
     "demo": Verb("codebound.cli.demo:command", has_config=False),
     "data": Verb("codebound.cli.data:app"),
     "train": Verb("codebound.cli.train:command"),
+    "encode": Verb("codebound.cli.encode:command", has_config=False),
     "certify": Verb("codebound.cli.certify:command"),
     "verify": Verb("codebound.cli.certificates:verify"),
     "check": Verb("codebound.cli.certificates:check", has_config=False),

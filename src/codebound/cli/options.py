@@ -69,6 +69,13 @@ Base = Annotated[
 BaseSays = Annotated[
     str | None, option("Where the base comes from, in words: part of the certificate.", BASE)
 ]
+EncoderName = Annotated[
+    str | None,
+    option(
+        "A frozen map in front of the data: efficientnet-lite0, wordllama (texts) or package.module:factory. "
+        "The sample is the table of its rows; that it was fixed without the sample is declared.",
+    ),
+]
 CertificateFile = Annotated[Path, typer.Argument(help="The certificate (.cbound).")]
 
 Seed = Annotated[int, option("Seed of everything random.", RUN)]

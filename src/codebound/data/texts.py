@@ -1,0 +1,105 @@
+"""Texts with labels: what an encoder of texts turns into a sample. They come from a table or a factory."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codebound.data.arrays import from_arrays
+from codebound.data.tables import labelled_texts, table_of
+from codebound.errors import DataError
+from codebound.user_code import import_named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_PLACE = np.zeros((1, 1), dtype=np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Labelled texts, in stored order.
+
+    Attributes:
+        name: Name or path they were loaded from.
+        role: What they may be used for.
+        texts: One for each example.
+        y: Labels from 0.
+        classes: Number of classes.
+        levels: What the classes are called, where they have names.
+        source: Where they came from, in words.
+    """
+
+    name: str
+    role: str
+    texts: tuple[str, ...] = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
+    classes: int
+    levels: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.texts)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 over the texts in UTF-8, each with its length before it."""
+        digest = hashlib.sha256()
+        for text in self.texts:
+            content = text.encode()
+            digest.update(f"{len(content)}|".encode() + content)
+        return digest.hexdigest()
+
+
+def load_texts(spec: str, *, role: str = "train", classes: int | None = None) -> Texts:
+    """Texts from ``table.csv:LABELS``, whose other columns are the text, or from ``package.module:factory``.
+
+    A factory is called without arguments and returns a list of texts and a list of labels.
+
+    Raises:
+        DataError: There is no such table or factory, or it holds no texts.
+    """
+    table = table_of(spec)
+    if table is not None:
+        texts, labels, levels = labelled_texts(table, role=role)
+        source = f"table {table.path}"
+    elif ":" in spec:
+        made = _made(spec)
+        texts, labels, levels, source = list(made[0]), np.asarray(made[1]), (), f"factory {spec}"
+    else:
+        raise DataError(
+            f"no texts {spec!r}: an encoder of texts reads table.csv:LABELS, or package.module:factory that "
+            "returns a list of texts and a list of labels."
+        )
+    if not texts or not all(isinstance(each, str) for each in texts):
+        raise DataError(f"{spec} must hold at least one text, and nothing but texts.")
+    known = classes if classes is not None else len(levels) or None
+    blank = np.repeat(_PLACE, len(texts), axis=0)
+    checked = from_arrays(blank, labels, name=spec, role=role, classes=known)  # one check of labels for all
+    return Texts(spec, role, tuple(texts), checked.y, checked.classes, levels, source)
+
+
+def _made(spec: str) -> tuple[Sequence[str], Sequence[int]]:
+    try:
+        made = import_named(spec)()
+        texts, labels = made
+    except (Exception, SystemExit) as error:  # whatever the user's code raises, the message names it
+        raise DataError(
+            f"{spec} failed with {type(error).__name__}: {error}. It is called without arguments and returns "
+            "a list of texts and a list of labels."
+        ) from error
+    return texts, labels
+
+
+def selected(texts: Texts, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Texts:
+    """The texts at ``indices``, in that order, with a new role."""
+    return replace(
+        texts, texts=tuple(texts.texts[each] for each in indices), y=texts.y[np.asarray(indices)], role=role
+    )
