@@ -61,6 +61,7 @@ def certify(
     *,
     claim: AbstractClaim | None = None,
     method: str = "auto",
+    minutes: float | None = None,
     effort: Effort = "standard",
     delta: float = 0.05,
     test_set: Dataset | None = None,
@@ -86,9 +87,12 @@ def certify(
         sample: The sample it was trained on.
         claim: What to certify, one of ``codebound.certificate.claims``; by default ``AboutG()``, the error of
             the compressed network.
-        method: A name of ``known_methods()``, or ``auto`` for the best of them.
-        effort: ``quick`` quantises f as it is; ``standard`` and ``max`` also train the pruned network on the
-            sample, for longer.
+        method: A name of ``known_methods()``, or ``auto`` for the best of them: what is quick and tight comes
+            first, and the others as long as they may still be better.
+        minutes: Time for the search, before what it found is verified; the best until then is certified.
+            None: as long as ``effort`` takes.
+        effort: How far each method goes where no time is given, the same on every machine: ``quick`` trains
+            no network, ``standard`` does, ``max`` for much longer.
         delta: Failure probability.
         test_set: Examples used for no choice; adds the hold-out bound of the network that the certificate is
             about, and an alarm where they refute it.
@@ -134,6 +138,10 @@ def certify(
     require_method(method)
     if effort not in EFFORTS:
         raise UsageError(f"unknown effort {effort!r}. Known: {', '.join(EFFORTS)}.")
+    if minutes is not None and (not minutes > 0.0 or effort != "standard"):
+        raise UsageError(
+            f"minutes are a positive number, in place of an effort. Got {minutes}, effort {effort}."
+        )
     if base is not None and claim.trains_base:
         raise UsageError("a claim after a split trains a base of its own: give it or a base, not both.")
     if test_set is not None:
@@ -176,7 +184,7 @@ def certify(
         progress=progress,
         allows_picks=stated.fault == WRONG and not by_class,
     )
-    best = run(search, method)
+    best = run(search, method, minutes=minutes)
     if stated.fault != WRONG:
         assert isinstance(best.message, Message)  # picks were not allowed
         task = task_of(claim=stated)
@@ -208,7 +216,7 @@ def certify(
             "claim": str(stated),
             "fault": str(stated.fault),
             "method": method,
-            "effort": effort,
+            **({"effort": effort} if minutes is None else {"minutes": minutes}),
             "delta": delta,
             "seed": seed,
             "device": str(place),
@@ -223,6 +231,7 @@ def certify(
         skipped=search.skipped,
         tried=search.tried,
         is_interrupted=search.is_interrupted,
+        is_out_of_time=search.is_out_of_time,
         seconds=time.perf_counter() - start,
         allow_copies=allow_copies,
         by_class=_class_bounds(best, task, rest, engine=engine) if by_class else (),

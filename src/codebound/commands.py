@@ -89,7 +89,18 @@ def train_from_options(
     return record
 
 
-_CERTIFY = ("method", "effort", "delta", "fault", "input_range", "allow_copies", "by_class", "seed", "device")
+_CERTIFY = (
+    "method",
+    "minutes",
+    "effort",
+    "delta",
+    "fault",
+    "input_range",
+    "allow_copies",
+    "by_class",
+    "seed",
+    "device",
+)
 
 
 def certify_from_options(

@@ -62,6 +62,7 @@ class Certification:
         skipped: Methods that did not suit, with the reason.
         tried: Messages that were assessed.
         is_interrupted: Whether the search was interrupted; the best message until then was certified.
+        is_out_of_time: Whether the time for the search was up before its end.
         seconds: Time the search took.
         by_class: Errors of g on every class, where they were asked for; their limits hold at once.
         allow_copies: Whether the verifier has to be told that copies are independent draws.
@@ -82,6 +83,7 @@ class Certification:
     tried: int
     is_interrupted: bool
     seconds: float
+    is_out_of_time: bool = False
     allow_copies: bool = False
     by_class: tuple[ClassBound, ...] = ()
 
@@ -256,6 +258,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "original_train_n": found.sample.n,
         "messages_tried": found.tried,
         "interrupted": found.is_interrupted,
+        "out_of_time": found.is_out_of_time,
         "seconds": round(found.seconds, 3),
         "data_sha256": facts.sample_sha256,
         "development_sample": development_sample(found.sample) or None,

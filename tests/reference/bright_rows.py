@@ -1,14 +1,18 @@
 """A tiny world for the methods: images with one bright row, which is the class."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import torch
 
+from codebound.bounds.occam import occam_binomial
 from codebound.certificate.claims import AboutG
 from codebound.certificate.task import Original, Task
 from codebound.chains.chain import Chain
 from codebound.chains.operations import Linear
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
+from codebound.facts import OccamFacts
 from codebound.search.search import Search
 
 CHAIN = Chain((1, 4, 4), (Linear(3, True),))
@@ -41,3 +45,9 @@ def search_for(effort="quick", claim=None, **changes) -> Search:
 def base_of(original: Original, *, head: float = 1.0):
     """A base like f; ``head`` scales its last layer."""
     return "rows seen elsewhere", {name: head * value for name, value in original.arrays.items()}
+
+
+def known(*, errors: int, code_bits: int, n: int = 150):
+    """What a search may know already: only its bound counts."""
+    bound = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=0.05))
+    return SimpleNamespace(facts=bound.facts, bound=bound, rank=(bound.value, 0.0))

@@ -40,8 +40,12 @@ def command(
     holdout: opt.Holdout = None,
     encoder: opt.EncoderName = None,
     method: Annotated[str, option(_METHODS)] = "auto",
+    minutes: Annotated[
+        float | None, option("Stop searching after so long, with the best until then (default: when done).")
+    ] = None,
     effort: Annotated[
-        str, option("quick (no training), standard (minutes) or max (longer, tighter).")
+        str,
+        option("In place of --minutes, the same on every machine: quick (no training), standard or max."),
     ] = "standard",
     delta: opt.Delta = 0.05,
     fault: opt.FaultName = "wrong",
@@ -140,6 +144,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     if output is Format.table and not quiet:
         if result["interrupted"]:
             note("The search was interrupted; this is the best message found until then.")
+        if result["out_of_time"]:
+            note("The time was up; this is the best message found until then.")
         for method, reason in result["methods_skipped"].items():
             note(f"Skipped {method}: {reason}")
         note(saved.sentence)

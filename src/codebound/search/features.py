@@ -21,7 +21,7 @@ from codebound.data.dataset import DeviceData, Scaling
 from codebound.rng import torch_stream
 from codebound.search.pruned import SHORT, PruneBudget, best_plan
 from codebound.search.search import Search, UnsuitedError
-from codebound.search.trainers import AbstractTrainer, Candidate, best_polished, require_time
+from codebound.search.trainers import AbstractTrainer, Candidate, best_polished, require_training
 from codebound.train.polishing import polish_linear
 from codebound.train.pruning import PruneSettings, prune
 from codebound.train.subspace import Learner
@@ -42,14 +42,16 @@ _GREY_SHIFTS = {"standard": (3, None), "max": (3, 4, 2, None)}
 _FEW_COUNTS = 12  # of polishing a little
 _COUNTS = {"standard": 120, "max": 1000}  # and at length
 _ROUNDS = 2  # of polishing
+_LEAST_BITS = 6.0  # that a weight of a head takes
 
 
 def propose_features(search: Search) -> None:
     """Picks the features by one head on each of them; the best head on those is polished and assessed."""
-    require_time(search, "features")
+    require_training(search, "features")
     candidates = _of_filters(search) if search.task.base is None else _of_base(search)
     trainers = [_Trainer(search, chain, learner) for chain, learner in candidates]
     chosen = min(trainers, key=lambda each: each.first().bound)
+    chosen.require_promise(chosen.first())
     search.propose(chosen.best().message)
 
 
@@ -60,6 +62,7 @@ def _of_filters(search: Search) -> Iterator[tuple[Chain, Learner]]:
         raise UnsuitedError(
             f"features are those of images of at least {LEAST_SIDE} x {LEAST_SIDE} pixels. Got {shape}."
         )
+    search.require_promise(code_bits=_LEAST_BITS * _first_size(search.task.counted.n))
     pool = max(2, min(shape[1:]) // _GRID)
     head = Linear(search.task.sample.classes, False)
     for table, kind in product(_TABLES, _GREY_SHIFTS[search.effort] if shape[0] == 1 else (None,)):
@@ -85,6 +88,11 @@ def _of_base(search: Search) -> Iterator[tuple[Chain, Learner]]:
         chain,
         _above(chain, {name: torch.from_numpy(value) for name, value in base[1].items()}, search.device),
     )
+
+
+def _first_size(n: int) -> int:
+    """Weights that a head starts with; it grows as bounds of equal training error do."""
+    return max(8, round(math.sqrt(n)))
 
 
 def _head(chain: Chain) -> list[str]:
@@ -147,8 +155,7 @@ class _Trainer(AbstractTrainer[PruneSettings]):
                 self.found[plan] = self.judge(plan, pruned.integers.numpy())
             return self.found[plan].bound
 
-        keep = max(8, round(n**0.5))
-        best_plan(self.search, bound_of, budget, size=math.prod(shape), keep=keep, n=n)
+        best_plan(self.search, bound_of, budget, size=math.prod(shape), keep=_first_size(n), n=n)
 
     def polished_twice(self, head: Candidate[PruneSettings], counts: int) -> Candidate[PruneSettings]:
         """The head after local searches; each has the price of where the one before ended."""

@@ -61,6 +61,7 @@ def propose_picks(search: Search) -> None:
     with finishing():
         search.offer(assess_picked(picked, task))
     if picked.is_interrupted:
+        search.require_time()
         raise KeyboardInterrupt
 
 
@@ -161,11 +162,20 @@ def _on_all(found: Picked, part: int, search: Search) -> Picked:
     first = _first(sample.n, room)
     rounds = max(each for each in ROUNDS if each <= _MOST_ROUNDS and first + each * (batch + 8) < sample.n)
     rule = replace(rule, first=first, batch=batch, rounds=rounds, longer=())
+
+    def report(done: int, total: int | None, note: str = "") -> None:
+        search.progress(done, total, note)
+        search.require_time()  # the rounds until then are kept
+
     for seed in range(_SEEDS):
         if isinstance(rule.features, PatchFeatures):
             rule = replace(rule, features=replace(rule.features, seed=seed))
         try:
-            return pick(rule, sample, device=search.device, patience=True, progress=search.progress).best()
+            features = features_of(rule, sample, device=search.device, progress=search.progress)
+            picked = pick(
+                rule, sample, device=search.device, patience=True, features=features, progress=report
+            )
+            return picked.best()
         except RoomError as error:
             reason = error
     raise UnsuitedError(f"no rule picks the same examples on every machine: {reason}")

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from codebound.search.search import Search
 
 VECTOR_LEVELS = 31
+SMALLEST_SHARE = 4
+"""A search from one message may end at one of so many times fewer bits, with no fewer errors."""
 
 
 def propose_pruned(search: Search) -> None:
@@ -83,10 +85,17 @@ def _prune_and_train(search: Search) -> None:
     n = search.sample.n
     size = sum(tensor.numel() for tensor in search.task.f.tensors.values() if tensor.dim() > 1)
 
+    tried = search.tried
+
     def bound_of(plan: PruneSettings, report: Progress) -> float:
-        return search.propose(_pruned_message(search, plan, report))
+        is_first = search.tried == tried
+        found = search.propose(_pruned_message(search, plan, report))
+        if is_first:
+            search.require_promise(errors=found.count.errors, code_bits=found.bits.length / SMALLEST_SHARE)
+        return found.rank[0]
 
     keep = max(8, round(n**0.6))
+    search.require_promise(code_bits=keep)  # an eighth of the weights, eight bits each
     for budget in _BUDGETS[search.effort]:
         keep = best_plan(search, bound_of, budget, size=size, keep=keep, n=n).keep
 

@@ -7,12 +7,16 @@ function that calls ``Search.propose`` or ``Search.consider``, and name it in ``
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, get_args
 
+from codebound.bounds.occam import occam_binomial
+from codebound.bounds.risk import percent
 from codebound.certificate.assessment import Assessed, assess, guess
 from codebound.errors import CertificateError, ModelError
+from codebound.facts import OccamFacts
 from codebound.progress import Progress, silent
 from codebound.search.methods import known_methods
 
@@ -50,7 +54,9 @@ class Search:
         skipped: Methods that do not suit this network or claim, with the reason.
         is_interrupted: Whether the search was interrupted.
         running: The method that is running.
-        is_asked: Whether the running method was asked for by name, so that its time is no surprise.
+        is_asked: Whether the running method was asked for by name: then it is carried out to its end.
+        until: When its time is up, by ``time.monotonic()``.
+        is_out_of_time: Whether it ended for that.
     """
 
     task: Task
@@ -66,6 +72,8 @@ class Search:
     skipped: dict[str, str] = field(default_factory=dict, init=False)
     is_interrupted: bool = field(default=False, init=False)
     is_asked: bool = field(default=False, init=False)
+    until: float = field(default=math.inf, init=False)
+    is_out_of_time: bool = field(default=False, init=False)
     running: str = field(default="", init=False)
     _held: tuple[float, Message] | None = field(default=None, init=False)
 
@@ -74,11 +82,11 @@ class Search:
         """The examples that errors are counted on, where networks are trained; they go there once."""
         return self.task.counted.on(self.device)
 
-    def propose(self, message: Message, encoded: Encoded | None = None) -> float:
-        """Assesses a message; returns the bound it is judged by, and remembers it if it is the best."""
+    def propose(self, message: Message, encoded: Encoded | None = None) -> Assessed:
+        """Assesses a message, and remembers it if it is the best."""
         found = assess(message, self.task, encoded=encoded, engine=self.engine, progress=self.progress)
         self.offer(found)
-        return found.rank[0]
+        return found
 
     def offer(self, found: Assessed) -> None:
         """Remembers what was assessed if it is the best."""
@@ -128,36 +136,66 @@ class Search:
         risk = min(self.best.rank[0], 1.0 - 1.0 / self.task.sample.classes)
         return (-facts.n * math.log1p(-risk) + math.log(facts.delta)) / math.log(2.0)
 
+    def require_time(self) -> None:
+        """Ends the search if its time is up."""
+        if time.monotonic() > self.until:
+            raise OutOfTimeError
+
+    def require_promise(self, *, errors: int = 0, code_bits: float) -> None:
+        """Ends a method that was not asked for by name where what it may come to is no better than the best.
+
+        A choice of where to spend time, no bound: a method that was skipped may be asked for by its name.
+
+        Args:
+            errors: As few as it can hope for.
+            code_bits: The same.
+        """
+        if self.is_asked or self.best is None:
+            return
+        facts = self.best.facts
+        n, delta = self.task.counted.n, facts.delta
+        hoped = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=delta)).value
+        if hoped >= self.best.rank[0]:
+            raise UnsuitedError(
+                f"{self.running} can hope for {percent(hoped)} here, and {self.method} came to "
+                f"{percent(self.best.rank[0])}. To run it all the same, choose the method {self.running}."
+            )
+
     @property
     def note(self) -> str:
         """The best bound so far, for a progress bar."""
-        return "" if self.best is None else f"best bound {100.0 * self.best.bound.value:.2f} %"
+        return "" if self.best is None else f"best {percent(self.best.bound.value)} by {self.method}"
 
 
 class UnsuitedError(CertificateError):
     """A method can do nothing for this network or this claim; the message says why."""
 
 
-def run(search: Search, name: str) -> Assessed:
+class OutOfTimeError(KeyboardInterrupt):
+    """The time of a search is up: it ends as if it had been interrupted."""
+
+
+def run(search: Search, name: str, *, minutes: float | None = None) -> Assessed:
     """Runs a method, or all of them for ``auto``; an interrupted search keeps its best message.
+
+    Args:
+        search: What is searched for; its effort says how far each method goes, unless there is a time.
+        name: The method.
+        minutes: Time for all of it: every effort in turn, until the time is up. At least one message is made.
 
     Raises:
         UnsuitedError: The one method that was asked for does not suit.
         CertificateError: No message could be made.
     """
-    methods = known_methods()
     search.is_asked = name != "auto"
     try:
-        for each in methods if name == "auto" else (name,):
-            search.running, search._held = each, None
-            try:
-                methods[each].propose(search)
-            except (UnsuitedError, ModelError) as reason:  # a training that diverges costs no other method
-                if search.is_asked:
-                    raise
-                search.skipped[each] = str(reason)
-    except KeyboardInterrupt:
-        search.is_interrupted = True
+        if minutes is None:
+            _try(search, name)
+        else:
+            _try_within(search, name, minutes)
+    except KeyboardInterrupt as end:
+        search.is_out_of_time = isinstance(end, OutOfTimeError)
+        search.is_interrupted, search.until = not search.is_out_of_time, math.inf
         if search._held is not None:
             search.propose(search._held[1])
         if search.best is None:
@@ -166,3 +204,38 @@ def run(search: Search, name: str) -> Assessed:
         reasons = "".join(f"\n  {each}: {reason}" for each, reason in search.skipped.items())
         raise CertificateError(f"no message could be made of this network.{reasons}")
     return search.best
+
+
+def _try(search: Search, name: str) -> None:
+    """Runs a method, or all of them, at the effort of the search."""
+    methods = known_methods()
+    for each in methods if name == "auto" else (name,):
+        search.running, search._held = each, None
+        try:
+            methods[each].propose(search)
+        except (UnsuitedError, ModelError) as reason:  # a training that diverges costs no other method
+            if search.is_asked:
+                raise
+            search.skipped[each] = str(reason)
+        else:
+            search.skipped.pop(each, None)
+
+
+def _try_within(search: Search, name: str, minutes: float) -> None:
+    """The same at every effort in turn, until the time is up."""
+    search.until = time.monotonic() + 60.0 * minutes
+    search.progress = partial(_watched, search, search.progress)
+    for effort in EFFORTS:
+        search.effort = effort
+        try:
+            _try(search, name)
+        except (UnsuitedError, ModelError):
+            if effort == EFFORTS[-1] and search.best is None:
+                raise
+
+
+def _watched(search: Search, progress: Progress, done: int, total: int | None, note: str = "") -> None:
+    """Reports, and ends the search when its time is up and something would be left of it."""
+    progress(done, total, note)
+    if search.best is not None or search._held is not None:
+        search.require_time()

@@ -15,7 +15,7 @@ from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
 from codebound.errors import ModelError
 from codebound.search.search import Search, UnsuitedError
-from codebound.search.trainers import POLISHED, AbstractTrainer, Candidate, best_polished, require_time
+from codebound.search.trainers import POLISHED, AbstractTrainer, Candidate, best_polished, require_training
 from codebound.train.polishing import polish
 from codebound.train.subspace import Learner, SubspaceSettings, train_in_subspace
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.chains.chain import Chain
+    from codebound.data.dataset import Dataset
 
 _GREY_SHIFTS = {"standard": (3, None), "max": (3, 4, None)}
 _RUNS = {"standard": 4, "max": 24}
@@ -43,12 +44,13 @@ _SEARCH = 0.5  # and for the search among plans; polishing has the rest
 _FIRST_STEPS = 0.25  # of a first run, as a share of those of others
 _BIT = 2.0  # weight of a bit in training, in units of what it is worth at the point reached
 _EVALUATIONS = {"standard": 6000, "max": 60_000}
+_LEAST_BITS = 2.0  # that an integer takes
 _NEAR = 0.2  # about the share of the examples that judge one evaluation
 
 
 def propose_subspace(search: Search) -> None:
     """A network of its own for images; the architecture of f for other inputs and where there is a base."""
-    require_time(search, "subspace")
+    require_training(search, "subspace")
     shape = search.task.sample.input_shape
     has_own = search.task.base is None and search.task.f.chain is not None
     if has_own and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
@@ -60,7 +62,7 @@ def propose_subspace(search: Search) -> None:
 
 def propose_subspace_of_f(search: Search) -> None:
     """The architecture of f, without its biases where the message describes it."""
-    require_time(search, "subspace-f")
+    require_training(search, "subspace-f")
     if search.task.base is not None:
         raise UnsuitedError("subspace-f does the same as subspace where there is a base.")
     _find(search, [_network_of_f(search)])
@@ -68,12 +70,15 @@ def propose_subspace_of_f(search: Search) -> None:
 
 def _find(search: Search, networks: Sequence[tuple[Chain | None, Learner]]) -> None:
     """Picks the network by a first run of each, then its plan; the best integers are polished."""
+    if search.task.base is None:
+        search.require_promise(code_bits=_LEAST_BITS * _first_dimension(search.task.counted))
     chosen: _Trainer | None = None
     for chain, learner in networks:
         trainer = _Trainer(search, chain, learner, rivals=len(networks))
         if chosen is None or trainer.first.bound < chosen.first.bound:
             chosen = trainer  # the features of the others take much memory: they go
     assert chosen is not None  # there are networks
+    chosen.require_promise(chosen.first)
     search.propose(chosen.best().message)
 
 
@@ -90,11 +95,10 @@ class _Trainer(AbstractTrainer[SubspaceSettings]):
         most = round(_SEARCH * passes / 3.0)  # a step takes about three evaluations
         self.most_runs = max(1, min(_RUNS[search.effort], most // _LEAST_EPOCHS))
         self.evaluations = min(_EVALUATIONS[search.effort], round((1.0 - _FIRST - _SEARCH) * passes / _NEAR))
-        is_colour = len(task.sample.input_shape) == 3 and task.sample.input_shape[0] > 1
         first = SubspaceSettings(
-            dimension=max(16, round((6.0 if is_colour else 2.5) * math.sqrt(sample.n))),
+            dimension=_first_dimension(task.counted),
             step=_STEP if self.base is None else _STEP_FROM_BASE,
-            gain=1.5 if is_colour else 3.0,
+            gain=1.5 if _is_colour(task.counted) else 3.0,
             batch_size=batch_size,
             epochs=max(1, min(round(_FIRST * passes / (3.0 * rivals)), round(_FIRST_STEPS * epochs))),
             seed=search.seed,
@@ -187,6 +191,15 @@ def _network_of_f(search: Search) -> tuple[Chain | None, Learner]:
             "Use normalisations without weights (affine=False), or give a base."
         )
     return None, learner
+
+
+def _first_dimension(sample: Dataset) -> int:
+    """Integers that a network starts with."""
+    return max(16, round((6.0 if _is_colour(sample) else 2.5) * math.sqrt(sample.n)))
+
+
+def _is_colour(sample: Dataset) -> bool:
+    return len(sample.input_shape) == 3 and sample.input_shape[0] > 1
 
 
 def _passes(search: Search, chain: Chain | None, n: int) -> float:

@@ -13,6 +13,7 @@ import torch
 from codebound.bounds.occam import occam_binomial
 from codebound.facts import OccamFacts
 from codebound.numerics import kl_inverse_upper
+from codebound.search.pruned import SMALLEST_SHARE
 from codebound.search.search import Search, UnsuitedError
 from codebound.train.subspace import Features
 
@@ -35,19 +36,12 @@ P = TypeVar("P")
 """By which plan integers are trained."""
 
 
-def require_time(search: Search, name: str) -> None:
-    """Refuses settings in which nothing may be trained, or g must stay near f, or nobody expects to wait.
-
-    With a base that was given, such a training is what fine-tunes it.
-    """
-    task = search.task
+def require_training(search: Search, name: str) -> None:
+    """Refuses settings in which nothing may be trained, or g must stay near f."""
     if search.effort == "quick":
         raise UnsuitedError(f"{name} trains, and the effort is quick. Choose the effort standard.")
-    if task.claim.stays_near_f:
+    if search.task.claim.stays_near_f:
         raise UnsuitedError(f"{name} trains a network that does not stay near f.")
-    is_expected = search.is_asked or search.effort == "max"
-    if not is_expected and (task.base is None or task.claim.trains_base):
-        raise UnsuitedError(f"{name} trains for minutes. Choose the method {name} or the effort max.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +105,11 @@ class AbstractTrainer(ABC, Generic[P]):
         candidate = Candidate(plan, integers, message, facts)
         self.search.hold(message, candidate.bound)
         return candidate
+
+    def require_promise(self, candidate: Candidate[P]) -> None:
+        """Ends the method where what its first candidate may become is no better than the best."""
+        facts = candidate.facts
+        self.search.require_promise(errors=facts.errors, code_bits=facts.code_bits / SMALLEST_SHARE)
 
     def polished(self, candidate: Candidate[P], counts: int) -> Candidate[P]:
         """The candidate after a local search, or as it is."""

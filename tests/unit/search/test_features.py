@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from bright_rows import base_of, images, search_for, solved
+from bright_rows import base_of, images, known, search_for, solved
 
 from codebound.certificate.claims import AfterSplit, OnDomain
 from codebound.certificate.task import Original
@@ -61,7 +61,6 @@ def test_with_a_base_everything_below_the_last_layer_is_the_base():
 REFUSED = {
     "nothing may be trained": (lambda: asked("quick"), "effort is quick"),
     "g must stay near f": (lambda: asked(claim=OnDomain(0, 255)), "stay near f"),
-    "nobody expects to wait": (lambda: search_for("standard"), "trains for minutes"),
     "no images": (
         lambda: asked(
             sample=from_arrays(images().x.reshape(150, 16), images().y, name="flat", classes=3),
@@ -85,9 +84,20 @@ def test_it_says_what_it_does_not_suit(name):
     assert search.tried == 0
 
 
-def test_with_a_base_or_the_longest_effort_nobody_is_surprised():
-    propose_features(search_for("max"))
-    propose_features(search_for("standard", base=base_of(solved(), head=0.0)))
+def test_auto_leaves_it_out_where_something_better_is_known(monkeypatch):
+    search = search_for("standard", base=base_of(solved(), head=0.0))
+    propose_features(search)  # nothing is known
+    search = search_for("standard")
+    search.offer(known(errors=0, code_bits=20))
+    with pytest.raises(UnsuitedError, match="choose the method"):
+        propose_features(search)
+    monkeypatch.setattr(features, "_LEAST_BITS", 0.0)
+    with pytest.raises(UnsuitedError, match="choose the method"):  # after a first head
+        propose_features(search)
+    assert search.tried == 1
+    search.is_asked = True
+    propose_features(search)
+    assert search.tried == 2
 
 
 def test_an_interrupt_while_it_polishes_certifies_what_was_held(monkeypatch):

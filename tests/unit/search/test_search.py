@@ -2,6 +2,7 @@
 
 import math
 import weakref
+from types import SimpleNamespace
 
 import cbound_writer as reference
 import numpy as np
@@ -49,7 +50,7 @@ def only(monkeypatch, **functions) -> dict[str, Method]:
 def test_the_better_message_is_kept_whatever_the_order():
     for order in ((GOOD, POOR), (POOR, GOOD)):
         found = search()
-        bounds = [found.propose(message(weight)) for weight in order]
+        bounds = [found.propose(message(weight)).bound.value for weight in order]
         assert found.best.bound.value == min(bounds)
         assert found.tried == 2
         assert (found.best.message.codes["0.weight"].levels == GOOD).all()
@@ -215,7 +216,7 @@ def test_no_more_messages_are_kept_than_can_be_assessed():
 def test_no_message_longer_than_the_limit_could_be_better():
     found = search()
     assert found.most_bits == math.inf
-    bound = found.propose(message(GOOD))
+    bound = found.propose(message(GOOD)).bound.value
     nats = lambda bits: (bits * math.log(2.0) - math.log(0.05)) / 400  # noqa: E731
     assert 1.0 - math.exp(-nats(found.most_bits)) == pytest.approx(bound)  # C-4 without errors
     found.best = None
@@ -231,3 +232,85 @@ def test_counting_and_verifying_tell_how_far_they_are():
     assert told[-1] == (400, 400)
     issue(found.best, found.task, progress=found.progress)
     assert told[-1] == (400, 400, "the verifier counts")
+
+
+class TestTime:
+    @pytest.fixture(autouse=True)
+    def _clock(self, monkeypatch):
+        """A clock that every look at it moves by a second."""
+        self.now = 0.0
+
+        def monotonic() -> float:
+            self.now += 1.0
+            return self.now
+
+        monkeypatch.setattr("codebound.search.search.time", SimpleNamespace(monotonic=monotonic))
+
+    def test_every_effort_in_turn_until_the_time_is_up(self, monkeypatch):
+        efforts = []
+
+        def endless(each: Search) -> None:
+            efforts.append(each.effort)
+            each.propose(message(GOOD))
+            for step in range(1000 if each.effort == "max" else 1):
+                each.progress(step, None)
+            assert each.effort != "max", "nobody stopped it"
+
+        only(monkeypatch, endless=endless)
+        for name in ("auto", "endless"):
+            found = search()
+            run(found, name, minutes=2.0)
+            assert (found.is_out_of_time, found.is_interrupted) == (True, False)
+        assert efforts == ["quick", "standard", "max"] * 2
+
+    def test_what_is_held_is_certified_and_nothing_ends_before_there_is_something(self, monkeypatch):
+        def slow(each: Search) -> None:
+            for step in range(100):
+                each.progress(step, None)  # far beyond the time: nothing is there yet
+            each.hold(message(GOOD), 0.5)
+            each.progress(100, None)
+            pytest.fail("nobody stopped it")
+
+        only(monkeypatch, slow=slow)
+        found = search()
+        assert run(found, "auto", minutes=0.01).facts.errors < 100
+        assert found.is_out_of_time
+
+    def test_a_method_that_trains_is_skipped_as_long_as_the_effort_is_quick(self, monkeypatch):
+        def trains(each: Search) -> None:
+            if each.effort == "quick":
+                raise UnsuitedError("it trains.")
+            each.propose(message(GOOD))
+
+        only(monkeypatch, trains=trains)
+        for name in ("auto", "trains"):
+            found = search()
+            run(found, name, minutes=10.0)
+            assert (found.method, found.skipped) == ("trains", {})
+
+    def test_nothing_at_all_is_an_error_in_any_time(self, monkeypatch):
+        def never(each: Search) -> None:
+            raise UnsuitedError("not this network.")
+
+        only(monkeypatch, never=never)
+        with pytest.raises(UnsuitedError, match="not this network"):
+            run(search(), "never", minutes=1.0)
+        with pytest.raises(CertificateError, match="never: not this network"):
+            run(search(), "auto", minutes=1.0)
+
+
+class TestPromise:
+    def test_a_method_ends_where_its_hopes_are_no_better_than_the_best(self):
+        found = search()
+        found.require_promise(code_bits=10**6)  # nothing is known yet
+        best = found.propose(message(GOOD))
+        found.method, found.running = "good", "other"
+        found.require_promise(errors=best.count.errors, code_bits=best.bits.length - 1)
+        with pytest.raises(UnsuitedError, match="choose the method other"):
+            found.require_promise(errors=best.count.errors, code_bits=best.bits.length)
+
+    def test_a_method_that_was_asked_for_goes_to_its_end(self):
+        found = search()
+        found.propose(message(GOOD))
+        found.is_asked = True
+        found.require_promise(code_bits=10**6)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from bright_rows import CHAIN, base_of, images, search_for, solved
+from bright_rows import CHAIN, base_of, images, known, search_for, solved
 from torch import nn
 
 from codebound.certificate.claims import OnDomain
@@ -69,7 +69,6 @@ def test_the_module_of_a_factory():
 REFUSED = {
     "nothing may be trained": (lambda: asked("quick"), "effort is quick"),
     "g must stay near f": (lambda: asked(claim=OnDomain(0, 255)), "stay near f"),
-    "nobody expects to wait": (lambda: search_for("standard"), "trains for minutes"),
     "scales that would be switched off": (
         lambda: asked(
             sample=flat(),
@@ -89,6 +88,16 @@ def test_it_says_what_it_does_not_suit(propose, name):
     with pytest.raises(UnsuitedError, match=words):
         propose(search)
     assert search.tried == 0
+
+
+@pytest.mark.parametrize("least_bits", [2.0, 0.0])  # before a network is trained, and after
+def test_auto_leaves_it_out_where_something_better_is_known(least_bits, monkeypatch):
+    monkeypatch.setattr(subspace, "_LEAST_BITS", least_bits)
+    search = search_for("standard")
+    search.offer(known(errors=0, code_bits=4))
+    with pytest.raises(UnsuitedError, match="choose the method"):
+        propose_subspace(search)
+    assert search.tried == 1
 
 
 def test_with_a_base_one_of_the_two_is_enough():
