@@ -13,7 +13,8 @@ import torch
 
 from codebound.bounds.faulty import occam_table
 from codebound.bounds.held_out import holdout
-from codebound.certificate.assessment import assess, issue
+from codebound.bounds.original import grid_theta
+from codebound.certificate.assessment import abstaining_tally, assess, issue
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
@@ -29,7 +30,7 @@ from codebound.chains.message import Message
 from codebound.data.dataset import cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, DataError, ModelError, UsageError
-from codebound.facts import HoldoutFacts, check_delta
+from codebound.facts import HoldoutFacts, PickedFacts, check_delta
 from codebound.faults import WRONG, parse_fault, possible_examples
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
@@ -43,13 +44,13 @@ from codebound.train.harness import fit
 if TYPE_CHECKING:
     from torch import nn
 
+    from codebound.bounds.risk import RiskBound
     from codebound.certificate.assessment import Assessed
     from codebound.certificate.base import Pretrained
     from codebound.certificate.task import Tensors
     from codebound.chains.chain import Chain
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
-    from codebound.faults import Fault
 
 _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
@@ -101,16 +102,16 @@ def certify(
             ``OnDomain(low, high)``, the error of f itself on that domain (C-12a).
         prior_tenths: Tenths of the sample that a base is trained on: short for ``AfterSplit(tenths)``; errors
             count on the rest (C-10).
-        fault: What the certificate counts (docs/faults.md), for a claim about g. The network is chosen by its
-            plain errors all the same: one that is good at nothing but avoiding a fault is of no use.
+        fault: What the certificate counts (docs/faults.md). The network is chosen by its plain errors all the
+            same: one that is good at nothing but avoiding a fault is of no use.
         base: A network of the same architecture that was neither trained nor selected on the sample: the
             message codes only the difference to it. The certificate declares it; nobody can check it.
         factory: ``package.module:factory`` of the model, needed where it is no chain of known layers.
         trust_code: Make the code of a factory that cannot be traced an assumption of the certificate.
         allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one; the
             certificate then declares that they are independent draws.
-        by_class: Also bound the error of g on every class; the limits of all classes hold at once with
-            probability ``1 - delta``, beside the claim (C-17).
+        by_class: Also bound the error on every class; the limits of all classes hold at once with
+            probability ``1 - delta``, beside the claim (C-17). Not for ``unlabelled``.
         seed: Seed of the search; free, because no decoder needs it.
         device: Where pruned networks are trained; errors are always counted on the CPU, in float64.
         engine: Where errors are counted, a part of the sample on each of its workers; None: here. The count
@@ -134,6 +135,8 @@ def certify(
     start, place = time.perf_counter(), resolve_device(device)
     stated = _counting(_claim(claim, unlabelled, input_range, prior_tenths), fault, sample.classes)
     claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
+    if by_class and stated.unlabelled is not None:
+        raise UsageError("unlabelled inputs say nothing about single classes. Leave out by_class.")
     check_delta(delta)
     require_method(method)
     if effort not in EFFORTS:
@@ -182,29 +185,24 @@ def certify(
         device=place,
         engine=engine,
         progress=progress,
-        allows_picks=stated.fault == WRONG and not by_class,
+        allows_picks=stated.fault.kind != "cost",
     )
     best = run(search, method, minutes=minutes)
     if stated.fault != WRONG:
-        assert isinstance(best.message, Message)  # picks were not allowed
         task = task_of(claim=stated)
-        options = replace(best.message.options, setting=task.options.setting)
-        best = assess(replace(best.message, options=options), task, engine=engine)
+        if best.picked is not None:
+            from codebound.certificate.picked import assess_picked
+
+            best = assess_picked(best.picked, task)
+        else:
+            assert isinstance(best.message, Message)  # there are no others
+            options = replace(best.message.options, setting=task.options.setting)
+            best = assess(replace(best.message, options=options), task, engine=engine)
     certificate = issue(best, task, progress=progress)
     fresh, copies = None, None
     if test_set is not None:
-        subject = task.f.build() if claim.is_about_f else best.network
-        tested = possible_examples(stated.fault, test_set)
-        is_picked = certificate.claim.statement == "C-15"
-        fresh = holdout(
-            HoldoutFacts(
-                errors=_errors(subject, tested, stated.fault, engine, is_picked=is_picked),
-                n=tested.n,
-                delta=delta,
-                classes=sample.classes,
-                subject=certificate.claim.subject,
-            )
-        )
+        if stated.fault.kind != "cost":
+            fresh = _held_out(best, task, test_set, engine)
         copies = cross_duplicates(sample, test_set).count
     return Certification(
         certificate=certificate,
@@ -242,13 +240,17 @@ def _class_bounds(
     best: Assessed, task: Task, rest: Dataset, *, engine: Engine | None
 ) -> tuple[ClassBound, ...]:
     """The errors of g on every class of the examples that count, with limits that hold at once."""
-    if task.claim.is_about_f:
-        raise UsageError("errors on each class are those of g. Leave out by_class for a certificate for f.")
+    if best.picked is not None:
+        return _picked_class_bounds(best, task)
+    index = best.message.options.theta_index
+    theta = 0.0 if index is None else grid_theta(index).value
     rest = replace(rest, scaling=task.sample.scaling)  # as the message says it
     parts = [np.flatnonzero(rest.y == label) for label in range(task.sample.classes)]
     counts = [
         (
-            count_errors(best.network, rest.select(part, role=rest.role).on("cpu"), engine=engine).errors
+            count_errors(
+                best.network, rest.select(part, role=rest.role).on("cpu"), theta=theta, engine=engine
+            ).errors
             if len(part)
             else 0,
             len(part),
@@ -262,6 +264,43 @@ def _class_bounds(
     )
 
 
+def _picked_class_bounds(best: Assessed, task: Task) -> tuple[ClassBound, ...]:
+    """The same for a network that was learned from picks: those of a class count on that class alone."""
+    from codebound.certificate.picked import picked_class_bound
+
+    assert best.picked is not None  # the caller has looked
+    assert isinstance(best.facts, PickedFacts)
+    share = task.delta / task.sample.classes * (1.0 - 1e-15)
+    rows = []
+    for label in range(task.sample.classes):
+        own, bound = picked_class_bound(best.picked, task.sample, label, replace(best.facts, delta=share))
+        errors, n, picks = (0, 0, 0) if own is None else (own.errors, own.n, own.picks)
+        rows.append(ClassBound(label, errors, n, bound, picks))
+    return tuple(rows)
+
+
+def _held_out(best: Assessed, task: Task, test_set: Dataset, engine: Engine | None) -> RiskBound:
+    """What data that were used for no choice say about the network; a picked one takes inputs as stored."""
+    fault = task.claim.fault
+    tested = possible_examples(fault, test_set)
+    if best.picked is not None:
+        from codebound.picks.network import count_faults
+
+        counts = count_faults(best.network, tested, fault)
+    else:
+        subject = task.f.build() if task.claim.is_about_f else best.network
+        counts = count_errors(subject, tested.on("cpu"), fault=fault, engine=engine).counts
+    kept = abstaining_tally(counts, tested.n)["kept"] if fault.kind == "abstain" else tested.n
+    facts = HoldoutFacts(
+        errors=counts[0],
+        n=kept,
+        delta=task.delta,
+        classes=task.sample.classes,
+        subject=best.bound.subject,
+    )
+    return holdout(facts)
+
+
 def _original(module: nn.Module, sample: Dataset, factory: str, *, trust_code: bool) -> Original:
     """The network f, if it is a function of one example with as many outputs as there are classes."""
     original = Original.read(module, sample.input_shape, factory=factory, trust_code=trust_code)
@@ -272,17 +311,6 @@ def _original(module: nn.Module, sample: Dataset, factory: str, *, trust_code: b
             f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes."
         )
     return original
-
-
-def _errors(
-    network: nn.Module, data: Dataset, fault: Fault, engine: Engine | None, *, is_picked: bool
-) -> int:
-    """Errors on data that were used for no choice; a picked network takes inputs as they are stored."""
-    if is_picked:
-        from codebound.picks.network import count_wrong
-
-        return count_wrong(network, data)
-    return count_errors(network, data.on("cpu"), fault=fault, engine=engine).errors
 
 
 def _claim(
@@ -309,11 +337,7 @@ def _claim(
 def _counting(claim: AbstractClaim, fault: str, classes: int) -> AbstractClaim:
     """The claim about a fault, where one was named."""
     found = parse_fault(fault, classes=classes)
-    if found == WRONG:
-        return claim
-    if not isinstance(claim, AboutG | AfterSplit):
-        raise UsageError(f"a certificate for f counts plain errors, not {found}. Certify g instead.")
-    return replace(claim, fault=found)
+    return claim if found == WRONG else replace(claim, fault=found)  # type: ignore[type-var]
 
 
 def _base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:

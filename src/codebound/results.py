@@ -34,12 +34,13 @@ WEIGHTS = "g.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class ClassBound:
-    """Errors on the examples of one class; without examples there is no limit."""
+    """Errors on the examples of one class, and picks among them; without examples there is no limit."""
 
     label: int
     errors: int
     n: int
     bound: float | None
+    picks: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -248,6 +249,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "statement": claim.statement,
         "subject": claim.subject,
         "fault": claim.fault,
+        "tally": facts.tally,
         "method": found.method,
         "g_is_new": found.is_new,
         "methods_skipped": found.skipped,

@@ -11,10 +11,38 @@ import numpy as np
 
 from .chain import Layout, described_chain
 from .domain import deviation
-from .evaluate import Evaluator, Progress, chain_evaluator, count_disagreements, count_errors
+from .evaluate import (
+    Evaluator,
+    Progress,
+    chain_evaluator,
+    count_disagreements,
+    count_errors,
+    count_faults,
+)
 from .faults import WRONG
-from .formulas import DIGITS, Forms, clopper_pearson, is_honest, occam, picked
-from .header import Disagreement, Domain, Header, Picked, Split
+from .formulas import (
+    DIGITS,
+    SLACK,
+    Forms,
+    clopper_pearson,
+    is_honest,
+    least_share,
+    mean_cost,
+    occam,
+    picked,
+    quotient,
+)
+from .header import (
+    Abstaining,
+    Costly,
+    Disagreement,
+    Domain,
+    Header,
+    PartOfPicks,
+    PartOfSample,
+    Picked,
+    Split,
+)
 from .picks.picking import Learned, learn
 from .refusal import Refused
 from .rows import Repeats, count_repeats, count_shared, is_standardised, statistics_in
@@ -33,34 +61,14 @@ if TYPE_CHECKING:
 
 def check_claim(header: Header) -> None:
     """The three printed forms and the word vacuous follow from the facts (section 7)."""
-    reasons = []
-    delta, added = header.delta, mpmath.mpf(0)
-    if isinstance(extra := header.extra, Disagreement):
-        delta = extra.delta_risk
-        added = clopper_pearson(
-            errors=extra.disagreements, n=extra.n_unlabelled, delta=extra.delta_disagreement
-        )
-        if not delta == extra.delta_disagreement == header.delta / 2:
-            reasons.append(
-                f"Claim: delta_risk is {delta}, delta_disagreement {extra.delta_disagreement}; each must be "
-                f"half of delta, {header.delta / 2}: a split chosen after looking is not paid for."
-            )
-    if isinstance(extra, Picked):
-        counted = extra.picks + header.errors
-        exact = Forms(*[picked(counted=counted, n=header.n, code_bits=header.code_bits, delta=delta)] * 3)
-    else:
-        exact = occam(errors=header.errors, n=header.n, code_bits=header.code_bits, delta=delta).plus(added)
+    exact, reasons = _exact_forms(header)
     for name, printed, value in (
         ("bound", header.bound, exact.bound),
         ("kl", header.kl, exact.kl),
         ("hoeffding", header.hoeffding, exact.hoeffding),
     ):
-        if not is_honest(printed, value):
-            reasons.append(
-                f"Claim: {name} is printed as {printed!r}, which is "
-                f"{'smaller' if printed < value else 'larger'} than the true {mpmath.nstr(value, 17)}."
-            )
-    if isinstance(extra, Picked) and not header.bound == header.kl == header.hoeffding:
+        reasons += _dishonest(name, printed, value)
+    if isinstance(header.extra, Picked) and not header.bound == header.kl == header.hoeffding:
         reasons.append("Claim: bound, kl and hoeffding are one number for C-15; the printed ones differ.")
     limit = guessing(header, header.commonest)
     if header.vacuous != (header.bound >= limit):
@@ -70,6 +78,78 @@ def check_claim(header: Header) -> None:
         )
     if reasons:
         raise Refused(*reasons)
+
+
+def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
+    """What the three forms have to be; and what is wrong with the numbers that they follow from."""
+    reasons: list[str] = []
+    delta, added, tally = header.delta, mpmath.mpf(0), header.tally
+    if isinstance(extra := header.extra, Disagreement):
+        delta = extra.delta_risk
+        added = clopper_pearson(
+            errors=extra.disagreements, n=extra.n_unlabelled, delta=extra.delta_disagreement
+        )
+        parts, name = (4, "a quarter") if isinstance(tally, PartOfSample) else (2, "half")
+        if not (delta == header.delta / 2 and extra.delta_disagreement == header.delta / parts):
+            reasons.append(
+                f"Claim: delta_risk is {delta}, delta_disagreement {extra.delta_disagreement}; they must be "
+                f"half of delta and {name} of delta: a split chosen after looking is not paid for."
+            )
+    if isinstance(tally, PartOfSample):
+        added, found = _on_part(header, tally, added)
+        reasons += found
+    if isinstance(extra, Picked):
+        forms, found = _picked_forms(header, extra)
+        return forms, reasons + found
+    bits = header.code_bits
+    if isinstance(tally, Costly):
+        if header.errors != -(-tally.cost // header.fault.largest):
+            reasons.append(f"Facts: errors is {header.errors}, which a cost of {tally.cost} does not give.")
+        largest = header.fault.largest
+        costs = mean_cost(cost=tally.cost, largest=largest, n=header.n, code_bits=bits, delta=delta)
+        return costs.plus(added), reasons
+    if isinstance(tally, Abstaining):
+        if header.errors > tally.kept:
+            reasons.append(f"Facts: errors is {header.errors}; only {tally.kept} examples are kept.")
+            return Forms(*[mpmath.mpf(1)] * 3), reasons
+        silent = occam(errors=tally.abstained, n=header.n, code_bits=bits, delta=delta / 2)
+        reasons += _dishonest("share", tally.share, silent.bound)
+        return occam(errors=header.errors, n=tally.kept, code_bits=bits, delta=delta / 2), reasons
+    return occam(errors=header.errors, n=header.n, code_bits=bits, delta=delta).plus(added), reasons
+
+
+def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> tuple[mpmath.mpf, list[str]]:
+    """What disagreements add on a part of the data, which is at least so large a share of it."""
+    share = least_share(inside=header.n, n=tally.examples, delta=header.delta / 4)
+    with mpmath.workdps(DIGITS):
+        if share <= 0:
+            return mpmath.mpf(1), ["Claim: the part that the fault is counted on may be arbitrarily small."]
+        is_fitting = share * (1 - SLACK) <= mpmath.mpf(tally.share) <= share
+        reason = f"Claim: share is printed as {tally.share!r}; it is {mpmath.nstr(share, 17)}."
+        return disagreement / share, [] if is_fitting else [reason]
+
+
+def _picked_forms(header: Header, extra: Picked) -> tuple[Forms, list[str]]:
+    """The one form of C-15."""
+    tally, n, code_bits = header.tally, header.n, header.code_bits
+    if isinstance(tally, Abstaining):
+        error, share = (
+            picked(counted=extra.picks + count, n=n, code_bits=code_bits, delta=header.delta / 2)
+            for count in (header.errors, tally.abstained)
+        )
+        return Forms(*[quotient(error, share)] * 3), _dishonest("share", tally.share, share)
+    picks = tally.picks if isinstance(tally, PartOfPicks) else extra.picks
+    value = picked(counted=picks + header.errors, n=n, code_bits=code_bits, delta=header.delta)
+    return Forms(value, value, value), []
+
+
+def _dishonest(name: str, printed: float, exact: mpmath.mpf) -> list[str]:
+    if is_honest(printed, exact):
+        return []
+    size = "smaller" if printed < exact else "larger"
+    return [
+        f"Claim: {name} is printed as {printed!r}, which is {size} than the true {mpmath.nstr(exact, 17)}."
+    ]
 
 
 def guessing(header: Header, commonest: int | None) -> float:
@@ -150,6 +230,8 @@ def checked_sample(header: Header, x: Inputs, y: Inputs) -> tuple[Inputs, Labels
         reasons.append(
             f"Data: {counted} of the {len(x)} examples count; the certificate is about {header.n} that do."
         )
+    if isinstance(header.tally, PartOfSample) and header.tally.examples != len(x):
+        reasons.append(f"Data: the sample has {len(x)} examples; tally.examples is {header.tally.examples}.")
     if x.shape[1:] != header.input_shape:
         reasons.append(f"Data: an input has shape {x.shape[1:]}; the header says {header.input_shape}.")
     if labels.min() < 0 or labels.max() >= header.classes:
@@ -197,38 +279,59 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
     places = counted_places(header, y)
     if len(places) < len(x):
         x, y = x[places], y[places]
-    errors = count_errors(evaluator, x, y, theta=network.theta or 0.0, fault=header.fault)
-    if errors > header.errors:
-        raise Refused(
-            f"Facts: the decoded network makes {errors} errors on the {len(x)} examples; "
-            f"the certificate states {header.errors}."
-        )
+    counts = count_faults(evaluator, x, y, theta=network.theta or 0.0, fault=header.fault)
+    _check_counts(header, counts, len(x), "the decoded network")
+
+
+def _check_counts(header: Header, counts: tuple[int, ...], n: int, who: str) -> None:
+    """No number that the fault counts, on n examples, is worse than stated (docs/format-3.md, 6.4)."""
+    tally = header.tally
+    found = {"makes {} errors": (counts[0], header.errors)}
+    if isinstance(tally, Costly):
+        found = {"costs {}": (sum(counts), tally.cost)}
+    if isinstance(tally, Abstaining):
+        found["abstains from {}"] = counts[1], tally.abstained
+        found["is not right on {}"] = counts[2], n - (tally.kept - header.errors)
+    reasons = [
+        f"Facts: {who} {does.format(own)} on the {n} examples that count; the certificate states {stated}."
+        for does, (own, stated) in found.items()
+        if own > stated
+    ]
+    if reasons:
+        raise Refused(*reasons)
 
 
 @dataclass(frozen=True)
 class ClassRow:
-    """Errors on the examples of one class, and their limit; None without examples."""
+    """Errors on the examples of one class, picks among them, and their limit; None without examples."""
 
     label: int
     errors: int
     n: int
     bound: float | None
+    picks: int = 0
 
 
-def class_table(header: Header, evaluator: Evaluator, x: Inputs, y: Labels) -> tuple[ClassRow, ...]:
-    """The errors of g on every class; their limits, at delta over the classes, hold at once (C-17)."""
-    places = counted_places(header, y)
+def class_table(
+    header: Header, network: Evaluator | Learned, x: Inputs, y: Labels, *, theta: float
+) -> tuple[ClassRow, ...]:
+    """The errors on every class; their limits, at delta over the classes, hold at once (C-17)."""
+    places = permutation(len(y))[set_apart(header) :] if set_apart(header) else np.arange(len(y))
     rows = []
     with mpmath.workdps(DIGITS):
         share = mpmath.mpf(header.delta) / header.classes
+    common = {"code_bits": header.code_bits, "delta": share}
     for label in range(header.classes):
         own = places[y[places] == label]
-        errors = count_errors(evaluator, x[own], y[own]) if len(own) else 0
-        bound = None
-        if len(own):
-            exact = occam(errors=errors, n=len(own), code_bits=header.code_bits, delta=share).bound
-            bound = min(1.0, math.nextafter(float(exact), math.inf))
-        rows.append(ClassRow(label, errors, len(own), bound))
+        errors, picks, exact = 0, 0, None
+        if isinstance(network, Learned):
+            picks, (errors,) = network.counted(WRONG, y, own)
+            exact = picked(counted=picks + errors, n=len(own), **common) if len(own) else None
+        elif len(own):
+            errors = count_errors(network, x[own], y[own], theta=theta)
+            exact = occam(errors=errors, n=len(own), **common).bound
+        bound = None if exact is None else min(1.0, math.nextafter(float(exact), math.inf))
+        rows.append(ClassRow(label, errors, len(own), bound, picks))
     return tuple(rows)
 
 
@@ -242,11 +345,11 @@ def check_picks(
             f"examples and picks {rule.picks}."
         )
     learned = learn(rule, header, *sample, progress)
-    if learned.errors > header.errors:
-        raise Refused(
-            f"Facts: the network that the rule learns makes {learned.errors} errors on the examples that it "
-            f"was not learned from; the certificate states {header.errors}."
-        )
+    places = counted_places(header, sample[1])
+    picks, counts = learned.counted(header.fault, sample[1], places)
+    if isinstance(header.tally, PartOfPicks) and header.tally.picks != picks:
+        raise Refused(f"Facts: tally.picks is {header.tally.picks}; the rule picks {picks} of that part.")
+    _check_counts(header, counts, len(places) - picks, "the network that the rule learns")
     return learned
 
 
@@ -261,13 +364,20 @@ def count_on_test(
             f"Test data: inputs of shape {header.input_shape} with labels from 0 to {header.classes - 1} are "
             f"expected; found shape {x.shape[1:]} and labels from {labels.min()} to {labels.max()}."
         )
-    if isinstance(network, Learned):
-        return network.count_errors(x, labels), len(x), count_shared(sample, x)
     possible = header.fault.possible(labels)
     if not possible.any():
         raise Refused(f"Test data: the fault {header.fault.text} can happen on none of the examples.")
     x, labels = x[possible], labels[possible]
-    return count_errors(network, x, labels, fault=header.fault), len(x), count_shared(sample, x)
+    if isinstance(network, Learned):
+        counts = network.count_faults(x, labels, header.fault)
+    else:
+        counts = count_faults(network, x, labels, fault=header.fault)
+    errors, n = counts[0], len(x)
+    if isinstance(header.tally, Costly):
+        errors, n = sum(counts), n * header.fault.largest
+    if isinstance(header.tally, Abstaining):
+        n += errors - counts[2]
+    return errors, n, count_shared(sample, x)
 
 
 def check_domain(header: Header, domain: Domain, network: Network, subject: Mapping[str, Floats]) -> None:
@@ -331,7 +441,8 @@ def check_disagreements(
     repeats = count_repeats(x, np.zeros(len(x), np.int64))
     if reasons := _too_many(repeats, "unlabelled inputs", allow_copies=allow_copies):
         raise Refused(*reasons)
-    if (count := count_disagreements(*networks, x)) > extra.disagreements:
+    best = header.fault.named[0] if header.fault.kind == "top" else 1
+    if (count := count_disagreements(*networks, x, best)) > extra.disagreements:
         raise Refused(
             f"Facts: f and g disagree on {count} of {len(x)} unlabelled inputs; "
             f"the certificate states {extra.disagreements}."

@@ -128,11 +128,15 @@ class Evaluator:
         """The logits of consecutive batches of x, in float64."""
         return ((part, logits.values) for part, logits in self._logits(x))
 
-    def predictions(self, x: Inputs) -> Iterator[Tensor]:
-        """The predicted classes of consecutive batches of x, -1 where they are ambiguous (section 7)."""
+    def predictions(self, x: Inputs, best: int = 1) -> Iterator[Tensor]:
+        """The classes of the largest logits of consecutive batches, -1 where they are ambiguous (section 7).
+
+        Their order among each other does not count: they are in that of their numbers.
+        """
         for _, logits in self._logits(x):
-            where = logits.values.argmax(1)
-            yield torch.where(_is_right(logits, where, 0.0), where, -1)
+            where = logits.values.topk(best, dim=1).indices
+            last = Fault("top", (best,)) if best > 1 else WRONG
+            yield torch.where(_is_right(logits, where[:, -1], 0.0, last), where.sort(1).values, -1)
 
     def _logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
         return self._over(x, lambda part: self._evaluated(self._functions.wide, x[part]))
@@ -140,7 +144,10 @@ class Evaluator:
     def right(
         self, x: Inputs, y: Labels, *, theta: float, fault: Fault = WRONG, screen: bool = True
     ) -> Iterator[Tensor]:
-        """Which examples of consecutive batches are no errors, by section 6; the screen is float32."""
+        """Which examples of consecutive batches are no errors, by section 6; the screen is float32.
+
+        There is a column for each number that the fault counts.
+        """
         with _one_core():
             narrow = self._narrow(x[:PILOT], y[:PILOT], theta, fault) if screen else None
 
@@ -148,7 +155,8 @@ class Evaluator:
             inputs, labels = x[part], torch.from_numpy(y[part])
             if narrow is None:
                 return _is_right(self._evaluated(self._functions.wide, inputs), labels, theta, fault)
-            result, is_open = _screened(self._evaluated(narrow, inputs), labels, theta, fault)
+            result, is_doubtful = _screened(self._evaluated(narrow, inputs), labels, theta, fault)
+            is_open = is_doubtful.any(1)
             if is_open.any():
                 rest = self._evaluated(self._functions.wide, inputs[is_open.numpy()])
                 result[is_open] = _is_right(rest, labels[is_open], theta, fault)
@@ -165,7 +173,7 @@ class Evaluator:
         for function in self._functions.narrow:
             logits, seconds = self._timed(function, x)
             _, is_open = _screened(logits, torch.from_numpy(y), theta, fault)
-            seconds += whole * float(is_open.double().mean())
+            seconds += whole * float(is_open.any(1).double().mean())
             if seconds < least:
                 best, least = function, seconds
         return best
@@ -214,16 +222,18 @@ class Evaluator:
 def _is_right(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
     """Which examples are no errors (section 6); whatever is not a number is one."""
     largest = logits.values.abs().amax(1)
-    is_wide = fault.distance(logits.values, y) - theta > TOLERANCE * largest
-    return is_wide & (logits.error <= ROUNDING * largest) & logits.values.isfinite().all(1)
+    is_wide = fault.distances(logits.values, y) - theta > TOLERANCE * largest[:, None]
+    is_sure = (logits.error <= ROUNDING * largest) & logits.values.isfinite().all(1)
+    return is_wide & is_sure[:, None]
 
 
 def _screened(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> tuple[Tensor, Tensor]:
     """Which examples are certainly no errors, and which are neither that nor certainly errors."""
-    largest, lead = logits.values.abs().amax(1), fault.distance(logits.values, y) - theta
-    doubt = 1.43 * logits.error  # two logits are off by no more than the root of 2 times all of them
-    is_sound = logits.values.isfinite().all(1) & (logits.error <= largest / 4)
-    right = is_sound & (lead - doubt > (TOLERANCE + 4 * ROUNDING) * (largest + logits.error))
+    largest, lead = logits.values.abs().amax(1, keepdim=True), fault.distances(logits.values, y) - theta
+    error = logits.error[:, None]
+    doubt = 1.43 * error  # two logits are off by no more than the root of 2 times all of them
+    is_sound = logits.values.isfinite().all(1, keepdim=True) & (error <= largest / 4)
+    right = is_sound & (lead - doubt > (TOLERANCE + 4 * ROUNDING) * (largest + error))
     return right, ~(right | (is_sound & (lead + doubt < 0)))
 
 
@@ -385,12 +395,20 @@ def count_errors(
 
     There are as many with float32 as a screen as without.
     """
+    return count_faults(network, x, y, theta=theta, fault=fault, screen=screen)[0]
+
+
+def count_faults(
+    network: Evaluator, x: Inputs, y: Labels, *, theta: float = 0.0, fault: Fault = WRONG, screen: bool = True
+) -> tuple[int, ...]:
+    """All numbers that a fault counts; most have one."""
     with _plain_sums():
         found = network.right(x, y, theta=theta, fault=fault, screen=screen)
-        return len(x) - sum(int(right.sum()) for right in found)
+        right = torch.stack([part.sum(0) for part in found]).sum(0)
+        return tuple((len(x) - right).tolist())
 
 
-def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs) -> int:
-    """Inputs on which the two predictions differ or one of them is ambiguous (section 7)."""
-    one, other = (torch.cat(list(network.predictions(x))) for network in (first, second))
-    return int(((one != other) | (one < 0)).sum())
+def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, best: int = 1) -> int:
+    """Inputs on which the best guesses differ or one of the two networks is ambiguous (section 7)."""
+    one, other = (torch.cat(list(network.predictions(x, best))) for network in (first, second))
+    return int(((one != other) | (one < 0)).any(1).sum())

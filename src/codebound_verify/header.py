@@ -93,6 +93,40 @@ Extra: TypeAlias = Split | Domain | Disagreement | Picked | None
 
 
 @dataclass(frozen=True)
+class Abstaining:
+    """``facts.tally`` of ``abstain``: at most ``share`` of new data is abstained from."""
+
+    abstained: int
+    kept: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Costly:
+    """``facts.tally`` of ``cost``: the sum over all examples."""
+
+    cost: int
+
+
+@dataclass(frozen=True)
+class PartOfSample:
+    """``facts.tally`` of C-12b for a fault on a part: of all ``examples``, at least ``share`` of new data."""
+
+    examples: int
+    share: float
+
+
+@dataclass(frozen=True)
+class PartOfPicks:
+    """``facts.tally`` of C-15 for a fault on a part: the picks in it."""
+
+    picks: int
+
+
+Tally: TypeAlias = Abstaining | Costly | PartOfSample | PartOfPicks | None
+
+
+@dataclass(frozen=True)
 class Header:
     """Everything that the file says about itself; nothing in here has been believed yet."""
 
@@ -115,6 +149,7 @@ class Header:
     sample_sha256: str
     message_sha256: str
     extra: Extra
+    tally: Tally
     input_shape: tuple[int, ...]
     scaling: Scaling
     architecture: Architecture | None
@@ -212,11 +247,12 @@ def parse_header(text: bytes, version: Version) -> Header:
         fields.wrong("made_by.commit", "40 hexadecimal digits in lower case, or nothing", made_by["commit"])
     _date(fields, made_by["date"])
 
+    fault = _fault(fields, claim.get("fault", WRONG.text), statement, facts["classes"], version)
     header = Header(
         version=version,
         statement=statement,
         subject=SUBJECTS[statement],
-        fault=_fault(fields, claim.get("fault", WRONG.text), statement, facts["classes"]),
+        fault=fault,
         delta=fields.probability(claim["delta"], "claim.delta"),
         bound=fields.real(claim["bound"], "claim.bound", 0.0, 1.0),
         kl=fields.real(claim["kl"], "claim.kl", 0.0, 1.0),
@@ -232,6 +268,7 @@ def parse_header(text: bytes, version: Version) -> Header:
         sample_sha256=fields.digest(facts["sample_sha256"], "facts.sample_sha256"),
         message_sha256=fields.digest(facts["message_sha256"], "facts.message_sha256"),
         extra=_extra(fields, facts["extra"], statement),
+        tally=_tally(fields, facts["tally"], statement, fault, n) if version.has_tally else None,
         input_shape=shape,
         scaling=_scaling(fields, helper["scaling"], channels=shape[0] if len(shape) == 3 else 1),
         architecture=_architecture(fields, helper["architecture"], version),
@@ -287,11 +324,39 @@ def _statement(fields: _Fields, value: object) -> Statement:
     return "C-2"
 
 
-def _fault(fields: _Fields, value: object, statement: Statement, classes: object) -> Fault:
-    found = read_fault(value, classes if type(classes) is int else 0)
-    if found is None or (found != WRONG and statement not in ("C-2", "C-10")):
+def _fault(fields: _Fields, value: object, statement: Statement, classes: object, version: Version) -> Fault:
+    found = read_fault(value, classes if type(classes) is int else 0, has_new=version.has_tally)
+    allowed = version.has_tally or found == WRONG or statement in ("C-2", "C-10")
+    if found is None or not allowed or (statement, found.kind) in (("C-12b", "abstain"), ("C-15", "cost")):
         fields.wrong("claim.fault", f"a fault that {statement} can be about, with {classes} classes", value)
     return found or WRONG
+
+
+def _tally(fields: _Fields, value: object, statement: Statement, fault: Fault, n: int) -> Tally:
+    """What the fault counts beside its errors (docs/format-3.md, sections 6.4, 7 and 10.7)."""
+    where = "facts.tally"
+    if fault.kind == "abstain":
+        found = fields.record(value, where, "abstained kept share")
+        return Abstaining(
+            abstained=fields.integer(found["abstained"], f"{where}.abstained", 0, n),
+            kept=fields.integer(found["kept"], f"{where}.kept", 1, n),
+            share=fields.real(found["share"], f"{where}.share", 0.0, 1.0),
+        )
+    if fault.kind == "cost":
+        found = fields.record(value, where, "cost")
+        return Costly(fields.integer(found["cost"], f"{where}.cost", 0, fault.largest * n))
+    if fault.is_partial and statement == "C-12b":
+        found = fields.record(value, where, "examples share")
+        return PartOfSample(
+            examples=fields.integer(found["examples"], f"{where}.examples", n, EXAMPLES_LIMIT),
+            share=fields.real(found["share"], f"{where}.share", 0.0, 1.0),
+        )
+    if fault.is_partial and statement == "C-15":
+        found = fields.record(value, where, "picks")
+        return PartOfPicks(fields.integer(found["picks"], f"{where}.picks", 0, n))
+    if value is not None:
+        fields.wrong(where, "null", value)
+    return None
 
 
 def _extra(fields: _Fields, value: object, statement: Statement) -> Extra:

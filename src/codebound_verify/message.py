@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .arithmetic import Decoder, Witness
 from .chain import Chain, Layout, read_chain
 from .codes import read_tensor
-from .faults import WRONG, decode_fault
+from .faults import WRONG, decode_fault, decode_new_fault
 from .picks.rule import Rule, read_rule
 from .refusal import Refused
 from .setting import read_setting
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .header import Header
 
 ELEMENTS_LIMIT = 1 << 26
-FAULT = 4  # in front of the scheme: a fault follows
+FAULT, NEW_FAULT = 4, 6  # in front of the scheme: a fault follows
 
 Complete: TypeAlias = Callable[[str, Content | Static], Content]  # reads what stands in a block
 Making: TypeAlias = Callable[[Complete], Iterator[Values]]  # the numbers of each tensor in turn
@@ -65,6 +65,10 @@ def decode(
     scheme, fault = decoder.gamma(), WRONG
     if scheme == FAULT and header.version.codes_setting:
         fault = decode_fault(decoder, header.classes)
+        ledger.close("fault")
+        scheme = decoder.gamma()
+    elif scheme == NEW_FAULT and header.version.has_tally:
+        fault = decode_new_fault(decoder, header.classes)
         ledger.close("fault")
         scheme = decoder.gamma()
     if fault != header.fault:

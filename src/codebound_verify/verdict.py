@@ -30,7 +30,6 @@ from .checks import (
 from .container import Certificate, Source, load, read
 from .evaluate import Evaluator, Functions, Progress, chain_evaluator, of_module, unbounded
 from .factory import Made, check_function, loaded, make, state_layout
-from .faults import WRONG
 from .header import Disagreement, Domain, Header, Picked
 from .message import Network, decode
 from .refusal import Refused
@@ -199,11 +198,12 @@ def verify(
             )
 
     table: tuple[ClassRow, ...] = ()
-    if by_class and not reasons and sample and evaluator and header.subject == "g" and header.fault == WRONG:
-        table = class_table(header, evaluator, *sample)
+    counting = evaluator or learned
+    if by_class and not reasons and sample and network and counting and header.statement != "C-12b":
+        table = class_table(header, counting, *sample, theta=network.theta or 0.0)
     tested = None
     if test is not None and not reasons:
-        evaluated = (evaluator or learned) if header.subject == "g" else subject
+        evaluated = counting if header.subject == "g" else subject
         assert evaluated is not None  # else there is a reason
         assert sample is not None
         tested = compare_with_test(header, *count_on_test(header, evaluated, sample[0], test))

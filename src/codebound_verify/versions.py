@@ -36,6 +36,7 @@ class Version:
     has_witness: bool
     names_graph: bool
     codes_setting: bool  # classes and scaling are in the message
+    has_tally: bool  # faults that count more than errors, and faults of every statement
     schemes: int  # those of messages are 1 .. schemes
 
 
@@ -49,6 +50,7 @@ FIRST = Version(
     has_witness=False,
     names_graph=False,
     codes_setting=False,
+    has_tally=False,
     schemes=2,
 )
 SECOND = Version(
@@ -61,7 +63,14 @@ SECOND = Version(
     has_witness=True,
     names_graph=True,
     codes_setting=True,
+    has_tally=False,
     schemes=3,
 )
-THIRD = replace(SECOND, number=3, page=Page(PAGE_3_SHA256, FROZEN_3))
+THIRD = replace(
+    SECOND,
+    number=3,
+    page=Page(PAGE_3_SHA256, FROZEN_3),
+    facts_keys=SECOND.facts_keys + " tally",
+    has_tally=True,
+)
 VERSIONS = {version.number: version for version in (FIRST, SECOND, THIRD)}

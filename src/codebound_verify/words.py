@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .faults import WRONG
-from .formulas import probability_of_more
-from .header import Disagreement, Domain, Header, Picked, Split
+from .formulas import probability_of_costs, probability_of_more
+from .header import Abstaining, Costly, Disagreement, Domain, Header, PartOfPicks, Picked, Split
 
 LEVEL = 1e-3  # test errors less likely than this, were the bound true, refute it
 
@@ -29,8 +29,7 @@ def counts(header: Header) -> tuple[Counted, ...]:
     """What the bound follows from, each number with what it is."""
     errors, n, extra = header.errors, header.n, header.extra
     if header.fault != WRONG:
-        what = f"faults {header.fault.text} of g, on the examples that it can happen on"
-        return (Counted(what, errors, n),)
+        return _fault_counts(header)
     if isinstance(extra, Split):
         whole = n + extra.n_prior
         return (Counted(f"errors of g on the examples after the split (the sample has {whole})", errors, n),)
@@ -49,6 +48,30 @@ def counts(header: Header) -> tuple[Counted, ...]:
     return (training,)
 
 
+def _fault_counts(header: Header) -> tuple[Counted, ...]:
+    """The same for a fault."""
+    errors, n, extra, tally = header.errors, header.n, header.extra, header.tally
+    found = []
+    if isinstance(extra, Picked):
+        picks = tally.picks if isinstance(tally, PartOfPicks) else extra.picks
+        what = "examples that the rule picked to learn from and that the fault can happen on"
+        found.append(Counted(what, picks, n))
+        n -= picks
+    if isinstance(tally, Costly):
+        what = f"the costs of all predictions of g ({header.fault.text}), of the most that there can be"
+        found.append(Counted(what, tally.cost, n * header.fault.largest))
+    else:
+        of = tally.kept if isinstance(tally, Abstaining) else n
+        what = f"faults {header.fault.text} of g, on the examples that it can happen on"
+        found.append(Counted(what, errors, of))
+    if isinstance(tally, Abstaining):
+        found.append(Counted("examples that g abstains from, or may abstain from", tally.abstained, n))
+    if isinstance(extra, Disagreement):
+        what = "unlabelled inputs, a second draw, on which f and g disagree"
+        found.append(Counted(what, extra.disagreements, extra.n_unlabelled))
+    return tuple(found)
+
+
 def claimed(header: Header, *, vacuous: bool) -> str:
     """The guarantee as a sentence; whether it says anything is this program's own judgement."""
     drawn, data = "the sample", "new data"
@@ -61,9 +84,15 @@ def claimed(header: Header, *, vacuous: bool) -> str:
         data += f", if the base never saw {unseen},"
     return (
         f"With probability at least 1 - {header.delta} over the draw of {drawn}, the {header.fault.claim} of "
-        f"{header.subject} on {data} is at most {header.bound!r} ({header.statement}"
+        f"{header.subject} on {data} is at most {header.bound!r}{_share(header)} ({header.statement}"
         + (", VACUOUS)." if vacuous else ").")
     )
+
+
+def _share(header: Header) -> str:
+    if not isinstance(header.tally, Abstaining):
+        return ""
+    return f", and the share that it abstains from at most {header.tally.share!r}"
 
 
 @dataclass(frozen=True)
@@ -84,10 +113,18 @@ class Tested:
 
 def compare_with_test(header: Header, errors: int, n: int, shared: int) -> Tested:
     """What test errors say about the printed bound."""
-    tail = probability_of_more(errors, n, header.bound)
-    refuted = bool(tail < LEVEL)
     does = "errs" if header.fault == WRONG else f"makes the fault {header.fault.text}"
     seen = f"{header.subject} {does} on {errors} of {n} test examples, of which {shared} occur in the sample"
+    if isinstance(header.tally, Costly):
+        largest = header.fault.largest
+        tail = probability_of_costs(errors, largest, n // largest, header.bound)
+        seen = (
+            f"{header.subject} costs {errors} on {n // largest} test examples, {n} at most; {shared} of them "
+            "occur in the sample"
+        )
+    else:
+        tail = probability_of_more(errors, n, header.bound)
+    refuted = bool(tail < LEVEL)
     if not refuted:
         return Tested(errors, n, shared, float(tail), refuted, f"{seen}; that does not contradict the bound.")
     return Tested(

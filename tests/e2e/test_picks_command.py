@@ -109,8 +109,7 @@ UNSUITED = {
     "on a domain": ({"input_range": (0.0, 16.0)}, "learned from the sample and counted on all of it"),
     "by disagreement": ({"unlabelled": None}, "learned from the sample and counted on all of it"),
     "from a base": ({"base": None}, "learned from the sample and counted on all of it"),
-    "another fault": ({"fault": "class:3"}, "plain errors on all classes"),
-    "every class": ({"by_class": True}, "plain errors on all classes"),
+    "a mean cost": ({"fault": "cost:distance"}, "no bound for a mean cost"),
 }
 
 

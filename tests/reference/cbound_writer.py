@@ -669,6 +669,9 @@ def write_setting(coder: Coder, classes: int, scaling: dict) -> None:
 
 def write_fault(coder: Coder, classes: int, fault: str) -> None:
     kind, *numbers = fault.split(":")
+    if kind in ("abstain", "cost-above", "cost"):
+        write_new_fault(coder, classes, kind, numbers)
+        return
     named = [int(number) for number in numbers]
     coder.gamma(4)
     coder.uniform(("class", "confused", "false-alarm", "top").index(kind), 4)
@@ -678,6 +681,35 @@ def write_fault(coder: Coder, classes: int, fault: str) -> None:
     coder.uniform(named[0], classes)
     if kind == "confused":
         coder.uniform(named[1] - (named[1] > named[0]), classes - 1)
+
+
+GAPS = (
+    "0.01 0.02 0.03 0.05 0.07 0.1 0.15 0.2 0.25 0.3 0.4 0.5 0.6 0.7 0.8 0.9 "
+    "1 1.25 1.5 1.75 2 2.5 3 3.5 4 5 6 7 8 10 12 15"
+)
+
+
+def write_new_fault(coder: Coder, classes: int, kind: str, numbers: list[str]) -> None:
+    """Section 5 of version 3."""
+    coder.gamma(6)
+    coder.uniform(("abstain", "cost-above", "cost").index(kind), 4)
+    if kind == "abstain":
+        coder.uniform(GAPS.split().index(numbers[0]), 32)
+        return
+    costs = numbers[-1]
+    coder.bit(costs != "distance")
+    largest = classes - 1
+    if costs != "distance":
+        rows = [[int(digit, 16) for digit in row] for row in costs.split(",")]
+        largest = max(max(row) for row in rows)
+        coder.uniform(largest - 1, 15)
+        context = Context(largest + 1)
+        for y, row in enumerate(rows):
+            for j, cost in enumerate(row):
+                if j != y:
+                    context.code(coder, cost)
+    if kind == "cost-above":
+        coder.uniform(int(numbers[0]), largest)
 
 
 @dataclass
@@ -839,6 +871,7 @@ def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, class
             "sample_sha256": sample_hash(x, y),
             "message_sha256": hashlib.sha256(message.packed()).hexdigest(),
             "extra": changes.get("extra", {}),
+            **({"tally": changes["tally"]} if "tally" in changes else {}),
         },
         "helper": {
             "input_shape": list(x.shape[1:]),
@@ -849,7 +882,7 @@ def header(message: Message, x: np.ndarray, y: np.ndarray, *, errors: int, class
         "ledger": message.ledger,
         "declarations": ["The sample is independent of the code."],
         "made_by": {"codebound": "0.1", "commit": "", "date": "2025-01-31"},
-        "format": page(),
+        "format": page(3 if "tally" in changes else 2),
     }
 
 
@@ -866,10 +899,13 @@ def repeats(x: np.ndarray, y: np.ndarray) -> tuple[int, int]:
     return sum(copies), sum(again) - sum(copies)
 
 
-def page() -> dict:
+def page(version: int = 2) -> dict:
     """The name of the page in a header: its hash and the day that it says it was frozen on."""
-    (day,) = re.findall(r"^Frozen on (\S+):", PAGE.read_text(), flags=re.MULTILINE)
-    return {"sha256": hashlib.sha256(PAGE.read_bytes()).hexdigest(), "frozen": day}
+    path = PAGE if version == 2 else PAGE.with_name(f"format-{version}.md")
+    days = re.findall(r"^Frozen on (\S+):", path.read_text(), flags=re.MULTILINE)
+    if not days:
+        return {"sha256": "", "frozen": ""}
+    return {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "frozen": days[0]}
 
 
 def canonical(value: object) -> bytes:

@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
+from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import RiskBound
 from codebound.errors import UsageError
-from codebound.facts import OccamFacts, check_bits, check_counts, check_delta
+from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts, check_bits, check_counts, check_delta
 from codebound.numerics import kl_inverse_upper, round_up
 from codebound.refs import implements
+
+_LEAST_SHARE = 1e-8  # of a part of the data about which anything is said
+_OUTWARD = 1.0 + 1e-15  # covers a few roundings
 
 
 @implements("C-17", kind="certificate")
@@ -118,3 +123,63 @@ def occam_cost(*, mean_cost: float, n: int, code_bits: float, delta: float) -> f
             f"`mean_cost` lies in [0, 1]. Got {mean_cost}; divide costs by the largest possible."
         )
     return kl_inverse_upper(min(1.0, round_up(mean_cost)) if mean_cost else 0.0, round_up(facts.nats / n))
+
+
+@implements("C-17:part", kind="certificate")
+def part_disagreement(
+    *, risk: OccamFacts, disagreement: HoldoutFacts, examples: int
+) -> tuple[float | None, float]:
+    r"""A fault of f on a part of the examples, such as a class, through its disagreement with g. For f.
+
+    Statement.  For a part A of the data, ``P(fault of f | A) <= P(fault of g | A) + P(apart) / P(A)``, where
+                apart says that f and g disagree: the first by C-17, the second by C-11 on unlabelled inputs,
+                and P(A) from below by C-11 on the labels, of which ``risk.n`` of ``examples`` belong to A.
+    Direction.  Upper. The failure probabilities add up to that of the risk and twice that of the
+                disagreement, which the share of the part has again.
+    Checked by. validity (teeth: the share of the part left out).
+
+    Returns:
+        The bound, and the least share of new data that belongs to the part; no bound where that may be 0.
+
+    Example:
+        >>> risk = OccamFacts(errors=3, n=1000, code_bits=100, delta=0.025)
+        >>> apart = HoldoutFacts(errors=2, n=20_000, delta=0.0125)
+        >>> bound, share = part_disagreement(risk=risk, disagreement=apart, examples=10_000)
+        >>> round(bound, 4), round(share, 4)
+        (0.0855, 0.0934)
+    """
+    check_counts(risk.n, examples)
+    others = HoldoutFacts(errors=examples - risk.n, n=examples, delta=disagreement.delta)
+    share = (1.0 - holdout(others).value) * (1.0 - 1e-15)
+    if share < _LEAST_SHARE:
+        return None, 0.0
+    total = occam_fault(risk).value + holdout(disagreement).value / share
+    return min(1.0, total * _OUTWARD), share
+
+
+@implements("C-17:picked", kind="certificate")
+def picked_abstaining(facts: PickedFacts, *, abstained: int) -> tuple[float, float]:
+    r"""Error where a network that was learned from picks does not abstain, and how often it abstains. For g.
+
+    Statement.  C-15 twice, at half of delta: the probability that g errs and does not abstain is at most the
+                limit for ``picks + errors``, the probability that it abstains at most that for
+                ``picks + abstained``; so the error given that it does not abstain is at most the first
+                divided by one less the second.
+    Needs.      What C-15 needs; which examples are kept depends on g, so their number is no n here.
+    Direction.  Upper; counting too many is safe.
+    Checked by. validity (teeth: the errors among those kept as if they had been drawn).
+
+    Args:
+        facts: Picks, and errors among the examples that were neither picked nor abstained from.
+        abstained: Examples that were not picked and that g abstains from.
+
+    Example:
+        >>> facts = PickedFacts(picks=30, errors=5, n=1700, delta=0.05)
+        >>> bound, share = picked_abstaining(facts, abstained=60)
+        >>> round(bound, 4), round(share, 4)
+        (0.0361, 0.0726)
+    """
+    half = replace(facts, delta=facts.delta / 2.0)
+    error = picked_risk(half).value
+    share = picked_risk(replace(half, errors=abstained)).value
+    return (1.0 if share >= 1.0 else min(1.0, error / (1.0 - share) * _OUTWARD)), share

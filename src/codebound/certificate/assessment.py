@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
+from codebound.bounds.faulty import occam_cost, occam_fault
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
 from codebound.certificate.declarations import declared_by
@@ -24,6 +26,7 @@ from codebound.errors import CertificateError
 from codebound.facts import OccamFacts, PickedFacts
 from codebound.faults import WRONG
 from codebound.interrupts import finishing
+from codebound.numerics import round_up
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
     from codebound.engine.job import Engine
     from codebound.picks.message import PickedMessage
+    from codebound.picks.picking import Picked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +58,7 @@ class Assessed:
         facts: What the bound of g was told; its delta is that bound's share.
         conclusion: What follows.
         counted: The examples that count.
+        picked: What the rule picked, where the network was learned from picks.
     """
 
     message: Message | PickedMessage
@@ -64,6 +69,7 @@ class Assessed:
     facts: OccamFacts | PickedFacts
     conclusion: Conclusion
     counted: Dataset
+    picked: Picked | None = None
 
     @property
     def bound(self) -> RiskBound:
@@ -123,15 +129,60 @@ def assess(
     count = count_errors(
         network, task.counted_data, theta=theta, fault=task.claim.fault, engine=engine, progress=progress
     )
+    facts, tally = _tallied(count, bits.length, task)
+    conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
+    if tally is not None:
+        bound = replace(conclusion.bound, delta=task.delta)
+        if "cost" in tally:
+            bound = replace(bound, value=_cost_forms(tally["cost"], facts, task, conclusion.added)[0])
+        conclusion = replace(conclusion, bound=bound, tally=tally)
+    return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted)
+
+
+def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict[str, Any] | None]:
+    """What the bound of g is told, and what the fault counts beside its errors (docs/format-3.md, 6.4)."""
+    fault, n = task.claim.fault, task.counted.n
     facts = OccamFacts(
         errors=count.errors,
-        n=task.counted.n,
-        code_bits=bits.length,
+        n=n,
+        code_bits=code_bits,
         delta=task.claim.delta_share * task.delta,
         classes=task.sample.classes,
     )
-    conclusion = task.claim.conclude(facts, message=fitted, network=network, task=task)
-    return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted)
+    if fault.kind == "cost":
+        cost, largest = sum(count.counts), fault.largest_cost(task.sample.classes)
+        return replace(facts, errors=-(-cost // largest)), {"cost": cost}
+    if fault.kind != "abstain":
+        return facts, None
+    tally = abstaining_tally(count.counts, n)
+    half = replace(facts, n=tally["kept"], delta=facts.delta / 2.0)
+    silent = OccamFacts(errors=tally["abstained"], n=n, code_bits=code_bits, delta=half.delta)
+    return half, {**tally, "share": occam_fault(silent).value}
+
+
+def abstaining_tally(counts: tuple[int, ...], n: int) -> dict[str, Any]:
+    """How many examples are abstained from, and how many are kept.
+
+    Raises:
+        CertificateError: None is kept.
+    """
+    errors, abstained, not_right = counts
+    kept = n - not_right + errors
+    if not kept:
+        raise CertificateError(
+            "the network abstains from every example, so nothing can be said about its errors. Choose a "
+            "smaller threshold."
+        )
+    return {"abstained": abstained, "kept": kept}
+
+
+def _cost_forms(cost: int, facts: OccamFacts, task: Task, added: float) -> tuple[float, float]:
+    """Limits on the mean cost, as a share of the largest: by the kl form, and by Hoeffding's."""
+    mean = round_up(cost / (task.claim.fault.largest_cost(task.sample.classes) * facts.n)) if cost else 0.0
+    mean = min(1.0, mean)
+    kl = occam_cost(mean_cost=mean, n=facts.n, code_bits=facts.code_bits, delta=facts.delta)
+    hoeffding = (mean + math.sqrt(facts.nats / (2.0 * facts.n))) * (1.0 + 1e-15)
+    return min(1.0, (kl + added) * (1.0 + 1e-15)), min(1.0, (hoeffding + added) * (1.0 + 1e-15))
 
 
 def guess(message: Message, task: Task) -> tuple[float, Encoded]:
@@ -155,7 +206,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     certificate = Certificate(
         claim=_claim(assessed, task, guessed=1.0 - common / assessed.facts.n),
         facts=CertificateFacts(
-            n=assessed.facts.n,
+            n=assessed.counted.n,
             errors=assessed.facts.errors,
             code_bits=assessed.bits.length,
             classes=task.sample.classes,
@@ -165,6 +216,7 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
             sample_sha256=task.sample.sha256,
             message_sha256=hashlib.sha256(assessed.bits.data).hexdigest(),
             extra={**assessed.conclusion.counted, **task.claim.described(task)},
+            tally=assessed.conclusion.tally,
         ),
         helper=helper,
         ledger=assessed.ledger,
@@ -203,14 +255,17 @@ def _claim(assessed: Assessed, task: Task, *, guessed: float) -> Claim:
 
     It says nothing where it is not below ``guessed``, the error of the commonest label.
     """
-    facts, bound, apart = assessed.facts, assessed.bound, assessed.conclusion.disagreement
+    facts, bound, added = assessed.facts, assessed.bound, assessed.conclusion.added
     fault = task.claim.fault
     is_vacuous = bound.vacuous or bound.value >= guessed
     if fault != WRONG:
         is_vacuous = bound.value >= fault.guess_rate(task.sample.classes)
     kl = hoeffding = 0.0  # picks have no looser forms
     if not isinstance(facts, PickedFacts):
-        kl, hoeffding = (min(1.0, form(facts).value + apart) for form in (occam_kl, occam_hoeffding))
+        kl, hoeffding = (min(1.0, form(facts).value + added) for form in (occam_kl, occam_hoeffding))
+        if fault.kind == "cost":
+            assert assessed.conclusion.tally is not None  # a cost has one
+            kl, hoeffding = _cost_forms(assessed.conclusion.tally["cost"], facts, task, added)
     return Claim(
         statement=bound.ref,
         fault=str(fault),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
+from codebound.bounds.faulty import part_disagreement, picked_abstaining
 from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import (
@@ -63,13 +64,15 @@ class Conclusion:
 
     Attributes:
         bound: On the risk.
-        disagreement: Certified limit on how often f and g disagree, where the bound rests on one.
+        added: What it is above the bound for g: a limit on how often f and g disagree, where it rests on one.
         counted: What was counted beside the errors, by its name in the certificate.
+        tally: What the fault counts beside its errors, by its name in the certificate; None: nothing.
     """
 
     bound: RiskBound
-    disagreement: float = 0.0
+    added: float = 0.0
     counted: dict[str, Any] = field(default_factory=dict)
+    tally: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,18 +171,30 @@ class AbstractClaim(AbstractStatement):
         return {}
 
 
-def fault_count(fault: Fault, facts: CertificateFacts) -> Counted:
-    """The count of a fault other than plain errors."""
+def fault_counts(fault: Fault, facts: CertificateFacts, plain: tuple[Counted, ...]) -> tuple[Counted, ...]:
+    """The counts of a certificate about a fault, from those that a claim about plain errors has."""
+    tally, of = facts.tally or {}, next((each.of for each in plain if each.key in _ERRORS), facts.n)
     meaning = (
         f"examples on which the decoded network makes the fault {fault}, among those that it can happen on; "
         "whatever is not clear counts"
     )
-    return Counted("faults", f"faults of g ({fault})", facts.errors, facts.n, meaning)
+    found = [Counted("faults", f"faults of g ({fault})", facts.errors, tally.get("kept", of), meaning)]
+    if fault.kind == "cost":
+        most, meaning = facts.n * fault.largest_cost(facts.classes), "of all examples; the worst counts"
+        found = [Counted("cost", f"costs of g ({fault})", tally["cost"], most, meaning)]
+    if "abstained" in tally:
+        meaning = "examples that g abstains from, or may abstain from"
+        found.append(Counted("abstained", "abstained", tally["abstained"], of, meaning))
+    return (*(each for each in plain if each.key not in _ERRORS), *found)
 
 
 def _training_errors(facts: CertificateFacts) -> Counted:
     meaning = "of the decoded network, on the whole sample; ambiguous predictions count as errors"
     return Counted("train_errors", "training errors of g", facts.errors, facts.n, meaning)
+
+
+_ERRORS = ("train_errors", "errors_not_picked", "errors_after_split", "margins_within_theta")
+"""Counts that are those of a fault where one is counted."""
 
 
 @dataclass(frozen=True)
@@ -204,13 +219,26 @@ class FromPicks(AbstractStatement):
     statement: ClassVar[str] = "C-15"
 
     @staticmethod
-    def conclude(facts: PickedFacts) -> Conclusion:
-        """The bound that follows from picks and errors."""
-        return Conclusion(picked_risk(facts), counted={"first": facts.n_first, "picks": facts.picks})
+    def conclude(
+        facts: PickedFacts, *, picks: int, tally: dict[str, Any] | None = None, abstained: int | None = None
+    ) -> Conclusion:
+        """The bound that follows from picks and errors.
+
+        Args:
+            facts: Picks and errors on the examples that the fault can happen on.
+            picks: All that were picked.
+            tally: What the fault counts beside its errors.
+            abstained: Examples that the network abstains from, where it does.
+        """
+        bound = picked_risk(facts)
+        if abstained is not None:
+            value, share = picked_abstaining(facts, abstained=abstained)
+            bound, tally = replace(bound, value=value), {**(tally or {}), "share": share}
+        return Conclusion(bound, counted={"first": facts.n_first, "picks": picks}, tally=tally)
 
     @staticmethod
     def counts(facts: CertificateFacts) -> tuple[Counted, ...]:  # noqa: D102
-        first, picks = facts.extra["first"], facts.extra["picks"]
+        first, picks = facts.extra["first"], (facts.tally or {}).get("picks", facts.extra["picks"])
         learned = f"examples that g was learned from, beside {first} first ones; each counts as an error"
         wrong = "of g, on the examples that it was not learned from"
         return (
@@ -282,6 +310,7 @@ class OnDomain(AbstractClaimAboutF):
     stays_near_f: ClassVar[bool] = True
     low: float
     high: float
+    fault: Fault = field(default=WRONG, repr=False)
 
     def check(self, task: Task) -> None:  # noqa: D102
         super().check(task)
@@ -337,26 +366,48 @@ class ByDisagreement(AbstractClaimAboutF):
     drawn: ClassVar[str] = TWO_DRAWS
     delta_share: ClassVar[float] = 0.5
     unlabelled: Dataset = field()  # no default, though the class above has a value
+    fault: Fault = field(default=WRONG, repr=False)
 
     def check(self, task: Task) -> None:  # noqa: D102
+        if self.fault.kind == "abstain":
+            raise UsageError(
+                "unlabelled inputs do not tell how often f errs where it does not abstain. Certify g, or "
+                "give an input range."
+            )
         require_shape("unlabelled", self.unlabelled, task.sample)
         require_disjoint(self.unlabelled, task.sample)
         rows_of(self.unlabelled, allow_copies=task.allow_copies)
         super().check(task)
 
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
-        fresh, delta = self.unlabelled, facts.delta
-        errors = count_disagreements(task.f.build(), network, fresh.on("cpu"))
+        fresh, delta = self.unlabelled, facts.delta / 2.0 if self.fault.has_part else facts.delta
+        best = self.fault.numbers[0] if self.fault.kind == "top" else 1
+        errors = count_disagreements(task.f.build(), network, fresh.on("cpu"), best=best)
         apart = HoldoutFacts(errors=errors, n=fresh.n, delta=delta)
-        return Conclusion(
+        bound, added = (
             occam_disagreement(DisagreementFacts(risk=facts, disagreement=apart)),
-            disagreement=holdout(apart).value,
+            holdout(apart).value,
+        )
+        tally = None
+        if self.fault.has_part:
+            value, share = part_disagreement(risk=facts, disagreement=apart, examples=task.sample.n)
+            if value is None:
+                raise CertificateError(
+                    f"with {facts.n} of {task.sample.n} examples that the fault {self.fault} can happen on, "
+                    "such data may be arbitrarily rare, and f may differ from g on all of them. Collect more."
+                )
+            bound = replace(bound, value=value, delta=2.0 * facts.delta)
+            added, tally = added / share * (1.0 + 1e-15), {"examples": task.sample.n, "share": share}
+        return Conclusion(
+            bound,
+            added=added,
             counted={
                 "disagreements": errors,
                 "n_unlabelled": fresh.n,
-                "delta_risk": delta,
+                "delta_risk": facts.delta,
                 "delta_disagreement": delta,
             },
+            tally=tally,
         )
 
     def described(self, task: Task) -> dict[str, Any]:  # noqa: D102

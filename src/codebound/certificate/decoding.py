@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from codebound.coding.bits import Bits
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
+    from codebound.picks.message import PickedMessage
     from codebound_verify import Verdict
 
 
@@ -90,10 +91,7 @@ def decode(
         known=certificate.setting if certificate.version == 1 else None,
         witness=None if certificate.version == 1 else certificate.witness,
     )
-    if message.setting != certificate.setting:
-        raise CertificateError(
-            f"the message is about {message.setting}, the header of the file about {certificate.setting}."
-        )
+    _require_agreement(message, certificate)
     return build_network(message, module=module if message.chain is None else None, base=base)
 
 
@@ -109,8 +107,18 @@ def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
             "was saved beside the certificate."
         )
     message = decode_rule(certificate.message, input_shape=certificate.helper.input_shape)
+    _require_agreement(message, certificate)
     tensors = load_weights(weights)
     return PickedNetwork.load(message.rule, message.setting.scaling.divisor, tensors)
+
+
+def _require_agreement(message: Message | PickedMessage, certificate: Certificate) -> None:
+    if message.setting != certificate.setting:
+        raise CertificateError(
+            f"the message is about {message.setting}, the header of the file about {certificate.setting}."
+        )
+    if message.version > max(2, certificate.version):
+        raise CertificateError(f"files of version {certificate.version} have no such message.")
 
 
 def verify(

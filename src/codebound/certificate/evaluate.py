@@ -40,13 +40,18 @@ class Count:
     """What evaluation found.
 
     Attributes:
-        errors: Examples that are wrong, ambiguous or not finite.
+        counts: Examples that are wrong, ambiguous or not finite; of some faults several numbers.
         float32_deviation: Largest difference between float32 and float64 logits, as a share of the largest
             absolute logit of the example, over the first examples.
     """
 
-    errors: int
+    counts: tuple[int, ...]
     float32_deviation: float
+
+    @property
+    def errors(self) -> int:
+        """The first of the counts, which is the only one of most faults."""
+        return self.counts[0]
 
 
 @torch.no_grad()
@@ -78,7 +83,7 @@ def count_errors(
     deviation = _float32_deviation(network, sample, chunk_size)
     screen = _SCREEN if deviation < _SCREEN / 10.0 else math.inf
     if engine is None:
-        errors = errors_in(
+        counts = errors_in(
             network,
             sample,
             theta=theta,
@@ -90,11 +95,10 @@ def count_errors(
     else:
         settings = {"theta": theta, "fault": fault, "screen": screen, "chunk_size": chunk_size}
         arguments = {"network": network, "sample": sample, **settings}
-        errors = sum(
-            over_shards(f"{__name__}:errors_in", arguments, of="sample", engine=engine, progress=progress)
-        )
+        parts = over_shards(f"{__name__}:errors_in", arguments, of="sample", engine=engine, progress=progress)
+        counts = tuple(map(sum, zip(*parts, strict=True)))
     network.float()
-    return Count(errors, deviation)
+    return Count(counts, deviation)
 
 
 @torch.no_grad()
@@ -107,24 +111,25 @@ def errors_in(
     screen: float = math.inf,
     chunk_size: int,
     progress: Progress = silent,
-) -> int:
-    """Errors in one part of a sample; margins within ``screen`` of the limit are those of float64."""
+) -> tuple[int, ...]:
+    """Faults in one part of a sample; margins within ``screen`` of the limit are those of float64."""
     evaluate = _Evaluation(network, sample.scaling)
-    errors, done = 0, 0
+    counts, done = torch.zeros((), dtype=torch.int64), 0
     for x, y in sample.chunks(chunk_size, torch.float64):
         if math.isfinite(screen):
             logits, is_sure = evaluate.narrow(x)
-            lead = fault.lead(logits, y) - theta
+            leads = fault.leads(logits, y) - theta
             # negated, so that NaN is not clear
-            is_close = ~(lead.abs() > screen * logits.abs().amax(dim=1))
-            errors += int((~is_close & ((lead < 0.0) | ~is_sure)).sum())
+            is_close = ~(leads.abs() > screen * logits.abs().amax(dim=1, keepdim=True)).all(dim=1)
+            faults = (leads < 0.0) | ~is_sure.unsqueeze(1)
+            counts = counts + faults[~is_close].sum(dim=0).cpu()
             x, y = x[is_close], y[is_close]
         if len(y):
             logits, is_sure = evaluate.wide(x)
-            errors += int((_is_error(logits, y, theta, fault) | ~is_sure).sum())
+            counts = counts + (_are_faults(logits, y, theta, fault) | ~is_sure.unsqueeze(1)).sum(dim=0).cpu()
         done += chunk_size
         progress(min(done, sample.n), sample.n)
-    return errors
+    return tuple(counts.tolist())
 
 
 class _Evaluation:
@@ -164,16 +169,16 @@ def estimated_error_rate(network: nn.Module, sample: DeviceData) -> float:
     """Share of the examples that are errors in float32: fast, for choosing among networks, for no claim."""
     narrow = network.float()
     chunks = sample.chunks(_chunk_size(sample), torch.float32)
-    return sum(int(_is_error(narrow(x), y, 0.0).sum()) for x, y in chunks) / sample.n
+    return sum(int(_are_faults(narrow(x), y, 0.0).sum()) for x, y in chunks) / sample.n
 
 
 def _chunk_size(sample: DeviceData) -> int:
     return max(1, min(_LARGEST_CHUNK, _CHUNK_NUMBERS // sample.x[0].numel()))
 
 
-def _is_error(logits: Tensor, labels: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
-    # negated, so that NaN is an error
-    return ~(fault.lead(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1))
+def _are_faults(logits: Tensor, labels: Tensor, theta: float, fault: Fault = WRONG) -> Tensor:
+    # negated, so that NaN is a fault
+    return ~(fault.leads(logits, labels) - theta > TOLERANCE * logits.abs().amax(dim=1, keepdim=True))
 
 
 def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) -> float:
@@ -193,19 +198,26 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
 
 @implements("I-07", kind="algorithm")
 @torch.no_grad()
-def count_disagreements(first: nn.Module, second: nn.Module, sample: DeviceData) -> int:
-    """Inputs on which two networks predict differently, or either of them is ambiguous."""
+def count_disagreements(first: nn.Module, second: nn.Module, sample: DeviceData, *, best: int = 1) -> int:
+    """Inputs on which the best guesses of two networks differ, or are ambiguous for one of them.
+
+    Args:
+        first: One network.
+        second: The other.
+        sample: The inputs.
+        best: How many guesses count; their order does not matter.
+    """
     total = 0
     networks = [_Evaluation(network, sample.scaling) for network in (first, second)]
     for x, _ in sample.chunks(_chunk_size(sample), torch.float64):
-        (a, is_sound_a), (b, is_sound_b) = (_prediction(*network.wide(x)) for network in networks)
-        total += int((~(is_sound_a & is_sound_b & (a == b))).sum())
+        (a, is_sound_a), (b, is_sound_b) = (_guesses(*network.wide(x), best) for network in networks)
+        total += int((~(is_sound_a & is_sound_b & (a == b).all(dim=1))).sum())
     return total
 
 
-def _prediction(logits: Tensor, is_sure: Tensor) -> tuple[Tensor, Tensor]:
-    """The winning class, and whether it wins beyond the tolerance."""
-    best = logits.topk(2, dim=1)
-    lead = best.values[:, 0] - best.values[:, 1]
+def _guesses(logits: Tensor, is_sure: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The classes that win, in their own order, and whether they win beyond the tolerance."""
+    best = logits.topk(count + 1, dim=1)
+    lead = best.values[:, -2] - best.values[:, -1]
     is_sound = is_sure & logits.isfinite().all(dim=1) & (lead > TOLERANCE * logits.abs().amax(dim=1))
-    return best.indices[:, 0], is_sound
+    return best.indices[:, :-1].sort(dim=1).values, is_sound

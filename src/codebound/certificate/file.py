@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from codebound.bounds.risk import claim_sentence, percent
-from codebound.certificate.claims import CLAIMS, AbstractStatement, Counted, fault_count
+from codebound.certificate.claims import CLAIMS, AbstractStatement, Counted, fault_counts
 from codebound.certificate.format import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
 from codebound.chains.setting import Setting
 from codebound.coding.bits import Bits
@@ -47,7 +47,8 @@ class Claim:
 class CertificateFacts:
     """What was counted; ``extra`` holds what a claim other than C-2 needs.
 
-    ``commonest`` counts the commonest label, ``copies`` and ``contradictions`` rows that occur again.
+    ``commonest`` counts the commonest label, ``copies`` and ``contradictions`` rows that occur again;
+    ``tally`` holds what a fault counts beside its errors.
     """
 
     n: int
@@ -60,6 +61,7 @@ class CertificateFacts:
     sample_sha256: str
     message_sha256: str
     extra: dict[str, Any]
+    tally: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +163,18 @@ class Certificate:
             vacuous=claim.vacuous,
             drawn=self.kind.drawn,
             data=self.kind.about(self.facts),
-            does=None if self.fault == WRONG else self.fault.says(percent(claim.bound)),
+            does=None if self.fault == WRONG else self.does,
             provided=f"the base never saw {_unseen_by_a_base(claim.statement)}" if base else "",
         )
+
+    @property
+    def does(self) -> str:
+        """What the network does at most that often, where it is no plain error."""
+        does, about = self.fault.says(percent(self.claim.bound)), self.kind.about(self.facts)
+        if self.fault.kind == "abstain":
+            assert self.facts.tally is not None  # such a fault has one
+            does += f", and abstains from at most {percent(self.facts.tally['share'])} of new data"
+        return does if about == "new data" else f"{does}, for {about}"
 
     @property
     def kind(self) -> type[AbstractStatement]:
@@ -176,7 +187,7 @@ class Certificate:
     def counts(self) -> tuple[Counted, ...]:
         """What the bound was computed from, each count with what it is."""
         counts = self.kind.counts(self.facts)
-        return counts if self.fault == WRONG else (fault_count(self.fault, self.facts),)
+        return counts if self.fault == WRONG else fault_counts(self.fault, self.facts, counts)
 
     @property
     def base_declared(self) -> str:
@@ -196,7 +207,7 @@ class Certificate:
         """The file's content."""
         record = asdict(self)
         del record["message"], record["witness"]
-        header = _canonical(record if self.version > 1 else without_new(record))
+        header = _canonical(without_new(record, self.version))
         if len(header) > MAX_HEADER:
             raise FormatError(
                 f"the header has {len(header)} bytes, more than {MAX_HEADER}. Shorten its texts."
@@ -256,12 +267,11 @@ def _parse(content: bytes) -> Certificate:
     record = json.loads(header.decode("ascii"))
     if _canonical(record) != header:
         raise FormatError("its header is not in canonical form.")
-    if is_first:
-        record = with_new(record)
-    elif record["format"] != (page := asdict(PAGES[version])):
+    if not is_first and record["format"] != (page := asdict(PAGES[version])):
         raise FormatError(
             f"it is written by another page than this program: {record['format']!r:.160}, not {page}."
         )
+    record = with_new(record, version)
     code_bits = record["facts"]["code_bits"]
     body = content[_START + size : -_HASH_BYTES]
     data, witness = (body, b"") if is_first else _split_witness(body, code_bits)

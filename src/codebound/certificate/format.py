@@ -8,19 +8,24 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from codebound.errors import FormatError
+
 PAGE_SHA256 = "9d765c4d6c90aeb5573026259ad4c9aaa44b1a1d638b62521748891ef1fc28ac"
 FROZEN = "2026-11-16"
 PAGE_3_SHA256 = ""
 FROZEN_3 = ""
 
-_NEW = {
-    "": ("format",),
-    "claim": ("fault",),
-    "facts": ("commonest", "copies", "contradictions"),
-    "helper.architecture": ("sources",),
-    "made_by": ("commit",),
+_NEW: dict[int, dict[str, tuple[str, ...]]] = {
+    2: {
+        "": ("format",),
+        "claim": ("fault",),
+        "facts": ("commonest", "copies", "contradictions"),
+        "helper.architecture": ("sources",),
+        "made_by": ("commit",),
+    },
+    3: {"facts": ("tally",)},
 }
-"""What headers have had since version 2, by the object that it stands in."""
+"""What headers have had since a version, by the object that it stands in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +69,26 @@ def code_commit() -> str:
         return ""
 
 
-def without_new(header: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """A header, or the object in it at ``where``, as version 1 has it."""
+def without_new(header: dict[str, Any], version: int, where: str = "") -> dict[str, Any]:
+    """A header, or the object in it at ``where``, as a version has it."""
     return {
-        name: without_new(value, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
+        name: without_new(value, version, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
         for name, value in header.items()
-        if name not in _NEW.get(where, ())
+        if name not in _newer(version, where)
     }
 
 
-def with_new(header: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """A header of version 1, or the object in it at ``where``, with None for what it does not have."""
-    return {
-        **dict.fromkeys(_NEW.get(where, ())),
-        **{
-            name: with_new(value, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
-            for name, value in header.items()
-        },
+def with_new(header: dict[str, Any], version: int, where: str = "") -> dict[str, Any]:
+    """A header of a version, or the object in it at ``where``, with None for what it does not have."""
+    if early := set(header) & set(_newer(version, where)):
+        raise FormatError(f"files of version {version} have no {', '.join(sorted(early))}.")
+    inner = {
+        name: with_new(value, version, f"{where}.{name}".lstrip(".")) if isinstance(value, dict) else value
+        for name, value in header.items()
     }
+    return {**dict.fromkeys(_newer(version, where)), **inner}
+
+
+def _newer(version: int, where: str) -> tuple[str, ...]:
+    """What an object has had since later versions."""
+    return tuple(name for since, new in _NEW.items() if since > version for name in new.get(where, ()))

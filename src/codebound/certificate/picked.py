@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from codebound.certificate.assessment import Assessed
+from codebound.bounds.picked import picked_risk
+from codebound.certificate.assessment import Assessed, abstaining_tally
 from codebound.certificate.claims import FromPicks
 from codebound.certificate.evaluate import Count
+from codebound.faults import WRONG, Fault, possible_examples
 from codebound.picks.message import PickedMessage
 from codebound.picks.network import PickedNetwork
-from codebound.picks.picking import permutation
+from codebound.picks.picking import fault_counts_of, permutation
 
 if TYPE_CHECKING:
     from codebound.certificate.task import Task
+    from codebound.data.dataset import Dataset
+    from codebound.facts import PickedFacts
     from codebound.picks.picking import Picked
 
 
 def assess_picked(picked: Picked, task: Task) -> Assessed:
     """Encodes a rule and bounds the risk of the network that was learned by it."""
-    message = PickedMessage(task.options, picked.rule, task.sample.input_shape)
+    message, fault = PickedMessage(task.options, picked.rule, task.sample.input_shape), task.claim.fault
     bits, ledger = message.encode()
     facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=task.sample.classes)
+    counts: tuple[int, ...] = (facts.errors,)
+    tally, abstained = None, None
+    if fault != WRONG:
+        facts, counts = _on_part(picked, task.sample, fault, facts)
+    if fault.has_part:
+        tally = {"picks": facts.picks}
+    if fault.kind == "abstain":
+        tally = abstaining_tally(counts, facts.n - facts.picks)
+        abstained = tally["abstained"]
     network = PickedNetwork.of(picked, torch.from_numpy(task.sample.x), task.sample.scaling.divisor)
-    conclusion = FromPicks.conclude(facts)
+    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, tally=tally, abstained=abstained)
     rest = task.sample.select(permutation(task.sample.n)[picked.rule.first :], role="certify")
-    return Assessed(message, bits, ledger, network, Count(facts.errors, 0.0), facts, conclusion, rest)
+    counted = possible_examples(fault, rest)
+    return Assessed(message, bits, ledger, network, Count(counts, 0.0), facts, conclusion, counted, picked)
+
+
+def picked_class_bound(
+    picked: Picked, sample: Dataset, label: int, facts: PickedFacts
+) -> tuple[PickedFacts | None, float | None]:
+    """What was counted on the examples of one class, at the delta of the facts; None without examples."""
+    if not (sample.y[permutation(sample.n)[picked.rule.first :]] == label).any():
+        return None, None
+    own, _ = _on_part(picked, sample, Fault("class", (label,)), facts)
+    return own, picked_risk(own).value
+
+
+def _on_part(
+    picked: Picked, sample: Dataset, fault: Fault, facts: PickedFacts
+) -> tuple[PickedFacts, tuple[int, ...]]:
+    """Picks and faults on the examples that a fault can happen on (docs/format-3.md, section 10.7)."""
+    labels = torch.from_numpy(sample.y)
+    rest = torch.from_numpy(permutation(sample.n)[picked.rule.first :])
+    is_possible = fault.is_counted(labels)
+    is_left = is_possible.clone()
+    is_left[torch.from_numpy(picked.order)] = False
+    counts = fault_counts_of(picked.outputs()[is_left], labels[is_left], fault)
+    n, left = int(is_possible[rest].sum()), int(is_left.sum())
+    return replace(facts, picks=n - left, errors=counts[0], n=n), counts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from codebound.chains.chain import Chain
 from codebound.chains.grid import BLANK_POINT, grid_point_of
 from codebound.chains.operations import OPERATIONS
-from codebound.chains.setting import Setting, code_fault
+from codebound.chains.setting import FAULT, NEW_FAULT, Setting, code_fault, write_fault
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bits import join
 from codebound.coding.modes import read_blocks, read_tensor, write_tensor
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 TENSORS, SUBSPACE, PICKED = 1, 2, 3
 """The schemes of the format: every tensor by itself, all of them from one subspace, or a rule by which a
 network is learned from the sample (``codebound.picks``)."""
-FAULT = 4
-"""What stands in front of the scheme where another fault is counted than plain errors."""
 CHAIN, FACTORY, GRID = 1, 2, 3
 """The ways to name an architecture."""
 MAX_OPERATIONS = 256
@@ -101,7 +99,7 @@ class Message:
     @property
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
-        return 2
+        return 3 if self.setting.fault.is_new else 2
 
     @property
     def needs_factory(self) -> bool:
@@ -132,8 +130,7 @@ class Message:
         self.setting.code(writer)
         enter("setting")
         if self.setting.fault != WRONG:
-            gamma(writer, FAULT)
-            code_fault(writer, self.setting.fault, self.setting.classes)
+            write_fault(writer, self.setting.fault, self.setting.classes)
             enter("fault")
         gamma(writer, SUBSPACE if isinstance(self.codes, Subspace) else TENSORS)
         enter("method")  # what files call the scheme
@@ -218,8 +215,8 @@ def decode(
     reader = Reader(bits)
     setting = Setting(2).code(reader, input_shape) if known is None else known
     scheme = gamma(reader, 0)
-    if scheme == FAULT and known is None:
-        setting = replace(setting, fault=code_fault(reader, WRONG, setting.classes))
+    if scheme in (FAULT, NEW_FAULT) and known is None:
+        setting = replace(setting, fault=code_fault(reader, scheme, WRONG, setting.classes))
         scheme = gamma(reader, 0)
     if scheme == PICKED:
         raise FormatError(

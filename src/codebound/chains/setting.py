@@ -9,10 +9,10 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codebound.coding.numbers import float32, gamma, uniform
+from codebound.coding.numbers import SymbolContext, bit, float32, gamma, uniform
 from codebound.data.dataset import Scaling
 from codebound.errors import DataError
-from codebound.faults import WRONG, Fault
+from codebound.faults import DISTANCE, MOST_CLASSES, MOST_COST, THRESHOLDS, WRONG, Fault
 
 if TYPE_CHECKING:
     from codebound.coding.arithmetic import AbstractCoder
@@ -21,6 +21,9 @@ CATALOGUE = (Scaling(1.0), Scaling(255.0), Scaling(16.0))
 """Scalings that cost two bits; all others are literal, at 32 bits a constant."""
 MAX_CLASSES = 1 << 16
 _KINDS = ("class", "confused", "false-alarm", "top")
+_NEW_KINDS = ("abstain", "cost-above", "cost", "")
+FAULT, NEW_FAULT = 4, 6
+"""What stands in front of the scheme where another fault is counted than plain errors; 6 since version 3."""
 MAX_CONSTANTS = 4
 """Means, and deviations, of a literal scaling."""
 
@@ -52,8 +55,49 @@ class Setting:
         return Setting(classes, scaling)
 
 
-def code_fault(coder: AbstractCoder, given: Fault, classes: int) -> Fault:
-    """A fault other than plain errors, coded or read; a reader gives any."""
+def write_fault(coder: AbstractCoder, fault: Fault, classes: int) -> None:
+    """A fault, with the word that announces it; nothing for plain errors."""
+    if fault != WRONG:
+        code_fault(coder, gamma(coder, NEW_FAULT if fault.is_new else FAULT), fault, classes)
+
+
+def code_fault(coder: AbstractCoder, word: int, given: Fault, classes: int) -> Fault:
+    """A fault other than plain errors, coded or read behind its word; a reader gives any."""
+    return (_code_new_fault if word == NEW_FAULT else _code_old_fault)(coder, given, classes)
+
+
+def _code_new_fault(coder: AbstractCoder, given: Fault, classes: int) -> Fault:
+    """Those of docs/format-3.md, section 5."""
+    at = _NEW_KINDS.index(given.kind) if given.kind in _NEW_KINDS else 0
+    kind = _NEW_KINDS[uniform(coder, at, len(_NEW_KINDS))]
+    coder.require(bool(kind), "fault of kind 3 is reserved.")
+    numbers = given.numbers or (0,)
+    if kind == "abstain":
+        return Fault(kind, (uniform(coder, numbers[0], len(THRESHOLDS)),))
+    costs = _code_costs(coder, given.costs, classes)
+    if kind == "cost":
+        return Fault(kind, (), costs)
+    largest = Fault("cost", (), costs).largest_cost(classes)
+    return Fault(kind, (uniform(coder, numbers[0], largest),), costs)
+
+
+def _code_costs(coder: AbstractCoder, given: str, classes: int) -> str:
+    if not bit(coder, given not in ("", DISTANCE)):
+        coder.require(classes <= MOST_COST + 1, f"costs by distance fit {MOST_COST + 1} classes at most.")
+        return DISTANCE
+    coder.require(classes <= MOST_CLASSES, f"costs fit {MOST_CLASSES} classes at most. Got {classes}.")
+    rows = Fault("cost", (), given).matrix(classes) if given else ((0,) * classes,) * classes
+    largest = uniform(coder, max(0, max(map(max, rows)) - 1), MOST_COST) + 1
+    context = SymbolContext(largest + 1)
+    coded = [
+        "".join(f"{0 if j == y else context.code(coder, cost):x}" for j, cost in enumerate(row))
+        for y, row in enumerate(rows)
+    ]
+    coder.require(f"{largest:x}" in "".join(coded), f"costs do not attain their largest, {largest}.")
+    return ",".join(coded)
+
+
+def _code_old_fault(coder: AbstractCoder, given: Fault, classes: int) -> Fault:
     kind = _KINDS[uniform(coder, _KINDS.index(given.kind) if given.kind in _KINDS else 0, len(_KINDS))]
     numbers = given.numbers or (0, 0)  # a reader has none yet
     if kind == "top":

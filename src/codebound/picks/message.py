@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from codebound.chains.message import PICKED, Options, code_options
-from codebound.chains.setting import Setting
+from codebound.chains.setting import FAULT, NEW_FAULT, Setting, code_fault, write_fault
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.numbers import gamma
 from codebound.errors import FormatError
+from codebound.faults import WRONG
 from codebound.picks.rule import Rule
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class PickedMessage:
     @property
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
-        return 2
+        return 2 if self.setting.fault == WRONG else 3
 
     @property
     def setting(self) -> Setting:
@@ -53,6 +54,9 @@ class PickedMessage:
         ends = []
         self.setting.code(writer)
         ends.append(("setting", writer.shifts))
+        if self.setting.fault != WRONG:
+            write_fault(writer, self.setting.fault, self.setting.classes)
+            ends.append(("fault", writer.shifts))
         gamma(writer, PICKED)
         ends.append(("method", writer.shifts))
         code_options(writer, self.options)
@@ -70,6 +74,9 @@ def decode_rule(bits: Bits, *, input_shape: tuple[int, ...]) -> PickedMessage:
     reader = Reader(bits)
     setting = Setting(2).code(reader, input_shape)
     scheme = gamma(reader, 0)
+    if scheme in (FAULT, NEW_FAULT):
+        setting = replace(setting, fault=code_fault(reader, scheme, WRONG, setting.classes))
+        scheme = gamma(reader, 0)
     if scheme != PICKED:
         raise FormatError(f"this message names no rule: its scheme is {scheme}, not {PICKED}.")
     options = code_options(reader, Options(setting=setting))

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from codebound.errors import FormatError, ModelError
+from codebound.faults import WRONG, Fault
 from codebound.picks.features import FeatureMap, RoomError
-from codebound.picks.picking import is_wrong
+from codebound.picks.picking import fault_counts_of
 from codebound.picks.ridge import exact_products, kernel
 
 if TYPE_CHECKING:
@@ -153,9 +154,17 @@ def _fits(rule: Rule, divisor: float, own: Mapping[str, Tensor], known: Mapping[
 
 def count_wrong(network: nn.Module, data: Dataset, *, device: str | torch.device = "cpu") -> int:
     """How many examples a picked network gets wrong, ambiguous ones included; it is on the device already."""
-    wrong = 0
+    return count_faults(network, data, WRONG, device=device)[0]
+
+
+def count_faults(
+    network: nn.Module, data: Dataset, fault: Fault, *, device: str | torch.device = "cpu"
+) -> tuple[int, ...]:
+    """How many examples make each part of a fault; it has to be possible on all of them."""
+    counts = torch.zeros((), dtype=torch.int64)
     for start in range(0, data.n, _ROWS):
         inputs = torch.from_numpy(np.ascontiguousarray(data.x[start : start + _ROWS]))
         outputs = network(inputs.to(device)).cpu()
-        wrong += int(is_wrong(outputs, torch.from_numpy(data.y[start : start + _ROWS])).sum())
-    return wrong
+        labels = torch.from_numpy(data.y[start : start + _ROWS])
+        counts = counts + torch.tensor(fault_counts_of(outputs, labels, fault))
+    return tuple(counts.tolist())

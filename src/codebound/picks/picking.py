@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.data.dataset import Dataset
+    from codebound.faults import Fault
     from codebound.picks.features import FeatureMap
     from codebound.picks.rule import Rule
 
@@ -85,6 +86,11 @@ class Picked:
         """What was counted at the end."""
         return self.rounds[-1]
 
+    def outputs(self) -> Tensor:
+        """What the network says of every example of the sample."""
+        with exact_products(), torch.no_grad():
+            return self.learner.outputs(self.learner.coefficients(self.rule.rounds + 1)).cpu()
+
     def best(self) -> Picked:
         """The same after that number of rounds, of those with a code, at which the bound is smallest."""
         known = [count for count in ROUNDS if count < len(self.rounds)]
@@ -109,8 +115,17 @@ class Picked:
 
 def is_wrong(outputs: Tensor, labels: Tensor) -> Tensor:
     """Which outputs are wrong, or so nearly that another machine might say so."""
-    room = (_TOLERANCE * outputs.abs().amax(dim=1)).clamp(min=_LEAST_MARGIN)
-    return ~(margins(outputs, labels) > room)  # negated, so that what is not finite is wrong
+    return _too_small(margins(outputs, labels).unsqueeze(1), outputs)[:, 0]
+
+
+def fault_counts_of(outputs: Tensor, labels: Tensor, fault: Fault) -> tuple[int, ...]:
+    """How many outputs make each part of a fault, or so nearly that another machine might say so."""
+    return tuple(_too_small(fault.leads(outputs, labels), outputs).sum(dim=0).tolist())
+
+
+def _too_small(leads: Tensor, outputs: Tensor) -> Tensor:
+    room = (_TOLERANCE * outputs.abs().amax(dim=1, keepdim=True)).clamp(min=_LEAST_MARGIN)
+    return ~(leads > room)  # negated, so that what is not finite is a fault
 
 
 def permutation(n: int) -> NDArray[np.int64]:

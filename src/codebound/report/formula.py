@@ -59,7 +59,9 @@ def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, l
     rows = result.get("by_class", ())
     for row in rows:
         if row["bound"] is not None:
-            term = Term("binomial", row["errors"], row["n"], facts.code_bits, 1.0 / len(rows))
+            law: Literal["binomial", "picked"] = "picked" if claim.statement == "C-15" else "binomial"
+            count = row["errors"] + row.get("picks", 0)
+            term = Term(law, count, row["n"], facts.code_bits, 1.0 / len(rows))
             found[f"class-{row['label']}"] = (row["bound"], [term])
     return {
         name: [asdict(term) for term in terms]
@@ -70,10 +72,12 @@ def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, l
 
 def _claimed(certificate: Certificate) -> list[Term]:
     facts = certificate.facts
-    extra, share = facts.extra, 0.5 if "disagreements" in facts.extra else 1.0
-    picks = extra.get("picks")
+    tally = facts.tally or {}
+    extra, share = facts.extra, 0.5 if "disagreements" in facts.extra or "kept" in tally else 1.0
+    picks = tally.get("picks", extra.get("picks"))
     law: Literal["binomial", "picked"] = "binomial" if picks is None else "picked"
-    terms = [Term(law, facts.errors + (picks or 0), facts.n, facts.code_bits, share)]
+    n = facts.n if picks is not None else tally.get("kept", facts.n)
+    terms = [Term(law, facts.errors + (picks or 0), n, facts.code_bits, share)]
     if "disagreements" in extra:
         terms.append(Term("binomial", extra["disagreements"], extra["n_unlabelled"], share=share))
     return terms
@@ -83,9 +87,9 @@ def costs(certificate: Certificate) -> list[tuple[str, float]]:
     """What a certified error is made of, part by part; the parts add up to it."""
     claim, facts = certificate.claim, certificate.facts
     terms = _claimed(certificate)
-    first, picks = terms[0], facts.extra.get("picks", 0)
+    first, picks = terms[0], (facts.tally or {}).get("picks", facts.extra.get("picks", 0))
     plain = replace(first, law="binomial", count=facts.errors, bits=0.0)
-    steps = [("what is still wrong", facts.errors / facts.n), ("chance", plain.limit(claim.delta))]
+    steps = [("what is still wrong", facts.errors / first.n), ("chance", plain.limit(claim.delta))]
     if picks:
         steps.append((f"{picks:,} picked examples", replace(first, bits=0.0).limit(claim.delta)))
     steps.append((f"{facts.code_bits:,} bits of message", first.limit(claim.delta)))

@@ -204,7 +204,8 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
         {
             "class": row["label"],
             "certified error": "no examples" if row["bound"] is None else percent(row["bound"]),
-            "errors": f"{row['errors']} of {row['n']}",
+            "errors": f"{row['errors']} of {row['n']}"
+            + (f", {row['picks']} picked" if row.get("picks") else ""),
         }
         for row in result.get("by_class", ())
     ]

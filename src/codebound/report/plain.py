@@ -161,7 +161,7 @@ def answer(certificate: Certificate, result: Mapping[str, Any]) -> str:
         data = f"{certificate.kind.about(certificate.facts)} of the same kind"
         does = f"is wrong on at most {bound} of {data}: at most {in_words(certificate.claim.bound)}"
     else:
-        does = certificate.fault.says(bound)
+        does = certificate.does
     has_base = certificate.helper.base is not None
     unless = ", provided that the network it starts from has never seen these examples" if has_base else ""
     return f"{_who(certificate, result)} {does}{unless}."

@@ -48,7 +48,7 @@ def propose_picks(search: Search) -> None:
     """Compares rules on a part of the sample, and carries out the best one on all of it."""
     task, sample = search.task, search.task.sample
     if not search.allows_picks:
-        raise UnsuitedError("picks count plain errors on all classes together.")
+        raise UnsuitedError("picks have no bound for a mean cost; cost-above has one.")
     if not task.claim.allows_picks or task.base is not None:
         raise UnsuitedError(
             "picks make a network of their own, learned from the sample and counted on all of it."

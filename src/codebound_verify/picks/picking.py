@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
+from ..faults import WRONG, Fault
 from ..refusal import Refused
 from ..sample import Inputs, Labels, permutation
 from .exact import Doubles, Integers, Vectors, full_precision, parts, side_by_side
@@ -26,7 +28,8 @@ STEP = 256  # examples whose vectors are made at a time
 class Learned:
     """The network g: a sum over supports.
 
-    ``picked`` are the examples that it was learned from, in order; ``errors`` how many others it gets wrong.
+    ``picked`` are the examples that it was learned from, in order; ``errors`` how many others it gets wrong;
+    ``found`` its outputs on the whole sample.
     """
 
     def __init__(
@@ -37,21 +40,31 @@ class Learned:
         *,
         picked: Integers,
         errors: int,
+        found: Doubles,
     ) -> None:
         self._kernel, self._supports, self._coefficients = kernel, supports, coefficients
-        self.picked, self.errors = picked, errors
+        self.picked, self.errors, self._found = picked, errors, found
+
+    def counted(self, fault: Fault, y: Labels, places: Integers) -> tuple[int, tuple[int, ...]]:
+        """Picks among some places of the sample, and all numbers that a fault counts on the others there."""
+        left = np.setdiff1d(places, self.picked)
+        return len(places) - len(left), _counts(self._found[left], y[left], fault)
 
     def count_errors(self, x: Inputs, y: Labels) -> int:
         """Errors on stored inputs, counted as on the sample."""
+        return self.count_faults(x, y, WRONG)[0]
+
+    def count_faults(self, x: Inputs, y: Labels, fault: Fault) -> tuple[int, ...]:
+        """All numbers that a fault counts on stored inputs."""
         check_finite(x)
-        errors = 0
+        counts = []
         with full_precision():
             for part in parts(len(x), 4 * STEP):
                 points = vectors_of(self._kernel.features, x[part])
                 kernel = np.empty((len(self._supports), len(points)))
                 self._kernel.fill(kernel, self._supports, points)
-                errors += _count_errors(outputs(kernel, self._coefficients), y[part])
-        return errors
+                counts.append(_counts(outputs(kernel, self._coefficients), y[part], fault))
+        return tuple(map(sum, zip(*counts, strict=True)))
 
 
 def vectors_of(features: FeatureMap, x: Inputs, progress: Progress | None = None) -> Vectors:
@@ -130,7 +143,8 @@ class _Run:
             supports,
             ridge.coefficients,
             picked=np.concatenate(picked),
-            errors=_count_errors(found[left], self._y[left]),
+            errors=_counts(found[left], self._y[left], WRONG)[0],
+            found=found.copy(),
         )
 
     def _chosen(self, found: Doubles, left: np.ndarray, size: int) -> Integers:
@@ -158,12 +172,12 @@ class _Run:
             )
 
 
-def _count_errors(found: Doubles, labels: Labels) -> int:
-    """Outputs that are not right with room for rounding."""
-    if not len(found):
-        return 0
-    right = _margins(found, labels) > np.maximum(TOLERANCE * np.abs(found).max(axis=1), LEAST_MARGIN)
-    return int(np.sum(~(right & np.isfinite(found).all(axis=1))))
+def _counts(found: Doubles, labels: Labels, fault: Fault) -> tuple[int, ...]:
+    """Outputs that are not right with room for rounding, for all that a fault counts."""
+    far = fault.distances(torch.from_numpy(found), torch.from_numpy(labels)).numpy()
+    room = np.maximum(TOLERANCE * np.abs(found).max(axis=1, initial=0.0), LEAST_MARGIN)
+    right = (far > room[:, None]) & np.isfinite(found).all(axis=1, keepdims=True)
+    return tuple((~right).sum(axis=0).tolist())
 
 
 def _margins(found: Doubles, labels: Labels) -> Doubles:

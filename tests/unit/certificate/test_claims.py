@@ -172,7 +172,7 @@ def test_by_disagreement_half_of_delta_is_for_the_fresh_inputs():
     assert 0 < counted["disagreements"] < 300
     assert counted["delta_risk"] == counted["delta_disagreement"] == 0.025
     apart = holdout(HoldoutFacts(errors=counted["disagreements"], n=300, delta=0.025)).value
-    assert found.conclusion.disagreement == apart
+    assert found.conclusion.added == apart
     assert found.bound.value == pytest.approx(occam_binomial(found.facts).value + apart)
     assert task.claim.described(task) == {
         "unlabelled_sha256": FRESH.sha256,

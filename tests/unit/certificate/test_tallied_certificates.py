@@ -1,0 +1,301 @@
+"""Faults of version 3: abstaining, costs, and faults of f and of picked networks; made, counted, forged."""
+
+import dataclasses
+import itertools
+from functools import cache
+
+import cbound_writer as reference
+import numpy as np
+import pytest
+import torch
+
+import codebound as cb
+from codebound.certificate.file import Certificate
+from codebound.chains.setting import code_fault, write_fault
+from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.numbers import gamma
+from codebound.data.arrays import from_arrays
+from codebound.errors import CertificateError, FormatError, UsageError
+from codebound.faults import THRESHOLDS, WRONG, parse_fault
+from codebound_verify.arithmetic import Decoder
+from codebound_verify.faults import decode_new_fault, read_fault
+from codebound_verify.refusal import Refused
+from codebound_verify.verdict import verify
+
+N, CLASSES = 600, 4
+DEAR = "0115,1011,1101,f110"
+ON_PARTS = ("class:3", "confused:2:1", "false-alarm:0")
+NEW = ("abstain:0.5", "cost-above:1:distance", f"cost-above:4:{DEAR}", "cost:distance", f"cost:{DEAR}")
+CLAIMS = {"g": {}, "f on a domain": {"input_range": (-9.0, 9.0)}, "f by disagreement": {"unlabelled": 1}}
+
+
+def clouds(seed: int, n: int = N):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(CLASSES, size=n)
+    x = 3.0 * np.eye(CLASSES)[y] + rng.normal(size=(n, CLASSES))
+    return x.clip(-9.0, 9.0).astype("f4"), y
+
+
+@cache
+def sample():
+    return from_arrays(*clouds(0), name="clouds", role="train", classes=CLASSES)
+
+
+@cache
+def unlabelled():
+    x, y = clouds(1, 400)
+    return from_arrays(x, 0 * y, name="more clouds", role="unlabelled", classes=CLASSES)
+
+
+@cache
+def network():
+    model = cb.load_model("linear", input_shape=(CLASSES,), classes=CLASSES)
+    model.load_state_dict({"linear1.weight": torch.eye(CLASSES), "linear1.bias": torch.zeros(CLASSES)})
+    return model
+
+
+@cache
+def certified(fault: str, about: str = "g"):
+    claim = {"unlabelled": unlabelled()} if "unlabelled" in CLAIMS[about] else CLAIMS[about]
+    return cb.certify(network(), sample(), method="prune", effort="quick", fault=fault, **claim)
+
+
+@cache
+def picked(fault: str):
+    return cb.certify(None, sample(), method="picks", effort="quick", fault=fault)
+
+
+def verdict_on(found, certificate=None):
+    return cb.verify(
+        certificate or found.certificate, sample(), unlabelled=found.unlabelled, original=found.original
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "about"),
+    [
+        *itertools.product(NEW, ["g", "f on a domain"]),
+        *itertools.product([*ON_PARTS, "top:2"], ["f on a domain", "f by disagreement"]),
+        *itertools.product(NEW[1:], ["f by disagreement"]),
+    ],
+)
+def test_both_programs_agree(fault, about):
+    found = certified(fault, about)
+    certificate = found.certificate
+    assert (certificate.version, certificate.claim.fault) == (3, fault)
+    assert Certificate.from_bytes(certificate.to_bytes()) == certificate
+    verdict = verdict_on(found)
+    assert (verdict.reasons, verdict.fault, verdict.subject) == ((), fault, certificate.claim.subject)
+    assert "at most" in certificate.sentence
+
+
+def by_hand(fault: str, logits: np.ndarray, y: np.ndarray):
+    """Errors and the rest of the tally, from the logits alone and in exact arithmetic."""
+    first, ordered = logits.argmax(1), np.sort(logits, axis=1)
+    if fault.startswith("abstain"):
+        kept = ordered[:, -1] - ordered[:, -2] > float(fault.split(":")[1])
+        return int((kept & (first != y)).sum()), int(kept.sum()), int((~kept).sum())
+    rows = fault.split(":")[-1]
+    costs = np.abs(first - y)
+    if rows != "distance":
+        matrix = np.array([[int(digit, 16) for digit in row] for row in rows.split(",")])
+        costs = matrix[y, first]
+    if fault.startswith("cost-above"):
+        return int((costs > int(fault.split(":")[1])).sum()), None, None
+    return int(costs.sum()), None, None
+
+
+@pytest.mark.parametrize("fault", NEW)
+def test_it_counts_what_the_definition_says(fault):
+    found = certified(fault)
+    facts = found.certificate.facts
+    inputs = next(sample().on("cpu").chunks(N, torch.float64))[0]
+    logits = found.network.double()(inputs).detach().numpy()
+    found.network.float()
+    errors, kept, abstained = by_hand(fault, logits, sample().y)
+    assert errors > 0
+    if fault.startswith("cost:"):
+        assert errors <= facts.tally["cost"] <= errors + 30  # what is not clear costs the most
+        return
+    assert errors <= facts.errors <= errors + 2
+    if kept is not None:
+        assert abstained <= facts.tally["abstained"] <= abstained + 3
+        assert abs(kept - facts.tally["kept"]) <= 3
+
+
+@pytest.mark.parametrize("fault", [*ON_PARTS, "top:2", *NEW[:3]])
+def test_picked_networks_count_faults_on_their_part(fault):
+    found = picked(fault)
+    facts = found.certificate.facts
+    assert found.certificate.claim.statement == "C-15"
+    assert cb.verify(found.certificate, sample()).reasons == ()
+    counted = sample().y[cb.picks.picking.permutation(N)[facts.extra["first"] :]]
+    possible = {"class:3": counted == 3, "confused:2:1": counted == 2, "false-alarm:0": counted != 0}
+    part = possible.get(fault, counted >= 0)
+    assert facts.n == part.sum()
+    if fault in ON_PARTS:
+        assert 0 <= facts.tally["picks"] <= facts.extra["picks"]
+        others = len(counted) - facts.n
+        assert facts.extra["picks"] - facts.tally["picks"] <= others
+
+
+def test_picks_of_all_classes_are_all_picks():
+    found = cb.certify(None, sample(), method="picks", effort="quick", by_class=True)
+    facts = found.certificate.facts
+    assert found.certificate.version == 2
+    assert sum(row.picks for row in found.by_class) == facts.extra["picks"]
+    assert sum(row.errors for row in found.by_class) == facts.errors
+    theirs = verify(found.certificate.to_bytes(), sample().x, sample().y, by_class=True).by_class
+    for row, other in zip(found.by_class, theirs, strict=True):
+        assert (row.n, row.picks) == (other.n, other.picks)
+        assert other.bound <= row.bound * (1 + 1e-9)
+
+
+def put(certificate: Certificate, where: str, value) -> Certificate:
+    record, key = where.split(".")
+    inner = getattr(certificate, record)
+    if key in ("abstained", "kept", "share", "cost", "examples", "picks"):
+        inner = dataclasses.replace(inner, tally={**inner.tally, key: value(inner.tally[key])})
+    else:
+        inner = dataclasses.replace(inner, **{key: value(getattr(inner, key))})
+    return dataclasses.replace(certificate, **{record: inner})
+
+
+LIES = {
+    "fewer abstained": ("abstain:0.5", "g", "facts.abstained", lambda v: v - 1, "abstains from"),
+    "more kept": ("abstain:0.5", "g", "facts.kept", lambda v: v + 1, "is not right on"),
+    "a smaller share": ("abstain:0.5", "g", "facts.share", lambda v: v * 0.9, "share is printed as"),
+    "fewer errors": ("abstain:0.5", "g", "facts.errors", lambda v: v - 1, "makes"),
+    "a smaller cost": ("cost:distance", "g", "facts.cost", lambda v: v - 1, "costs"),
+    "other errors than the cost": ("cost:distance", "g", "facts.errors", lambda v: v + 1, "does not give"),
+    "a larger part": ("class:3", "f by disagreement", "facts.examples", lambda v: v - 1, "examples"),
+    "a larger share": ("class:3", "f by disagreement", "facts.share", lambda v: v * 1.01, "share is printed"),
+    "no tally": ("abstain:0.5", "g", "facts.tally", lambda v: None, "facts.tally must be"),
+    "a tally too many": ("top:2", "f on a domain", "facts.tally", lambda v: {"cost": 0}, "facts.tally must"),
+    "another fault": ("cost:distance", "g", "claim.fault", lambda v: f"cost:{DEAR}", "it counts the fault"),
+    "a smaller bound": ("cost:distance", "g", "claim.bound", lambda v: v * 0.99, "bound is printed as"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_refused(lie):
+    fault, about, where, value, reason = LIES[lie]
+    found = certified(fault, about)
+    verdict = verdict_on(found, put(found.certificate, where, value))
+    assert verdict.verdict == "REFUSE"
+    assert any(reason in each for each in verdict.reasons), verdict.reasons
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_other_picks_of_a_part_are_refused(change):
+    found = picked("false-alarm:0")
+    forged = put(found.certificate, "facts.picks", lambda picks: picks + change)
+    assert any("tally.picks" in reason for reason in cb.verify(forged, sample()).reasons)
+
+
+def test_what_version_3_says_version_2_cannot():
+    certificate = certified("cost:distance").certificate
+    early = dataclasses.replace(certificate, format=cb.certificate.format.PAGE)
+    assert any("claim.fault" in each for each in verify(early.to_bytes(), sample().x, sample().y).reasons)
+    with pytest.raises(CertificateError, match="version 2 have no such message"):
+        cb.decode(early)
+    plain = certified("wrong").certificate
+    content = dataclasses.replace(plain, format=cb.certificate.format.PAGE_3).to_bytes()
+    content = content.replace(b"\x03", b"\x02", 1)
+    with pytest.raises(FormatError):
+        Certificate.from_bytes(content)
+
+
+MATRICES = ("distance", DEAR, "0001,1001,0101,0110", "0f11,f0ff,1101,1110", "0100,0000,0000,0000")
+
+
+def texts() -> list[str]:
+    found = [f"abstain:{each}" for each in THRESHOLDS]
+    for each in MATRICES:
+        largest = max(map(max, parse_fault(f"cost:{each}").matrix(CLASSES)))
+        found += [f"cost:{each}", *(f"cost-above:{limit}:{each}" for limit in range(largest))]
+    return found
+
+
+def test_every_fault_is_coded_and_read_in_both_programs():
+    codes = set()
+    for text in texts():
+        literal, writer = reference.Coder(), Writer()
+        reference.write_fault(literal, CLASSES, text)
+        write_fault(writer, parse_fault(text, classes=CLASSES), CLASSES)
+        bits = writer.finish()
+        assert str(bits) == literal.end()
+        reader, decoder = Reader(bits), Decoder(bits.data, bits.length)
+        assert (gamma(reader, 0), decoder.gamma()) == (6, 6)
+        ours, theirs = code_fault(reader, 6, WRONG, CLASSES), decode_new_fault(decoder, CLASSES)
+        assert str(ours) == theirs.text == text
+        assert theirs == read_fault(text, CLASSES, has_new=True)
+        assert ours.guess_rate(CLASSES) == theirs.guessing(CLASSES)
+        codes.add(str(bits))
+    assert len(codes) == len(texts()) > 60
+
+
+NO_FAULTS = [
+    "abstain", "abstain:", "abstain:0.50", "abstain:0", "abstain:16", "cost", "cost:", "cost:0", "cost:01,10",
+    "cost:0111,1011,1101,1111", "cost:0000,0000,0000,0000", "cost:0111,1011,1101,111",
+    "cost:011g,1011,1101,1110",
+    "cost:Distance", "cost-above:distance", "cost-above:3:distance", "cost-above:-1:distance",
+    f"cost-above:15:{DEAR}", "cost:distance:1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_FAULTS)
+def test_what_is_no_fault_is_refused_by_both(text):
+    with pytest.raises(UsageError, match=r"unknown fault|thresholds|costs|no cost"):
+        parse_fault(text, classes=CLASSES)
+    assert read_fault(text, CLASSES, has_new=True) is None
+
+
+@pytest.mark.parametrize(("costs", "classes"), [("distance", 17), (",".join(["0" + "1" * 19] * 20), 20)])
+def test_too_many_classes_have_no_costs(costs, classes):
+    with pytest.raises(UsageError, match="classes"):
+        parse_fault(f"cost:{costs}", classes=classes)
+    assert read_fault(f"cost:{costs}", classes, has_new=True) is None
+
+
+def test_reserved_and_unattained_are_refused_by_both():
+    kind = reference.Coder()
+    kind.uniform(3, 4)
+    largest = reference.Coder()
+    largest.uniform(2, 4)
+    largest.bit(1)
+    largest.uniform(4, 15)
+    context = reference.Context(6)
+    for _ in range(CLASSES * (CLASSES - 1)):
+        context.code(largest, 3)
+    for coder, reason in ((kind, "reserved"), (largest, "largest")):
+        word = coder.end()
+        data = int(word.ljust(-(-len(word) // 8) * 8, "0"), 2).to_bytes(-(-len(word) // 8), "big")
+        with pytest.raises(FormatError, match=reason):
+            code_fault(Reader(cb.coding.bits.Bits(data, len(word))), 6, WRONG, CLASSES)
+        with pytest.raises(Refused, match=reason):
+            decode_new_fault(Decoder(data, len(word)), CLASSES)
+
+
+def test_what_is_not_covered_says_so():
+    with pytest.raises(UsageError, match="does not abstain"):
+        certified("abstain:0.5", "f by disagreement")
+    with pytest.raises(cb.search.search.UnsuitedError, match="mean cost"):
+        picked("cost:distance")
+    with pytest.raises(UsageError, match="single classes"):
+        cb.certify(network(), sample(), unlabelled=unlabelled(), by_class=True, effort="quick")
+    with pytest.raises(CertificateError, match="abstains from every example"):
+        certified("abstain:15")
+
+
+def test_a_file_written_by_hand_from_the_page_is_accepted():
+    case = reference.linear_case(30)
+    plain, n = case.message, len(case.y)
+    message = reference.Message(plain.operations, plain.tensors, fault="cost:distance", scaling=plain.scaling)
+    ones = {"bound": 1.0, "kl": 1.0, "hoeffding": 1.0}
+    header = reference.header(
+        message, case.x, case.y, errors=n, classes=3, forms=ones, vacuous=True, tally={"cost": 2 * n}
+    )
+    content = reference.seal(reference.canonical(header), message.packed(), version=3)
+    verdict = verify(content, case.x, case.y)
+    assert (verdict.reasons, verdict.fault) == ((), "cost:distance")

@@ -1,0 +1,138 @@
+"""C-15 on a part of the data, and with abstaining, in worlds of known risk; what is broken is caught.
+
+Inputs are cells with a probability of the label 1 each. The learner votes among the picks of a cell and
+abstains where few votes decide, so that everything about it is known exactly.
+"""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from codebound.bounds.faulty import part_disagreement, picked_abstaining
+from codebound.bounds.occam import occam_binomial
+from codebound.bounds.picked import picked_risk
+from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts
+
+N, CELLS, DELTA, REPS = 80, 12, 0.2, 600
+WORLDS = {
+    "noisy": np.repeat([0.2, 0.8], CELLS // 2),
+    "coins": np.full(CELLS, 0.5),
+    "few ones": np.repeat([0.05, 0.4], CELLS // 2),
+}
+
+
+def exceeds(count: int) -> bool:
+    """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
+    return bool(binom.sf(count - 1, REPS, DELTA) < 1e-9)
+
+
+def votes(cells: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.bincount(cells, weights=2.0 * labels - 1.0, minlength=CELLS) + 0.25
+
+
+def runs(world: np.ndarray, rounds: int):
+    """Cells, labels, picks and the votes that were learned: in each round the two worst are picked."""
+    rng = np.random.default_rng(0)
+    for _ in range(REPS):
+        cells = rng.integers(CELLS, size=N)
+        labels = (rng.random(N) < world[cells]).astype(int)
+        order = np.lexsort((labels, cells))
+        cells, labels = cells[order], labels[order]
+        picked = np.zeros(N, dtype=bool)
+        for _ in range(rounds):
+            margins = (2.0 * labels - 1.0) * votes(cells[picked], labels[picked])[cells]
+            margins[picked] = np.inf
+            picked[np.argsort(margins, kind="stable")[:2]] = True
+        yield cells, labels, picked, votes(cells[picked], labels[picked])
+
+
+def part_misses(world: np.ndarray, bound) -> int:
+    """How often the bound on the errors on label 1 lies below their probability."""
+    found = 0
+    for cells, labels, picked, scores in runs(world, 10):
+        is_one = labels == 1
+        wrong = is_one & ~picked & (scores[cells] <= 0.0)
+        risk = float(world[scores <= 0.0].sum() / world.sum())
+        found += (
+            bool(is_one.any())
+            and bound(int((is_one & picked).sum()), int(wrong.sum()), int(is_one.sum())) < risk
+        )
+    return found
+
+
+def honest(picks: int, errors: int, n: int) -> float:
+    return picked_risk(PickedFacts(picks=picks, errors=errors, n=n, delta=DELTA)).value
+
+
+def test_a_part_is_bounded_by_its_own_picks_errors_and_examples():
+    for world in WORLDS.values():
+        assert not exceeds(part_misses(world, honest))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [lambda picks, errors, n: honest(0, errors, n), lambda picks, errors, n: honest(picks, errors, N)],
+    ids=["picks not counted", "the whole sample"],
+)
+def test_a_part_without_its_picks_or_with_all_examples_is_caught(broken):
+    assert any(exceeds(part_misses(world, broken)) for world in WORLDS.values())
+
+
+def abstaining_misses(world: np.ndarray, bound) -> int:
+    """How often one of the two limits lies below what it bounds; two votes too few are no answer."""
+    found = 0
+    for cells, labels, picked, scores in runs(world, 30):
+        is_kept = np.abs(scores) > 1.0
+        wrong = (scores[cells] > 0.0) != (labels == 1)
+        errors = int((~picked & wrong & is_kept[cells]).sum())
+        abstained = int((~picked & ~is_kept[cells]).sum())
+        chance = np.where(scores > 0.0, 1.0 - world, world)
+        risk = float(chance[is_kept].mean()) if is_kept.any() else 0.0
+        limit, share = bound(int(picked.sum()), errors, abstained)
+        found += limit < risk or share < 1.0 - is_kept.mean()
+    return found
+
+
+def pair(picks: int, errors: int, abstained: int) -> tuple[float, float]:
+    return picked_abstaining(PickedFacts(picks=picks, errors=errors, n=N, delta=DELTA), abstained=abstained)
+
+
+def as_if_drawn(picks: int, errors: int, abstained: int) -> tuple[float, float]:
+    """Those that are kept as a test set of their own."""
+    kept = N - picks - abstained
+    if not kept:
+        return 1.0, 1.0
+    facts = OccamFacts(errors=errors, n=kept, code_bits=0, delta=DELTA / 2)
+    return occam_binomial(facts).value, 1.0
+
+
+def test_abstaining_after_picks_holds():
+    for world in WORLDS.values():
+        assert not exceeds(abstaining_misses(world, pair))
+
+
+def test_the_kept_as_a_test_set_are_caught():
+    assert any(exceeds(abstaining_misses(world, as_if_drawn)) for world in WORLDS.values())
+
+
+def disagreement_misses(*, is_divided: bool) -> int:
+    """A part of a tenth of the data, on which alone f differs from g, and is then wrong."""
+    rng, share, apart, error = np.random.default_rng(1), 0.1, 0.3, 0.05
+    found, n, fresh = 0, 400, 1500
+    for _ in range(REPS):
+        inside = int(rng.binomial(n, share))
+        risk = OccamFacts(errors=int(rng.binomial(inside, error)), n=inside, code_bits=0, delta=DELTA / 2)
+        gone = HoldoutFacts(errors=int(rng.binomial(fresh, share * apart)), n=fresh, delta=DELTA / 4)
+        value, least = part_disagreement(risk=risk, disagreement=gone, examples=n)
+        if not is_divided:
+            value = occam_binomial(risk).value + (value - occam_binomial(risk).value) * least
+        found += value < error + apart
+    return found
+
+
+def test_faults_of_f_on_a_part_hold():
+    assert not exceeds(disagreement_misses(is_divided=True))
+
+
+def test_disagreements_that_are_not_divided_by_the_share_are_caught():
+    assert exceeds(disagreement_misses(is_divided=False))
