@@ -53,7 +53,7 @@ def as_published(rule: Rule, sample: Dataset, most: int) -> tuple[int, int]:
         for _ in range(most):
             is_picked[rows] = True
             stored = found.settings.read(torch.from_numpy(sample.x[rows]), found.divisor)
-            copies = [found.of_pictures(change(stored)) for change in rule.changes()]
+            copies = [found.of_pictures(change(stored)) for change in rule.changes()[1:]]
             learner.add(torch.from_numpy(rows), copies)
             margin = margins(learner.outputs(learner.coefficients()), labels).numpy()
             wrong = (margin <= 0.0) & ~is_picked

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import rule_writer as rules
+import torch
 
 from codebound.certificate.assessment import issue
 from codebound.certificate.picked import assess_picked
@@ -13,7 +14,7 @@ from codebound.data.dataset import Dataset, Scaling
 from codebound.data.load import load_dataset
 from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
 from codebound.picks.network import count_wrong
-from codebound.picks.picking import features_of, pick
+from codebound.picks.picking import pick
 from codebound.picks.rule import Rule
 from codebound_verify import verify
 from codebound_verify.container import read
@@ -56,8 +57,7 @@ def require_agreement(rule: Rule, sample: Dataset, fresh: Dataset | None = None)
     assert learned.errors == picked.last.errors
     first = sample.x[learned.picked[: rule.first]]
     made = feature_map(own, first, divisor=sample.scaling.divisor)
-    _, vectors = features_of(picked.rule, sample)
-    assert np.array_equal(made.vectors(made.prepared(sample.x)), vectors.numpy())
+    assert np.array_equal(made.vectors(made.prepared(sample.x)), picked.features(torch.from_numpy(sample.x)))
     if fresh is not None:
         assert learned.count_errors(fresh.x, fresh.y) == count_wrong(assessed.network, fresh)
 

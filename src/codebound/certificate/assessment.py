@@ -202,8 +202,32 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
     Raises:
         CertificateError: The verifier refuses: the certificate was never issued.
     """
+    certificate = draft(assessed, task)
+    architecture = certificate.helper.architecture
+    with finishing():  # the search may have taken hours
+        verdict = verify(
+            certificate,
+            task.sample,
+            module=task.module,
+            base=task.base_tensors,
+            unlabelled=task.claim.unlabelled,
+            original=task.f.arrays if task.claim.is_about_f else None,
+            trust_code=architecture is not None and architecture.graph_sha256 is None,
+            allow_copies=task.allow_copies,
+            progress=progress,
+        )
+    if not verdict.is_accepted:
+        raise CertificateError(
+            "the independent verifier refuses this certificate, so it was not issued:\n  "
+            + "\n  ".join(verdict.reasons)
+        )
+    return certificate
+
+
+def draft(assessed: Assessed, task: Task) -> Certificate:
+    """The same before it is checked: no certificate yet."""
     helper, common = task.helper(assessed.message), commonest(assessed.counted)
-    certificate = Certificate(
+    return Certificate(
         claim=_claim(assessed, task, guessed=1.0 - common / assessed.facts.n),
         facts=CertificateFacts(
             n=assessed.counted.n,
@@ -230,24 +254,6 @@ def issue(assessed: Assessed, task: Task, *, progress: Progress = silent) -> Cer
         witness=assessed.message.witness(),
         format=PAGES[assessed.version],
     )
-    with finishing():  # the search may have taken hours
-        verdict = verify(
-            certificate,
-            task.sample,
-            module=task.module,
-            base=task.base_tensors,
-            unlabelled=task.claim.unlabelled,
-            original=task.f.arrays if task.claim.is_about_f else None,
-            trust_code=helper.architecture is not None and helper.architecture.graph_sha256 is None,
-            allow_copies=task.allow_copies,
-            progress=progress,
-        )
-    if not verdict.is_accepted:
-        raise CertificateError(
-            "the independent verifier refuses this certificate, so it was not issued:\n  "
-            + "\n  ".join(verdict.reasons)
-        )
-    return certificate
 
 
 def _claim(assessed: Assessed, task: Task, *, guessed: float) -> Claim:

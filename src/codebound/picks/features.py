@@ -5,6 +5,7 @@ What a feature map needs to know of data it takes from the first examples alone,
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from codebound.chains.dictionary import FilterTable
     from codebound.coding.arithmetic import AbstractCoder
 
 LARGEST = 4095  # length of a vector; the square of one more is 2^24, below which float32 counts exactly
@@ -32,6 +34,7 @@ _TABLES = (3, 1)
 _SIDES = (3, 128)
 _ROW_SUM = 65_000  # of a filter: times 255 it stays below 2^24
 _NUMBERS = 1 << 21  # in the patches of a chunk of pictures: they stay in the cache
+_FILTERS = 256  # whose responses to a picture stay there too
 ROOM = 1e-6  # to the next half-integer, where a number is rounded; a verifier asks for half of it
 
 
@@ -95,6 +98,10 @@ class AbstractFeatures(ABC):
                 f"these features are of pictures with 1 or 3 channels and sides from {low} to {high}. "
                 f"Got {shape}."
             )
+
+    def halves(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """The numbers of vectors that mirroring exchanges with the others, and those of the mirror images."""
+        raise ModelError("only patches have mirror images as one support.")
 
     def unit(self, size: int) -> float:
         """Square of the length of every vector of ``size`` numbers, before it is rounded."""
@@ -175,32 +182,27 @@ class FilterFeatures(AbstractFeatures):
             raise ModelError(f"windows of {self.pool} pixels are larger than the picture, {shape}.")
 
     def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
-        return {"centre": _centre(self._pooled(part) for part in chunks(first, _chunk(first[0].numel())))}
+        return {"centre": _centre(self._pooled(part) for part in chunks(first, _chunk(first)))}
 
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        parts = chunks(x, _chunk(x[0].numel()))
+        parts = chunks(x, _chunk(x))
         return torch.cat([_to_length(self._pooled(part).double() - tensors["centre"]) for part in parts])
 
     def _pooled(self, x: Tensor) -> Tensor:
         if self.is_straight:
             x = straightened(x)
         planes = _planes(x) if x.shape[1] == 3 else x
-        maps = torch.cat(
-            [2.0 * self._moduli(planes, table.filters, table.size) for table in filter_tables(self.table)], 2
-        )
+        maps = torch.cat([2.0 * self._moduli(planes, table) for table in filter_tables(self.table)], 2)
         channels = torch.cat([maps.flatten(1, 2), 4.0 * planes], dim=1)
         sums = functional.avg_pool2d(channels, self.pool, divisor_override=1)
         return (sums / self.pool**2).floor_().flatten(1)
 
     @staticmethod
-    def _moduli(planes: Tensor, filters: object, size: int) -> Tensor:
+    def _moduli(planes: Tensor, table: FilterTable) -> Tensor:
         """Moduli of one table of filters, shape (n, planes, filters, height, width)."""
-        whole = torch.as_tensor(filters, dtype=torch.float64, device=planes.device).flatten(1) * 4096.0
-        n, count, height, width = planes.shape
-        patches = functional.unfold(planes.reshape(-1, 1, height, width), size, padding=size // 2)
-        real, imaginary = (whole.round().float() @ patches).double().chunk(2, dim=1)
-        moduli = real.mul_(real).add_(imaginary.mul_(imaginary)).sqrt_().div_(1024.0).floor_()
-        return moduli.float().reshape(n, count, -1, height, width)
+        filters = torch.as_tensor(table.filters, dtype=torch.float64, device=planes.device) * 4096.0
+        real, imaginary = _correlated(planes, filters.round().float()).double().chunk(2, dim=2)
+        return real.square_().add_(imaginary.square_()).sqrt_().div_(1024.0).floor_().float()
 
 
 class _Whole(NamedTuple):
@@ -275,9 +277,14 @@ class PatchFeatures(AbstractFeatures):
         found = (self._windows(part, tensors).double() - tensors["centre"] for part in parts)
         return torch.cat([_to_length(part) for part in found])
 
+    def halves(self, vectors: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
+        # sign, filter or its mirror image, which of them, rows and columns of windows
+        seen = vectors.view(len(vectors), 2, 2, -1, self.grid, self.grid)
+        return seen[:, :, 0].flatten(1), seen[:, :, 1].flip(-1).flatten(1)
+
     def _chunk(self, x: Tensor) -> int:
-        room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 6
-        return max(1, room // (self.count * x.shape[2] * x.shape[3]))
+        room = (_NUMBERS >> 3) // _FILTERS if x.device.type == "cpu" else (_NUMBERS << 6) // self.count
+        return max(1, room // (x.shape[2] * x.shape[3]))
 
     def _patches(self, x: Tensor) -> Tensor:
         return functional.unfold(x, self.size).transpose(1, 2).flatten(0, 1)
@@ -320,19 +327,21 @@ class PatchFeatures(AbstractFeatures):
         patches -= (patches.sum(1, keepdim=True) / patches.shape[1]).add_(0.5).floor_()
         white = (patches @ tensors["whitener"].T).div_(16.0).floor_().double()
         length = white.square_().sum(1, keepdim=True).sqrt_().add_(1.0)
-        found = (patches @ tensors["filters"].T).mul_((tensors["scale"] / length).float()).floor_()
-        limit, rows, columns = 16.0 * self.threshold, x.shape[2] - self.size + 1, x.shape[3] - self.size + 1
-        signs = (found - limit).clamp_(min=0.0), found.neg_().sub_(limit).clamp_(min=0.0)
-        return torch.cat([self._pooled(part.view(len(x), rows, columns, -1)) for part in signs], dim=1)
+        scales = (tensors["scale"] / length).float()
+        rows, columns = (_windows(side - self.size + 1, self.grid) for side in x.shape[2:])
+        pooling = _pooling(rows, columns, x.device)
+        step = _FILTERS if x.device.type == "cpu" else self.count
+        sums = [self._sums(patches @ part.T, scales, pooling) for part in chunks(tensors["filters"], step)]
+        means = torch.cat(sums, dim=3).sub_(pooling.sum(1)[:, None] * 16.0 * self.threshold).mul_(256.0)
+        means.div_(pooling.sum(1)[:, None]).sqrt_().mul_(16.0).floor_()
+        return means.transpose(2, 3).flatten(1)
 
-    def _pooled(self, maps: Tensor) -> Tensor:
-        """Roots of means over overlapping windows, for each filter: (n, filters x windows)."""
-        rows, columns = (_windows(side, self.grid) for side in maps.shape[1:3])
-        by_row = torch.stack([maps[:, low:high].sum(1) for low, high in rows], dim=1)
-        sums = torch.stack([by_row[:, :, low:high].sum(2) for low, high in columns], dim=2)
-        counts = torch.tensor([[(b - a) * (d - c) for c, d in columns] for a, b in rows], dtype=sums.dtype)
-        means = (sums * 256.0) / counts.to(sums.device)[None, :, :, None]
-        return means.sqrt_().mul_(16.0).floor_().permute(0, 3, 1, 2).flatten(1)
+    def _sums(self, found: Tensor, scales: Tensor, pooling: Tensor) -> Tensor:
+        """Sums over windows of what is above the threshold, or else of the threshold, for both signs."""
+        cosines = found.mul_(scales).floor_().view(-1, pooling.shape[1], found.shape[1])
+        plus = pooling @ cosines.clamp(min=16.0 * self.threshold)
+        minus = pooling @ cosines.clamp_(max=-16.0 * self.threshold)
+        return torch.stack([plus, minus.neg_()], dim=1)
 
 
 FEATURES: dict[int, type[AbstractFeatures]] = {
@@ -374,8 +383,10 @@ def _centre(parts: Iterator[Tensor]) -> Tensor:
     return (total / count).floor_()
 
 
-def _chunk(numbers: int) -> int:
-    return max(1, (_NUMBERS << 2) // (64 * numbers))
+def _chunk(x: Tensor) -> int:
+    """Pictures whose responses to filters a core has at hand, or a GPU has room for."""
+    room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 8
+    return max(1, room // (256 * x[0].numel()))
 
 
 def _planes(x: Tensor) -> Tensor:
@@ -386,8 +397,29 @@ def _planes(x: Tensor) -> Tensor:
     )
 
 
+def _correlated(planes: Tensor, filters: Tensor) -> Tensor:
+    """Correlations with every filter, shape (n, planes, filters, height, width): exact sums, line by line."""
+    size, (n, count, height, width) = filters.shape[-1], planes.shape
+    margin = size // 2
+    # all lines, moved by each number of columns: (size, lines, n x planes x columns)
+    lines = functional.pad(planes, (margin,) * 4).permute(2, 0, 1, 3).unfold(3, size, 1)
+    lines = lines.permute(4, 0, 1, 2, 3).reshape(size, height + 2 * margin, -1)
+    found = planes.new_zeros(len(filters), n * count * height * width)
+    for at in range(size):
+        found.addmm_(filters[:, at], lines[:, at : at + height].flatten(1))
+    return found.view(-1, height, n, count, width).permute(2, 3, 0, 1, 4)
+
+
 def _windows(side: int, grid: int) -> list[tuple[int, int]]:
     return [(i * side // grid, -(-(i + 1) * side // grid)) for i in range(grid)]
+
+
+def _pooling(rows: list[tuple[int, int]], columns: list[tuple[int, int]], device: torch.device) -> Tensor:
+    """What sums over windows: ones where a place lies in a window, shape (windows, places)."""
+    found = torch.zeros(len(rows) * len(columns), rows[-1][1], columns[-1][1], device=device)
+    for window, ((top, low), (left, right)) in zip(found, itertools.product(rows, columns), strict=True):
+        window[top:low, left:right] = 1.0
+    return found.flatten(1)
 
 
 def _inverse_root(covariance: Tensor, added: float) -> Tensor:

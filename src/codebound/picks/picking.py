@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,15 @@ from codebound.coding.stream import Stream
 from codebound.errors import UsageError
 from codebound.facts import PickedFacts
 from codebound.picks.features import RoomError
-from codebound.picks.ridge import KernelRidge, exact_products
+from codebound.picks.ridge import KernelRidge, exact_products, folded
 from codebound.picks.rule import ROUNDS
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import margins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -170,20 +173,46 @@ def pick(
 def features_of(
     rule: Rule, sample: Dataset, *, device: str | torch.device = "cpu", progress: Progress = silent
 ) -> tuple[FeatureMap, Tensor]:
-    """The feature map of a rule, and the features of every example in 16 bits."""
+    """The feature map of a rule, and the features of every example in 16 bits, as the learner takes them."""
     stored = torch.from_numpy(np.ascontiguousarray(sample.x))
     first = stored[torch.from_numpy(permutation(sample.n)[: rule.first])].to(device)
     with exact_products(), torch.no_grad():
         found = rule.features.mapped(first, sample.scaling.divisor, is_mirrored=rule.is_mirrored)
-        vectors = None
-        for start in range(0, sample.n, _CHUNK):
+
+    def made(start: int) -> Tensor:
+        with torch.no_grad():  # which every thread has to say
             part = found(stored[start : start + _CHUNK].to(device)).to(torch.int16)
+        return folded(*found.settings.halves(part)) if rule.is_mirrored else part
+
+    vectors = None
+    with exact_products():
+        for start, part in _side_by_side(
+            made, range(0, sample.n, _CHUNK), is_on_cpu=first.device.type == "cpu"
+        ):
             if vectors is None:
                 vectors = torch.empty(sample.n, part.shape[1], dtype=torch.int16, device=part.device)
             vectors[start : start + len(part)] = part
             progress(start, sample.n, "features")
     assert vectors is not None  # a sample has an example
     return found, vectors
+
+
+def _side_by_side(
+    made: Callable[[int], Tensor], starts: range, *, is_on_cpu: bool
+) -> Iterator[tuple[int, Tensor]]:
+    """What is made of each part, in order; the steps are small, so that each core has a part of its own."""
+    threads = torch.get_num_threads()
+    if not is_on_cpu or threads == 1:
+        yield from ((start, made(start)) for start in starts)
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for at in range(0, len(starts), 2 * threads):
+                some = starts[at : at + 2 * threads]
+                yield from zip(some, pool.map(made, some), strict=True)
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _Run:
@@ -255,15 +284,12 @@ class _Run:
 
     def _add(self, rows: Tensor) -> None:
         self.is_picked[rows] = True
-        own = self.vectors[rows].float()
-        if len(self.changes) == 1:
-            self.learner.add(rows, [own])
+        if self.rule.is_mirrored or len(self.changes) == 1:
+            self.learner.add(rows)
             return
         stored = torch.from_numpy(self.sample.x[rows.cpu().numpy()]).to(rows.device)
         pictures = self.features.settings.read(stored, self.features.divisor)
-        self.learner.add(
-            rows, [own, *(self.features.of_pictures(change(pictures)) for change in self.changes[1:])]
-        )
+        self.learner.add(rows, [self.features.of_pictures(change(pictures)) for change in self.changes[1:]])
 
     def _learned(self, number: int) -> tuple[Tensor, Tensor]:
         """The margin of every example, and whether it is wrong."""

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-_ROWS = 1024  # vectors at a time
+_ROWS = 1024  # vectors at a time, and
+_COLUMNS = 2048  # numbers of each, so that a core has them at hand
+_EXACT = 1 << 24  # float32 counts exactly up to here
 _PART = 128  # supports that are summed at a time
 _SLACK = 1.001  # for the rounding of the kernel's values
 
@@ -43,9 +45,12 @@ def kernel(a: Tensor, b: Tensor, *, gamma: float, unit: float, known: Tensor | N
     """
     found = (a @ b.T).double().mul_(-2.0)
     found.add_((squares(a) if known is None else known)[:, None]).add_(squares(b)[None])
-    found.div_(unit).mul_(gamma / 4.0).add_(1.0)
-    found.square_().square_()
-    return found.reciprocal_()
+    return _of_distances(found, gamma=gamma, unit=unit)
+
+
+def _of_distances(found: Tensor, *, gamma: float, unit: float) -> Tensor:
+    """The kernel of squared distances, which are overwritten."""
+    return found.div_(unit).mul_(gamma / 4.0).add_(1.0).square_().square_().reciprocal_()
 
 
 def squares(vectors: Tensor) -> Tensor:
@@ -53,17 +58,27 @@ def squares(vectors: Tensor) -> Tensor:
     return vectors.double().square_().sum(1)
 
 
+def folded(own: Tensor, image: Tensor) -> Tensor:
+    """Vectors together with their mirror images, as four blocks: half the numbers of each say it all.
+
+    With s = x + x' and d = x - x' over the half of the numbers that the image exchanges with the others,
+    x y = (s s + d d) / 2 and x y' = (s s - d d) / 2. Both are cut in two so that float32 counts exactly.
+    """
+    both = own + image, own - image
+    return torch.cat([part[:, at::2] for part in both for at in (0, 1)], dim=1)
+
+
 class KernelRidge:
     """What is learned from supports: copies of picks, with +1 for their class and -1 for the others.
 
     Args:
-        vectors: Features of all examples of the sample, one a row, in 16 bits.
+        vectors: Features of all examples of the sample, one a row, in 16 bits; ``folded`` if they are joined.
         labels: Their classes.
         classes: Number of classes.
         gamma: Width of the kernel, inverted.
         unit: Length that differences are measured in, squared.
         ridge: What is added to the diagonal.
-        is_joined: Whether the copies of an example are one support, of the sum of their kernels.
+        is_joined: Whether an example and its mirror image are one support, of the sum of their kernels.
         capacity: Most supports that there will be.
     """
 
@@ -79,81 +94,127 @@ class KernelRidge:
         is_joined: bool,
         capacity: int,
     ) -> None:
-        self.supports: list[tuple[Tensor, ...]] = []
+        self._supports: list[Tensor] = []  # their vectors, where there are several copies
         self._vectors, self._labels, self._classes = vectors, labels, classes
         self._gamma, self._unit, self._ridge, self._is_joined = gamma, unit, ridge, is_joined
-        self._rows_at_once = _ROWS if vectors.device.type == "cpu" else 16 * _ROWS
-        self._squares = torch.cat([squares(vectors[at : at + _ROWS]) for at in range(0, len(vectors), _ROWS)])
+        on_cpu = vectors.device.type == "cpu"
+        self._at_once = (_ROWS, _COLUMNS) if on_cpu else (16 * _ROWS, vectors.shape[1])
+        parts = [self._of_blocks(vectors[at : at + _ROWS]) for at in range(0, len(vectors), _ROWS)]
+        self._squares, longest = torch.cat([part.sum(1) for part in parts]), max(map(torch.max, parts))
+        self._squares /= 2.0 if is_joined else 1.0
+        # no partial sum of a product is above the product of the lengths
+        self._dtype = torch.float32 if float(longest) <= _EXACT else torch.float64
         self._blocks: list[Tensor] = []  # kernel of all examples with the supports of each batch
         self._rows: list[Tensor] = []  # which examples these are
         self._ends = [0]
-        self._factor = _square(capacity, vectors.device)
+        self._factor: list[Tensor] = []  # rows of the Cholesky factor, up to the diagonal
         self._inner: Tensor | None = None  # kernel of supports, where they are no rows of the blocks
         self._capacity = capacity
-        self._solved = torch.empty(capacity, classes, dtype=torch.float64, device=vectors.device)
-        self._targets = torch.empty_like(self._solved)
+        self._solved: list[Tensor] = []  # the targets, half solved
+        self._targets: list[Tensor] = []
 
-    def add(self, rows: Tensor, copies: Sequence[Tensor]) -> None:
-        """Adds examples of the sample with the features of their copies, the first of them their own."""
-        groups = [tuple(copies)] if self._is_joined else [(each,) for each in copies]
-        block = torch.cat([self._with_all(group) for group in groups], dim=1)
+    @property
+    def dimension(self) -> int:
+        """How long a vector is."""
+        return self._vectors.shape[1]
+
+    def _of_blocks(self, vectors: Tensor) -> Tensor:
+        """Squares of the lengths of the blocks of vectors."""
+        return vectors.double().square_().view(len(vectors), 4 if self._is_joined else 1, -1).sum(2)
+
+    def add(self, rows: Tensor, copies: Sequence[Tensor] = ()) -> None:
+        """Adds examples of the sample, and the features of their copies but for the first, their own."""
+        added = torch.cat([self._vectors[rows], *(copy.to(torch.int16) for copy in copies)])
+        block = self._with_all(added)
         old, new = self._ends[-1], self._ends[-1] + block.shape[1]
         targets = torch.full((len(rows), self._classes), -1.0, dtype=torch.float64, device=rows.device)
         targets[torch.arange(len(rows)), self._labels[rows]] = 1.0
-        targets = targets.repeat(len(groups), 1)
-        if len(groups) == 1:
-            across, corner = block[torch.cat(self._rows)] if self._rows else block[:0], block[rows]
+        targets = targets.repeat(1 + len(copies), 1)
+        if copies:
+            across, corner = self._among_copies(added, old, new)
         else:
-            across, corner = self._among_copies([each for (each,) in groups], old, new)
+            across, corner = block[torch.cat(self._rows)] if self._rows else block[:0], block[rows]
         self._rows.append(rows)
         self._blocks.append(block)
-        self.supports.append(tuple(copies))
         self._ends.append(new)
-        self._extend(across, corner, targets, old, new)
+        self._extend(across, corner, targets)
 
-    def _with_all(self, group: tuple[Tensor, ...]) -> Tensor:
-        """The kernel of every example with supports whose copies are given."""
-        found = torch.empty(len(self._vectors), len(group[0]), dtype=torch.float64, device=group[0].device)
-        for start in range(0, len(found), self._rows_at_once):
-            rows = slice(start, start + self._rows_at_once)
-            part, known = self._vectors[rows].float(), self._squares[rows]
-            total = kernel(part, group[0], gamma=self._gamma, unit=self._unit, known=known)
-            for copy in group[1:]:
-                total += kernel(part, copy, gamma=self._gamma, unit=self._unit, known=known)
-            found[rows] = total
+    def _with_all(self, added: Tensor) -> Tensor:
+        """The kernel of every example with supports of these vectors."""
+        found = torch.empty(len(self._vectors), len(added), dtype=torch.float64, device=added.device)
+        lengths, right = (
+            self._of_blocks(added).sum(1) / (2.0 if self._is_joined else 1.0),
+            added.to(self._dtype),
+        )
+        for start in range(0, len(found), self._at_once[0]):
+            rows = slice(start, start + self._at_once[0])
+            apart = self._squares[rows, None] + lengths
+            products = self._products(self._vectors[rows], right)
+            if self._is_joined:
+                even, odd = products[0].add_(products[1]), products[2].add_(products[3])
+                found[rows] = self._kernel(apart - (even + odd)).add_(
+                    self._kernel(apart.sub_(even.sub_(odd)))
+                )
+            else:
+                found[rows] = self._kernel(apart.sub_(products[0].mul_(2.0)))
         return found
 
-    def _among_copies(self, copies: Sequence[Tensor], old: int, new: int) -> tuple[Tensor, Tensor]:
+    def _products(self, left: Tensor, right: Tensor) -> Tensor:
+        """Scalar products of the blocks of vectors, shape (blocks, left, right)."""
+        blocks, step = 4 if self._is_joined else 1, self._at_once[1]
+        width = left.shape[1] // blocks
+        found = right.new_zeros(blocks, len(left), len(right))
+        for at, total in enumerate(found):
+            for start in range(at * width, (at + 1) * width, step):
+                columns = slice(start, min(start + step, (at + 1) * width))
+                total.addmm_(left[:, columns].to(self._dtype), right[:, columns].T)
+        return found.double()
+
+    def _kernel(self, apart: Tensor) -> Tensor:
+        return _of_distances(apart, gamma=self._gamma, unit=self._unit)
+
+    def _among_copies(self, added: Tensor, old: int, new: int) -> tuple[Tensor, Tensor]:
+        """The kernel of new supports with those before, and with each other."""
         if self._inner is None:
-            self._inner = _square(self._capacity, copies[0].device)
-        added = torch.cat(list(copies))
-        before = [torch.cat(batch) for batch in self.supports]
+            self._inner = added.new_empty(self._capacity, self._capacity, dtype=torch.float64)
+        self._supports.append(added)
         among = torch.cat(
-            [kernel(part, added, gamma=self._gamma, unit=self._unit) for part in (*before, added)]
+            [
+                kernel(part.float(), added.float(), gamma=self._gamma, unit=self._unit)
+                for part in self._supports
+            ]
         )
         self._inner[:new, old:new], self._inner[old:new, :old] = among, among[:old].T
         return among[:old], among[old:]
 
-    def _extend(self, across: Tensor, corner: Tensor, targets: Tensor, old: int, new: int) -> None:
+    def _extend(self, across: Tensor, corner: Tensor, targets: Tensor) -> None:
         """Appends rows to the Cholesky factor and to the half-solved targets."""
-        factor, solved = self._factor, self._solved
         corner = corner + self._ridge * torch.eye(len(corner), dtype=corner.dtype, device=corner.device)
-        rest = targets
-        if old:
-            below = torch.linalg.solve_triangular(factor[:old, :old], across, upper=False).T
-            corner, rest = corner - below @ below.T, targets - below @ solved[:old]
-            factor[old:new, :old] = below
-        factor[old:new, old:new] = torch.linalg.cholesky(corner)
-        solved[old:new] = torch.linalg.solve_triangular(factor[old:new, old:new], rest, upper=False)
-        self._targets[old:new] = targets
+        rest, below = targets, self._half_solved(across).T
+        if self._solved:
+            corner, rest = corner - below @ below.T, targets - below @ torch.cat(self._solved)
+        corner = torch.linalg.cholesky(corner)
+        self._factor.append(torch.cat([below, corner], dim=1))
+        self._solved.append(torch.linalg.solve_triangular(corner, rest, upper=False))
+        self._targets.append(targets)
+
+    def _half_solved(self, right: Tensor) -> Tensor:
+        """The factor's inverse times a matrix."""
+        found = right.clone()
+        for row in self._factor:
+            high, low = row.shape[1], row.shape[1] - len(row)
+            found[low:high] -= row[:, :low] @ found[:low]
+            found[low:high] = torch.linalg.solve_triangular(row[:, low:], found[low:high], upper=False)
+        return found
 
     def coefficients(self, batches: int | None = None) -> Tensor:
         """The solution from all supports, or from those of the first batches."""
-        end = self._ends[-1 if batches is None else batches]
-        solved: Tensor = torch.linalg.solve_triangular(
-            self._factor[:end, :end].T, self._solved[:end], upper=True
-        )
-        return solved
+        found = torch.cat(self._solved[:batches])
+        for row in reversed(self._factor[:batches]):
+            high, low = row.shape[1], row.shape[1] - len(row)
+            found[low:high] = torch.linalg.solve_triangular(row[:, low:].T, found[low:high], upper=True)
+            found[:low] -= row[:, :low].T @ found[low:high]
+        return found
 
     def outputs(self, coefficients: Tensor) -> Tensor:
         """What the network says of every example of the sample."""
@@ -184,13 +245,9 @@ class KernelRidge:
             products += inner @ both[low:high]
             parts += 1
         products, magnitudes = products.chunk(2, dim=1)
-        residual = self._targets[:end] - self._ridge * coefficients - products
+        residual = torch.cat(self._targets)[:end] - self._ridge * coefficients - products
         magnitudes = magnitudes + self._ridge * coefficients.abs()
         unit, kappa = 2.0**-52 * (_PART + parts + 4), 2.0 if self._is_joined else 1.0
         norms = residual.norm(dim=0) + unit * magnitudes.norm(dim=0)
         per_class = _SLACK * norms * math.sqrt(kappa) / (2.0 * math.sqrt(self._ridge))
         return float((per_class + unit * kappa * coefficients.abs().sum(0)).max())
-
-
-def _square(side: int, device: torch.device) -> Tensor:
-    return torch.empty(side, side, dtype=torch.float64, device=device)

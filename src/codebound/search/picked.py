@@ -34,13 +34,13 @@ _PART = {"quick": 1000, "standard": 3000, "max": 8000}  # examples that rules ar
 _PASSES = {"quick": 0, "standard": 1, "max": 2}  # over the numbers of a rule
 _FAMILIES = {"quick": 1, "standard": 2, "max": 4}  # of features whose numbers are tried
 _NUMBERS = (("ridge_index", 16), ("gamma_index", 16), ("score_index", 8))
-_FIRST_SHARE = 15  # one example in so many comes first
+_FIRST_SHARE = 12  # one example in so many comes first
 _LEAST = 40  # examples that a rule can be tried on
-_TYPICAL_ROUNDS = 42
-_MOST_ROUNDS = 88
+_TYPICAL_ROUNDS = 24
+_MOST_ROUNDS = 54
 _PART_ROUNDS = 30
 _GROWTH = 0.65  # the picks grow with the sample like this power of its size
-_MEMORY = 6 << 30  # bytes of the kernel of all examples with all supports
+_MEMORY = 6.5e9  # bytes of vectors, kernel and Cholesky factor
 _SEEDS = 4
 
 
@@ -56,13 +56,13 @@ def propose_picks(search: Search) -> None:
     if sample.n < _LEAST:
         raise UnsuitedError(f"picks need at least {_LEAST} examples. Got {sample.n}.")
     part = sample.select(permutation(sample.n)[: _PART[search.effort]], role="certify")
-    found = _Comparison(part, search).best()
-    picked = _on_all(found, part.n, search)
-    with finishing():
-        search.offer(assess_picked(picked, task))
-    if picked.is_interrupted:
-        search.require_time()
-        raise KeyboardInterrupt
+    for found in _Comparison(part, search).best():
+        picked = _on_all(found, part.n, search)
+        with finishing():
+            search.offer(assess_picked(picked, task))
+        if picked.is_interrupted:
+            search.require_time()
+            raise KeyboardInterrupt
 
 
 class _Comparison:
@@ -73,15 +73,17 @@ class _Comparison:
         self.known: dict[Rule, tuple[FeatureMap, Tensor]] = {}
         self.found: dict[Rule, Picked] = {}
 
-    def best(self) -> Picked:
-        """The best rule."""
+    def best(self) -> list[Picked]:
+        """The best rule; and where that is quick, the one to start from as well, which has fewer bits."""
         families = [rule for rule in _families(self.part) if self._tried(rule) is not None]
         if not families:
             raise UnsuitedError("no rule suits these inputs.")
         for rule in self._ranked(families)[: _FAMILIES[self.search.effort]]:
             for _ in range(_PASSES[self.search.effort]):
                 rule = self._better(rule)
-        return min(self.found.values(), key=self._expected)
+        best = min(self.found.values(), key=self._expected)
+        first = self.found[families[0]]
+        return [best, first] if first is not best and self.part.n == self.search.task.sample.n else [best]
 
     def _better(self, rule: Rule) -> Rule:
         """The rule with each of its numbers moved while that helps."""
@@ -104,7 +106,12 @@ class _Comparison:
                 if features not in self.known:
                     self.known[features] = features_of(rule, self.part, device=search.device)
                 picked = pick(
-                    rule, self.part, device=search.device, is_checked=False, features=self.known[features]
+                    rule,
+                    self.part,
+                    device=search.device,
+                    is_checked=False,
+                    patience=True,
+                    features=self.known[features],
                 )
             except (ModelError, RoomError):
                 return None
@@ -138,7 +145,7 @@ def _families(part: Dataset) -> Iterator[Rule]:
         return
     side = min(shape[1:])
     size, grid = (3, 3) if side < 16 else (5, 4) if side < 30 else (6, 3)
-    patches = PatchFeatures(size, 512, 4, grid, 4)
+    patches = PatchFeatures(size, 256 * min(2, shape[0]), 4, grid, 3 * min(2, shape[0]))
     for copies in (1, 0):
         yield replace(sized, features=patches, copies=copies, gamma_index=5, ridge_index=6)
 
@@ -146,6 +153,12 @@ def _families(part: Dataset) -> Iterator[Rule]:
 def _first(n: int, room: float) -> int:
     """How many examples come first: a share of the sample, unless there is less room."""
     return max((count for count in FIRST if count <= min(n / _FIRST_SHARE, room)), default=FIRST[0])
+
+
+def _room(n: int, dimension: int) -> float:
+    """How many supports fit into memory: S with 2 n D + 8 n S + 4 S^2 bytes."""
+    left = max(0.0, _MEMORY - 2.0 * n * dimension)
+    return (math.sqrt(n * n + left / 4.0) - n) if left else 0.0
 
 
 def _nearest(values: tuple[int, ...], wanted: float) -> int:
@@ -157,10 +170,11 @@ def _on_all(found: Picked, part: int, search: Search) -> Picked:
     sample, rule = search.task.sample, found.rule
     picks = found.last.picks * (sample.n / part) ** _GROWTH
     copies = 1 if rule.is_mirrored else len(rule.changes())
-    room = _MEMORY / (8.0 * sample.n * copies) - 1.5 * picks
+    room = _room(sample.n, found.learner.dimension) / copies
+    first = _first(sample.n, max(room / 4.0, room - picks))
     batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))
-    first = _first(sample.n, room)
-    rounds = max(each for each in ROUNDS if each <= _MOST_ROUNDS and first + each * (batch + 8) < sample.n)
+    most = min((room - first) / batch, (sample.n - 1.0 - first) / (batch + 8.0), _MOST_ROUNDS)
+    rounds = max(each for each in ROUNDS if each <= max(0.0, most))
     rule = replace(rule, first=first, batch=batch, rounds=rounds, longer=())
 
     def report(done: int, total: int | None, note: str = "") -> None:

@@ -5,28 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ..dictionary import UNIT, tables
-from .exact import (
-    Doubles,
-    Singles,
-    Vectors,
-    centre_of,
-    normalised,
-    parts,
-    patches_of,
-    product,
-    radius,
-    side_by_side,
-    windows,
-)
+from .exact import Doubles, Vectors, centre_of, normalised, parts, radius, side_by_side
 from .pictures import Pictures, levels, straightened
 
 if TYPE_CHECKING:
     from ..sample import Inputs
     from .rule import Filters
 
-TOGETHER = 1 << 19  # numbers in the patches of pictures that are made at a time
+TOGETHER = 1 << 17  # numbers in the responses of pictures that are made at a time
 
 
 class FilterMap:
@@ -35,17 +25,11 @@ class FilterMap:
     def __init__(self, choice: Filters, first: Inputs, *, divisor: float) -> None:
         self._choice, self._divisor = choice, divisor
         self._tables = [
-            (table.size, (table.filters * UNIT).reshape(-1, table.size**2).astype(np.float32))
+            torch.from_numpy((table.filters * UNIT).reshape(-1, table.size, table.size).astype(np.float32))
             for table in tables(choice.dictionary)
         ]
         _, _, height, width = first.shape
-        pool = choice.pool
-        places = [
-            [range(start, start + pool) for start in range(0, side - pool + 1, pool)]
-            for side in (height, width)
-        ]
-        self._windows = windows((height, width), (places[0], places[1]))
-        self._together = max(1, TOGETHER // (height * width * max(size * size for size, _ in self._tables)))
+        self._together = max(1, TOGETHER // (height * width * len(self._tables[0])))
         pictures = self.prepared(first)
         self._centre = np.zeros(1)
         made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 64))
@@ -68,16 +52,24 @@ class FilterMap:
 
     def _some(self, pictures: Pictures) -> Doubles:
         planes = _planes(pictures)
-        count, channels, height, width = planes.shape
-        single = planes.reshape(-1, 1, height, width).astype(np.float32)
-        maps = np.concatenate(
-            [_lengths(single, *table) for table in self._tables]
-        )  # (filters, planes, pixels)
-        sums = product(maps.reshape(-1, height * width), self._windows)
-        pooled = sums.reshape(len(maps), count, channels, -1).transpose(1, 2, 0, 3).reshape(count, -1)
-        own = product(single.reshape(-1, height * width), self._windows).reshape(count, -1)
-        together = np.concatenate([2 * pooled, 4 * own], axis=1).astype(np.float64)
-        return np.floor(together / self._choice.pool**2)
+        count, _, height, width = planes.shape
+        own = torch.from_numpy(planes.reshape(-1, height, width).astype(np.float32)).transpose(0, 1)
+        maps = [self._pooled(_lengths(own, table)) for table in self._tables]
+        seen = torch.cat(maps, dim=1).reshape(count, -1), self._pooled(own[None]).reshape(count, -1)
+        together = torch.cat([2 * seen[0], 4 * seen[1]], dim=1).double()
+        return np.floor(together.numpy() / self._choice.pool**2)
+
+    def _pooled(self, maps: Tensor) -> Tensor:
+        """Sums over windows: (filters, rows, planes, columns) become (planes, filters, windows)."""
+        pool = self._choice.pool
+        count, height, planes, width = maps.shape
+        rows = height // pool
+        strips = maps[:, : rows * pool].reshape(count, rows, pool, planes * width).sum(dim=2)
+        summing = torch.zeros(width, width // pool)
+        for i in range(width // pool):
+            summing[i * pool : (i + 1) * pool, i] = 1
+        found = strips.reshape(-1, width) @ summing
+        return found.reshape(count, rows, planes, -1).permute(2, 0, 1, 3).reshape(planes, count, -1)
 
 
 def _planes(pictures: Pictures) -> Doubles:
@@ -89,13 +81,23 @@ def _planes(pictures: Pictures) -> Doubles:
     return np.stack([np.floor((r + g + b) / 3), r - g, np.floor((r + g) / 2) - b], axis=1)
 
 
-def _lengths(planes: Singles, size: int, filters: Singles) -> Singles:
-    """Lengths of the responses to complex filters: (filters, planes, pixels)."""
+def _lengths(planes: Tensor, filters: Tensor) -> Tensor:
+    """Lengths of the responses to complex filters; planes and maps are (.., rows, planes, columns)."""
+    responses = _correlated(planes, filters).double()
+    squares = responses.square_()[0::2] + responses[1::2]  # real and imaginary parts take turns
+    return squares.sqrt_().div_(1024).floor_().float()
+
+
+def _correlated(planes: Tensor, filters: Tensor) -> Tensor:
+    """Responses of planes with zeros around them: for every row of a filter, one product of matrices."""
+    height, count, width = planes.shape
+    size = filters.shape[1]
     half = size // 2
-    padded = np.pad(planes, ((0, 0), (0, 0), (half, half), (half, half)))
-    responses = product(filters, patches_of(padded, size)).astype(np.float64)
-    responses *= responses
-    squares = responses[0::2] + responses[1::2]  # real and imaginary parts take turns
-    np.sqrt(squares, out=squares)
-    squares /= 1024
-    return np.floor(squares, out=squares).astype(np.float32).reshape(len(squares), len(planes), -1)
+    padded = torch.zeros(height + size - 1, count, width + size - 1)
+    padded[half : half + height, :, half : half + width] = planes
+    shifted = torch.stack([padded[:, :, j : j + width] for j in range(size)]).reshape(size, -1)
+    line = count * width
+    found = torch.zeros(len(filters), height * line)
+    for i in range(size):
+        found.addmm_(filters[:, i], shifted[:, i * line : (i + height) * line])
+    return found.reshape(-1, height, count, width)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ..refusal import Refused
 from .columns import ColumnMap, DirectionMap
-from .exact import Doubles, Singles, Vectors, parts, product, side_by_side
+from .exact import SINGLE, Doubles, Vectors, parts, side_by_side
 from .filters import FilterMap
 from .patches import PatchMap
 from .pictures import copied
@@ -17,9 +20,9 @@ from .rule import MIRRORED, Columns, Filters, Rule
 if TYPE_CHECKING:
     from ..sample import Inputs
 
-NUMBERS = 1 << 23  # in the vectors that are made float32 at a time
-AT_HAND = 2048  # supports whose vectors are float32 at a time
-PIECE = 256  # of them, in one product
+PIECE = 256  # supports in one product
+POINTS = 512  # points in it
+COLUMNS = 1024  # numbers of a vector that are made float32 at a time
 LARGEST_INPUT = 1e300
 
 
@@ -53,57 +56,103 @@ def check_finite(x: Inputs) -> None:
         raise Refused(f"Data: an input has a number that is not finite, or above {LARGEST_INPUT:g}.")
 
 
+@dataclass(frozen=True)
+class Points:
+    """Vectors as the kernel takes them, in blocks of columns, and the squares of the lengths of the blocks.
+
+    One block is the vector of the page. Four are its sums with the vector of the mirror image, in two blocks,
+    and its differences from it, in two.
+    """
+
+    vectors: Vectors
+    squares: Doubles  # (points, blocks)
+
+    @staticmethod
+    def empty(size: int, dimension: int, blocks: int) -> Points:
+        """Room for so many."""
+        return Points(np.empty((size, dimension), np.int16), np.empty((size, blocks)))
+
+    @property
+    def lengths(self) -> Tensor:
+        """The squares of the lengths of the vectors of the page."""
+        total = torch.from_numpy(self.squares.sum(axis=1))
+        return total if self.squares.shape[1] == 1 else total / 2
+
+    def set(self, where: slice, vectors: Vectors) -> None:
+        """Write some of them."""
+        self.vectors[where] = vectors
+        blocks = vectors.reshape(len(vectors), self.squares.shape[1], -1).astype(np.float64)
+        self.squares[where] = np.einsum("ijk,ijk->ij", blocks, blocks)
+
+    def __getitem__(self, where: slice) -> Points:
+        return Points(self.vectors[where], self.squares[where])
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+
 class Kernel:
     """The kernel of a rule between examples and supports."""
 
     def __init__(self, rule: Rule, features: FeatureMap) -> None:
         self._number, self.features = rule.copies, features
         self._factor = rule.gamma / 4
+        self.blocks = 4 if rule.copies == MIRRORED else 1
+
+    def vectors(self, x: Inputs) -> Vectors:
+        """The vectors of stored inputs, in blocks."""
+        found = self.features.vectors(self.features.prepared(x))
+        if self.blocks == 1:
+            return found
+        assert isinstance(self.features, PatchMap)  # read_rule() refuses others
+        return self.features.with_images(found)
 
     def supports_of(self, x: Inputs) -> Vectors:
         """The vectors of the supports of picks, in their order."""
         pictures = self.features.prepared(x)
         return np.concatenate([self.features.vectors(each) for each in copied(pictures, self._number)])
 
-    def fill(self, out: Doubles, supports: Vectors, points: Vectors) -> None:
+    def fill(self, out: Doubles, supports: Points, points: Points) -> None:
         """Write the kernel of supports and points to ``out``: (supports, points)."""
-        for some in parts(len(supports), AT_HAND):
-            self._fill(out[some], supports[some], points)
+        largest = max(supports.squares.max(), points.squares.max())
+        # no partial sum of a block's product is above the product of the lengths
+        dtype = torch.float32 if largest <= SINGLE else torch.float64
+        for piece in parts(len(supports), PIECE):
+            self._fill(out[piece], supports[piece], points, dtype)
 
-    def _fill(self, out: Doubles, supports: Vectors, points: Vectors) -> None:
-        sides = [supports]
-        if self._number == MIRRORED:
-            assert isinstance(self.features, PatchMap)  # read_rule() refuses others
-            sides.append(np.asarray(self.features.mirrored(supports), np.int16))
-        single = [each.astype(np.float32) for each in sides]
-        squares = [_squares(each) for each in single]
+    def _fill(self, out: Doubles, supports: Points, points: Points, dtype: torch.dtype) -> None:
+        left = torch.from_numpy(supports.vectors).to(dtype)
+        own = supports.lengths[:, None]
 
         def filled(part: slice) -> None:
-            some = points[part].astype(np.float32)
-            own = _squares(some)
-            for piece in parts(len(supports), PIECE):
-                found = [
-                    self._values(product(side[piece], some.T), square[piece], own)
-                    for side, square in zip(single, squares, strict=True)
-                ]
-                out[piece, part] = found[0] if len(found) == 1 else found[0] + found[1]
+            some = points[part]
+            products = _products(left, torch.from_numpy(some.vectors), self.blocks)
+            squares = own + some.lengths
+            if len(products) == 1:
+                out[:, part] = self._values(products[0].mul_(2), squares)
+                return
+            even, odd = products[0].add_(products[1]), products[2].add_(products[3])
+            values = self._values(even + odd, squares)
+            out[:, part] = values.add_(self._values(even.sub_(odd), squares))
 
-        step = max(64, min(4096, NUMBERS // points.shape[1]))
-        for _ in side_by_side(filled, parts(len(points), step)):
+        for _ in side_by_side(filled, parts(len(points), POINTS)):
             pass
 
-    def _values(self, products: Singles, squares: Doubles, others: Doubles) -> Doubles:
-        v = products.astype(np.float64)
-        v *= -2
-        v += squares[:, None]
-        v += others
-        v /= self.features.squared_scale
-        v *= self._factor
-        v += 1
-        v *= v
-        v *= v
-        return np.divide(1, v, out=v)
+    def _values(self, products: Tensor, squares: Tensor) -> Tensor:
+        """The kernel from scalar products, twice each, which are overwritten."""
+        v = torch.sub(squares, products, out=products)
+        v.div_(self.features.squared_scale).mul_(self._factor).add_(1)
+        return v.square_().square_().reciprocal_()
 
 
-def _squares(vectors: Singles) -> Doubles:
-    return np.asarray(np.einsum("ij,ij->i", vectors, vectors)).astype(np.float64)
+def _products(left: Tensor, right: Tensor, blocks: int) -> list[Tensor]:
+    """Scalar products, block by block, in float64."""
+    width = left.shape[1] // blocks
+    found = []
+    for block in range(blocks):
+        total = left.new_zeros(len(left), len(right))
+        for columns in parts(width, COLUMNS):
+            where = slice(block * width + columns.start, block * width + columns.stop)
+            total.addmm_(left[:, where], right[:, where].to(left.dtype).T)
+        found.append(total.double())
+    return found

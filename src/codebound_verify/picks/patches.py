@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from ..sample import Inputs
     from .rule import Patches
 
-TOGETHER = 1 << 18  # numbers in the responses that are made at a time
+TOGETHER = 1 << 18  # numbers in the patches that are made at a time
+AT_HAND = 256  # filters at a time
 BRIGHT = 2**19  # sum of squares from which a patch is a candidate
 
 
@@ -49,8 +50,7 @@ class PatchMap:
             [range(i * side // choice.grid, -(-(i + 1) * side // choice.grid)) for i in range(choice.grid)]
             for side in self._places
         ]
-        self._windows = windows(self._places, (ranges[0], ranges[1]))
-        self._window_sizes = self._windows.sum(axis=0)
+        self._windows = np.ascontiguousarray(windows(self._places, (ranges[0], ranges[1])).T)
         made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 16))
         if is_mirrored:
             made = (np.concatenate([each, self.mirrored(each)]) for each in made)
@@ -65,11 +65,22 @@ class PatchMap:
         """The vectors of pictures."""
         return normalised(self._values(pictures) - self._centre)
 
-    def mirrored(self, vectors: Doubles | Vectors) -> Doubles | Vectors:
+    def mirrored(self, vectors: Doubles) -> Doubles:
         """The vectors of the mirror images: filters and windows change places."""
         grid = self._choice.grid
         seen = vectors.reshape(len(vectors), 2, 2, -1, grid, grid)  # sign, filter or its image, .., windows
         return seen[:, :, ::-1, :, :, ::-1].reshape(vectors.shape)
+
+    def with_images(self, vectors: Vectors) -> Vectors:
+        """Sums with the vectors of the mirror images, and differences: half of the numbers say it all.
+
+        Each is in two blocks, of half of the filters, so that a block is hardly longer than a vector.
+        """
+        grid = self._choice.grid
+        seen = vectors.reshape(len(vectors), 2, 2, 2, -1, grid, grid)  # .., which half of the filters, ..
+        own, image = seen[:, :, 0], seen[:, :, 1, ..., ::-1]
+        both = np.stack([own + image, own - image], axis=1)  # .., sum or difference, sign, half, ..
+        return both.transpose(0, 1, 3, 2, 4, 5, 6).reshape(vectors.shape)
 
     def _learn(self, pictures: Pictures) -> None:
         """Whitening and filters, from the first pictures."""
@@ -122,42 +133,44 @@ class PatchMap:
         return np.ascontiguousarray(_contrasted(np.stack(seen, axis=1).astype(np.float64)).T)
 
     def _values(self, pictures: Pictures) -> Doubles:
-        together = max(1, TOGETHER // (256 * self._places[0] * self._places[1]))
-        found = [self._some(pictures[part]) for part in parts(len(pictures), together)]
-        return np.concatenate(found)
+        together = max(1, TOGETHER // (AT_HAND * self._places[0] * self._places[1]))
+        found = np.concatenate([self._window_sums(pictures[part]) for part in parts(len(pictures), together)])
+        if not np.all(found < SINGLE):
+            raise Refused("Rule: a sum over a window is too large for exact arithmetic.")
+        sizes = self._windows.sum(axis=1)
+        found -= np.float32(16 * self._choice.threshold) * sizes
+        found *= 256
+        found /= sizes
+        np.sqrt(found, out=found)
+        found *= 16
+        np.floor(found, out=found)
+        return found.reshape(len(pictures), -1).astype(np.float64)
 
-    def _some(self, pictures: Pictures) -> Doubles:
-        """Windows of every filter, of pictures that are few enough for a core to have them at hand."""
+    def _window_sums(self, pictures: Pictures) -> Singles:
+        """Sums of max(T, t) and of max(T, -t), T the threshold: m T more than those of plus and minus.
+
+        Pictures and filters are taken a few at a time, so that a core has them at hand.
+        """
         g = patches_of(pictures.astype(np.float32), self._choice.size)
         g -= np.floor(g.sum(axis=0) / np.float32(len(g)) + np.float32(0.5))
+        gains, patches = torch.from_numpy(self._gains(g))[:, None], torch.from_numpy(g).T
+        limit, summing = 16 * self._choice.threshold, torch.from_numpy(self._windows)
+        found = torch.empty(len(pictures), 2, len(self._filters), len(summing))
+        for part in parts(len(self._filters), AT_HAND):
+            t = torch.mm(patches, torch.from_numpy(self._filters[part]).T).mul_(gains).floor_()
+            t = t.reshape(len(pictures), summing.shape[1], -1)
+            found[:, 0, part] = (summing @ t.clamp(min=limit)).transpose(1, 2)
+            found[:, 1, part] = (summing @ t.clamp_(max=-limit)).transpose(1, 2)
+        found[:, 1].neg_()
+        return found.numpy()
+
+    def _gains(self, g: Singles) -> Singles:
+        """What makes cosines of the responses of patches."""
         whitened = product(self._whitening, g)
         whitened /= 16
-        np.floor(whitened, out=whitened)
-        lengths = whitened.astype(np.float64)
+        lengths = np.floor(whitened, out=whitened).astype(np.float64)
         lengths *= lengths
-        gains = (self._gain / (np.sqrt(lengths.sum(axis=0)) + 1)).astype(np.float32)
-        sums = np.empty((2, len(self._filters), len(pictures), self._windows.shape[1]), np.float32)
-        for part in parts(len(self._filters), 256):
-            sums[:, part] = self._window_sums(product(self._filters[part], g), gains, len(pictures))
-        if not np.all(sums < SINGLE):
-            raise Refused("Rule: a sum over a window is too large for exact arithmetic.")
-        sums -= np.float32(16 * self._choice.threshold) * self._window_sizes
-        sums *= 256
-        sums /= self._window_sizes
-        np.sqrt(sums, out=sums)
-        sums *= 16
-        np.floor(sums, out=sums)
-        return sums.transpose(2, 0, 1, 3).reshape(len(pictures), -1).astype(np.float64)
-
-    def _window_sums(self, responses: Singles, gains: Singles, count: int) -> Singles:
-        """Sums of max(T, t) and of max(T, -t), T the threshold: m T more than those of plus and minus."""
-        responses *= gains
-        np.floor(responses, out=responses)
-        t = torch.from_numpy(responses).reshape(-1, len(self._windows))
-        limit, summing = 16 * self._choice.threshold, torch.from_numpy(self._windows)
-        plus = t.clamp(min=limit) @ summing
-        minus = -(t.clamp_(max=-limit) @ summing)
-        return torch.stack([plus, minus]).reshape(2, len(responses), count, -1).numpy()
+        return np.asarray(self._gain / (np.sqrt(lengths.sum(axis=0)) + 1)).astype(np.float32)
 
 
 def _contrasted(patches: Doubles) -> Doubles:

@@ -11,7 +11,7 @@ from ..faults import WRONG, Fault
 from ..refusal import Refused
 from ..sample import Inputs, Labels, permutation
 from .exact import Doubles, Integers, Vectors, full_precision, parts, side_by_side
-from .kernel import FeatureMap, Kernel, check_finite, feature_map
+from .kernel import Kernel, Points, check_finite, feature_map
 from .ridge import Ridge, outputs
 from .rule import COPIES, MIRRORED, Rule, check_sizes
 
@@ -35,7 +35,7 @@ class Learned:
     def __init__(
         self,
         kernel: Kernel,
-        supports: Vectors,
+        supports: Points,
         coefficients: Doubles,
         *,
         picked: Integers,
@@ -60,25 +60,25 @@ class Learned:
         counts = []
         with full_precision():
             for part in parts(len(x), 4 * STEP):
-                points = vectors_of(self._kernel.features, x[part])
+                points = points_of(self._kernel, x[part])
                 kernel = np.empty((len(self._supports), len(points)))
                 self._kernel.fill(kernel, self._supports, points)
                 counts.append(_counts(outputs(kernel, self._coefficients), y[part], fault))
         return tuple(map(sum, zip(*counts, strict=True)))
 
 
-def vectors_of(features: FeatureMap, x: Inputs, progress: Progress | None = None) -> Vectors:
+def points_of(kernel: Kernel, x: Inputs, progress: Progress | None = None) -> Points:
     """The vectors of stored inputs."""
 
     def made(part: slice) -> Vectors:
-        return features.vectors(features.prepared(x[part]))
+        return kernel.vectors(x[part])
 
     blocks = parts(len(x), min(STEP, -(-len(x) // 8)))
     found = None
     for block, some in zip(blocks, side_by_side(made, blocks), strict=True):
         if found is None:
-            found = np.empty((len(x), some.shape[1]), np.int16)
-        found[block] = some
+            found = Points.empty(len(x), some.shape[1], kernel.blocks)
+        found.set(block, some)
         if progress is not None:
             progress(block.stop, len(x))
     assert found is not None  # there is an example
@@ -106,10 +106,10 @@ class _Run:
         rule, examples = self._rule, len(self._x)
         first = permutation(examples)[: rule.first]
         features = feature_map(rule, self._x[first], divisor=self._divisor)
-        points = vectors_of(features, self._x, progress)
         kernel = Kernel(rule, features)
+        points = points_of(kernel, self._x, progress)
         capacity = rule.supports(rule.first + rule.picks)
-        supports = np.empty((capacity, points.shape[1]), np.int16)
+        supports = Points.empty(capacity, points.vectors.shape[1], kernel.blocks)
         own = capacity if self._copies > 1 else 0  # supports that are no examples are points of their own
         values = np.empty((capacity, examples + own))
         ridge = Ridge(
@@ -122,14 +122,14 @@ class _Run:
             new = slice(count, count + rule.supports(len(batch)))
             where = batch
             if own:
-                supports[new] = kernel.supports_of(self._x[batch])
+                supports.set(new, kernel.supports_of(self._x[batch]))
                 where = examples + np.arange(new.start, new.stop)
                 kernel.fill(values[new, examples : examples + new.stop], supports[new], supports[: new.stop])
                 values[: new.start, examples + new.start : examples + new.stop] = values[
                     new, examples : examples + new.start
                 ].T
             else:
-                supports[new] = points[batch]
+                supports.set(new, points.vectors[batch])
             kernel.fill(values[new, :examples], supports[new], points)
             found = ridge.learn(where, np.tile(self._y[batch], self._copies))[:examples]
             count = new.stop

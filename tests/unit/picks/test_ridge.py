@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.picks.ridge import KernelRidge, exact_products, kernel
+from codebound.picks.ridge import KernelRidge, exact_products, folded, kernel
 
 N, SIZE, CLASSES, GAMMA, UNIT, RIDGE = 40, 12, 3, 1.0, 1e4, 0.25
 
@@ -30,8 +30,9 @@ def exact_kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def grown(
     vectors: torch.Tensor, labels: torch.Tensor, *, copies: int, is_joined: bool
 ) -> tuple[KernelRidge, list]:
+    half = SIZE // 2
     ridge = KernelRidge(
-        vectors,
+        folded(vectors[:, :half], vectors[:, half:]) if is_joined else vectors,
         labels,
         classes=CLASSES,
         gamma=GAMMA,
@@ -43,7 +44,8 @@ def grown(
     batches = [torch.arange(0, 6), torch.tensor([9, 7]), torch.tensor([20, 30, 11])]
     for rows in batches:
         # a copy that an isometry makes of a vector, as a mirror image does
-        ridge.add(rows, [torch.roll(vectors[rows], step * SIZE // 2, 1).float() for step in range(copies)])
+        images = [torch.roll(vectors[rows], step * half, 1).float() for step in range(1, copies)]
+        ridge.add(rows, () if is_joined else images)
     return ridge, batches
 
 
@@ -78,7 +80,7 @@ def test_a_prefix_of_the_batches_is_solved_from_the_same_factor(
     shorter = KernelRidge(
         vectors, labels, classes=CLASSES, gamma=GAMMA, unit=UNIT, ridge=RIDGE, is_joined=False, capacity=80
     )
-    shorter.add(torch.arange(0, 6), [vectors[:6].float()])
+    shorter.add(torch.arange(0, 6))
     assert torch.allclose(ridge.coefficients(1), shorter.coefficients(), atol=1e-13)
 
 
@@ -115,6 +117,25 @@ def test_the_kernel_is_exact_whatever_the_order(vectors: torch.Tensor) -> None:
     assert torch.equal(
         kernel(a, b, gamma=GAMMA, unit=UNIT), kernel(a[:, order], b[:, order], gamma=GAMMA, unit=UNIT)
     )
+
+
+def test_a_folded_kernel_is_that_of_both_images_even_where_float32_cannot_count() -> None:
+    half, long = 2, 2896  # 2 x 2896^2 < 2^24 < (2 x 2896)^2
+    vectors = torch.tensor([[long, 1, long, 0], [long, 0, long, 0], [3, -5, 7, 11]], dtype=torch.int16)
+    ridge = KernelRidge(
+        folded(vectors[:, :half], vectors[:, half:]),
+        torch.zeros(3, dtype=torch.long),
+        classes=2,
+        gamma=4.0,
+        unit=1e6,
+        ridge=RIDGE,
+        is_joined=True,
+        capacity=3,
+    )
+    found = ridge._with_all(ridge._vectors)
+    own, images = vectors.float(), torch.roll(vectors, half, 1).float()
+    expected = kernel(own, own, gamma=4.0, unit=1e6) + kernel(own, images, gamma=4.0, unit=1e6)
+    assert torch.equal(found, expected)
 
 
 def test_products_are_exact_even_where_speed_was_asked_for() -> None:

@@ -12,7 +12,8 @@ import pytest
 import rule_writer as rules
 
 from codebound_verify import Refused, decode_network, verify
-from codebound_verify.picks.kernel import Kernel, feature_map
+from codebound_verify.picks.kernel import Kernel, Points, feature_map
+from codebound_verify.picks.patches import PatchMap
 from codebound_verify.picks.picking import learn
 from codebound_verify.picks.rule import Columns, Filters, Patches, Rule, check_sizes
 
@@ -137,11 +138,44 @@ def test_the_order_of_sums_does_not_matter():
     directions = random.normal(size=(30, 3000))
     vectors = np.rint(directions / np.linalg.norm(directions, axis=1, keepdims=True) * 4000).astype(np.int16)
     first, second = np.empty((10, 30)), np.empty((10, 30))
-    kernel.fill(first, vectors[:10], vectors)
-    other = np.ascontiguousarray(vectors[:, random.permutation(3000)])
-    kernel.fill(second, other[:10], other)
+    points = points_of(vectors)
+    kernel.fill(first, points[:10], points)
+    points = points_of(np.ascontiguousarray(vectors[:, random.permutation(3000)]))
+    kernel.fill(second, points[:10], points)
     assert (first == second).all()
     assert (first[:, :10] == first[:, :10].T).all()
+
+
+def points_of(vectors, blocks=1):
+    points = Points.empty(*vectors.shape, blocks)
+    points.set(slice(0, len(vectors)), vectors)
+    return points
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_sums_and_differences_have_the_kernel_of_both_images(is_long):
+    """Bit for bit, also where a block is too long for float32."""
+    grid, scale = 2, 4000.0**2
+    vectors = np.random.default_rng(1).integers(-700, 700, (12, 32)).astype(np.int16)
+    if is_long:  # 2 x 2896^2 < 2^24 < (2 x 2896)^2
+        vectors[3:6] = 0
+        vectors[3:6, [0, 9]] = 2896, 2896
+        vectors[4, 1] = 1
+    images = PatchMap.mirrored(SimpleNamespace(_choice=SimpleNamespace(grid=grid)), vectors)
+    assert (images[3] == vectors[3]).all() or not is_long
+    both = PatchMap.with_images(SimpleNamespace(_choice=SimpleNamespace(grid=grid)), vectors)
+    points = points_of(both, blocks=4)
+    assert (points.squares.max() > 2**24) == is_long
+    rule = Rule(10, Patches(3, 256, 1, grid, 2.0**-10, 1), 1, 1.0, 1.0, 0.5, ())
+    found = np.empty((12, 12))
+    Kernel(rule, SimpleNamespace(squared_scale=scale)).fill(found, points, points)
+    for i, one in enumerate(vectors.astype(int)):
+        for j in range(12):
+            expected = 0.0
+            for other in (vectors[j].astype(int), images[j].astype(int)):
+                v = 1 + 0.25 * (float(((one - other) ** 2).sum()) / scale)
+                expected += 1 / ((v * v) * (v * v))
+            assert found[i, j] == expected
 
 
 SCRIPT = """
