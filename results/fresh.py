@@ -5,8 +5,9 @@
 
 Data, network, epochs, seeds, efforts and time limits are fixed here, and this file is committed, before a
 label is looked at; whatever comes out is kept. A first look happens once: a record is written before the
-data are opened, and nothing that has a record is run again into the same folder. What the default of
-`codebound certify` gives is the result; beside it stands what every method of its own gives by itself.
+data are opened, and no way that has a record is run again into the same folder; --ways runs a part of them.
+What the default of `codebound certify` gives is the result; beside it stands what every method of its own
+gives by itself.
 Samples are taken whole, as their sources distribute them. Equal rows are declared to be independent draws
 that are equal (--allow-copies), because nobody looked how many there are; every record has their number.
 """
@@ -42,9 +43,10 @@ ROOT = HERE.parent
 FIXED = ("src", "docs/format.md", "results/fresh.py")
 DEFAULT = "default"
 EPOCHS, SEED, DELTA, HOLDOUT = 30, 0, 0.05, 0.2
-LIMIT_SECONDS = {DEFAULT: 420}
+LIMIT_SECONDS = {DEFAULT: 420}  # of processor time, so that a busy machine changes nothing
 METHOD_SECONDS = 100
-GRACE_SECONDS = 240  # to count and verify what was found until the limit
+WAYS = (DEFAULT, *METHODS)
+GRACE_SECONDS = 900  # on the clock, to count and verify what was found until the limit
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Done:
     """How a command ended."""
 
     seconds: float
+    processor_seconds: float
     status: int
     was_stopped: bool
     said: str
@@ -126,9 +129,11 @@ def run(command: Sequence[str], *, folder: Path, limit: float | None = None) -> 
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=said
         )
-        try:
-            process.wait(limit)
-        except subprocess.TimeoutExpired:
+        used = 0.0
+        while process.poll() is None and (limit is None or used < limit):
+            time.sleep(0.2)
+            used = processor_seconds(process.pid, used)
+        if process.poll() is None:
             was_stopped = True
             process.send_signal(signal.SIGINT)
             try:
@@ -137,9 +142,17 @@ def run(command: Sequence[str], *, folder: Path, limit: float | None = None) -> 
                 process.kill()
                 process.wait()
         said.seek(0)
-        return Done(
-            round(time.perf_counter() - start, 1), process.returncode, was_stopped, said.read()[-2000:]
-        )
+        seconds = round(time.perf_counter() - start, 1)
+        return Done(seconds, round(used, 1), process.returncode, was_stopped, said.read()[-2000:])
+
+
+def processor_seconds(pid: int, before: float) -> float:
+    """What a process has used so far, as Linux tells; of one that has ended, what it had used before."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return before
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def program(name: str) -> str:
@@ -148,29 +161,32 @@ def program(name: str) -> str:
     return str(beside) if beside.exists() else name
 
 
-def look(recipe: Recipe, out: Path) -> dict[str, Any]:
+def look(recipe: Recipe, out: Path, ways: Sequence[str]) -> dict[str, Any]:
     """Runs a recipe once and keeps all of it: a record, and a certificate for each way that gave one.
 
     Raises:
-        RefusedError: The folder has a record of these data, the programs are not those of a commit, or the
-            data cannot be fetched.
+        RefusedError: The folder has a record of one of these ways, the programs are not those of a commit,
+            or the data cannot be fetched.
     """
     name = slug(recipe.data)
     path = out / f"{name}.json"
-    if path.exists():
-        raise RefusedError(
-            f"{path} exists: a first look happens once. Commit it as it is, finished or not; to look again, "
-            "which is a second look, give another folder with --out."
-        )
+    here = surroundings()
     record: dict[str, Any] = {
         "data": recipe.data,
         "rows": recipe.rows,
         "network": recipe.network,
         "state": "begun",
-        **surroundings(),
+        **here,
         "commands": commands(recipe),
         "ways": {},
     }
+    if path.exists():
+        record = json.loads(path.read_text())
+        if record["state"] == "failed" or set(ways) & set(record["ways"]):
+            raise RefusedError(
+                f"{path} exists: a first look happens once. Commit it as it is, finished or not; to look "
+                "again, which is a second look, give another folder with --out."
+            )
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         for command in recipe.fetching():
@@ -180,19 +196,21 @@ def look(recipe: Recipe, out: Path) -> dict[str, Any]:
                     f"{recipe.data} was not looked at, for it could not be fetched: {done.said}"
                 )
         out.mkdir(parents=True, exist_ok=True)
-        with path.open("x") as file:
-            file.write(as_text(record))
+        record["ways"].update(dict.fromkeys(ways))
+        path.write_text(as_text(record))
         trained = run([program("codebound"), *recipe.training()], folder=folder)
         record["training_seconds"] = trained.seconds
         if trained.status != 0:
             record.update(state="failed", failure=trained.said)
             path.write_text(as_text(record))
             return record
-        for way in (DEFAULT, *METHODS):
-            record["ways"][way] = one_way(recipe, way, folder, out / "certificates" / f"{name}-{way}.cbound")
+        for way in ways:
+            found = one_way(recipe, way, folder, out / "certificates" / f"{name}-{way}.cbound")
+            record["ways"][way] = {"commit": here["commit"], "begun": here["begun"], **found}
             path.write_text(as_text(record))
             shutil.rmtree(folder / way, ignore_errors=True)
-    record["state"] = "finished"
+    if all(record["ways"].get(way) for way in WAYS):
+        record["state"] = "finished"
     path.write_text(as_text(record))
     return record
 
@@ -201,7 +219,12 @@ def one_way(recipe: Recipe, way: str, folder: Path, target: Path) -> dict[str, A
     """Certifies in one way, has the second program check it, keeps it; or says what came instead."""
     limit = LIMIT_SECONDS.get(way, METHOD_SECONDS)
     done = run([program("codebound"), *recipe.certification(way)], folder=folder, limit=limit)
-    outcome = {"limit_seconds": limit, "seconds": done.seconds, "stopped_at_limit": done.was_stopped}
+    outcome = {
+        "limit_processor_seconds": limit,
+        "processor_seconds": done.processor_seconds,
+        "seconds": done.seconds,
+        "stopped_at_limit": done.was_stopped,
+    }
     certificate, result = folder / way / "certificate.cbound", folder / way / "result.json"
     if not certificate.exists():
         return {**outcome, "certificate": None, "reason": done.said.strip()[-600:]}
@@ -229,9 +252,10 @@ def slug(data: str) -> str:
 def commands(recipe: Recipe) -> list[str]:
     """Every command of a recipe, as typed, with the time it may take."""
     lines = [" ".join(["codebound", *each]) for each in (*recipe.fetching(), recipe.training())]
-    for way in (DEFAULT, *METHODS):
+    for way in WAYS:
         seconds = LIMIT_SECONDS.get(way, METHOD_SECONDS)
-        lines.append(" ".join(["codebound", *recipe.certification(way), f"  # at most {seconds} s"]))
+        limit = f"  # at most {seconds} s of processor time"
+        lines.append(" ".join(["codebound", *recipe.certification(way), limit]))
     return lines
 
 
@@ -278,6 +302,7 @@ def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(RECIPES))
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, help="a part of the recipe")
     parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
     parser.add_argument("--out", type=Path, default=HERE / "fresh", help="folder of the records")
     options = parser.parse_args()
@@ -289,7 +314,7 @@ def main() -> None:
             sys.stdout.write("\n".join([f"# {name}", *commands(RECIPES[name]), ""]))
             continue
         try:
-            record = look(RECIPES[name], options.out)
+            record = look(RECIPES[name], options.out, options.ways)
         except RefusedError as refusal:
             sys.exit(str(refusal))
         sys.stdout.write(f"{name}: {record['state']}\n")

@@ -235,9 +235,12 @@ def first_looks(folder: Path) -> list[str]:
     lines = ["", *_lines(FIRST_LOOK)]
     for record in records:
         title = f"[{record['data']}](fresh/{record['data']}.json), {record['rows']}"
-        if record["state"] != "finished":
-            lines += _lines((title, record["state"], *"-----"))[:1]
+        if record["state"] == "failed":
+            lines += _lines((title, "failed", *"-----"))[:1]
         for way, found in record["ways"].items():
+            if found is None:
+                lines += _lines((title, f"{way}: begun, not finished", *"-----"))[:1]
+                continue
             method = f"`certify`, by {found.get('method', '-')}" if way == "default" else way
             lines += _lines((title, method, *_outcome(found)))[:1]
     return lines

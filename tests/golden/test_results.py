@@ -110,7 +110,7 @@ def test_first_looks_repeat_their_certificates():
     for path in folder.glob("*.json"):
         record = json.loads(path.read_text())
         for found in record["ways"].values():
-            if found["certificate"]:
+            if found is not None and found["certificate"]:
                 certificate = Certificate.load(folder / "certificates" / found["certificate"])
                 assert (found["bound"], found["n"]) == (certificate.claim.bound, certificate.facts.n)
                 assert certificate.format is not None
