@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 DATA    ?= digits
 CASES ?= 10000
 
-.PHONY: install demo test check static fast slow browser fuzz freeze bench clean
+.PHONY: install demo test check static fast slow browser docs fuzz freeze bench clean
 
 install: $(READY)
 
@@ -42,6 +42,9 @@ browser: $(READY)       ## pages in a headless Chromium, which has to be there, 
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[browser]"
 	npm install --silent --no-audit --no-fund --prefix .venv/axe axe-core@4.14.0
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/browser
+
+docs: $(READY)          ## the site, without warnings, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 fuzz: $(READY)          ## mutated certificates against both decoders; make fuzz CASES=500
 	$(BIN)/python tests/attack/fuzz_certificates.py --cases $(CASES) --out failing

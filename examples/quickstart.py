@@ -18,7 +18,7 @@ def main() -> None:
     network = cb.load_model("linear", input_shape=train.input_shape, classes=train.classes)
     trained = cb.fit(network, train, cb.TrainConfig(epochs=30)).model
 
-    found = cb.certify(trained, train, method="prune", test_set=test, delta=0.05)
+    found = cb.certify(trained, train, method="prune", minutes=0.5, test_set=test, delta=0.05)
     print(found)
     if found.holdout is not None:
         print(f"For comparison: {found.holdout.sentence}")
@@ -29,7 +29,7 @@ def main() -> None:
         g = cb.decode(path)
     print(f"The network the guarantee is about: {g}")
 
-    learned = cb.certify(None, train, method="picks", test_set=test, delta=0.05)
+    learned = cb.certify(None, train, method="picks", effort="quick", test_set=test, delta=0.05)
     print(f"Learned from picked examples instead: {learned}")
 
 

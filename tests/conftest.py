@@ -66,7 +66,7 @@ def short_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(picked, "_NUMBERS", picked._NUMBERS[:1])
     monkeypatch.setattr(picked, "_PART_ROUNDS", 8)
     monkeypatch.setattr(picked, "_MOST_ROUNDS", 12)
-    monkeypatch.setattr(pruned, "_BUDGETS", {"standard": (budget,)})
+    monkeypatch.setattr(pruned, "_BUDGETS", dict.fromkeys(("standard", "max"), (budget,)))
     monkeypatch.setattr(subspace, "_STEPS", {"standard": 60})
     monkeypatch.setattr(subspace, "_RUNS", {"standard": 1})
     monkeypatch.setattr(subspace, "_EVALUATIONS", {"standard": 60})

@@ -29,7 +29,7 @@ _MEANINGS = (
     "false-alarm:C (class C seen where it is not), top:K (label not among the K best guesses), abstain:T "
     "(wrong although the best score exceeds the second by more than T), cost:COSTS (the mean cost) and "
     "cost-above:L:COSTS, with COSTS distance or a digit 0-9a-f for each label and class such as "
-    "01,50; and for two classes missed and false-alarm (1 is the alarm)"
+    "01,50; for two classes missed and false-alarm (1 is the alarm); for values residual:TAU"
 )
 _FOR_TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
 _SAYS = {
@@ -41,6 +41,7 @@ _SAYS = {
     "abstain": "errs on at most {share} of the new data that it does not abstain from",
     "cost-above": "causes a cost above {0} on at most {share} of new data",
     "cost": "costs on average at most {share} of the largest cost on new data",
+    "residual": "is off by more than {detail} on at most {share} of new data",
 }
 
 
@@ -53,20 +54,20 @@ class Fault:
     distribution of their class, so that every bound applies as it is.
 
     Attributes:
-        kind: ``wrong``, ``class``, ``confused``, ``false-alarm``, ``top``, ``abstain``, ``cost-above`` or
-            ``cost``.
+        kind: ``wrong``, ``class``, ``confused``, ``false-alarm``, ``top``, ``abstain``, ``cost-above``,
+            ``cost`` or ``residual``.
         numbers: The classes it names, how many guesses are allowed, the index of a threshold, or the cost
             that is not too much.
-        costs: What each class costs where another is predicted, as text.
+        detail: What each class costs where another is predicted, or how far a value may be off, as text.
     """
 
     kind: str = "wrong"
     numbers: tuple[int, ...] = ()
-    costs: str = ""
+    detail: str = ""
 
     def __str__(self) -> str:
         numbers = [THRESHOLDS[self.numbers[0]]] if self.kind == "abstain" else map(str, self.numbers)
-        return ":".join((self.kind, *numbers, *([self.costs] if self.costs else [])))
+        return ":".join((self.kind, *numbers, *([self.detail] if self.detail else [])))
 
     @property
     def is_new(self) -> bool:
@@ -85,7 +86,12 @@ class Fault:
 
     def check(self, classes: int) -> None:
         """Refuses a fault that cannot happen with so many classes."""
-        if self.costs:
+        if self.kind == "residual":
+            raise UsageError(
+                f"the fault {self} is one of predicted values, not of classes: seal examples with values "
+                "(codebound holdout), or use PickToLearn(tau=...)."
+            )
+        if self.detail:
             matrix = self.matrix(classes)
             largest = max(map(max, matrix))
             if self.numbers and self.numbers[0] >= largest:
@@ -107,10 +113,10 @@ class Fault:
         Raises:
             UsageError: The costs are for another number of classes, or out of range.
         """
-        if self.costs == DISTANCE:
+        if self.detail == DISTANCE:
             rows = tuple(tuple(abs(y - j) for j in range(classes)) for y in range(classes))
         else:
-            rows = tuple(tuple(int(digit, 16) for digit in row) for row in self.costs.split(","))
+            rows = tuple(tuple(int(digit, 16) for digit in row) for row in self.detail.split(","))
         if (
             len(rows) != classes
             or any(len(row) != classes for row in rows)
@@ -118,13 +124,13 @@ class Fault:
         ):
             raise UsageError(
                 f"costs for {classes} classes are as many rows, one for each label, separated by commas and "
-                f"of one digit for each class, with 0 for the label itself. Got {self.costs!r:.60}."
+                f"of one digit for each class, with 0 for the label itself. Got {self.detail!r:.60}."
             )
-        most_classes = MOST_COST + 1 if self.costs == DISTANCE else MOST_CLASSES
+        most_classes = MOST_COST + 1 if self.detail == DISTANCE else MOST_CLASSES
         if classes > most_classes or not 1 <= max(map(max, rows)) <= MOST_COST:
             raise UsageError(
                 f"costs go from 0 to 1 .. {MOST_COST}, for at most {MOST_CLASSES} classes ({MOST_COST + 1} "
-                f"for {DISTANCE}). Got {self.costs!r:.60} for {classes}."
+                f"for {DISTANCE}). Got {self.detail!r:.60} for {classes}."
             )
         return rows
 
@@ -178,7 +184,7 @@ class Fault:
         """How often a guess without looking makes this fault: a bound as large says nothing."""
         if self.kind in ("confused", "false-alarm"):
             return 1.0 / classes
-        if self.costs:
+        if self.detail:
             rows, largest = self.matrix(classes), self.largest_cost(classes)
             if self.numbers:
                 rows = tuple(tuple(int(cost > self.numbers[0]) for cost in row) for row in rows)
@@ -192,7 +198,7 @@ class Fault:
             >>> parse_fault("confused:3:5").says("2.00 %")
             'takes at most 2.00 % of new data of class 3 for class 5'
         """
-        return _SAYS[self.kind].format(*self.numbers, share=share)
+        return _SAYS[self.kind].format(*self.numbers, share=share, detail=self.detail)
 
 
 def _best(scores: Tensor, among: Tensor) -> Tensor:
@@ -208,12 +214,12 @@ def parse_fault(text: str, *, classes: int | None = None) -> Fault:
 
     Args:
         text: Such as ``wrong``, ``class:3``, ``confused:3:5``, ``false-alarm:1``, ``top:5``, ``missed``,
-            ``abstain:0.5``, ``cost:01,50``, ``cost-above:2:distance``.
+            ``abstain:0.5``, ``cost:01,50``, ``cost-above:2:distance``, ``residual:0.1``.
         classes: Number of classes, where it is known: the fault has to fit them.
 
     Example:
         >>> parse_fault("missed", classes=2)
-        Fault(kind='class', numbers=(1,), costs='')
+        Fault(kind='class', numbers=(1,), detail='')
     """
     if text in _FOR_TWO_CLASSES:
         if classes not in (None, 2):
@@ -238,6 +244,9 @@ def _parsed(text: str) -> Fault | None:
                 f"for in five bits. Got {words[0]!r:.40}."
             )
         return Fault(kind, (THRESHOLDS.index(words[0]),))
+    if kind == "residual":
+        is_value = len(words) == 1 and re.fullmatch(r"\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?", words[0])
+        return Fault(kind, (), words[0]) if is_value and float(words[0]) > 0.0 else None
     costs = ""
     if kind in ("cost", "cost-above"):
         costs = words.pop() if words else ""

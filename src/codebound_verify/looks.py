@@ -10,11 +10,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import mpmath
+import numpy as np
 from mpmath import mpf
 
-from .formulas import DIGITS, is_honest, occam
+from .faults import Fault, read_fault
+from .formulas import DIGITS, is_honest, mean_cost, occam
 from .refusal import Refused
-from .sample import Inputs, canonical_inputs, canonical_labels, sample_sha256
+from .sample import Inputs, canonical_inputs, canonical_labels, canonical_values, sample_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +25,8 @@ MOST_BYTES = 1 << 24  # of a line
 HASH = re.compile(r"[0-9a-f]{64}")
 DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 FAULT = re.compile(r"wrong|(?:class|false-alarm|top):(\d{1,6})|confused:(\d{1,6}):(\d{1,6})")
+RESIDUAL = re.compile(r"residual:\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?")
+TALLIED = ("abstain", "cost")  # faults that count more than their errors
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,10 @@ def _is_share(value: object) -> bool:
     return type(value) is float and 0.0 < value < 1.0
 
 
+def _is_limit(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1  # type: ignore[operator]
+
+
 def _is_text(value: object) -> bool:
     return type(value) is str and len(value) <= 400
 
@@ -157,66 +165,115 @@ def _has(record: object, rules: dict[str, Callable[[Any], bool]], where: str) ->
 
 
 def _checked_seal(seal: dict[str, Any]) -> dict[str, Any]:
-    _has(
-        seal,
-        {
-            "kind": lambda v: v == "seal",
-            "version": lambda v: type(v) is int and v == 1,
-            "previous": _is_hash,
-            "date": _is_date,
-            "data": lambda v: type(v) is dict,
-            "fault": lambda v: type(v) is str and FAULT.fullmatch(v) is not None,
-            "n": lambda v: _is_whole(v, 1, 1 << 32),
-            "delta": _is_share,
-            "looks": lambda v: v is None or _is_whole(v, 1, 1 << 32),
-            "models": lambda v: type(v) is list and all(map(_is_hash, v)) and len(set(v)) == len(v),
-            "levels": lambda v: v is None or (type(v) is list and len(v) > 0),
-            "target": lambda v: v is None or _is_share(v),
-        },
-        "the seal (line 1)",
-    )
+    version = seal.get("version")
+    rules: dict[str, Callable[[Any], bool]] = {
+        "kind": lambda v: v == "seal",
+        "version": lambda v: type(v) is int and v in (1, 2),
+        "previous": _is_hash,
+        "date": _is_date,
+        "data": lambda v: type(v) is dict,
+        "fault": lambda v: type(v) is str,
+        "n": lambda v: _is_whole(v, 1, 1 << 32),
+        "delta": _is_share,
+        "looks": lambda v: v is None or _is_whole(v, 1, 1 << 32),
+        "models": lambda v: type(v) is list and all(map(_is_hash, v)) and len(set(v)) == len(v),
+        "levels": lambda v: v is None or (type(v) is list and len(v) > 0),
+        "target": lambda v: v is None or _is_share(v),
+    }
+    if version == 2:
+        rules["by_class"] = lambda v: v is None or type(v) is list
+    _has(seal, rules, "the seal (line 1)")
+    is_residual = version == 2 and RESIDUAL.fullmatch(seal["fault"]) is not None
     _has(
         seal["data"],
         {
             "name": _is_text,
             "sha256": _is_hash,
             "examples": lambda v: _is_whole(v, seal["n"], 1 << 32),
-            "classes": lambda v: _is_whole(v, 2, 1 << 16),
+            "classes": lambda v: v is None if is_residual else _is_whole(v, 2, 1 << 16),
         },
         "`data` of the seal",
     )
-    classes, named = seal["data"]["classes"], [int(each) for each in seal["fault"].split(":")[1:]]
-    if any(not seal["fault"].startswith("top:") <= number < classes for number in named):
-        raise Refused(f"Ledger: the fault {seal['fault']} does not fit {classes} classes.")
+    if is_residual:
+        if float(seal["fault"].split(":")[1]) <= 0 or seal["by_class"] is not None:
+            raise Refused(f"Ledger: the fault {seal['fault']} needs a positive number, and has no classes.")
+    else:
+        _check_fault(seal)
     if len(seal["models"]) > (seal["looks"] or 0):
         raise Refused("Ledger: the seal lists more networks than it plans looks.")
+    if version == 2 and seal["levels"] is not None and seal["fault"].split(":")[0] in TALLIED:
+        raise Refused(f"Ledger: answers to the fault {seal['fault']} are exact; the seal has levels.")
     levels = [seal["n"], *(seal["levels"] or [])]
     if not all(_is_whole(low, 0, high - 1) for high, low in pairwise(levels)):
         raise Refused("Ledger: the levels must be whole numbers that fall, from n - 1 to 0.")
     return seal
 
 
+def _check_fault(seal: dict[str, Any]) -> None:
+    """The fault fits the classes, and the table has their sizes."""
+    classes, text = seal["data"]["classes"], seal["fault"]
+    is_old = FAULT.fullmatch(text) is not None
+    named = [int(each) for each in text.split(":")[1:]] if is_old else []
+    if (not is_old and (seal["version"] == 1 or read_fault(text, classes, has_new=True) is None)) or any(
+        not text.startswith("top:") <= number < classes for number in named
+    ):
+        raise Refused(f"Ledger: the fault {text:.80} does not fit {classes} classes.")
+    sizes = seal.get("by_class")
+    if sizes is None:
+        return
+    examples = seal["data"]["examples"]
+    if len(sizes) != classes or not all(_is_whole(each, 0, examples) for each in sizes):
+        raise Refused("Ledger: `by_class` of the seal must have a number of examples for each class.")
+    if sum(sizes) != examples:
+        raise Refused(f"Ledger: `by_class` of the seal adds up to {sum(sizes)}; {examples} were sealed.")
+
+
+def _tallied(seal: dict[str, Any]) -> Fault | None:
+    """The fault, where it counts more than its errors."""
+    if seal["fault"].split(":")[0] not in TALLIED:
+        return None
+    return read_fault(seal["fault"], seal["data"]["classes"], has_new=True)
+
+
+def _most(seal: dict[str, Any]) -> int:
+    """The largest answer."""
+    fault = _tallied(seal)
+    return int(seal["n"]) * (fault.largest if fault is not None and fault.costs else 1)
+
+
+def _possible_answers(seal: dict[str, Any]) -> int:
+    """How many different exact answers there are."""
+    count, sizes = _most(seal) + 1, seal.get("by_class")
+    if seal["fault"].startswith("abstain"):
+        count **= 3
+    if sizes is not None:
+        count = 1 if seal["fault"] == "wrong" else count
+        for size in sizes:
+            count *= size + 1
+    return count
+
+
 def _check_looks(seal: dict[str, Any], looks: list[dict[str, Any]]) -> None:
     seen: set[str] = set()
-    date, unlisted, answers = seal["date"], 0, _Answers(seal["n"], seal["levels"])
+    date, unlisted, answers = seal["date"], 0, _Answers(_possible_answers(seal), seal["levels"])
     for number, look in enumerate(looks, start=2):
         where = f"line {number}"
-        _has(
-            look,
-            {
-                "kind": lambda v: v == "look",
-                "previous": _is_hash,
-                "date": _is_date,
-                "model": lambda v: type(v) is dict,
-                "listed": lambda v: type(v) is bool,
-                "final": lambda v: type(v) is bool,
-                "answer": lambda v: v is None or _is_whole(v, 0, seal["n"]),
-                "answer_bits": lambda v: type(v) in (int, float) and v >= 0,
-                "bound": lambda v: v is None or (type(v) in (int, float) and 0 <= v <= 1),
-                "meets": lambda v: v is None or type(v) is bool,
-            },
-            where,
-        )
+        rules: dict[str, Callable[[Any], bool]] = {
+            "kind": lambda v: v == "look",
+            "previous": _is_hash,
+            "date": _is_date,
+            "model": lambda v: type(v) is dict,
+            "listed": lambda v: type(v) is bool,
+            "final": lambda v: type(v) is bool,
+            "answer": lambda v: v is None or _is_whole(v, 0, _most(seal)),
+            "answer_bits": lambda v: type(v) in (int, float) and v >= 0,
+            "bound": lambda v: v is None or _is_limit(v),
+            "meets": lambda v: v is None or type(v) is bool,
+        }
+        if seal["version"] == 2:
+            rules["tally"] = lambda v: v is None or type(v) is dict
+            rules["by_class"] = lambda v: v is None or type(v) is list
+        _has(look, rules, where)
         _has(look["model"], {"name": _is_text, "sha256": _is_hash}, f"`model` of {where}")
         model = look["model"]["sha256"]
         if look["date"] < date:
@@ -240,8 +297,8 @@ def _check_looks(seal: dict[str, Any], looks: list[dict[str, Any]]) -> None:
 class _Answers:
     """The answers so far, and their length."""
 
-    def __init__(self, n: int, levels: list[int] | None) -> None:
-        self.n, self.left = n, levels
+    def __init__(self, possible: int, levels: list[int] | None) -> None:
+        self.possible, self.left = possible, levels
         self.told = self.better = 0
         self.bits = mpf(0)
 
@@ -250,7 +307,7 @@ class _Answers:
             if self.left is None:
                 if answer is None:
                     raise Refused(f"Ledger: {where} has no answer, and the seal promises exact ones.")
-                self.bits += mpmath.log(self.n + 1, 2)
+                self.bits += mpmath.log(self.possible, 2)
                 return
             improved = mpf(2 * self.better + 1) / (2 * self.told + 2)
             self.told += 1
@@ -273,31 +330,98 @@ def _check_price(seal: dict[str, Any], look: dict[str, Any], bits: mpf, unlisted
             f"they take {mpmath.nstr(bits, 17)}."
         )
     if look["answer"] is None:
-        if look["final"] or look["bound"] is not None or look["meets"] is not None:
+        told = look["bound"], look["meets"], look.get("tally"), look.get("by_class")
+        if look["final"] or any(each is not None for each in told):
             raise Refused(f"Ledger: {where} has no answer, so it has no bound either, and is not the last.")
         return
     parts = unlisted * (unlisted + 1) if seal["looks"] is None else seal["looks"]
     with mpmath.workdps(DIGITS):
         level = mpf(seal["delta"]) / parts * mpmath.power(2, -bits)
-    exact = occam(errors=look["answer"], n=seal["n"], code_bits=0, delta=level).bound
+        if seal.get("by_class") is not None:
+            level /= 2
+    _check_classes(seal, look, level, where)
+    exact = _exact_bound(seal, look, level, where)
     if look["bound"] is None or not is_honest(look["bound"], exact):
         raise Refused(f"Ledger: {where} prints the bound {look['bound']}; it is {mpmath.nstr(exact, 17)}.")
     if look["meets"] != (None if seal["target"] is None else look["bound"] <= seal["target"]):
         raise Refused(f"Ledger: {where} says meets = {look['meets']} for the target {seal['target']}.")
 
 
+def _exact_bound(seal: dict[str, Any], look: dict[str, Any], level: mpf, where: str) -> mpf:
+    """The limit of what is counted at a level."""
+    answer, n, fault, tally = look["answer"], seal["n"], _tallied(seal), look.get("tally")
+    if fault is None or fault.costs:
+        if tally is not None:
+            raise Refused(f"Ledger: {where} has a tally, and the fault {seal['fault']:.80} has none.")
+        if fault is None:
+            return occam(errors=answer, n=n, code_bits=0, delta=level).bound
+        return mean_cost(cost=answer, largest=fault.largest, n=n, code_bits=0, delta=level).bound
+    _has(
+        tally,
+        {
+            "abstained": lambda v: _is_whole(v, 0, n),
+            "kept": lambda v: _is_whole(v, answer, n),
+            "share": _is_limit,
+        },
+        f"`tally` of {where}",
+    )
+    assert tally is not None  # checked
+    if tally["kept"] + tally["abstained"] < n:
+        raise Refused(f"Ledger: {where} neither keeps nor abstains from some of the {n} examples.")
+    with mpmath.workdps(DIGITS):
+        level /= 2
+    share = occam(errors=tally["abstained"], n=n, code_bits=0, delta=level).bound
+    if not is_honest(tally["share"], share):
+        raise Refused(f"Ledger: {where} prints the share {tally['share']}; it is {mpmath.nstr(share, 17)}.")
+    if not tally["kept"]:
+        return mpf(1)
+    return occam(errors=answer, n=tally["kept"], code_bits=0, delta=level).bound
+
+
+def _check_classes(seal: dict[str, Any], look: dict[str, Any], level: mpf, where: str) -> None:
+    """The table of all classes, which shares one level."""
+    sizes, table = seal.get("by_class"), look.get("by_class")
+    if (table is not None) != (sizes is not None and (look["final"] or seal["levels"] is None)):
+        raise Refused(f"Ledger: {where} has a table of classes exactly where the seal promises one.")
+    if table is None or sizes is None:
+        return
+    if len(table) != len(sizes):
+        raise Refused(f"Ledger: {where} has a table of {len(table)} classes; there are {len(sizes)}.")
+    with mpmath.workdps(DIGITS):
+        share = level / len(sizes)
+    for label, (row, size) in enumerate(zip(table, sizes, strict=True)):
+        if type(row) is not list or len(row) != 2 or not _is_whole(row[0], 0, size):
+            raise Refused(f"Ledger: {where} has no errors and no bound for class {label}.")
+        exact = occam(errors=row[0], n=size, code_bits=0, delta=share).bound if size else None
+        is_fine = row[1] is None if exact is None else _is_limit(row[1]) and is_honest(row[1], exact)
+        if not is_fine:
+            raise Refused(f"Ledger: {where} prints the bound {row[1]} for class {label}; it is {exact}.")
+    if seal["fault"] == "wrong" and sum(row[0] for row in table) != look["answer"]:
+        raise Refused(f"Ledger: the errors of all classes in {where} do not add up to its answer.")
+
+
 def _check_data(seal: dict[str, Any], x: Inputs, y: Inputs) -> None:
     x = canonical_inputs(x)
-    labels = canonical_labels(y, len(x))
     told = seal["data"]
+    is_valued = told["classes"] is None
+    labels = canonical_values(y, len(x)) if is_valued else canonical_labels(y, len(x))
     if (found := sample_sha256(x, labels)) != told["sha256"] or len(x) != told["examples"]:
         raise Refused(
             f"Data: {len(x)} examples of SHA-256 {found}; sealed were {told['examples']} of {told['sha256']}."
         )
+    if is_valued:
+        if len(x) != seal["n"]:
+            raise Refused(f"Data: there are {len(x)} examples; the seal says {seal['n']}.")
+        return
     if labels.min() < 0 or labels.max() >= told["classes"]:
         raise Refused(f"Data: labels go from {labels.min()} to {labels.max()} in {told['classes']} classes.")
+    if (sizes := seal.get("by_class")) is not None:
+        own = np.bincount(labels, minlength=told["classes"]).tolist()
+        if own != sizes:
+            raise Refused(f"Data: the classes have {own} examples; the seal says {sizes}.")
     kind, *numbers = seal["fault"].split(":")
-    of_class = labels == int(numbers[0]) if numbers else labels >= 0
+    is_partial = kind in ("class", "confused", "false-alarm")
+    of_class = labels == int(numbers[0]) if is_partial else labels >= 0
     counted = {"class": of_class, "confused": of_class, "false-alarm": ~of_class}.get(kind, labels >= 0)
     if int(counted.sum()) != seal["n"]:
         raise Refused(

@@ -34,7 +34,14 @@ def canonical_labels(y: Inputs, n: int) -> Labels:
     return y.astype(np.int64)
 
 
-def sample_sha256(x: Inputs, y: Labels) -> str:
+def canonical_values(y: Inputs, n: int) -> NDArray[np.float64]:
+    """Values as float64, one for each of n inputs."""
+    if y.shape != (n,) or y.dtype.kind not in "iuf" or y.dtype.itemsize > 8:
+        raise Refused(f"Data: the values must be {n} numbers; found {y.dtype} of shape {y.shape}.")
+    return y.astype(np.float64)
+
+
+def sample_sha256(x: Inputs, y: Inputs) -> str:
     """The hash that names a sample."""
     digest = hashlib.sha256()
     for values in (x, y):

@@ -15,6 +15,7 @@ from codebound_papers.arora18.conv import (
     moment_bound,
     project_conv,
     random_subspace,
+    tail_bound,
 )
 from codebound_papers.arora18.projection_plan import ConvCount, published_conv_count
 
@@ -89,7 +90,7 @@ def test_a_e19_claim_1_holds():
     rng = np.random.default_rng(0)
     violations = 0
     for _ in range(300):
-        order = int(rng.choice([2, 4, 6]))
+        order = int(rng.choice([2, 3, 4, 5, 6]))
         sigmas = rng.exponential(size=rng.integers(1, 5))
         found = mixed_moment_sum(sigmas.tolist(), order)
         powers = itertools.product([0, *range(2, order + 1)], repeat=len(sigmas))
@@ -105,10 +106,19 @@ def test_a_e19_claim_1_needs_that_no_power_is_one():
     assert mixed_moment_sum([1.0] * 30, 2) == 30 <= 9 * 30 < every_power
 
 
-@pytest.mark.parametrize("order", [1, 3, 0])
-def test_a_e19_odd_moments_are_refused(order):
+def test_a_e19_a_tail_needs_an_even_moment_and_a_moment_does_not():
+    """A centred exponential law: its third moment is below the bound; Markov needs a power without a sign."""
+    moments = {
+        order: float(np.mean((np.random.default_rng(0).exponential(size=10**6) - 1.0) ** order))
+        for order in (2, 3, 5)
+    }
+    for order, moment in moments.items():
+        assert 0.0 < moment <= moment_bound([float(order)], order)
     with pytest.raises(UsageError, match="even"):
-        moment_bound([1.0], order)
+        tail_bound([1.0], 3, 24.0)
+    for order in (0, 1):
+        with pytest.raises(UsageError, match="at least 2"):
+            moment_bound([1.0], order)
 
 
 @pytest.mark.parametrize(("size", "kernel", "stride"), [(32, 3, 1), (32, 5, 2), (7, 7, 1)])

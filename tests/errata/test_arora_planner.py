@@ -37,19 +37,25 @@ def test_a_e6_seventy_two_is_twice_thirty_six(examples, depth, width, delta):
 
 @pytest.mark.parametrize(
     ("depth", "cushion", "width", "product", "root"),
-    [(5, 0.1, 500, 2.8e7, 2.1e5), (16, 0.05, 512, 5e25, 2.5e6)],
+    [(4, 0.1, 500, 3.0e5, 1.5e5), (5, 0.1, 500, 3.7e6, 2.1e5), (16, 0.05, 512, 7.7e22, 2.5e6)],
 )
 def test_a_e15_the_product_of_cushions_is_not_below_the_root_of_the_count(
     depth, cushion, width, product, root
 ):
-    """The number of levels needs e^2 d c^d / prod mu < sqrt(q): off by orders of magnitude."""
+    """The proof needs e^2 d / prod mu < sqrt(q), the printed left side, or more, with contractions."""
     contraction = 1.5
     facts = network(depth, width=width, cushion=cushion, contraction=contraction)
     count = published_total(facts, epsilon=math.sqrt(0.5))
     assert math.sqrt(count) == pytest.approx(root, rel=0.03)
-    claimed = math.e**2 * depth * (contraction / cushion) ** depth
-    assert claimed == pytest.approx(product, rel=0.1)
-    assert claimed > 100 * math.sqrt(count)
+    claimed = math.e**2 * depth / cushion**depth
+    assert claimed == pytest.approx(product, rel=0.03)
+    assert claimed > math.sqrt(count)
+
+
+@pytest.mark.parametrize(("cushion", "holds"), [(0.1, True), (0.03, False)])
+def test_a_e15_it_holds_for_three_layers_with_large_cushions(cushion, holds):
+    count = published_total(network(3, width=500, cushion=cushion, contraction=1.5), epsilon=math.sqrt(0.5))
+    assert (math.e**2 * 3 / cushion**3 < math.sqrt(count)) is holds
 
 
 @pytest.mark.parametrize(("depth", "factor"), [(2, 6.0e3), (3, 1.4e4), (5, 3.9e4), (19, 6.0e5)])

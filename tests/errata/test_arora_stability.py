@@ -103,3 +103,13 @@ def test_a_e24_a_dead_activation_is_an_outlier_and_the_output_has_no_contraction
     assert (found.undefined, found.left_out) == (1, 1)
     assert found.contraction == pytest.approx(5.0 / 3.0)
     assert found.layers[-1].contraction is None
+
+
+@pytest.mark.parametrize(("share", "improves"), [(0.5, True), (2.0, False)])
+def test_a_e27_the_distance_from_the_start_improves_a_cushion_where_it_is_shorter(share, improves):
+    """The cushion is divided by the share of the distance in the norm, the value of table 1 by its square."""
+    end, x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0)).double(), torch.ones(3, 4).double()
+    net, start = (two_layers(matrix, torch.ones(2, 5).double()) for matrix in (end, (1.0 - share) * end))
+    first = stability(net, x, initial=start).layers[0]
+    assert first.distance_cushion == pytest.approx(first.cushion / share)
+    assert (first.distance_cushion > first.cushion) is improves

@@ -93,12 +93,23 @@ def test_g_e10_the_number_of_levels_depends_on_the_range():
     assert published_count_nats(4, nonzeros=4, size=2.0) < 0.0 < count_bits(4, nonzeros=4, levels=9)
 
 
-def test_g_e13_at_most_alpha_non_zeros_are_more_than_exactly_alpha():
-    """Of all ternary matrices of four entries 33 have at most two non-zeros, the published count says 24."""
+def test_g_e13_the_count_holds_with_the_value_zero_and_fails_without_it():
+    """Over all small cases; of ternary matrices of four entries 33 have at most two non-zeros."""
+
+    def most(entries: int, nonzeros: int, values: int) -> int:
+        return round(math.exp(published_count_nats(entries, nonzeros=nonzeros, size=1 / values)))
+
+    falls_short = 0
+    for entries, values in itertools.product(range(1, 6), range(2, 5)):
+        words = np.array(list(itertools.product(range(values), repeat=entries)))
+        for nonzeros in range(entries + 1):
+            there_are = int((np.count_nonzero(words, axis=1) <= nonzeros).sum())
+            assert there_are <= most(entries, nonzeros, values)
+            falls_short += there_are > most(entries, nonzeros, values - 1)
+    assert falls_short > 20
+    assert (most(4, 2, 3), most(4, 2, 2)) == (54, 24)
     words = list(itertools.product((-1, 0, 1), repeat=4))
-    sparse = [word for word in words if np.count_nonzero(word) <= 2]
-    assert len(sparse) == 33
-    assert round(math.exp(published_count_nats(4, nonzeros=2, size=1 / 2))) == 24
+    assert sum(np.count_nonzero(word) <= 2 for word in words) == 33
     mass = sum(2.0 ** -count_bits(4, nonzeros=np.count_nonzero(word), levels=3) for word in words)
     assert mass == pytest.approx(1.0)
 

@@ -1,5 +1,6 @@
 """Errata of Guha, Dubey, Huo 2023 on sketching: its probabilities, its orientation and its cost."""
 
+import itertools
 import math
 
 import numpy as np
@@ -51,12 +52,12 @@ def load_frequency(bins: int, per_bin: float, *, trials: int = 200) -> float:
 
 @pytest.mark.parametrize(
     ("bins", "per_bin", "observed", "claimed"),
-    [(784, 1, 0.0, 0.89), (784, 2, 0.03, 0.89), (2000, 4, 0.56, 0.92)],
+    [(784, 1, 0.0, 0.89), (784, 2, 0.03, 0.89), (2000, 4, 0.584, 0.92)],
 )
 def test_g_e15_few_balls_overfill_a_bin(bins, per_bin, observed, claimed):
     assert published_max_load_probability(bins) == pytest.approx(claimed, abs=5e-3)
-    found = load_frequency(bins, per_bin)
-    assert found == pytest.approx(observed, abs=0.12)
+    found = load_frequency(bins, per_bin, trials=2000)
+    assert found == pytest.approx(observed, abs=0.04)
     assert max_load_probability(per_bin * bins, bins) <= found < claimed - 0.2
 
 
@@ -120,6 +121,32 @@ def test_g_e18_the_sketch_is_many_times_longer(p, levels, densest, low, high):
     assert ratios == sorted(ratios)
     assert ratios[0] > low - 0.05
     assert ratios[-1] == pytest.approx(high, abs=0.05)
+
+
+def test_g_e18_what_can_be_undone_has_as_many_images_as_matrices():
+    """All 3 x 3 matrices of zeros and ones with at most two ones: a sketch that can be undone has as many
+    images as there are matrices, so that no code of it is shorter than the naive count; a smaller one
+    collides.
+    """
+    words = [np.array(word).reshape(3, 3) for word in itertools.product((0, 1), repeat=9) if sum(word) <= 2]
+    assert len(words) == sum(math.comb(9, k) for k in range(3)) == 46
+
+    def images(a: np.ndarray) -> int:
+        return len({tuple((a @ word @ a.T).flatten().tolist()) for word in words})
+
+    assert images(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])) == 46
+    assert images(np.array([[1, 1, 0], [0, 1, 1]])) < 46
+
+
+@pytest.mark.parametrize(("constant", "low", "high"), [(1.0, 3.6, 11.3), (0.48, 0.8, 2.6), (0.30, 0.3, 1.1)])
+def test_g_e18_the_open_constant_decides_by_how_much(constant, low, high):
+    """m = C sqrt(jp) ln p at p = 784 with two and three levels: a count below the naive one is no code."""
+    ratios = []
+    for levels, density in itertools.product((2, 3), np.geomspace(1 / 784, 0.1, 5)):
+        cost = code_costs(int(density * 784**2), d1=784, d2=784, levels=levels, constant=constant**2)
+        ratios.append(cost.sketch / cost.naive)
+    assert low < min(ratios)
+    assert max(ratios) < high
 
 
 def test_g_e18_naming_positions_is_no_combinatorial_explosion():

@@ -153,10 +153,15 @@ def test_power_law_samples_and_moments():
         assert law.moment_above(order, 1.5) == pytest.approx(simulated, rel=0.03)
 
 
-def test_s_e16_larger_exponents_are_sparser():
-    """Remark 1 is right and Section 5.2's opposite is not: (w_m / tau)^alpha falls with alpha."""
+def test_s_e16_at_a_fixed_threshold_larger_exponents_are_sparser_and_at_a_fixed_share_the_threshold_falls():
+    """Remark 1 fixes the threshold; section 5.2 moves it: both can be right."""
     shares = [PowerLaw(alpha, 1.0).tail(2.0).item() for alpha in (1.0, 2.0, 3.0)]
     assert shares == pytest.approx([0.5, 0.25, 0.125])
+    thresholds = [0.125 ** (-1.0 / alpha) for alpha in (1.0, 2.0, 3.0)]
+    assert [
+        PowerLaw(alpha, 1.0).tail(t).item() for alpha, t in zip((1.0, 2.0, 3.0), thresholds, strict=True)
+    ] == (pytest.approx([0.125] * 3))
+    assert thresholds == sorted(thresholds, reverse=True)
 
 
 @pytest.mark.parametrize(

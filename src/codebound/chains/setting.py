@@ -74,7 +74,7 @@ def _code_new_fault(coder: AbstractCoder, given: Fault, classes: int) -> Fault:
     numbers = given.numbers or (0,)
     if kind == "abstain":
         return Fault(kind, (uniform(coder, numbers[0], len(THRESHOLDS)),))
-    costs = _code_costs(coder, given.costs, classes)
+    costs = _code_costs(coder, given.detail, classes)
     if kind == "cost":
         return Fault(kind, (), costs)
     largest = Fault("cost", (), costs).largest_cost(classes)

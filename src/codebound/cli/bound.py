@@ -13,6 +13,7 @@ from codebound.report.tables import tabulate
 if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound
     from codebound.facts import OccamFacts
+    from codebound.faults import Fault
 
 _MEANING = {
     "picked": ("C-15", "learned from picked examples: the sample is its own test set"),
@@ -52,7 +53,10 @@ def command(
     ] = None,
     fault: Annotated[
         str | None,
-        option("What --errors counts, as in holdout seal, and --n can happen on: for the sentence."),
+        option(
+            "What --errors counts, as in certify and holdout seal, and what --n can happen on: for the "
+            "sentence; abstain:T goes with --kept, cost:COSTS with --mean-cost."
+        ),
     ] = None,
     delta: opt.Delta = 0.05,
     classes: Annotated[
@@ -74,20 +78,23 @@ def command(
 
     Example: codebound bound --errors 300 --n 60000 --bits 5000 --delta 0.05
     """
+    from codebound.bounds.lengths import log2_up
     from codebound.bounds.risk import percent
     from codebound.facts import OccamFacts
     from codebound.faults import parse_fault
 
     if (errors is None) == (mean_cost is None):
         raise UsageError("give --errors, how many, or --mean-cost.")
+    named = None if fault is None else parse_fault(fault, classes=_classes(fault, classes))
+    for kind, value, name in (("abstain", kept, "--kept"), ("cost", mean_cost, "--mean-cost")):
+        if named is not None and (named.kind == kind) != (value is not None):
+            raise UsageError(f"{name} belongs to the fault {kind}: give both, or leave out one.")
     if mean_cost is not None or kept is not None:
-        if picks is not None or looks is not None or fault is not None:
-            raise UsageError(
-                "--kept and --mean-cost have bounds of their own: leave out picks, looks, fault."
-            )
-        _print_faulty(
-            errors, n=n, kept=kept, mean_cost=mean_cost, bits=bits or 0.0, delta=delta, output=output
-        )
+        if picks is not None and mean_cost is not None:
+            raise UsageError("picks have no bound for a mean cost: count the costs above a limit instead.")
+        paid = (bits or 0.0) + (0.0 if looks is None else log2_up(looks))
+        record = _faulty(errors, n=n, kept=kept, mean_cost=mean_cost, bits=paid, delta=delta, picks=picks)
+        _print_faulty(record, output, named)
         return
     if is_holdout and ((bits and looks is None) or picks is not None):
         raise UsageError("a hold-out bound has neither message nor picks: leave out --bits and --picks.")
@@ -114,7 +121,8 @@ def command(
         if fault is not None:
             shown_bound = percent(best.value)
             plain = parse_fault("wrong").says(shown_bound)
-            sentence = sentence.replace(plain, parse_fault(fault, classes=classes).says(shown_bound))
+            assert named is not None
+            sentence = sentence.replace(plain, named.says(shown_bound))
         note(sentence)
 
 
@@ -142,7 +150,12 @@ def _forms(
     return {"holdout": holdout(HoldoutFacts(errors=told.errors, **common)), **forms}
 
 
-def _print_faulty(
+def _classes(fault: str, classes: int | None) -> int | None:
+    """Values have no classes."""
+    return None if fault.startswith("residual") else classes
+
+
+def _faulty(
     errors: int | None,
     *,
     n: int,
@@ -150,19 +163,30 @@ def _print_faulty(
     mean_cost: float | None,
     bits: float,
     delta: float,
-    output: Format,
-) -> None:
+    picks: int | None,
+) -> dict[str, float | None]:
     """Bounds that are no plain share of errors: with abstaining, or on a cost."""
-    from codebound.bounds.faulty import occam_abstaining, occam_cost
+    from codebound.bounds.faulty import occam_abstaining, occam_cost, picked_abstaining
+    from codebound.facts import PickedFacts
+
+    if mean_cost is not None:
+        return {"cost": occam_cost(mean_cost=mean_cost, n=n, code_bits=bits, delta=delta)}
+    assert kept is not None  # one or the other was given
+    assert errors is not None
+    if picks is None:
+        error, abstained = occam_abstaining(errors=errors, kept=kept, n=n, code_bits=bits, delta=delta)
+        return {"kept": error, "abstained": abstained}
+    if not errors <= kept <= n - picks:
+        raise UsageError(f"--kept lies between --errors and n - picks = {n - picks}. Got {kept}.")
+    facts = PickedFacts(picks=picks, errors=errors, n=n, code_bits=bits, delta=delta)
+    bound, share = picked_abstaining(facts, abstained=n - picks - kept)
+    return {"kept": bound, "abstained": share}
+
+
+def _print_faulty(record: dict[str, float | None], output: Format, fault: Fault | None) -> None:
+    """The table, and the sentence where the fault was named."""
     from codebound.bounds.risk import percent
 
-    record: dict[str, float | None]
-    if mean_cost is not None:
-        record = {"cost": occam_cost(mean_cost=mean_cost, n=n, code_bits=bits, delta=delta)}
-    else:
-        assert kept is not None and errors is not None  # noqa: PT018 - one or the other was given
-        error, abstained = occam_abstaining(errors=errors, kept=kept, n=n, code_bits=bits, delta=delta)
-        record = {"kept": error, "abstained": abstained}
     meanings = {
         "cost": "expected cost on new data, by the kl form",
         "kept": "error on new data that the network does not abstain from; holds together with",
@@ -173,3 +197,6 @@ def _print_faulty(
         for name, value in record.items()
     ]
     emit(record, output, [tabulate(("form", "reference", "bound", "what it is"), rows)])
+    first = next(iter(record.values()))
+    if output is Format.table and fault is not None and first is not None:
+        note(f"The network {fault.says(percent(first))}.")

@@ -52,6 +52,9 @@ def seal(
     ] = None,
     step: Annotated[float | None, option("Distance of two levels, as a share of the examples.")] = None,
     fault: opt.FaultName = "wrong",
+    by_class: Annotated[
+        bool, option("Bound the errors on every class too, in exact answers and in the final look.")
+    ] = False,
     allow_copies: Annotated[
         bool,
         option("Examples that are equal are independent draws all the same; else one in a hundred may be."),
@@ -71,8 +74,12 @@ def seal(
     from codebound.faults import parse_fault
     from codebound.holdouts import looking
     from codebound.holdouts.ledger import SUFFIX
+    from codebound.holdouts.values import load_values
 
-    sample = load_dataset(data, role="test", folder=data_folder)
+    kind = parse_fault(fault)
+    sample = (
+        load_values(data) if kind.kind == "residual" else load_dataset(data, role="test", folder=data_folder)
+    )
     if weights and model is None:
         raise UsageError("--weights needs --model: how the networks are built.")
     plan = looking.Plan(
@@ -81,7 +88,8 @@ def seal(
         delta=delta,
         target=target,
         step=step,
-        fault=parse_fault(fault, classes=sample.classes),
+        fault=kind if sample.classes is None else parse_fault(fault, classes=sample.classes),
+        by_class=by_class,
         models=looking.identities(weights or [], model=model or "") + looking.identities(predictions or []),
     )
     path = out or Path(Path(data).stem + SUFFIX)
@@ -109,10 +117,13 @@ def look(
 
     Example: codebound holdout look test.looks.jsonl --model linear --weights f/model.safetensors
     """
+    import torch
+
     from codebound.certificate.decoding import decode
     from codebound.data.load import load_dataset
     from codebound.holdouts import looking
     from codebound.holdouts.ledger import read_ledger
+    from codebound.holdouts.values import load_values, predicted_values
     from codebound.nets.loading import load_model
 
     told = read_ledger(ledger).seal["data"]
@@ -122,6 +133,14 @@ def look(
             "a look is at one network: give --model and --weights, --certificate or --predictions."
         )
     (path,) = given
+    known = {"name": name or path.name, "identity": looking.identity(path, model=model or "")}
+    if told["classes"] is None:
+        if predictions is None:
+            raise UsageError("a look at values needs --predictions: a .npy file, one number each.")
+        values = torch.from_numpy(predicted_values(predictions))
+        sealed = load_values(data or told["name"])
+        _show(looking.look(ledger, sealed, values, is_final=is_final, **known), output)
+        return
     sample = load_dataset(data or told["name"], role="test", folder=data_folder, classes=told["classes"])
     if predictions is not None:
         scores = looking.predicted_scores(predictions, sample.classes)
@@ -132,15 +151,7 @@ def look(
         shape = sample.input_shape
         network = load_model(model, input_shape=shape, classes=sample.classes, weights=weights)
         scores = looking.network_scores(network, sample)
-    after = looking.look(
-        ledger,
-        sample,
-        scores,
-        name=name or path.name,
-        identity=looking.identity(path, model=model or ""),
-        is_final=is_final,
-    )
-    _show(after, output)
+    _show(looking.look(ledger, sample, scores, is_final=is_final, **known), output)
 
 
 @app.command()
@@ -197,20 +208,49 @@ def _show(ledger: Ledger, output: Format) -> None:
     ]
     record = {"seal": told, "looks": list(ledger.looks), "head": ledger.head}
     shown = tabulate(("what", "value"), _sealed(ledger))
-    emit(record, output, [shown, *([Table("", rows)] if rows else [])], rows=rows)
+    tables = [shown, *([Table("", rows)] if rows else []), *_class_table(ledger)]
+    emit(record, output, tables, rows=rows)
     if output is not Format.table:
         return
     last = ledger.looks[-1] if ledger.looks else None
     if last is not None and last["bound"] is not None:
         note(
             f"With probability at least 1 - {told['delta']!r} over the draw of the test sample, for all "
-            f"looks at once: {last['model']['name']} {fault.says(percent(last['bound']))}."
+            f"looks at once: {last['model']['name']} {fault.says(percent(last['bound']))}{_abstains(last)}."
         )
         if last["meets"] is not None:
             note(f"The target {told['target']} is {'met' if last['meets'] else 'NOT met'}.")
     elif last is not None:
         note(f"{last['model']['name']} is not better than the best so far; no more is told.")
     note(f"Head, to be written down elsewhere: {ledger.head}")
+
+
+def _abstains(look: Mapping[str, Any]) -> str:
+    from codebound.bounds.risk import percent
+
+    tally = look.get("tally")
+    return f", and abstains from at most {percent(tally['share'])} of new data" if tally else ""
+
+
+def _class_table(ledger: Ledger) -> list[Table]:
+    """The errors on every class in the last look that tells them."""
+    from codebound.bounds.risk import percent
+
+    told = [each for each in ledger.looks if each.get("by_class")]
+    if not told:
+        return []
+    rows: list[dict[str, object]] = [
+        {
+            "class": label,
+            "bound": "no examples" if bound is None else percent(bound),
+            "errors": f"{errors} of {size}",
+        }
+        for label, ((errors, bound), size) in enumerate(
+            zip(told[-1]["by_class"], ledger.seal["by_class"], strict=True)
+        )
+    ]
+    title = f"Errors of {told[-1]['model']['name']} on each class; they hold at once, with all other bounds"
+    return [Table(title, rows)]
 
 
 def _errors(look: Mapping[str, Any], is_exact: bool) -> str:

@@ -23,6 +23,20 @@ STORED_DTYPES = ("uint8", "float32", "float64")
 _HASH_CHUNK_BYTES = 1 << 24
 
 
+def arrays_sha256(*arrays: NDArray[np.generic]) -> str:
+    """SHA-256 over type, shape and stored-order bytes of arrays, one after the other."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.name}|{','.join(map(str, array.shape))}|".encode())
+        # Chunks bound the copy that a non-contiguous or big-endian array needs; others are not copied.
+        rows = max(1, _HASH_CHUNK_BYTES // (array.nbytes // len(array)))
+        for start in range(0, len(array), rows):
+            chunk = array[start : start + rows]
+            little = np.ascontiguousarray(chunk, dtype=chunk.dtype.newbyteorder("<"))
+            digest.update(little.data.cast("B"))
+    return digest.hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Scaling:
     """Maps stored values to network inputs: ``(x / divisor - mean) / std``, per channel.
@@ -150,16 +164,7 @@ class Dataset:
             >>> sample.sha256 == hashlib.sha256(layout).hexdigest()
             True
         """
-        digest = hashlib.sha256()
-        for array in (self.x, self.y):
-            digest.update(f"{array.dtype.name}|{','.join(map(str, array.shape))}|".encode())
-            # Chunks bound the copy that a non-contiguous or big-endian array needs; others are not copied.
-            rows = max(1, _HASH_CHUNK_BYTES // (array.nbytes // len(array)))
-            for start in range(0, len(array), rows):
-                chunk = array[start : start + rows]
-                little = np.ascontiguousarray(chunk, dtype=chunk.dtype.newbyteorder("<"))
-                digest.update(little.data.cast("B"))
-        return digest.hexdigest()
+        return arrays_sha256(self.x, self.y)
 
     def select(self, indices: Sequence[int] | NDArray[np.int64], *, role: str) -> Dataset:
         """The examples at ``indices``, in that order, with a new role; ``unlabelled`` drops the labels."""

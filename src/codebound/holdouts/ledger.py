@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codebound.bounds.looked import exact_answer_bits, ladder_bits
 from codebound.data.catalogue import cache_folder
 from codebound.errors import FormatError, UsageError
+from codebound.faults import WRONG, parse_fault
 from codebound.files import read_json, write_atomically, write_json
 from codebound.store import locked
 from codebound_verify.looks import verify_ledger
@@ -50,8 +51,18 @@ class Ledger:
         """Bits of all answers so far; nobody pays for that of the final look."""
         answers = [look["answer"] for look in self.looks if not look["final"]]
         if self.seal["levels"] is None:
-            return exact_answer_bits(len(answers), n=self.seal["n"])
+            return sum(exact_answer_bits(len(answers), n=most) for most in self._most_told())
         return ladder_bits(answers, self.seal["levels"])
+
+    def _most_told(self) -> list[int]:
+        """The largest of each number that an exact answer tells (docs/looks.md)."""
+        seal = self.seal
+        fault, sizes = parse_fault(seal["fault"]), [size for size in seal.get("by_class") or [] if size]
+        if fault == WRONG and sizes:
+            return sizes
+        if fault.kind == "cost":
+            return [fault.largest_cost(seal["data"]["classes"]) * seal["n"], *sizes]
+        return [seal["n"]] * (3 if fault.kind == "abstain" else 1) + sizes
 
     @property
     def unlisted(self) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import torch
 
+from codebound.bounds.lengths import log2_up
 from codebound.bounds.looked import ladder_bits, looked_risk
 from codebound.certificate.rows import rows_of
 from codebound.errors import DataError, UsageError
@@ -26,10 +27,12 @@ from codebound.holdouts.ledger import (
     require_unsealed,
     write_ledger,
 )
+from codebound.holdouts.values import Values
+from codebound.numerics import kl_inverse_upper, round_up
 from codebound.scores import logit_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from torch import Tensor, nn
@@ -53,6 +56,8 @@ class Plan:
         target: Error that the limit should not exceed; needed for ``pass``.
         step: Distance of two levels as a share of the examples; by default a quarter of ``1/sqrt(n)``.
         fault: What is counted.
+        by_class: Whether every answer, where answers are exact, and the final one tell the errors on each
+            class; all limits hold at once.
         models: Identities (:func:`identity`) of networks that are fixed already: they pay for no answers.
     """
 
@@ -63,6 +68,7 @@ class Plan:
     step: float | None = None
     fault: Fault = WRONG
     models: tuple[str, ...] = ()
+    by_class: bool = False
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -70,7 +76,12 @@ class Plan:
             raise UsageError(f"`looks` counts the looks intended, from 1 on. Got {self.looks}.")
         if self.answers is None:
             is_free = self.looks is not None and self.looks in (1, len(self.models))
-            object.__setattr__(self, "answers", "exact" if is_free and self.step is None else "levels")
+            is_exact = (is_free and self.step is None) or self.fault.kind in ("abstain", "cost")
+            object.__setattr__(self, "answers", "exact" if is_exact else "levels")
+        if self.answers != "exact" and self.fault.kind in ("abstain", "cost"):
+            raise UsageError(f"the fault {self.fault} counts more than one number: its answers are exact.")
+        if self.by_class and self.fault.kind == "residual":
+            raise UsageError("values have no classes: leave out by_class.")
         if self.answers not in get_args(Answers):
             raise UsageError(f"`answers` is {', '.join(get_args(Answers))}. Got {self.answers!r}.")
         if self.target is not None and not 0.0 < self.target < 1.0:
@@ -104,7 +115,7 @@ class Plan:
         if self.looks is None:
             raise UsageError("answers that say whether the target is met need a number of looks.")
         last = self.looks - len(self.models)
-        bits = ladder_bits([None] * (self.looks - 1), [0])
+        bits = ladder_bits([None] * (self.looks - 1), [0]) + (1.0 if self.by_class else 0.0)
 
         def limit(errors: int) -> float:
             facts = LookFacts(
@@ -124,7 +135,7 @@ class Plan:
         return low
 
 
-def seal(data: Dataset, plan: Plan, path: Path, *, allow_copies: bool = False) -> Ledger:
+def seal(data: Dataset | Values, plan: Plan, path: Path, *, allow_copies: bool = False) -> Ledger:
     """Freezes a test set: writes the first line of its ledger.
 
     Args:
@@ -138,13 +149,14 @@ def seal(data: Dataset, plan: Plan, path: Path, *, allow_copies: bool = False) -
         CertificateError: Too many are copies: no bound holds for examples that were repeated.
         UsageError: The file exists, or these examples were sealed on this machine before.
     """
-    plan.fault.check(data.classes)
+    if data.classes is not None:
+        plan.fault.check(data.classes)
     n = counted_examples(plan.fault, torch.from_numpy(data.y))
     if path.exists():
         raise UsageError(f"{path} exists already; a seal is never replaced. Choose another file.")
     require_unsealed(data.sha256)
-    rows_of(data, allow_copies=allow_copies)
-    record = {
+    rows_of(data.ranked() if isinstance(data, Values) else data, allow_copies=allow_copies)
+    record: dict[str, Any] = {
         "kind": "seal",
         "version": 1,
         "date": _now(),
@@ -162,20 +174,23 @@ def seal(data: Dataset, plan: Plan, path: Path, *, allow_copies: bool = False) -
         "levels": plan.levels(n),
         "target": plan.target,
     }
+    if plan.by_class or plan.fault.is_new or data.classes is None:
+        sizes = np.bincount(data.y, minlength=data.classes or 0).tolist() if plan.by_class else None
+        record |= {"version": 2, "by_class": sizes}
     ledger = parsed_ledger(path, first_line(record))
     write_ledger(ledger)
     return ledger
 
 
 def look(
-    path: Path, data: Dataset, scores: Tensor, *, name: str, identity: str, is_final: bool = False
+    path: Path, data: Dataset | Values, scores: Tensor, *, name: str, identity: str, is_final: bool = False
 ) -> Ledger:
     """Tries a network on sealed examples, once, and writes the answer before anybody hears it.
 
     Args:
         path: The ledger.
         data: The sealed examples.
-        scores: What the network says of each example, a row of scores; see :func:`network_scores`.
+        scores: What the network says of each example, a row of scores (:func:`network_scores`) or a value.
         name: What the network is called, in words.
         identity: What names the network, by :func:`identity`.
         is_final: Whether this is the last look: it tells the exact number of errors.
@@ -195,37 +210,80 @@ def look(
             )
         is_listed = identity in told["models"]
         _require_allowed(ledger, identity, is_listed=is_listed, is_final=is_final)
-        fault = parse_fault(told["fault"])
-        errors = count_faults(fault, scores, torch.from_numpy(data.y))
+        labels = torch.from_numpy(data.y)
+        counts = count_faults(parse_fault(told["fault"]), scores, labels)
         bits = 0.0 if is_listed else ledger.answer_bits
-        answer = errors if is_final else _answer(ledger, errors)
-        bound = None
+        answer = _answer(ledger, counts, is_final=is_final)
+        record: dict[str, Any] = {
+            "kind": "look",
+            "date": max(_now(), (ledger.looks or (told,))[-1]["date"]),
+            "model": {"name": name[:400], "sha256": identity},
+            "listed": is_listed,
+            "final": is_final,
+            "answer": answer,
+            "answer_bits": bits,
+            "bound": None,
+            "meets": None,
+        }
+        if told["version"] > 1:
+            record |= {"tally": None, "by_class": None}
         if answer is not None:
             number = 1 if is_listed else ledger.unlisted + 1
-            facts = LookFacts(
-                errors=answer,
-                n=told["n"],
-                delta=told["delta"],
-                looks=told["looks"],
-                number=number,
-                answer_bits=bits,
-            )
-            bound = looked_risk(facts).value
-        grown = ledger.with_line(
-            {
-                "kind": "look",
-                "date": max(_now(), (ledger.looks or (told,))[-1]["date"]),
-                "model": {"name": name[:400], "sha256": identity},
-                "listed": is_listed,
-                "final": is_final,
-                "answer": answer,
-                "answer_bits": bits,
-                "bound": bound,
-                "meets": None if bound is None or told["target"] is None else bound <= told["target"],
-            }
-        )
+            record |= _Limits(told, number, bits).told(answer, counts, scores, labels, is_final=is_final)
+            record["meets"] = None if told["target"] is None else record["bound"] <= told["target"]
+        grown = ledger.with_line(record)
         write_ledger(grown)
         return grown
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What an answer proves: the limits of one look, which share its level (docs/looks.md)."""
+
+    seal: Mapping[str, Any]
+    number: int
+    bits: float
+
+    def told(
+        self, answer: int, counts: tuple[int, ...], scores: Tensor, labels: Tensor, *, is_final: bool
+    ) -> dict[str, Any]:
+        """The limits, by their names in the line."""
+        fault, n, sizes = parse_fault(self.seal["fault"]), self.seal["n"], self.seal.get("by_class")
+        shared = 1.0 if sizes else 0.0  # bits: half of the level is for the table
+        if fault.kind == "cost":
+            largest = fault.largest_cost(self.seal["data"]["classes"])
+            nats = round_up(self._facts(0, n, shared).nats / n)
+            mean = min(1.0, round_up(answer / (largest * n))) if answer else 0.0
+            found: dict[str, Any] = {"bound": kl_inverse_upper(mean, nats)}
+        elif fault.kind == "abstain":
+            errors, abstained, not_right = counts
+            kept = n - not_right + errors
+            share = self._limit(abstained, n, shared + 1.0)
+            tally = {"abstained": abstained, "kept": kept, "share": share}
+            found = {"bound": self._limit(errors, kept, shared + 1.0), "tally": tally}
+        else:
+            found = {"bound": self._limit(answer, n, shared)}
+        if sizes and (is_final or self.seal["levels"] is None):
+            wrong = torch.bincount(labels[WRONG.lead(scores, labels) <= 0.0], minlength=len(sizes)).tolist()
+            apart = 1.0 + log2_up(len(sizes))
+            found["by_class"] = [
+                [errors, self._limit(errors, size, apart) if size else None]
+                for errors, size in zip(wrong, sizes, strict=True)
+            ]
+        return found
+
+    def _limit(self, errors: int, n: int, shared: float) -> float:
+        return looked_risk(self._facts(errors, n, shared)).value if n else 1.0
+
+    def _facts(self, errors: int, n: int, shared: float) -> LookFacts:
+        return LookFacts(
+            errors=errors,
+            n=n,
+            delta=self.seal["delta"],
+            looks=self.seal["looks"],
+            number=self.number,
+            answer_bits=self.bits + shared,
+        )
 
 
 def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final: bool) -> None:
@@ -245,20 +303,25 @@ def _require_allowed(ledger: Ledger, identity: str, *, is_listed: bool, is_final
         )
 
 
-def _answer(ledger: Ledger, errors: int) -> int | None:
-    """What is told of a number of errors."""
+def _answer(ledger: Ledger, counts: tuple[int, ...], *, is_final: bool) -> int | None:
+    """What is told of a number of faults, or of a cost."""
     levels = ledger.seal["levels"]
-    if levels is None:
+    is_cost = parse_fault(ledger.seal["fault"]).kind == "cost"
+    errors = sum(counts) if is_cost else counts[0]
+    if levels is None or is_final:
         return errors
     best = min((each["answer"] for each in ledger.looks if each["answer"] is not None), default=math.inf)
     return min((level for level in levels if errors <= level < best), default=None)
 
 
-def count_faults(fault: Fault, scores: Tensor, labels: Tensor) -> int:
-    """Faults among the examples, from a row of scores for each; ties and NaN are faults."""
+def count_faults(fault: Fault, scores: Tensor, labels: Tensor) -> tuple[int, ...]:
+    """All that a fault counts, from a row of scores for each example, or a value; ties and NaN are faults."""
     if len(scores) != len(labels):
         raise DataError(f"there are scores of {len(scores)} examples, and {len(labels)} were sealed.")
-    return int((fault.is_counted(labels) & (fault.lead(scores, labels) <= 0.0)).sum())
+    if fault.kind == "residual":
+        return (int((~((scores - labels).abs() <= float(fault.detail))).sum()),)
+    faults = fault.is_counted(labels).unsqueeze(1) & (fault.leads(scores, labels) <= 0.0)
+    return tuple(faults.sum(dim=0).tolist())
 
 
 def network_scores(network: nn.Module, data: Dataset) -> Tensor:

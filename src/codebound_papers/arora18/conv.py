@@ -163,7 +163,7 @@ def subexponential_sigma(moments: Sequence[float]) -> float:
 def moment_bound(sigmas: Sequence[float], order: int) -> float:
     """Most that ``E(X - EX)^p`` can be for a sum X: ``(3 sigma)^p (2p)^p``, ``sigma^2 = sum sigma_i^2``.
 
-    The terms are p-wise independent for ``order`` = p, even and at least 2 (A-E19).
+    The terms are p-wise independent for ``order`` = p, at least 2 and odd or even (A-E19).
 
     Example:
         >>> moment_bound([1.0], 2)
@@ -177,6 +177,8 @@ def moment_bound(sigmas: Sequence[float], order: int) -> float:
 def tail_bound(sigmas: Sequence[float], order: int, distance: float) -> float:
     """Probability that the sum is ``distance`` or more from its mean, at most: ``(6 sigma p / distance)^p``.
 
+    Markov's inequality needs a power without a sign: p is even.
+
     For vectors too, with norms in place of absolute values; the hypothesis is then about
     ``E||X_i - EX_i||^k`` (A-E18).
 
@@ -185,6 +187,8 @@ def tail_bound(sigmas: Sequence[float], order: int, distance: float) -> float:
         0.25
     """
     _check_order(order)
+    if order % 2:
+        raise UsageError(f"a tail needs an even moment. Got {order}.")
     if distance <= 0.0:
         raise UsageError(f"a distance is positive. Got {distance}.")
     return min(1.0, (6.0 * _total(sigmas) * order / distance) ** order)
@@ -194,7 +198,7 @@ def tail_bound(sigmas: Sequence[float], order: int, distance: float) -> float:
 def mixed_moment_sum(sigmas: Sequence[float], order: int) -> float:
     """The sum of ``prod sigma_i^{a_i}`` over all a with ``a_i`` in 0, 2, 3, .. and ``sum a_i = order``.
 
-    Statement.  It is at most ``(9 sum sigma_i^2)^{p/2}`` for an even order p.
+    Statement.  It is at most ``(9 sum sigma_i^2)^{p/2}`` for an order p of at least 2.
 
     It is the coefficient of x^p in ``prod_i (1 + sigma_i^2 x^2 + sigma_i^3 x^3 + ..)``: one product of
     polynomials per term, instead of a sum over all a.
@@ -221,8 +225,8 @@ def _total(sigmas: Sequence[float]) -> float:
 
 
 def _check_order(order: int) -> None:
-    if order < 2 or order % 2:
-        raise UsageError(f"the order of a moment is even and at least 2. Got {order}.")
+    if order < 2:
+        raise UsageError(f"the order of a moment is at least 2. Got {order}.")
 
 
 def conv_project(

@@ -174,7 +174,7 @@ def published_vector_count(*, margin: float, eta: float) -> int:
 def vector_count(*, margin: float, eta: float) -> int:
     """The number of Gaussian vectors that keeps an inner product within gamma/2; rounding has the other half.
 
-    Differs.    Two sides and the cubic term are missing in the paper (A-E13).
+    Differs.    The step to gamma/2 in the paper's proof lacks a cubic term; its lemma stands (A-E13).
 
     Example:
         >>> vector_count(margin=1.0, eta=1e-6)

@@ -27,7 +27,8 @@ SIZES = {"quick": Path(), "full": Path("full")}
 """Where the results of each size are, from that folder."""
 PAGE = Path("results/reproduction.md")
 
-_MOST_ROWS = 16  # of a table on the page; longer ones are in the file of the results
+_MOST_ROWS = 20  # of a table on the page; longer ones are in the file of the results
+_VERDICTS = ("We agree", "We do not agree", "Open")
 _HEAD = """# Reproduction of the papers
 
 This page is written by `python -m codebound_papers.reproduce.gallery` from the files in `results/reproduce`;
@@ -38,9 +39,14 @@ $ codebound reproduce list              # every item, what it costs, and what re
 $ codebound reproduce S-Fig2 --quick    # makes it again; the same command continues an interrupted run
 ```
 
-A run prints tables with the published numbers beside ours where the paper has any, and sentences that say
-whether we agree or why not, with the ID of the erratum in [references.md](../docs/references.md). `--out`
-then holds the rows, command, machines with versions, seed and time as JSON, the figures as SVG, and the
+Each item has its figure, one sentence, a table with the published numbers beside ours where the paper has
+any, the command, and where its settings differ from the published ones; remarks and further tables fold out.
+One rule for all three papers: **we agree** where a statement holds in all cases that were looked at (layers,
+networks, strengths), **in part** where in at least half of them, **we do not agree** where in fewer and the
+run has the published size, length and networks; else the question is **open**. IDs such as G-E22 are those of
+[errata.md](../docs/errata.md).
+
+`--out` holds the rows, command, machines with versions, seed and time as JSON, the figures as SVG, and the
 finished parts (`*.cells.json`), which only an interrupted run needs. `--full` has the settings of the paper
 but for the deviations that it lists, `--epochs` cuts trainings short. Trained networks are kept in the cache
 folder and shared between items.
@@ -121,35 +127,61 @@ def _command(id: str, size: str, record: Record | None) -> str:
 
 
 def _section(id: str, records: Mapping[str, Record | None], folder: str) -> Iterator[str]:
-    """An item, from its largest run to its smallest."""
+    """An item: its largest run in full, smaller ones in a line each."""
+    item = known_items()[id]
     yield f"## {id}"
-    yield f"{known_items()[id].title}.\n"
-    yield f"{known_items()[id].about}\n"
+    yield f"{item.title}.\n"
+    yield f"{item.about}\n"
+    has_been_shown = False
     for size, record in records.items():
-        yield f"### {id}, {size}\n"
+        place = (Path(folder) / SIZES[size]).as_posix()
         if record is None:
-            yield f"Not run. `{_command(id, size, None)}` costs {getattr(known_items()[id], size)}.\n"
+            yield f"*{size}:* not run. `{_command(id, size, None)}` costs {getattr(item, size)}.\n"
+        elif has_been_shown:
+            yield f"*{size}:* {lead(record)} {_source(record, item, place)}\n"
         else:
-            yield from _run(record, known_items()[id], (Path(folder) / SIZES[size]).as_posix())
+            has_been_shown = True
+            yield from _run(record, item, place)
+
+
+def lead(record: Record) -> str:
+    """The sentence that an item is about: its first verdict, else its first sentence."""
+    sentences = list(record["sentences"])
+    return str(next((each for each in sentences if each.startswith(_VERDICTS)), sentences[0]))
 
 
 def _run(record: Record, item: Item, folder: str) -> Iterator[str]:
+    """Figure, the sentence, ours beside printed, command and deviations; what is left folds away."""
     for figure in record["figures"]:
         yield f"![{record['title']}]({folder}/{figure})\n"
-    yield from (f"- {sentence}" for sentence in record["sentences"])
+    yield f"**{lead(record)}**\n"
+    tables = {title: rows for title, rows in record["tables"].items() if 0 < len(rows) <= _MOST_ROWS}
+    first, *others = tables
+    yield from _titled(first, tables[first])
+    yield f"*{record['size']}:* {_source(record, item, folder)}"
     if record["not_run"]:
-        yield f"- Not run, for want of time: {'; '.join(record['not_run'])}."
+        yield f"Not run, for want of time: {'; '.join(record['not_run'])}."
     yield ""
-    for title, rows in record["tables"].items():
-        if 0 < len(rows) <= _MOST_ROWS:
-            yield f"**{title}**\n"
-            yield from _table(rows)
-    rows_file = f"[{item.stem}.json]({folder}/{item.stem}.json)"
-    yield f"All rows: {rows_file}. Made by `{record['command']}`, {cost(record)}."
-    if record["deviations"]:
-        yield "Deviations from the published settings:\n"
-        yield from (f"- {deviation}" for deviation in record["deviations"])
+    yield from (f"- Deviation: {deviation}" for deviation in record["deviations"])
+    rest = [sentence for sentence in record["sentences"] if sentence != lead(record)]
+    if rest or others:
+        yield "\n<details><summary>Remarks and further tables</summary>\n"
+        yield from (f"- {sentence}" for sentence in rest)
+        yield ""
+        for title in others:
+            yield from _titled(title, tables[title])
+        yield "</details>\n"
     yield ""
+
+
+def _source(record: Record, item: Item, folder: str) -> str:
+    rows = f"[{item.stem}.json]({folder}/{item.stem}.json)"
+    return f"`{record['command']}`, {cost(record)}; all rows: {rows}."
+
+
+def _titled(title: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield f"*{title}*\n"
+    yield from _table(rows)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

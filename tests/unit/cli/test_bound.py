@@ -137,7 +137,9 @@ def test_abstaining_and_costs_have_forms_of_their_own(bound):
     [
         ("--n", "100"),
         ("--n", "100", "--errors", "1", "--mean-cost", "0.1"),
-        (*GOLDEN, "--kept", "300", "--looks", "2", "--holdout"),
+        (*GOLDEN, "--fault", "abstain:0.5"),
+        (*GOLDEN, "--kept", "300", "--fault", "wrong"),
+        (*GOLDEN, "--kept", "59900", "--picks", "200"),
     ],
 )
 def test_counts_that_contradict_each_other_are_refused(bound, arguments):

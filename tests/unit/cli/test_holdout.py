@@ -84,3 +84,19 @@ def test_a_look_needs_one_network(files, codebound):
         code, _, err = codebound("holdout", "look", "test.looks.jsonl", *given)
         assert code == 2
         assert "one network" in err
+
+
+def test_values_and_tables_of_classes(files, codebound):
+    with np.load("test.npz") as found:
+        x, y = found["x"], found["y"]
+    np.savez("values.npz", x=x, y=x.sum(axis=1))
+    np.save("off.npy", x.sum(axis=1) + np.where(np.arange(300) < 7, 1.0, 0.0))
+    assert codebound("holdout", "seal", "values.npz", "--fault", "residual:0.5")[0] == 0
+    _, _, err = codebound("holdout", "look", "values.looks.jsonl", "--predictions", "off.npy")
+    assert "off.npy is off by more than 0.5 on at most" in err
+    code, out, _ = codebound("holdout", "verify", "values.looks.jsonl", "--data", "values.npz")
+    assert (code, out.split()[0]) == (0, "ACCEPT")
+    codebound("holdout", "seal", "test.npz", "--by-class")
+    code, out, _ = codebound("holdout", "look", "test.looks.jsonl", "--predictions", "good.npy")
+    assert (code, "on each" in out) == (0, True)
+    assert f"of {int((y == 2).sum())}" in out

@@ -215,7 +215,7 @@ def test_a_seal_that_was_changed_afterwards_is_noticed(path, key, value):
         (0, {"looks": None, "models": ["00" * 32]}, "more networks"),
         (0, {"levels": [10, 20]}, "must be whole numbers that fall"),
         (0, {"fault": "class:4"}, "does not fit"),
-        (0, {"version": 2}, "out of range: version"),
+        (0, {"version": 3}, "out of range: version"),
     ],
 )
 def test_a_forged_line_with_the_right_hashes_is_refused(path, place, change, says):

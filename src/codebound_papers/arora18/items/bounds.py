@@ -14,8 +14,6 @@ from codebound_papers.arora18.items.networks import (
     deviations,
     facts_at,
     facts_of,
-    left_open,
-    verdict,
     vgg19_item,
 )
 from codebound_papers.arora18.noise_stability import table_rows
@@ -23,6 +21,7 @@ from codebound_papers.arora18.projection_plan import plan_projection
 from codebound_papers.baselines import arora_figure, noise_stability_bar
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
+from codebound_papers.reproduce.verdicts import verdict
 from codebound_papers.value import safe_log
 
 if TYPE_CHECKING:
@@ -141,13 +140,11 @@ def _table_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     early, late = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     falls = all(min(row[name] for row in late) < min(row[name] for row in early) for name in below)
     agreed = [found == theirs for found in below.values()]
-    word = "We agree" if all(agreed) else "We agree in part" if any(agreed) or falls else "We do not agree"
     yield (
-        f"{word}: at medians the value is below the number of weights in layers "
-        f"{_listed(below['percent, medians'])}, at the worst examples in {_listed(below['percent'])}; in the "
-        f"paper in {_listed(theirs)}. As a share of the weights it is smallest "
-        f"{'late in the network, as in the paper' if falls else 'early in the network, in the paper late'}."
-        + ("" if all(agreed) else left_open(settings))
+        f"{verdict(sum((*agreed, falls)), of=3, settings=settings)}: the value is below the number of "
+        f"weights in layers {_listed(theirs)}, and as a share of them smallest late in the network. At "
+        f"medians it is below in {_listed(below['percent, medians'])}, at the worst examples in "
+        f"{_listed(below['percent'])}; it is smallest {'late' if falls else 'early'} in the network."
     )
     larger, typical = (
         [row[name] / row["published_value"] for row in rows] for name in ("value", "value, medians")
@@ -159,11 +156,11 @@ def _table_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     )
     moved = [row["distance / norm"] for row in rows]
     gains = [share**2 for share in moved]
+    shorter = sum(gain < 1.0 for gain in gains)
     yield (
-        f"{verdict(sum(gain < 1.0 for gain in gains), of=len(gains))} that the distance from the initial "
-        f"weights improves the bound (section 4): it is {min(moved):.2f} to {max(moved):.2f} times the norm "
+        f"{verdict(shorter, of=len(gains), settings=settings)}: the distance from the initial weights "
+        f"improves the bound (section 4, A-E27). It is {min(moved):.2f} to {max(moved):.2f} times the norm "
         f"of the weights, so that the values are multiplied by {min(gains):.2g} to {max(gains):.2g}."
-        + ("" if all(gain < 1.0 for gain in gains) else left_open(settings))
     )
     if any(row["weights"] < row["published_weights"] for row in rows):
         yield (
@@ -211,7 +208,7 @@ def arora_figure2_middle(settings: Settings) -> Reproduction:
             "Bars, as decimal logarithms": bars,
             "The network": [accuracies("VGG-19", network)],
         },
-        sentences=tuple(_bar_sentences(bars, facts)),
+        sentences=tuple(_bar_sentences(bars, facts, settings)),
         deviations=(GAMMA, *deviations(settings.size, of="vgg19")),
         figures={"A-Fig2M": marks},
     )
@@ -230,20 +227,22 @@ def _bars(facts: NetworkFacts) -> Iterator[Row]:
         }
 
 
-def _bar_sentences(bars: Sequence[Row], facts: NetworkFacts) -> Iterator[str]:
+def _bar_sentences(bars: Sequence[Row], facts: NetworkFacts, settings: Settings) -> Iterator[str]:
     older = min((row for row in bars if row["kind"] == "older"), key=lambda row: row["log10"])
     ours = next(row for row in bars if row["kind"] == _OURS)
     parameters = next(row for row in bars if row["kind"] == _PARAMETERS)
+    lower, fewer = (ours["log10"] < row["log10"] for row in (older, parameters))
     yield (
-        f"{'We agree' if ours['log10'] < older['log10'] else 'We do not agree'} that noise stability gives "
-        f"a lower bar than all older bounds: 10^{ours['log10']:.1f}; the best of those is {older['bar']} "
-        f"with 10^{older['log10']:.1f}, published about 10^{_BEST_OLDER:.0f}."
+        f"{verdict(int(lower), of=1, settings=settings)}: noise stability gives a lower bar than all older "
+        f"bounds. It is 10^{ours['log10']:.1f}; the best of those is {older['bar']} with "
+        f"10^{older['log10']:.1f}, published about 10^{_BEST_OLDER:.0f}."
     )
     log_n = math.log10(facts.examples)
     yield (
-        f"It is {_side(ours['log10'], parameters['log10'])} the number of parameters, "
-        f"10^{parameters['log10']:.1f}, and {_side(ours['log10'], log_n)} n = 10^{log_n:.1f}, although "
-        "depth, logarithms and constants are left out."
+        f"{verdict(int(fewer), of=1, settings=settings)}: the bound is better than counting parameters "
+        f"(contribution 3a). Its bar is {_side(ours['log10'], parameters['log10'])} the number of "
+        f"parameters, 10^{ours['log10']:.1f} against 10^{parameters['log10']:.1f}, although depth, "
+        f"logarithms and constants are left out; it is {_side(ours['log10'], log_n)} n = 10^{log_n:.1f}."
     )
     squared = 2.0 * math.fsum(safe_log(layer.l1_inf) for layer in facts.layers) - 2.0 * math.log(facts.margin)
     yield (
@@ -311,19 +310,18 @@ def _epoch_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     fitted = [row for row in rows if row["train_error"] < 0.01]
     if len(fitted) < 2:
         yield (
-            "Whether both fall once the training error is about 0 cannot be seen: it is below 1 % at "
-            f"{len(fitted)} of the points. In the paper it is from epoch 120 on, of 299."
-            + left_open(settings)
+            f"Open: whether both fall once the training error is about 0. It is below 1 % at {len(fitted)} "
+            "of the points; in the paper it is from epoch 120 on, of 299."
         )
     else:
         start, end = fitted[0], fitted[-1]
         falls = [name for name in _CURVES if end[name] < _LESS * start[name]]
         yield (
-            f"{verdict(len(falls), of=2)} that both fall, by a tenth or more, once the training error is "
-            f"about 0: in the {end['epoch'] - start['epoch']} epochs from there the bound goes from "
-            f"{start['bound']:.3g} to {end['bound']:.3g}, the error from {start['generalisation_error']:.2%} "
-            f"to {end['generalisation_error']:.2%}. Theirs are some 180 epochs."
-            + ("" if len(falls) == 2 else left_open(settings))
+            f"{verdict(len(falls), of=2, settings=settings)}: both fall, by a tenth or more, once the "
+            f"training error is about 0. In the {end['epoch'] - start['epoch']} epochs from there the bound "
+            f"goes from {start['bound']:.3g} to {end['bound']:.3g}, the error from "
+            f"{start['generalisation_error']:.2%} to {end['generalisation_error']:.2%}. Theirs are some 180 "
+            "epochs."
         )
     least = min(row["bound"] for row in rows)
     yield f"Before it is rescaled the smallest bound is {least:.3g}; above 1 it says nothing."

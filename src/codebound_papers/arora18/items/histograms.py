@@ -18,13 +18,12 @@ from codebound_papers.arora18.items.networks import (
     accuracies,
     deviations,
     gaussian,
-    left_open,
     projection,
-    verdict,
     vgg19_item,
 )
 from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
+from codebound_papers.reproduce.verdicts import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,14 +76,14 @@ def arora_figure1(settings: Settings) -> Reproduction:
             f"Layer {number}, over training images": table,
             "The trained network": [accuracies("VGG-19", network)],
         },
-        sentences=tuple(_figure1_sentences(network, layers)),
+        sentences=tuple(_figure1_sentences(network, layers, settings)),
         deviations=deviations(settings.size, of="vgg19"),
         points={"histograms": bins([(quantity, layers) for quantity in _SHOWN])},
         figures={"A-Fig1": Figure(plots, columns=2)},
     )
 
 
-def _figure1_sentences(network: Row, layers: Mapping[str, Row]) -> Iterator[str]:
+def _figure1_sentences(network: Row, layers: Mapping[str, Row], settings: Settings) -> Iterator[str]:
     larger = [
         quantity
         for quantity in ("cushion", "interlayer")
@@ -96,10 +95,10 @@ def _figure1_sentences(network: Row, layers: Mapping[str, Row]) -> Iterator[str]
         for quantity in _SHOWN
     )
     yield (
-        f"{verdict(len(larger), of=2)} that training makes cushions larger: medians, trained against random, "
-        f"are {medians}."
+        f"{verdict(len(larger), of=2, settings=settings)}: training makes cushions larger. Medians, trained "
+        f"against random, are {medians}."
     )
-    yield clipping(network)
+    yield clipping(network, settings)
     yield (
         "The histograms do not say what a bound needs, which is the worst example: the smallest cushion of "
         f"the trained layer is {layers['trained']['cushion']['quantiles']['0']:.3g}, its median "
@@ -341,7 +340,7 @@ def _layer_sentences(
         yield from _random_sentences(groups, settings)
         yield f"Convolutions may have cushions above 1 (A-E24); here these do: {', '.join(above) or 'none'}."
     elif quantity == "interlayer":
-        yield clipping(network)
+        yield clipping(network, settings)
     elif quantity == "contraction":
         yield (
             f"The largest over all layers and examples is {max(worst):.3g}: that is the c of the theorem, "
@@ -352,10 +351,10 @@ def _layer_sentences(
         near, typical = (sum(value < _NEAR_1 for value in values) for values in (worst, medians.values()))
         is_met = near >= _ALMOST_ALL * len(worst)
         yield (
-            f"We {'agree' if is_met else 'do not agree'} that beta is about 1 in almost all layers: below "
+            f"{verdict(int(is_met), of=1, settings=settings)}: beta is about 1 in almost all layers. Below "
             f"{_NEAR_1} its largest value is in {near} of {len(worst)} layers, its median in {typical}; the "
-            f"largest of all is {max(worst):.3g}. The paper reads beta from the upper tail, and does not say "
-            "where." + ("" if is_met else left_open(settings))
+            f"largest of all is {max(worst):.3g}. The paper reads beta from the upper tail, and does not "
+            "say where."
         )
 
 
@@ -376,9 +375,8 @@ def _random_sentences(groups: Sequence[Mapping[str, Row]], settings: Settings) -
     ]
     is_met = bool(lower and higher) and min(higher) > 1.0 and fmean(higher) > fmean(lower)
     yield (
-        f"{verdict(int(is_met), of=1)} that training makes cushions larger, most of all in the layers from "
-        f"{_HIGHER} on: medians are {' and '.join(told)} those of the random network."
-        + ("" if is_met else left_open(settings))
+        f"{verdict(int(is_met), of=1, settings=settings)}: training makes cushions larger, most of all in "
+        f"the layers from {_HIGHER} on. Medians are {' and '.join(told)} those of the random network."
     )
 
 
@@ -490,9 +488,9 @@ def _label_sentence(
     )
     which = " and the same settings" if labels == "control" else ""
     return (
-        f"{verdict(agreed, of=len(rows))}: with true labels{which} the {QUANTITIES[quantity]} should be "
-        f"{word}, and is in {agreed} of {len(rows)} layer{'s' * (len(rows) > 1)}. Medians, true against "
-        f"corrupted: {middle}." + ("" if agreed == len(rows) else left_open(settings))
+        f"{verdict(agreed, of=len(rows), settings=settings)}: with true labels{which} the "
+        f"{QUANTITIES[quantity]} is {word}. It is in {agreed} of {len(rows)} layer{'s' * (len(rows) > 1)}; "
+        f"medians, true against corrupted: {middle}."
     )
 
 
@@ -574,13 +572,13 @@ def median(layer: Row, quantity: Quantity) -> float:
     return float("inf") if value is None else float(value)
 
 
-def clipping(network: Row) -> str:
+def clipping(network: Row, settings: Settings) -> str:
     """Where ``mu_{i->}`` is ``1/sqrt(h)``, which then is not above any interlayer cushion, in a sentence."""
     inner = network["layers"][1:-1]
     below = [layer["layer"] for layer in inner if layer["minimal_interlayer"] < layer["clip"]]
     agreed = len(inner) - len(below)
     return (
-        f"{verdict(agreed, of=len(inner))} that clipping leaves 1/sqrt(h) as interlayer cushion of every "
-        f"layer but the first: it does in {agreed} of the {len(inner)} layers between the first and the last"
-        + (f"; some example is below it in {', '.join(below)}." if below else ".")
+        f"{verdict(agreed, of=len(inner), settings=settings)}: clipping leaves 1/sqrt(h) as interlayer "
+        f"cushion of every layer but the first. It does in {agreed} of the {len(inner)} layers between the "
+        "first and the last" + (f"; some example is below it in {', '.join(below)}." if below else ".")
     )

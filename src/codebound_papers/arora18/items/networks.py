@@ -234,24 +234,6 @@ def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet
     return tuple(filter(None, (network, layout, random_labels, measured, jacobians, _POOLING, _BIASES)))
 
 
-def left_open(settings: Settings) -> str:
-    """What a disagreement in a smaller or shorter run says, at the end of a sentence."""
-    smaller = (settings.size != "full") * ["smaller"] + (settings.epochs is not None) * ["shorter"]
-    if not smaller:
-        return ""
-    return f" This run is {' and '.join(smaller)} than the published one: the question stays open."
-
-
-def verdict(agreed: int, of: int) -> str:
-    """Whether we agree, by the number of cases in which a statement holds.
-
-    Example:
-        >>> verdict(2, of=3), verdict(1, of=3)
-        ('We agree in part', 'We do not agree')
-    """
-    return "We agree" if agreed == of else "We agree in part" if 2 * agreed >= of else "We do not agree"
-
-
 def accuracies(name: str, found: Row) -> Row:
     """The accuracies in per cent of a network, beside the published ones."""
     training, validation = _ACCURACIES.get(name, (None, None))

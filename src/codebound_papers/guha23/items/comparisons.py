@@ -74,7 +74,7 @@ def guha_table1(settings: Settings) -> Reproduction:
     return Reproduction(
         tables=_readings(rows, MNIST, data="mnist") | {_PRINTED: deduced},
         sentences=(
-            *verdicts.on_table(rows, MNIST, deduced, claimed=3),
+            *verdicts.on_table(rows, MNIST, deduced, claimed=3, settings=settings),
             verdicts.on_probability(deduced),
         ),
         deviations=plan.deviations,
@@ -115,7 +115,7 @@ def guha_table2(settings: Settings) -> Reproduction:
             _PRINTED: deduced,
         },
         sentences=(
-            *verdicts.on_table(rows, CIFAR10, deduced, claimed=7),
+            *verdicts.on_table(rows, CIFAR10, deduced, claimed=7, settings=settings),
             *_cifar10_sentences(rows, deduced),
         ),
         deviations=plan.deviations,
@@ -248,7 +248,7 @@ def _bars(
     return Reproduction(
         tables={"Bars, as natural logarithms": table, _NETWORKS: _networks_table(rows)},
         sentences=(
-            verdicts.as_released(rows, deduced, claimed=claimed),
+            verdicts.as_released(rows, deduced, claimed=claimed, settings=networks.settings),
             verdicts.on_one_scale(rows, deduced),
             verdicts.on_training(rows),
         ),
@@ -373,8 +373,9 @@ def _growth_sentences(rows: Sequence[Row], growth: Sequence[Row]) -> Iterator[st
 def _bounds(title: str, ours: Mapping[int, Logs], printed: Mapping[int, Logs]) -> Plot:
     """Both in the same colours: those of four series, which the drawing repeats."""
     here, there = ([{"width": width, **bars} for width, bars in logs.items()] for logs in (ours, printed))
-    lines = [*curves(here, "width", BARS), *curves(there, "width", dict.fromkeys(BARS, ""), "dashed")]
-    return Plot(title, "width", "natural logarithm", lines, headroom=0.4)
+    published = {name: f"{label}, published" for name, label in BARS.items()}
+    lines = [*curves(here, "width", BARS), *curves(there, "width", published, "dashed")]
+    return Plot(title, "width", "natural logarithm", lines, headroom=0.9)
 
 
 def _plain_lines(rows: Sequence[Row]) -> Plot:

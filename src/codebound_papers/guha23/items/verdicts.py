@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from codebound_papers.baselines import decimal_orders
 from codebound_papers.guha23.items.printed import BARS, EPOCHS, fair
 from codebound_papers.guha23.items.trained import CODE, TEXT, USUAL_SHARE
+from codebound_papers.reproduce.verdicts import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from codebound_papers.reproduce.items import Row
+    from codebound_papers.reproduce.items import Row, Settings
 
 _CLOSE = 0.5  # of natural logarithms
 _GUESSING = 0.88  # errors of who guesses among ten classes, less a little
@@ -33,9 +34,10 @@ def on_table(
     deduced: Sequence[Row],
     *,
     claimed: int,
+    settings: Settings,
 ) -> Iterator[str]:
     """All that is said of measured networks beside a printed table, and what its numbers imply."""
-    yield as_released(rows, deduced, claimed=claimed)
+    yield as_released(rows, deduced, claimed=claimed, settings=settings)
     yield at_printed_widths(rows, printed, n=deduced[0]["n"])
     yield on_one_scale(rows, deduced)
     yield on_pruning(rows, deduced)
@@ -43,7 +45,7 @@ def on_table(
     yield on_plain_lines(rows, deduced)
 
 
-def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int) -> str:
+def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int, settings: Settings) -> str:
     """The paper's comparison; its text sees so many decimal orders between its own bound and the next."""
     found = separating(rows)
     if not found:
@@ -51,11 +53,11 @@ def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int) ->
     orders = [decimal_orders(row["released"]["bartlett17"] - row["released"]["guha"]) for row in found]
     epochs = [row["epochs"] for row in rows]
     agreed = sum(each >= claimed for each in orders)
-    word = "We agree" if agreed == len(found) else "We agree in part" if agreed else "We do not agree"
     return (
-        f'{word} on what the code computes: the bound called "Bartlett" is {span(orders, ".1f")} decimal '
-        f"orders above the paper's own in the {len(found)} of {len(rows)} networks with a positive margin; "
-        f"the text says at least {claimed}. Here: {_sizes(rows)}, {span(epochs, 'd')} epochs. There: "
+        f"{verdict(agreed, of=len(found), settings=settings)}: as the code computes it, the bound called "
+        f'"Bartlett" is at least {claimed} decimal orders above the paper\'s own. It is '
+        f"{span(orders, '.1f')} in the {len(found)} of {len(rows)} networks with a positive margin. Here: "
+        f"{_sizes(rows)}, {span(epochs, 'd')} epochs. There: "
         f"{_sizes(deduced)}, {EPOCHS} epochs."
     )
 

@@ -86,8 +86,8 @@ def _law_sentences(table: Sequence[Row]) -> Iterator[str]:
         f"{max(row['difference'] for row in table):.0e}."
     )
     yield (
-        "At alpha = 1 the law is Cauchy's. The footnote prints its density, 1 / (pi (1 + x^2)), without the "
-        "square (S-E23): that is negative below -1."
+        "At alpha = 1 the law is Cauchy's, 1 / (pi (1 + x^2)), as the footnote has it for a scale of 1; for "
+        "another scale gamma it is gamma^2 that belongs where the footnote, as we read it, has gamma (S-E23)."
     )
 
 
@@ -147,7 +147,8 @@ def _row_sentences(points: Sequence[Row], table: Sequence[Row]) -> Iterator[str]
     below = [row for row in points if row["released"] < row["exact"]]
     first, cauchy = table[0], next(row for row in table if row["alpha"] == 1.0)
     yield (
-        "We do not agree. The released script misplaces a parenthesis of equation 16 (S-E26): on "
+        "We do not agree: the figure shows the bound of equation 16. The released script misplaces a "
+        "parenthesis (S-E26): on "
         f"{len(below) / len(points):.0%} of the grid it lies below the probability it should bound, such as "
         f"{first['released']:.4f} for an exact {first['exact']:.4f} at alpha = {first['alpha']}, "
         f"i = {first['i']}, where equation 16 gives {first['eq_16']:.4f}."

@@ -17,6 +17,7 @@ from codebound_papers.measure.norms import released_stable_rank, stable_rank, ta
 from codebound_papers.measure.shape import weight_shape
 from codebound_papers.report.figures import Figure, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
+from codebound_papers.reproduce.verdicts import verdict
 from codebound_papers.shin21.laws import PowerLaw
 from codebound_papers.shin21.tails import estimate_tail, fit_power_law
 
@@ -36,6 +37,7 @@ _TESTED: dict[Size, int] = {
 }  # of these, for the test of a power law
 _RESAMPLES: dict[Size, int] = {"tiny": 20, "quick": 40, "full": 100}
 _EXPONENTS = (0.5, 1.0, 1.39, 1.84, 2.5, 3.0, 4.0, 8.0)  # of tails, of synthetic matrices
+_OTHER = "one network, which is none of the paper's"
 _SHAPE = (10, 64)  # of the last layer of a small residual network
 _DRAWS: dict[Size, int] = {"tiny": 20, "quick": 200, "full": 1000}
 
@@ -64,7 +66,7 @@ def shin_layers(settings: Settings) -> Reproduction:
     ends = [row for row in rows if row["epoch"] == epochs[-1]]
     return Reproduction(
         tables={"At the end of the training": [_shown(row) for row in ends]},
-        sentences=tuple(_layer_sentences(rows, ends)),
+        sentences=tuple(_layer_sentences(rows, ends, settings)),
         deviations=(
             "The paper looks at last layers of other networks; here is the VGG-19 of Arora et al.",
             (
@@ -119,15 +121,15 @@ def _shown(row: Row) -> Row:
     }
 
 
-def _layer_sentences(rows: Sequence[Row], ends: Sequence[Row]) -> Iterator[str]:
+def _layer_sentences(rows: Sequence[Row], ends: Sequence[Row], settings: Settings) -> Iterator[str]:
     order = _correlation([row["number"] for row in ends], [row["alpha"] for row in ends])
     half = len(ends) // 2
     early, late = (fmean(row["alpha"] for row in part) for part in (ends[:half], ends[half:]))
     yield (
-        f"{'We agree' if order < 0.0 and late < early else 'We do not find'} that later layers are "
-        f"heavier-tailed: the exponent of the density of magnitudes is {early:.2f} in the first half of the "
-        f"layers and {late:.2f} in the second, in the mean; its rank correlation with the number of the "
-        f"layer is {order:.2f}. A smaller exponent is a heavier tail."
+        f"{verdict(int(order < 0.0 and late < early), of=1, settings=settings, differs=_OTHER)}: later "
+        f"layers are heavier-tailed: the exponent of the density of magnitudes is {early:.2f} in the first "
+        f"half of the layers and {late:.2f} in the second, in the mean; its rank correlation with the "
+        f"number of the layer is {order:.2f}. A smaller exponent is a heavier tail."
     )
     start = [row for row in rows if row["epoch"] == rows[0]["epoch"]]
     fallen = sum(b["alpha"] < a["alpha"] for a, b in zip(start, ends, strict=True))
@@ -240,7 +242,7 @@ def _synthetic_sentences(rows: Sequence[Row]) -> Iterator[str]:
     ranks = [row["stable rank"] for row in laws]
     rises = all(after > before for before, after in pairwise(ranks))
     yield (
-        f"{'We agree' if rises else 'We agree in part'} with section 5.3: the heavier the tail, the smaller "
+        f"{'We agree' if rises else 'We agree in part'} (section 5.3): the heavier the tail, the smaller "
         f"the stable rank, from {ranks[0]:.1f} at tail exponent {laws[0]['tail exponent']:g} to "
         f"{ranks[-1]:.1f} at {laws[-1]['tail exponent']:g}; Gaussian entries have "
         f"{gaussian['stable rank']:.1f}. The heuristic is right once the quantity is the stable rank (S-E25)."

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from codebound.data.dataset import Scaling
 from codebound.data.load import load_dataset
 from codebound.errors import ModelError
@@ -15,12 +17,22 @@ from codebound.nets.layers import LinearView
 from codebound.nets.loading import load_model
 from codebound.nets.walk import wrap
 from codebound.train.config import TrainConfig
-from codebound_papers.measure.norms import released_stable_rank, stable_rank, tail_values
+from codebound_papers.measure.norms import released_stable_rank, stable_rank
 from codebound_papers.reproduce.training import Trained, made_up_samples, named_samples, trained
+from codebound_papers.shin21.items.files import (
+    find_checkpoint,
+    last_dense,
+    read_checkpoint,
+    read_svhn,
+    svhn_path,
+)
 from codebound_papers.shin21.tails import fit_power_law
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from torch import Tensor
 
     from codebound.data.dataset import Dataset
     from codebound.nets.walk import Network
@@ -94,12 +106,27 @@ def obstacle(subject: Subject, settings: Settings) -> str:
     if subject.config is not None:
         return ""
     if not subject.file:
-        installed = importlib.util.find_spec(_MODEL_ZOO) is not None
-        return "" if installed else f"{_MODEL_ZOO} is not installed"
+        return "" if _has_model_zoo() else f"{_MODEL_ZOO} is not installed"
     if settings.models is None:
         return "no folder of pretrained networks was given (models, or CODEBOUND_MODELS)"
     path = settings.models / subject.file
     return "" if path.is_file() else f"{subject.file} is not in {settings.models}"
+
+
+def _has_model_zoo() -> bool:
+    return importlib.util.find_spec(_MODEL_ZOO) is not None
+
+
+def checkpoint(subject: Subject, settings: Settings) -> Path | None:
+    """The checkpoint of a network of the other project, where the folder of pretrained networks has it."""
+    if settings.models is None or subject.config is not None or subject.file:
+        return None
+    return find_checkpoint(settings.models, subject.name)
+
+
+def last_layer_obstacle(subject: Subject, settings: Settings) -> str:
+    """Why the last layer of a network cannot be had: its checkpoint alone would do."""
+    return "" if checkpoint(subject, settings) is not None else obstacle(subject, settings)
 
 
 def measured(
@@ -136,7 +163,7 @@ def load(subject: Subject, settings: Settings) -> Network:
         weights = settings.models / subject.file
         model = load_model(subject.spec, input_shape=(3, 32, 32), classes=10, weights=weights)
     else:
-        model = _from_model_zoo(subject.name)
+        model = _from_model_zoo(subject.name, checkpoint(subject, settings))
     return wrap(model.to(settings.device))
 
 
@@ -145,12 +172,16 @@ def _trained(subject: Subject, config: TrainConfig, settings: Settings) -> Train
     return trained(subject.spec, data, replace(config, seed=settings.seed), settings)
 
 
-def _from_model_zoo(name: str) -> Any:
-    """A network with its published weights; the other project fetches them."""
+def _from_model_zoo(name: str, weights: Path | None) -> Any:
+    """A network with its published weights, of a checkpoint that is there or that the other project "
+    "fetches."""
     from pytorchcv.model_provider import get_model  # type: ignore[import-not-found, unused-ignore]
 
     try:
-        return get_model(name, pretrained=True)
+        model = get_model(name, pretrained=weights is None)
+        if weights is not None:
+            model.load_state_dict(read_checkpoint(weights))
+        return model
     except Exception as cause:  # whatever its download or its reader raises
         raise ModelError(f"{_MODEL_ZOO} does not give {name}: {type(cause).__name__}: {cause}") from cause
 
@@ -159,14 +190,16 @@ def images_for(subject: Subject) -> Dataset:
     """What accuracies are counted on."""
     if subject.data == "made-up":
         return made_up_samples().train.select(range(100), role="test")
-    images = load_dataset(subject.data, role="test")
-    if subject.data == "cifar10":
+    images = read_svhn(svhn_path()) if subject.data == "svhn" else load_dataset(subject.data, role="test")
+    if subject.data in ("cifar10", "svhn"):
         return replace(images, scaling=_HERE if subject.file else _THEIRS)
     return images
 
 
 def last_layer(subject: Subject, settings: Settings) -> Row:
     """Both exponents of the last dense layer, their verdicts, and both stable ranks."""
+    if (path := checkpoint(subject, settings)) is not None:
+        return _described(last_dense(path), subject.name, settings)
     if subject.config is None:
         return _last_layer(load(subject, settings), subject.name, settings)
     found = _trained(subject, subject.config, settings)
@@ -178,9 +211,14 @@ def _last_layer(network: Network, name: str, settings: Settings) -> Row:
     view = network.layers[-1]
     if not isinstance(view, LinearView):
         raise ModelError(f"{name}: the last layer, {view.name}, is not dense.")
-    found: dict[str, object] = {"shape": f"{view.matrix.shape[0]} x {view.matrix.shape[1]}"}
-    for of in ("positive", "absolute"):
-        fit = fit_power_law(tail_values(view, of=of), resamples=_RESAMPLES[settings.size], seed=settings.seed)
+    return _described(view.matrix.detach(), name, settings)
+
+
+def _described(matrix: Tensor, name: str, settings: Settings) -> Row:
+    found: dict[str, object] = {"shape": f"{matrix.shape[0]} x {matrix.shape[1]}"}
+    entries = matrix.double().flatten().cpu().numpy()
+    for of, values in (("positive", entries[entries > 0.0]), ("absolute", np.abs(entries[entries != 0.0]))):
+        fit = fit_power_law(values, resamples=_RESAMPLES[settings.size], seed=settings.seed)
         if fit.estimate is None:
             raise ModelError(f"{name}: {fit.reason}.")
         found |= {
@@ -188,6 +226,6 @@ def _last_layer(network: Network, name: str, settings: Settings) -> Row:
             f"p_value_{of}": fit.p_value,
             f"verdict_{of}": fit.status,
         }
-    found["stable_rank"] = stable_rank(view.matrix)
-    found["released_stable_rank"] = released_stable_rank(view.matrix)
+    found["stable_rank"] = stable_rank(matrix)
+    found["released_stable_rank"] = released_stable_rank(matrix)
     return found

@@ -38,10 +38,8 @@ from codebound_papers.arora18.items.networks import (
     deviations,
     facts_of,
     gaussian,
-    left_open,
     projection,
     projection_noise,
-    verdict,
 )
 from codebound_papers.reproduce.items import Settings
 
@@ -343,22 +341,14 @@ def test_the_noise_of_matrix_project_has_its_mean_and_covariance():
         assert along > 1.2 * without
 
 
-def test_verdicts_and_clipped_layers():
-    assert [verdict(n, of=2) for n in (0, 1, 2)] == ["We do not agree", "We agree in part", "We agree"]
-    assert verdict(2, of=5) == "We do not agree"
+def test_clipped_layers():
+    full = Settings(size="full")
     worst = {"a": 0.1, "b": 0.5, "c": 0.4, "d": 0.5}
     layers = [{"layer": name, "clip": 0.5, "minimal_interlayer": value} for name, value in worst.items()]
-    assert "We agree in part" in clipping({"layers": layers})
-    assert "in 1 of the 2 layers" in clipping({"layers": layers})
-    assert clipping({"layers": layers}).endswith("below it in c.")
-    assert clipping({"layers": [layers[0], layers[1], layers[3]]}).endswith("the last.")
-
-
-def test_a_question_stays_open_where_the_run_is_smaller_or_shorter():
-    assert left_open(Settings(size="full")) == ""
-    assert "smaller than" in left_open(Settings(size="quick"))
-    assert "shorter than" in left_open(Settings(size="full", epochs=60))
-    assert "smaller and shorter than" in left_open(Settings(size="quick", epochs=6))
+    assert "We agree in part" in clipping({"layers": layers}, full)
+    assert "in 1 of the 2 layers" in clipping({"layers": layers}, full)
+    assert clipping({"layers": layers}, full).endswith("below it in c.")
+    assert clipping({"layers": [layers[0], layers[1], layers[3]]}, full).endswith("the last.")
 
 
 def test_a_histogram_is_drawn_as_its_outline():

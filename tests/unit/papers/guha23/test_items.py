@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -218,13 +219,15 @@ def row_of(bartlett, guha, *, margin=1.0, n=100):
 def test_verdicts_follow_the_numbers():
     printed = deductions("mnist", MNIST)
     far, near = row_of(20.0, 3.0), row_of(9.0, 3.0)
-    assert as_released([far], printed, claimed=3).startswith("We agree on")
-    assert as_released([far, near], printed, claimed=3).startswith("We agree in part")
-    assert as_released([near], printed, claimed=3).startswith("We do not agree")
-    assert as_released([far], printed, claimed=3).endswith(
+    full = partial(as_released, claimed=3, settings=Settings(size="full"))
+    assert full([far], printed).startswith("We agree:")
+    assert full([far, near], printed).startswith("We agree in part")
+    assert full([near], printed).startswith("We do not agree")
+    assert as_released([near], printed, claimed=3, settings=TINY).startswith("Open")
+    assert full([far], printed).endswith(
         "Here: width 5, n = 100, 150 epochs. There: width 500 to 2,500, n = 48,000, 300 epochs."
     )
-    assert "no comparison" in as_released([row_of(None, 3.0, margin=-1.0)], printed, claimed=3)
+    assert "no comparison" in full([row_of(None, 3.0, margin=-1.0)], printed)
     assert on_one_scale([row_of(9.0, 3.0)], printed).endswith("the comparison does not stand.")
     both = on_one_scale([row_of(40.0, 3.0)], printed)
     assert "in print: the comparison does not stand. Here" in both

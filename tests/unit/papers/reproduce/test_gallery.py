@@ -16,7 +16,8 @@ RECORD = {
     "cpu_seconds": 12.3,
     "machines": [{"device": "cpu", "cells": 2}],
     "not_run": [],
-    "sentences": ["We agree."],
+    "size": "quick",
+    "sentences": ["It was said before.", "We agree: it holds."],
     "deviations": ["Fewer epochs."],
     "figures": ["S-Fig1.svg"],
     "tables": {
@@ -48,22 +49,27 @@ def test_a_section_has_figure_numbers_sentence_and_command():
         "![A figure](reproduce/S-Fig1.svg)",
         "| 0.1235 | - |",
         "| 7 | x\\|y |",
-        "- We agree.",
-        "- Fewer epochs.",
+        "**We agree: it holds.**",
+        "- It was said before.",
+        "- Deviation: Fewer epochs.",
         "[S-Fig1.json](reproduce/S-Fig1.json)",
-        "Not run. `codebound reproduce S-Fig1 --full` costs",
+        "*full:* not run. `codebound reproduce S-Fig1 --full` costs",
     ):
         assert part in text
     assert "Long" not in text
     assert "Empty" not in text
+    section = text[text.index("## S-Fig1") :]
+    order = ["![A figure]", "**We agree: it holds.**", "| 0.1235 |", "--quick --seed 0`, 12 s", "<details>"]
+    assert [section.index(part) for part in order] == sorted(section.index(part) for part in order)
 
 
 def test_a_full_run_comes_first_and_says_what_it_lacks():
-    full = RECORD | {"not_run": ["width 7", "width 8"]}
+    full = RECORD | {"not_run": ["width 7", "width 8"], "size": "full"}
     text = page({"quick": {"S-Fig1": RECORD}, "full": {"S-Fig1": full}})
-    assert text.index("### S-Fig1, full") < text.index("### S-Fig1, quick")
+    assert text.index("*full:* `codebound") < text.index("*quick:* We agree: it holds. `codebound")
     assert "![A figure](reproduce/full/S-Fig1.svg)" in text
-    assert text.count("- Not run, for want of time: width 7; width 8.") == 1
+    assert "![A figure](reproduce/S-Fig1.svg)" not in text
+    assert text.count("Not run, for want of time: width 7; width 8.") == 1
     assert "| 12 s of one core; 2 parts not run |" in text
 
 

@@ -6,21 +6,23 @@ import types
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from scipy import io, stats
 
-from codebound.errors import ModelError
+from codebound.errors import DataError, ModelError
 from codebound.nets.loading import load_model
 from codebound_papers.arora18.items.networks import Study
 from codebound_papers.journal import Journal
 from codebound_papers.reproduce.items import Settings
 from codebound_papers.shin21.items.figure3 import _NETWORKS, shin_figure3
 from codebound_papers.shin21.items.figures import shin_figure1, shin_figure2
+from codebound_papers.shin21.items.files import last_dense, read_checkpoint, read_mat, read_svhn
 from codebound_papers.shin21.items.layers import shin_layers, shin_synthetic
 from codebound_papers.shin21.items.networks import (
     FILES,
     Subject,
     images_for,
     last_layer,
+    last_layer_obstacle,
     load,
     obstacle,
     published,
@@ -92,7 +94,7 @@ def test_every_network_of_the_table_is_run_or_has_a_reason(table):
     rows = {row["network"]: row for row in table.tables["Not run"]}
     assert list(rows)[:12] == list(_PUBLISHED)
     for name, (alpha, original, *_) in _PUBLISHED.items():
-        reason = "SVHN comes as MATLAB files" if name.endswith("svhn") else "pytorchcv is not installed"
+        reason = "test_32x32.mat of SVHN is not in" if name.endswith("svhn") else "pytorchcv is not installed"
         assert rows[name]["why"].startswith(reason)
         assert (rows[name]["published_alpha"], rows[name]["published_original"]) == (alpha, original)
     assert all("CODEBOUND_MODELS" in rows[subject.name]["why"] for subject in FILES)
@@ -110,10 +112,85 @@ def test_accuracies_are_those_of_the_trained_networks(table):
         assert row["verdict_absolute"] in {"power law", "no power law", "undecided"}
 
 
-def test_gaussian_weights_have_the_exponents_that_another_library_finds(table):
-    (null,) = table.tables["Exponents of 640 Gaussian weights, which have no heavy tail"]
-    assert 4.5 < null["mean"] < 7.5  # 12 draws with the package powerlaw: 5.9 on average, from 3.6 to 9.0
-    assert null["smallest"] < 4.65 < null["largest"]
+def test_published_exponents_stand_beside_gaussian_layers_of_their_size(table):
+    rows = {
+        row["network"]: row
+        for row in table.tables["Published exponents beside Gaussian layers of the same size"]
+    }
+    assert {name: row["weights"] for name, row in rows.items() if row["weights"] != 640} == {
+        "densenet40_k12_cifar10": 2560,
+        "resnet164bn_cifar10": 2560,
+        "resnet272bn_cifar10": 2560,
+        "densenet40_k12_svhn": 2560,
+        "xdensenet40_2_k24_bc_svhn": 2640,
+    }
+    assert rows["densenet40_k12_svhn"]["share of Gaussian layers up to it"] == 0.0
+    larger = sorted(rows.values(), key=lambda row: row["share of Gaussian layers up to it"])[-2:]
+    assert {row["published_alpha"] for row in larger} <= {4.65, 3.64, 3.34, 3.22}
+
+
+def test_a_checkpoint_alone_gives_the_last_layer(tmp_path):
+    weights = torch.randn(10, 64, generator=torch.Generator().manual_seed(0))
+    state = {
+        "features.conv.weight": torch.zeros(4, 3, 3, 3),
+        "output.weight": weights,
+        "output.bias": weights[:, 0],
+    }
+    torch.save(state, tmp_path / "resnet20_cifar10-0597-9b0024ac.pth")
+    settings = Settings(size="tiny", models=tmp_path)
+    there, absent = published(["resnet20_cifar10", "resnet20_svhn"])
+    assert last_layer_obstacle(there, settings) == ""
+    assert "pytorchcv" in last_layer_obstacle(absent, settings)
+    assert "pytorchcv" in obstacle(there, settings)  # accuracies need the network itself
+    sigma = np.linalg.svd(weights.double().numpy(), compute_uv=False)
+    assert last_layer(there, settings)["stable_rank"] == pytest.approx((sigma**2).sum() / sigma[0] ** 2)
+    figure = shin_figure3(settings)
+    assert figure.tables["Last layers"][0]["network"] == "resnet20_cifar10"
+
+
+def test_what_is_no_checkpoint_is_refused(tmp_path):
+    class Runs:
+        def __reduce__(self):
+            return (print, ("run",))
+
+    for name, content in (("text.pth", None), ("code.pth", Runs()), ("list.pth", [1, 2])):
+        path = tmp_path / name
+        if content is None:
+            path.write_text("no checkpoint")
+        else:
+            torch.save(content, path)
+        with pytest.raises(ModelError, match=name):
+            read_checkpoint(path)
+    torch.save({"conv.weight": torch.zeros(2, 2, 3, 3)}, tmp_path / "conv.pth")
+    with pytest.raises(ModelError, match="no dense layer"):
+        last_dense(tmp_path / "conv.pth")
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_svhn_is_read_as_another_library_writes_it(tmp_path, compressed):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (32, 32, 3, 7), dtype=np.uint8)
+    y = np.array([[1], [10], [3], [9], [10], [2], [5]], dtype=np.uint8)
+    path = tmp_path / "test_32x32.mat"
+    io.savemat(path, {"X": x, "y": y, "note": "text", "small": np.float64(2.0)}, do_compression=compressed)
+    found = read_svhn(path)
+    assert found.y.tolist() == [1, 0, 3, 9, 0, 2, 5]
+    assert np.array_equal(found.x, x.transpose(3, 2, 0, 1))
+    arrays = dict(read_mat(path.read_bytes()))
+    expected = io.loadmat(path)
+    assert all(np.array_equal(arrays[name], expected[name]) for name in ("X", "y", "small"))
+
+
+def test_damaged_files_of_svhn_are_refused(tmp_path):
+    path = tmp_path / "test_32x32.mat"
+    io.savemat(path, {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array([[1], [11]], np.uint8)})
+    with pytest.raises(DataError, match="no file of SVHN"):
+        read_svhn(path)
+    whole = path.read_bytes()
+    for content, why in ((whole[:3000], "damaged"), (b"text", "no MATLAB 5 file"), (whole[:128], "no array")):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=why):
+            read_svhn(path)
 
 
 def test_figure_3_lists_the_released_networks_once():

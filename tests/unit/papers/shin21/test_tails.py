@@ -93,7 +93,7 @@ def test_the_start_of_a_planted_tail_is_found():
 
 
 def test_null_reference_of_gaussian_weights():
-    """S-E17: 640 Gaussian weights, positive part: density exponent 5.9 +- 1.6 (12 draws, 3.6 to 9.0)."""
+    """640 Gaussian weights, positive part: density exponent 5.9 +- 1.6 (12 draws, 3.6 to 9.0)."""
     rng = np.random.default_rng(1)
     draws = [rng.normal(size=640) * 0.3 for _ in range(12)]
     exponents = [estimate_tail(draw[draw > 0.0]).density_exponent for draw in draws]

@@ -1,0 +1,108 @@
+"""The pages are there, their links lead somewhere, their snippets and notebooks run, and the site builds."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "results").glob("*.md")])
+NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
+FENCED = re.compile(r"```(\w+)\n(.*?)```", flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_of_the_repository(page):
+    text = FENCED.sub("", page.read_text("utf-8"))
+    for target in re.findall(r"\]\(([^)#\s]+)[^)\s]*\)", text):
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), target
+
+
+def test_every_question_has_a_page():
+    text = (ROOT / "docs/index.md").read_text()
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/howto").glob("*.md")}
+    asked = set(re.findall(r"\]\((howto/[^)]+)\)", text))
+    assert asked <= pages
+    assert len(asked) >= 8
+
+
+def snippets(page, kind):
+    return [body for name, body in FENCED.findall((ROOT / "docs" / page).read_text()) if name == kind]
+
+
+def test_the_tutorial_runs(empty_folder, short_searches, capsys):
+    exec(compile("\n".join(snippets("tutorial.md", "python")), "tutorial.md", "exec"), {"__name__": "page"})
+    out = capsys.readouterr().out
+    assert "(C-15;" in out
+    assert "\nACCEPT\n" in out
+    (command,) = snippets("tutorial.md", "console")
+    from codebound_verify.__main__ import main
+
+    assert main(shlex.split(command.removeprefix("$ codebound-verify "))) == 0
+
+
+def test_the_page_about_your_model_runs(empty_folder, short_searches, codebound, monkeypatch):
+    (module,) = snippets("howto/own_model.md", "python")
+    Path("my_nets.py").write_text(module)
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    monkeypatch.delitem(sys.modules, "my_nets", raising=False)
+    (commands,) = snippets("howto/own_model.md", "console")
+    for command in commands.strip().splitlines():
+        code, _, err = codebound(*shlex.split(command.removeprefix("$ codebound ")))
+        assert code == 0, err
+
+
+def test_there_are_three_notebooks_with_their_outputs():
+    assert len(NOTEBOOKS) == 3
+    for notebook in NOTEBOOKS:
+        cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+        assert any("With probability" in str(cell["outputs"]) for cell in cells)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(notebook, tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+    book = nbformat.read(notebook, as_version=4)
+    ran = nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
+    before, after = (
+        [
+            "".join(o.get("text", ""))
+            for cell in each["cells"]
+            for o in cell.get("outputs", ())
+            if o.get("name") == "stdout"
+        ]
+        for each in (json.loads(notebook.read_text()), json.loads(nbformat.writes(ran)))
+    )
+    assert [text for text in after if "ACCEPT" in text] == [text for text in before if "ACCEPT" in text]
+    assert [line for line in "".join(after).splitlines() if line.startswith("With probability")]
+
+
+@pytest.mark.skipif(
+    not (find_spec("material") and find_spec("mkdocstrings")), reason="pip install codebound[docs]"
+)
+def test_the_site_builds_without_warnings(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert "WARNING" not in ran.stderr
+    site = tmp_path / "site"
+    assert "https://" not in re.sub(r'href="https?://[^"]*"', "", (site / "index.html").read_text())
+    assert "With probability" in (site / "notebooks/own_table.html").read_text()
+    reference = (site / "reference.html").read_text()
+    assert "codebound.certification.certify" in reference
+    assert "<strong>Statement.</strong>" in reference
+    picks = (site / "howto/any_learner.html").read_text()
+    assert 'href="../picked.html"' in picks
+    assert "examples/torch_learner.py" in picks  # is not on the site: its name, and no link
+    assert 'torch_learner.py"' not in picks
