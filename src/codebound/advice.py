@@ -37,6 +37,8 @@ class Situation:
         bits: Length of a message, where one is in sight.
         picks: Examples that a rule would pick, where that is known.
         train_error: Error of the network on what it learned from; by default as on new data.
+        picked_error: Share of the examples that are wrong and not picked; by default as ``train_error``.
+        rule_bits: Length of the message that names the rule of the picks.
     """
 
     n: int
@@ -47,6 +49,8 @@ class Situation:
     bits: float | None = None
     picks: int | None = None
     train_error: float | None = None
+    picked_error: float | None = None
+    rule_bits: float = 0.0
 
     def __post_init__(self) -> None:
         check_delta(self.delta)
@@ -55,6 +59,8 @@ class Situation:
             ("looks", self.looks, 1, MAX_N),
             ("error", self.error, 0.0, 1.0),
             ("train_error", self.train_error, 0.0, 1.0),
+            ("picked_error", self.picked_error, 0.0, 1.0),
+            ("rule_bits", self.rule_bits, 0.0, 1e12),
             ("slope", self.slope, 0.0, 2.0),
             ("bits", self.bits, 0.0, 1e12),
             ("picks", self.picks, 0, self.n),
@@ -170,10 +176,17 @@ def _by_picks(situation: Situation) -> Way:
     left = situation.n - picks
 
     def limit(errors: int) -> float:
-        facts = PickedFacts(picks=picks, errors=min(errors, left), n=situation.n, delta=situation.delta)
+        facts = PickedFacts(
+            picks=picks,
+            errors=min(errors, left),
+            n=situation.n,
+            delta=situation.delta,
+            code_bits=situation.rule_bits,
+        )
         return picked_risk(facts).value
 
-    return _way("picks", max(1, left), _train_error(situation), limit)
+    error = _train_error(situation) if situation.picked_error is None else situation.picked_error
+    return _way("picks", max(1, left), error, limit)
 
 
 def _train_error(situation: Situation) -> float:

@@ -127,6 +127,11 @@ def _ledger_text(verdict: LedgerVerdict) -> str:
             )
         if verdict.is_met is not None:
             lines.append(f"The target {verdict.target} is {'met' if verdict.is_met else 'NOT met'}.")
+        if verdict.by_class:
+            lines.append(f"Error of {_printable(str(verdict.by_class_model))} on each class, all at once:")
+        for row in verdict.by_class:
+            limit = "no examples" if row["bound"] is None else f"at most {row['bound']!r}"
+            lines.append(f"  - class {row['label']}: {limit}; {row['errors']} errors on {row['n']} examples")
     return "\n".join(lines + _sections(verdict))
 
 

@@ -47,6 +47,8 @@ class LedgerVerdict:
     best_model: str | None = None
     target: float | None = None
     is_met: bool | None = None
+    by_class: tuple[dict[str, Any], ...] = ()  # of the last look that tells it
+    by_class_model: str | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -84,6 +86,7 @@ def verify_ledger(
         return LedgerVerdict("REFUSE", refused.reasons)
     bounds = [(line["bound"], line["model"]["name"]) for line in lines[1:] if line["bound"] is not None]
     best = min(bounds, default=(None, None))
+    told = next((line for line in reversed(lines[1:]) if line.get("by_class")), None)
     return LedgerVerdict(
         "ACCEPT",
         (),
@@ -99,6 +102,15 @@ def verify_ledger(
         best_model=best[1],
         target=seal["target"],
         is_met=None if seal["target"] is None or best[0] is None else best[0] <= seal["target"],
+        by_class=() if told is None else _class_rows(seal["by_class"], told["by_class"]),
+        by_class_model=None if told is None else told["model"]["name"],
+    )
+
+
+def _class_rows(sizes: list[int], table: list[list[Any]]) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        {"label": label, "errors": errors, "n": size, "bound": bound}
+        for label, ((errors, bound), size) in enumerate(zip(table, sizes, strict=True))
     )
 
 

@@ -6,22 +6,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, note
+from codebound.cli.console import Format, emit, note, progress_bar
 from codebound.cli.options import option
 from codebound.errors import UsageError
 from codebound.report.tables import tabulate
 
 if TYPE_CHECKING:
     from codebound.advice import Advice, Situation
+    from codebound.trial import Trial
 
 _SIZES = 13  # points of a curve in the picture, over a factor of 100
 
 
 def command(
-    n: Annotated[int, option("Labels there are, or will be.", None, "--n")],
+    n: Annotated[
+        int | None, option("Labels there are, or will be (default: those of --data).", None, "--n")
+    ] = None,
     errors_guess: Annotated[
-        float, option("Error on new data that a network trained on all of them would have: a guess.")
-    ],
+        float | None,
+        option("Error on new data that a network trained on all of them would have: a guess."),
+    ] = None,
+    data: Annotated[
+        str | None, option("Labelled data to try the learners on, in place of a guess; with --quick.")
+    ] = None,
+    quick: Annotated[
+        bool, option("Try picks, a message and a hold-out set on up to 2,000 examples of --data (a minute).")
+    ] = False,
+    data_folder: opt.DataFolder = None,
     delta: opt.Delta = 0.05,
     target: Annotated[
         float | None, option("The certified error that is wanted: how many labels does it need?")
@@ -41,22 +52,39 @@ def command(
     """Compare a hold-out set, a message and picks for so many labels; says when holding out is better.
 
     Example: codebound advise --n 2000 --errors-guess 0.05 --delta 1e-6 --bits 60 --target 0.08
+    or: codebound advise --data digits --quick --target 0.02 --picture advice.svg
     """
     from dataclasses import asdict
 
     from codebound.advice import Situation, advise
     from codebound.bounds.risk import percent
 
-    situation = Situation(
-        n=n,
-        error=errors_guess,
-        delta=delta,
-        slope=slope,
-        looks=looks,
-        bits=bits,
-        picks=picks,
-        train_error=train_error,
-    )
+    if (data is not None) != quick or (errors_guess is None) != quick:
+        raise UsageError("give --errors-guess, or --data with --quick: a guess, or a quick run on data.")
+    if quick and (bits, picks, train_error) != (None, None, None):
+        raise UsageError("--bits, --picks and --train-error are measured with --quick: leave them out.")
+    trial = None
+    if data is not None:
+        from codebound.data.load import load_dataset
+        from codebound.trial import try_learners
+
+        sample = load_dataset(data, role="train", folder=data_folder)
+        with progress_bar("trying learners", quiet=output is not Format.table) as progress:
+            trial = try_learners(sample, labels=n, delta=delta, looks=looks, progress=progress)
+        situation = trial.situation
+    else:
+        if n is None or errors_guess is None:
+            raise UsageError("--n is missing: how many labels there are, or will be.")
+        situation = Situation(
+            n=n,
+            error=errors_guess,
+            delta=delta,
+            slope=slope,
+            looks=looks,
+            bits=bits,
+            picks=picks,
+            train_error=train_error,
+        )
     if picture is not None and picture.exists():
         raise UsageError(f"{picture} exists already. Choose another file.")
     found = advise(situation, target=target)
@@ -65,7 +93,7 @@ def command(
             way.name,
             percent(way.expected),
             f"{percent(way.low)} to {percent(way.high)}",
-            f"{n - way.held_out} to learn from, {way.held_out} held out"
+            f"{situation.n - way.held_out} to learn from, {way.held_out} held out"
             if way.held_out
             else "all learned from",
             _needed(found, way.name) if target is not None else "-",
@@ -73,9 +101,12 @@ def command(
         for way in found.ways
     ]
     columns = ("way", "certified error", "in 8 draws of 10", "labels", "labels for the target")
-    emit({**asdict(found), "paragraph": _paragraph(found, situation)}, output, [tabulate(columns, rows)])
+    record = {**asdict(found), "paragraph": _paragraph(found, situation, trial)}
+    if trial is not None:
+        record["trial"] = asdict(trial)
+    emit(record, output, [tabulate(columns, rows)])
     if output is Format.table:
-        note(_paragraph(found, situation))
+        note(record["paragraph"])
     if picture is not None:
         _draw(situation, picture)
 
@@ -85,7 +116,7 @@ def _needed(found: Advice, name: str) -> str:
     return "more than a hundred million" if count is None else f"about {count:,}"
 
 
-def _paragraph(found: Advice, situation: Situation) -> str:
+def _paragraph(found: Advice, situation: Situation, trial: Trial | None) -> str:
     """What to do, and where the ways cross."""
     best, held_out = found.ways[0], next(way for way in found.ways if way.name == "hold-out")
     advice = {
@@ -94,13 +125,25 @@ def _paragraph(found: Advice, situation: Situation) -> str:
         "picks": "Learn from picks, with all labels as the test set",
     }[best.name]
     bits = (
-        "no message can" if found.most_bits is None else f"a message of at most {found.most_bits} bits does"
+        "no message does" if found.most_bits is None else f"a message of at most {found.most_bits} bits does"
     )
-    picks = "no picks can" if found.most_picks is None else f"so do at most {found.most_picks} picks"
+    picks = "no picks do" if found.most_picks is None else f"so do at most {found.most_picks} picks"
     return (
         f"{advice}. At this error and delta, {bits} as well as the best hold-out set, and {picks}; longer "
-        "ones lose to it. All of this rests on the guessed error and proves nothing."
+        f"ones lose to it. {_grounds(situation, trial)}"
     )
+
+
+def _grounds(situation: Situation, trial: Trial | None) -> str:
+    """What the advice rests on."""
+    if trial is None:
+        return "All of this rests on the guessed error and proves nothing."
+    return (
+        f"Tried on {trial.tried} examples: {trial.errors} errors on {trial.held_out} held-out ones, about "
+        f"{situation.error:.2%} for {situation.n} labels if the error falls as it did (slope "
+        f"{situation.slope:.2f}). That proves nothing, and it was a look at these examples: hold out others, "
+        "or plan one look more (codebound holdout seal --looks)."
+    ).replace("%", " %")
 
 
 def _draw(situation: Situation, picture: Path) -> None:
@@ -120,7 +163,7 @@ def _draw(situation: Situation, picture: Path) -> None:
         low, expected, high = zip(*values, strict=True)
         (line,) = axes.plot(sizes, expected, label=name)
         axes.fill_between(sizes, low, high, alpha=0.2, color=line.get_color())
-    axes.plot(sizes, [situation.error_after(size) for size in sizes], "k:", label="guessed error")
+    axes.plot(sizes, [situation.error_after(size) for size in sizes], "k:", label="expected error")
     axes.set(xscale="log", yscale="log", xlabel="labels", ylabel="certified error")
     axes.legend()
     with replacing(picture) as file:

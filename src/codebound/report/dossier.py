@@ -1,7 +1,9 @@
 """One page for an auditor: what was fixed, what was shown, what it rests on, which requirement it answers.
 
-The numbers of requirements are those of EASA's concept paper on machine learning applications (issue 2) and
-of Regulation (EU) 2024/1689; what they ask for is in our own words. No page makes an application compliant.
+The numbers of requirements are those of EASA's concept paper on machine learning applications (issue 2), as
+published copies of its objectives have them (the paper itself was not at hand: compare before citing), and of
+Regulation (EU) 2024/1689, compared with its text. What they ask for is in our own words. No page makes an
+application compliant.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ PROFILES: dict[str, dict[str, str]] = {
     "easa": {
         "statement": "LM-04: a bound on the generalisation, in numbers",
         "threshold": "LM-04: what had to be shown",
+        "by_class": "LM-04: the same for every class",
+        "surrogate": "SU-01, SU-02: what a surrogate adds to the uncertainty",
         "test": "LM-09, LM-14: the bound is compared with test data",
         "looks": "LM-14: how often the test data were used",
         "message": "LM-06, IMP-04: pruning and quantisation are documented, with their effect",
@@ -48,6 +52,7 @@ PROFILES: dict[str, dict[str, str]] = {
         "data": "Annex IV, 2(d): the data and where they come from",
         "threshold": "Article 9(8): metrics and probabilistic thresholds defined beforehand",
         "statement": "Article 13(3)(b)(ii), Article 15(3): the declared level of accuracy",
+        "by_class": "Annex IV, 3: the degree of accuracy for particular groups",
         "test": "Annex IV, 2(g): testing, and the metrics used",
         "looks": "Annex IV, 2(g): the log of tests",
         "verifier": "Annex IV, 2(g): how it was validated",
@@ -143,7 +148,7 @@ def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, 
             f"{result['test_copies_in_sample']} of them copies of the sample; hold-out bound "
             f"{percent(result['holdout'])}; " + (result.get("alarm") or "the bound is not contradicted")
         )
-    return [
+    items = [
         ("intended_use", "intended use", words["intended_use"]),
         ("operating_conditions", "operating conditions", words["operating_conditions"]),
         ("data", "sample", f"{words['data']} {facts.n} examples counted; SHA-256 {facts.sample_sha256}"),
@@ -173,6 +178,19 @@ def _items(evidence: Evidence, words: Mapping[str, Any]) -> Sequence[tuple[str, 
         ),
         ("responsible", "responsible", words["responsible"]),
     ]
+    at = 1 + next(i for i, (key, *_) in enumerate(items) if key == "statement")
+    if rows := result.get("by_class"):
+        items.insert(at, ("by_class", "every class, all at once", _classes(rows)))
+    if certificate.claim.subject == "f":
+        told = "f is bounded through the compressed network g, and what sets them apart is part of the bound"
+        items.insert(at, ("surrogate", "surrogate", told))
+    return items
+
+
+def _classes(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A limit for each class."""
+    limits = ("no examples" if row["bound"] is None else percent(row["bound"]) for row in rows)
+    return "; ".join(f"class {row['label']}: {limit}" for row, limit in zip(rows, limits, strict=True))
 
 
 def _looks(ledger: Mapping[str, Any] | None) -> str:
@@ -182,6 +200,8 @@ def _looks(ledger: Mapping[str, Any] | None) -> str:
         return "REFUSED: " + " ".join(ledger["reasons"])
     best = "no bound" if ledger["best"] is None else f"smallest bound {percent(ledger['best'])}"
     told = f"{best} for the fault {ledger['fault']}; head {ledger['head']}"
+    if ledger["by_class"]:
+        told += f"; on every class of {ledger['by_class_model']}, at once: {_classes(ledger['by_class'])}"
     return f"{ledger['looks']} looks, all paid for; {told}"
 
 

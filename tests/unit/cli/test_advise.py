@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
@@ -34,3 +35,47 @@ def test_it_draws(codebound, tmp_path):
     assert "<svg" in (tmp_path / "a.svg").read_text()
     code, _, err = codebound("advise", "--n", 60, "--errors-guess", 0.1, "--picture", "a.svg")
     assert "exists already" in err
+
+
+@pytest.fixture
+def clouds():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=240)
+    np.savez("clouds.npz", x=(2.5 * np.eye(3)[y] + rng.normal(size=(240, 3))).astype("f4"), y=y)
+
+
+def test_a_quick_run_replaces_the_guess(codebound, clouds, tmp_path):
+    code, out, err = codebound(
+        "advise", "--data", "clouds.npz", "--quick", "--picture", "b.svg", "--target", 0.2, "--format", "json"
+    )
+    assert code == 0, err
+    record = json.loads(out)
+    trial = record["trial"]
+    assert (trial["tried"], trial["held_out"], trial["situation"]["n"]) == (240, 60, 240)
+    assert 0 <= trial["errors"] < 30
+    assert {way["name"] for way in record["ways"]} == {"hold-out", "message", "picks"}
+    for way in record["ways"]:
+        if way["name"] != "hold-out":  # on the very examples: what was certified, but for chance
+            assert way["expected"] == pytest.approx(trial["certified"][way["name"]], rel=0.2)
+    best = record["ways"][0]
+    assert all(best["expected"] <= way["expected"] for way in record["ways"])
+    assert ("Hold out" in record["paragraph"]) == (best["name"] == "hold-out")
+    assert "it was a look" in record["paragraph"]
+    assert "<svg" in (tmp_path / "b.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--n", 100),
+        ("--errors-guess", 0.1),
+        ("--data", "digits"),
+        ("--quick",),
+        ("--data", "digits", "--quick", "--errors-guess", 0.1),
+        ("--data", "digits", "--quick", "--bits", 100),
+    ],
+)
+def test_a_guess_or_a_quick_run_and_not_both(codebound, arguments):
+    code, _, err = codebound("advise", *arguments)
+    assert code != 0
+    assert "UsageError" in err or "give --errors-guess" in err

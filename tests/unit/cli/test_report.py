@@ -19,7 +19,7 @@ def cert(tmp_path_factory):
     sample = from_arrays(x, (x[:, 0] > 0).astype(int), name="made", role="train")
     network = cb.load_model("linear", input_shape=(4,), classes=2)
     folder = tmp_path_factory.mktemp("made") / "cert"
-    cb.certify(network, sample, effort="quick").save_to(folder)
+    cb.certify(network, sample, input_range=(-9.0, 9.0), effort="quick", by_class=True).save_to(folder)
     return folder
 
 
@@ -43,6 +43,8 @@ def test_a_page_has_everything_and_the_numbers_of_requirements(filled, codebound
     assert "said &lt;b&gt;so&lt;/b&gt;" in page
     assert "errs on at most" in page
     assert "codebound-verify" in page
+    assert "class 1: " in page
+    assert "through the compressed network g" in page
     for requirement in PROFILES[profile].values():
         assert requirement.split(":")[0] in page
 
@@ -60,10 +62,12 @@ def test_a_ledger_stands_beside_it_with_its_verdict(filled, codebound, tmp_path,
     monkeypatch.chdir(tmp_path)
     np.savez("test.npz", x=np.arange(100.0).reshape(50, 2), y=np.arange(50) % 2)
     np.save("p.npy", np.arange(50) % 2)
-    codebound("holdout", "seal", "test.npz")
+    codebound("holdout", "seal", "test.npz", "--by-class")
     codebound("holdout", "look", "test.looks.jsonl", "--predictions", "p.npy")
     codebound("report", filled, "--ledger", "test.looks.jsonl")
-    assert "1 looks, all paid for; smallest bound 5.82 %" in (filled / "dossier.html").read_text()
+    page = (filled / "dossier.html").read_text()
+    assert "1 looks, all paid for; smallest bound 7.12 %" in page  # 1 - 0.025**(1/50)
+    assert "on every class of p.npy, at once: class 0: 16.09 %" in page  # 1 - (0.025/2)**(1/25)
     forged = tmp_path / "test.looks.jsonl"
     forged.write_text(forged.read_text().replace('"delta":0.05', '"delta":0.01'))
     codebound("report", filled, "--ledger", "test.looks.jsonl")
