@@ -33,6 +33,12 @@ def test_every_question_has_a_page():
     assert len(asked) >= 8
 
 
+def test_every_page_is_in_the_menu_of_the_site():
+    menu = (ROOT / "mkdocs.yml").read_text()
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert not [page for page in pages if not re.search(rf"[ :]{re.escape(page)}$", menu, re.MULTILINE)]
+
+
 def snippets(page, kind):
     return [body for name, body in FENCED.findall((ROOT / "docs" / page).read_text()) if name == kind]
 

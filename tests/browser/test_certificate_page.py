@@ -17,7 +17,7 @@ from codebound.certification import certify
 from codebound.data.arrays import from_arrays
 from codebound.facts import HoldoutFacts, LookFacts, OccamFacts, PickedFacts
 from codebound.faults import parse_fault
-from codebound.report.formula import Term, bound_at, formulas
+from codebound.report.formula import bound_at, formulas
 
 pytestmark = pytest.mark.browser
 
@@ -26,6 +26,9 @@ ASKED = {
     "message": {"by_class": True},
     "original": {"claim": ByDisagreement(images(300, 1, "unlabelled"))},
     "fault": {"claim": AboutG(fault=parse_fault("class:1"))},
+    "abstain": {"method": "picks", "fault": "abstain:0.1"},
+    "cost": {"fault": "cost:distance"},
+    "class of f": {"claim": ByDisagreement(images(500, 3, "unlabelled"), fault=parse_fault("class:1"))},
 }
 
 
@@ -124,7 +127,7 @@ def test_the_slider_moves_every_bound_as_the_library_does(name, made, browser):
         browser.slide("#delta", exponent)
         delta = float(browser.text("#chosen"))
         assert delta == pytest.approx(10**-exponent, rel=1e-2)
-        bound = {part: bound_at([Term(**each) for each in own], delta) for part, own in terms.items()}
+        bound = {part: bound_at(own, delta) for part, own in terms.items()}
         assert float(browser.text("#digits")) == pytest.approx(bound["certified"], rel=1e-6)
         assert browser.text("#bound") == percent(bound["certified"]) == browser.text(".certified .value")
         if "holdout" in bound:

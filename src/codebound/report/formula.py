@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from codebound.numerics import binomial_inverse_upper, picked_inverse_upper
+from codebound.numerics import binomial_inverse_upper, kl_inverse_upper, picked_inverse_upper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codebound.certificate.file import Certificate
+
+    Law = Literal["binomial", "picked", "kl"]
 
 _CLOSE = 1e-8  # relative: what is not the same number gets no slider
 
@@ -21,23 +23,33 @@ class Term:
     """A limit that a bound is a sum of.
 
     Attributes:
-        law: ``binomial`` as in C-2, or ``picked`` as in C-15.
-        count: What was counted.
+        law: ``binomial`` as in C-2, ``picked`` as in C-15, or ``kl`` as in C-17 for costs.
+        count: What was counted; of costs, their sum divided by the largest.
         n: Out of how many.
         bits: Length of the message.
         share: Of the failure probability.
+        outside: A limit on how often it does not apply; it is divided by the rest.
     """
 
-    law: Literal["binomial", "picked"]
-    count: int
+    law: Law
+    count: float
     n: int
     bits: float = 0.0
     share: float = 1.0
+    outside: Term | None = None
 
     def limit(self, delta: float) -> float:
         """The limit at a failure probability of the whole bound."""
-        inverse = binomial_inverse_upper if self.law == "binomial" else picked_inverse_upper
-        return inverse(self.count, self.n, math.log(delta * self.share) - self.bits * math.log(2.0))
+        log_delta = math.log(delta * self.share) - self.bits * math.log(2.0)
+        if self.law == "kl":
+            found = kl_inverse_upper(self.count / self.n, -log_delta / self.n)
+        else:
+            inverse = binomial_inverse_upper if self.law == "binomial" else picked_inverse_upper
+            found = inverse(int(self.count), self.n, log_delta)
+        if self.outside is None:
+            return found
+        rest = 1.0 - self.outside.limit(delta)
+        return found / rest if rest > 0.0 else 1.0
 
 
 def bound_at(terms: Sequence[Term], delta: float) -> float:
@@ -50,50 +62,69 @@ def bound_at(terms: Sequence[Term], delta: float) -> float:
     return min(1.0, sum(term.limit(delta) for term in terms))
 
 
-def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, list[Term]]:
     """The terms of every bound on a page, by its name there; of those that this module gets right."""
-    claim, facts = certificate.claim, certificate.facts
-    found: dict[str, tuple[float, list[Term]]] = {"certified": (claim.bound, _claimed(certificate))}
+    found: dict[str, tuple[float, list[Term]]] = {
+        "certified": (certificate.claim.bound, _claimed(certificate))
+    }
     if "holdout" in result:
         found["holdout"] = (result["holdout"], [Term("binomial", result["test_errors"], result["test_n"])])
     rows = result.get("by_class", ())
+    law: Law = "picked" if "picks" in certificate.facts.extra else "binomial"
     for row in rows:
         if row["bound"] is not None:
-            law: Literal["binomial", "picked"] = "picked" if claim.statement == "C-15" else "binomial"
-            count = row["errors"] + row.get("picks", 0)
-            term = Term(law, count, row["n"], facts.code_bits, 1.0 / len(rows))
+            counted = row["errors"] + row["picks"]
+            term = Term(law, counted, row["n"], certificate.facts.code_bits, 1.0 / len(rows))
             found[f"class-{row['label']}"] = (row["bound"], [term])
     return {
-        name: [asdict(term) for term in terms]
+        name: terms
         for name, (stated, terms) in found.items()
-        if math.isclose(bound_at(terms, claim.delta), stated, rel_tol=_CLOSE)
+        if math.isclose(bound_at(terms, certificate.claim.delta), stated, rel_tol=_CLOSE)
     }
 
 
-def _claimed(certificate: Certificate) -> list[Term]:
+def _picks(certificate: Certificate) -> int | None:
+    """The picks that count; None where nothing was picked."""
     facts = certificate.facts
-    tally = facts.tally or {}
-    extra, share = facts.extra, 0.5 if "disagreements" in facts.extra or "kept" in tally else 1.0
-    picks = tally.get("picks", extra.get("picks"))
-    law: Literal["binomial", "picked"] = "binomial" if picks is None else "picked"
-    n = facts.n if picks is not None else tally.get("kept", facts.n)
-    terms = [Term(law, facts.errors + (picks or 0), n, facts.code_bits, share)]
-    if "disagreements" in extra:
-        terms.append(Term("binomial", extra["disagreements"], extra["n_unlabelled"], share=share))
-    return terms
+    picks: int | None = (facts.tally or {}).get("picks", facts.extra.get("picks"))
+    return picks
+
+
+def _claimed(certificate: Certificate) -> list[Term]:
+    facts, fault = certificate.facts, certificate.fault
+    extra, tally, picks = facts.extra, facts.tally or {}, _picks(certificate)
+    has_second_draw = "disagreements" in extra
+    share = 0.5 if has_second_draw or "abstained" in tally else 1.0
+    first = Term("binomial", facts.errors, tally.get("kept", facts.n), facts.code_bits, share)
+    if picks is not None:
+        first = replace(first, law="picked", count=facts.errors + picks, n=facts.n)
+        if "abstained" in tally:
+            first = replace(first, outside=replace(first, count=tally["abstained"] + picks))
+    elif "cost" in tally:
+        first = replace(first, law="kl", count=tally["cost"] / fault.largest_cost(facts.classes))
+    if not has_second_draw:
+        return [first]
+    apart = Term("binomial", extra["disagreements"], extra["n_unlabelled"], share=share)
+    if "examples" in tally:
+        others = Term("binomial", tally["examples"] - facts.n, tally["examples"], share=share / 2.0)
+        apart = replace(apart, share=share / 2.0, outside=others)
+    return [first, apart]
 
 
 def costs(certificate: Certificate) -> list[tuple[str, float]]:
-    """What a certified error is made of, part by part; the parts add up to it."""
+    """What a certified error is made of, part by part; nothing where the parts do not add up to it."""
     claim, facts = certificate.claim, certificate.facts
-    terms = _claimed(certificate)
-    first, picks = terms[0], (facts.tally or {}).get("picks", facts.extra.get("picks", 0))
+    (first, *others), picks = _claimed(certificate), _picks(certificate)
+    if first.law == "kl" or first.outside is not None:
+        return []
     plain = replace(first, law="binomial", count=facts.errors, bits=0.0)
     steps = [("what is still wrong", facts.errors / first.n), ("chance", plain.limit(claim.delta))]
     if picks:
         steps.append((f"{picks:,} picked examples", replace(first, bits=0.0).limit(claim.delta)))
     steps.append((f"{facts.code_bits:,} bits of message", first.limit(claim.delta)))
-    if terms[1:]:
+    if others:
         steps.append(("where f and g differ", claim.bound))
+    if not math.isclose(steps[-1][1], claim.bound, rel_tol=_CLOSE):
+        return []
     before = [0.0, *(value for _, value in steps)]
     return [(name, max(0.0, value - least)) for (name, value), least in zip(steps, before, strict=False)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from functools import partial
 from importlib import resources
 from itertools import count
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codebound.certificate.file import Certificate
+    from codebound.report.formula import Term
     from codebound.report.tables import Table
 
 
@@ -93,22 +95,20 @@ def certificate_page(
     )
 
 
-def _slider(delta: float, terms: Mapping[str, Any]) -> dict[str, Any] | None:
+def _slider(delta: float, terms: Mapping[str, Sequence[Term]]) -> dict[str, Any] | None:
     """What the slider needs; None where the bound cannot be computed by the page."""
     if "certified" not in terms or delta > 0.5:  # the page solves the lower tail alone
         return None
-    return {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": terms}
+    plain = {name: [asdict(term) for term in parts] for name, parts in terms.items()}
+    return {"delta": delta, "most": max(9, math.ceil(1 - math.log10(delta))), "terms": plain}
 
 
 def _cost_rows(certificate: Certificate) -> list[tuple[str, str, float]]:
     """What the certified error is made of; nothing where this is not known."""
     parts = costs(certificate)
-    total = sum(value for _, value in parts)
-    if not math.isclose(total, certificate.claim.bound, rel_tol=1e-6):
-        return []
-    largest = max(value for _, value in parts)
+    largest = max((value for _, value in parts), default=1.0)
     rows = [(name, f"{100.0 * value:.2f} %", round(100.0 * value / largest, 1)) for name, value in parts]
-    return [*rows, ("together", percent(certificate.claim.bound), 0.0)]
+    return [*rows, ("together", percent(certificate.claim.bound), 0.0)] if rows else []
 
 
 _TICKS = (0, 1, 5, 10, 25, 50, 100)

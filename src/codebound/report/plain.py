@@ -111,6 +111,7 @@ _FAILURES = {
     ),
 }
 _STARTS = {
+    "The inputs are rows of the encoder": _SEEN,
     "The base, of SHA-256": _SEEN,
     "TRUSTED, not checked": "The code holds a table, a list or a constant that was learned from the sample.",
     "The Python code of": "The code holds a table, a list or a constant that was learned from the sample.",
@@ -162,8 +163,9 @@ def answer(certificate: Certificate, result: Mapping[str, Any]) -> str:
         does = f"is wrong on at most {bound} of {data}: at most {in_words(certificate.claim.bound)}"
     else:
         does = certificate.does
-    has_base = certificate.helper.base is not None
-    unless = ", provided that the network it starts from has never seen these examples" if has_base else ""
+    seen = ["the network it starts from"] if certificate.helper.base is not None else []
+    seen += ["the encoder in front of it"] if "encoder_declared" in result else []
+    unless = f", provided that {' and '.join(seen)} never saw these examples" if seen else ""
     return f"{_who(certificate, result)} {does}{unless}."
 
 
@@ -192,8 +194,11 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
     claim, n = certificate.claim, certificate.facts.n
     is_plain, most = certificate.fault == WRONG, math.ceil(1000.0 * claim.bound)
     of = "" if is_plain else " that the fault can happen on"
+    expected = f"Out of 1,000 new examples{of}, expect at most {most:,} that count against it."
+    if certificate.fault.kind == "cost":
+        expected = "It is a mean over new data: single ones may cost as much as the largest cost."
     means = [
-        f"Out of 1,000 new examples{of}, expect at most {most:,} that count against it.",
+        expected,
         how_sure(claim.delta),
         f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from.",
         "Anybody with the sample can check the file, with a program that shares no code with this one.",

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.bounds import risk
+from codebound.bounds.faulty import occam_cost, part_disagreement, picked_abstaining
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import occam_disagreement
 from codebound.bounds.picked import picked_risk
@@ -23,7 +24,7 @@ from codebound.data.arrays import from_arrays
 from codebound.facts import DisagreementFacts, HoldoutFacts, OccamFacts, PickedFacts
 from codebound.faults import WRONG, parse_fault
 from codebound.report.examples import shown_examples
-from codebound.report.formula import Term, bound_at, costs, formulas
+from codebound.report.formula import bound_at, costs, formulas
 from codebound.report.html import certificate_page, place
 from codebound.report.plain import answer, how_it_fails, how_sure, in_words
 from codebound_verify.__main__ import main as verify
@@ -77,19 +78,80 @@ def test_the_terms_of_the_slider_are_those_of_the_library(name, folders):
     found, saved = folders[name]
     terms = formulas(found.certificate, saved.result)
     assert {"certified", "holdout"} <= set(terms)
-    certified = [Term(**each) for each in terms["certified"]]
+    certified = terms["certified"]
     assert bound_at(certified, 0.05) == pytest.approx(found.certificate.claim.bound, rel=1e-8)
     for delta in (0.5, 1e-3, 1e-9):
         assert bound_at(certified, delta) == pytest.approx(library(found.certificate, delta), rel=1e-8)
 
 
-def test_every_class_has_its_terms(folders):
-    found, saved = folders["C-2"]
-    terms = formulas(found.certificate, saved.result)
-    for row in found.by_class:
-        assert bound_at([Term(**each) for each in terms[f"class-{row.label}"]], 0.05) == pytest.approx(
-            row.bound
+def test_every_class_has_its_terms(folders, faulty):
+    for found, result in ((folders["C-2"][0], folders["C-2"][1].result), faulty["picked classes"]):
+        terms = formulas(found.certificate, result)
+        for row in found.by_class:
+            assert bound_at(terms[f"class-{row.label}"], 0.05) == pytest.approx(row.bound)
+
+
+FAULTS = {
+    "picked classes": {"method": "picks", "by_class": True},
+    "picked class": {"method": "picks", "fault": "class:1"},
+    "picked abstain": {"method": "picks", "fault": "abstain:0.1"},
+    "abstain": {"fault": "abstain:0.1"},
+    "cost": {"fault": "cost:distance"},
+    "cost above": {"fault": "cost-above:1:distance"},
+    "class of f": {
+        "claim": ByDisagreement(images(500, 1, "unlabelled"), fault=parse_fault("class:1")),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """A certificate of each fault that version 3 of the format knows, with its result."""
+    sample = images(900)
+    sample.y[::30] = (sample.y[::30] + 1) % 3
+    root, network = tmp_path_factory.mktemp("faults"), solved().build()
+    found = {
+        name: certify(network, sample, **{"method": "prune", "effort": "quick"} | asked)
+        for name, asked in FAULTS.items()
+    }
+    return {name: (each, each.save_to(root / name).result) for name, each in found.items()}
+
+
+def of_the_library(name, certificate, delta):
+    """The bound of a fault by the public functions of its statement."""
+    facts, tally = certificate.facts, certificate.facts.tally or {}
+    occam = OccamFacts(errors=facts.errors, n=facts.n, code_bits=facts.code_bits, delta=delta)
+    picks = tally.get("picks", facts.extra.get("picks", 0))
+    if name == "picked abstain":
+        picked = PickedFacts(
+            picks=picks, errors=facts.errors, n=facts.n, code_bits=facts.code_bits, delta=delta
         )
+        return picked_abstaining(picked, abstained=tally["abstained"])[0]
+    if name.startswith("picked"):
+        return library(replace(certificate, facts=replace(facts, extra={"picks": picks})), delta)
+    if name == "abstain":
+        return occam_binomial(replace(occam, n=tally["kept"], delta=delta / 2)).value
+    if name == "cost":
+        mean = tally["cost"] / (2 * facts.n)
+        return occam_cost(mean_cost=mean, n=facts.n, code_bits=facts.code_bits, delta=delta)
+    if name == "class of f":
+        apart = HoldoutFacts(errors=facts.extra["disagreements"], n=500, delta=delta / 4)
+        risk_facts = replace(occam, delta=delta / 2)
+        return part_disagreement(risk=risk_facts, disagreement=apart, examples=900)[0]
+    return occam_binomial(occam).value
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_terms_of_faults_are_those_of_the_library(name, faulty):
+    found, result = faulty[name]
+    terms = formulas(found.certificate, result)["certified"]
+    for delta in (0.05, 0.5, 1e-6):
+        assert bound_at(terms, delta) == pytest.approx(
+            of_the_library(name, found.certificate, delta), rel=1e-8
+        )
+    parts = costs(found.certificate)
+    assert not parts or sum(value for _, value in parts) == pytest.approx(found.certificate.claim.bound)
+    assert all(map(how_it_fails, found.certificate.declarations))
 
 
 def test_a_bound_that_the_page_would_get_wrong_has_no_slider(folders):
@@ -248,3 +310,12 @@ def test_the_promise_never_sounds_surer_than_it_is(delta):
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_the_scale_keeps_the_order(a, b):
     assert (place(a) <= place(b)) == (a <= b) or place(a) == place(b)
+
+
+def test_an_encoder_makes_the_answer_conditional(folders):
+    found, saved = folders["C-15"]
+    claim = replace(found.certificate.claim, vacuous=False)
+    result = saved.result | {"encoder_declared": "The inputs are rows of the encoder x."}
+    words = answer(replace(found.certificate, claim=claim), result)
+    assert words.endswith(", provided that the encoder in front of it never saw these examples.")
+    assert how_it_fails("The inputs are rows of the encoder x (SHA-256 0), which never saw the sample.")
