@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.certificate.file import Certificate as Certificate
     from codebound.certification import certify as certify
     from codebound.data.dataset import Dataset as Dataset
+    from codebound.data.foreign import from_frame as from_frame
     from codebound.data.load import load_dataset as load_dataset
     from codebound.data.splits import split as split
     from codebound.encoders.known import load_encoder as load_encoder
@@ -44,6 +45,7 @@ _HOME = {
     # data, networks, training
     "Dataset": "codebound.data.dataset",
     "load_dataset": "codebound.data.load",
+    "from_frame": "codebound.data.foreign",
     "split": "codebound.data.splits",
     "load_encoder": "codebound.encoders.known",
     "load_model": "codebound.nets.loading",

@@ -20,6 +20,7 @@ import torch
 from codebound.certificate.base import Pretrained, load_base
 from codebound.certification import certify
 from codebound.data.load import load_dataset
+from codebound.data.oddities import remarks
 from codebound.data.splits import split
 from codebound.device import resolve_device
 from codebound.encoders.known import load_encoder
@@ -71,8 +72,8 @@ def train_from_options(
     if out is None:
         run = json.dumps(run_record(model, sample, config, test_set=test_set), sort_keys=True)
         out = Path("runs") / f"{_slug(arch)}-{_slug(data)}-{hashlib.sha256(run.encode()).hexdigest()[:10]}"
-    for warning in sample.warnings:
-        listener.note(f"Warning: {warning}")
+    for warning in remarks(sample):
+        listener.note(f"Warning: {warning}.")
     listener.note(_start_line(arch, sample, config, place=str(place), done=runs.epochs_on_disk(out)))
     listener.note(f"Run folder {out}; if interrupted, the same command goes on from the last checkpoint.")
     with listener.bar("training") as progress:
@@ -118,6 +119,8 @@ def certify_from_options(
     )
     with listener.bar("encode") if encoder is not None else nullcontext(silent) as progress:
         sample, test_set = load_samples(options, encoder=encoder, progress=progress)
+    for warning in remarks(sample, delta=options["delta"]):
+        listener.note(f"Warning: {warning}.")
     network, factory = None, ""
     if model is not None:
         network, factory = load_network(model, sample, options["weights"]), factory_of(model)

@@ -210,7 +210,7 @@ def _verifier_arguments(
 
     sample, fresh = found.sample, found.unlabelled
     arguments: list[str | Path] = ["--data", data if data in NAMES else Path(data)]
-    if data not in NAMES and not data.endswith(".npz"):
+    if data not in NAMES and not data.endswith(".npz") and not (Path(data) / "x.npy").is_file():
         arguments[-1] = folder / "sample.npz"
         write_arrays(place / "sample.npz", {"x": sample.x, "y": sample.y})
     if data_folder is not None:

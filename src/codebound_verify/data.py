@@ -1,4 +1,4 @@
-"""Where the verifier finds data: an .npz file, scikit-learn's digits, IDX files and CIFAR-10 batches.
+"""Where the verifier finds data: arrays in files, scikit-learn's digits, IDX files and CIFAR-10 batches.
 
 Nothing is downloaded or unpickled. No checksums are kept here: the hash of the sample in the certificate
 decides whether these are the right data.
@@ -49,14 +49,20 @@ NAMES = ("digits", *FOLDERS)
 
 
 def load_data(spec: str, folder: Path | None = None) -> Sample:
-    """Inputs and labels of ``file.npz``, ``NAME`` or ``NAME:test``; labels are None if a file has none."""
+    """Inputs and labels of ``file.npz``, a folder with ``x.npy`` and ``y.npy``, ``NAME`` or ``NAME:test``.
+
+    Labels are None if there are none. Files of a folder stay on the disk; parts are read when needed.
+    """
     if spec.endswith(".npz"):
         return _npz(Path(spec))
+    if (Path(spec) / "x.npy").is_file():
+        labels = Path(spec) / "y.npy"
+        return _mapped(Path(spec) / "x.npy"), _mapped(labels) if labels.is_file() else None
     name, _, role = spec.partition(":")
     if name not in NAMES or role not in ("", "train", "test"):
         raise Refused(
-            f"Data: {spec!r} is unknown. Give an .npz file with x and y, or one of {', '.join(NAMES)}, "
-            "followed by :test for the test part."
+            f"Data: {spec!r} is unknown. Give an .npz file with x and y, a folder with x.npy and y.npy, or "
+            f"one of {', '.join(NAMES)}, followed by :test for the test part."
         )
     if name == "digits":
         if role == "test":
@@ -98,6 +104,14 @@ def _npz(path: Path) -> Sample:
     except _UNREADABLE as error:
         raise Refused(f"Data: {path} is no .npz file with plain arrays x and y ({error}).") from None
     return x, y
+
+
+def _mapped(path: Path) -> Inputs:
+    try:
+        array: Inputs = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (*_UNREADABLE, OSError) as error:
+        raise Refused(f"Data: {path} is no .npy file of plain numbers ({error}).") from None
+    return array
 
 
 def _npy(archive: zipfile.ZipFile, name: str) -> Inputs:

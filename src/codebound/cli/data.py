@@ -107,8 +107,10 @@ def show(
     import numpy as np
 
     from codebound.data.load import load_dataset
+    from codebound.data.oddities import remarks
 
     dataset = load_dataset(spec, role=role.value, folder=folder)
+    warnings = [*remarks(dataset), *_copies(dataset)]
     duplicates = _test_duplicates(spec, dataset, folder)
     counts = np.bincount(dataset.y, minlength=dataset.classes).tolist()
     record = {
@@ -126,7 +128,7 @@ def show(
         "std": list(dataset.scaling.std),
         "sha256": dataset.sha256,
         "source": dataset.source,
-        "warnings": list(dataset.warnings),
+        "warnings": warnings,
         "test_duplicates": None if duplicates is None else duplicates.count,
         "test_duplicates_relabelled": None if duplicates is None else duplicates.relabelled,
     }
@@ -135,7 +137,7 @@ def show(
     }
     emit(record, output, [_described(dataset, counts, duplicates), *_thumbnails(dataset)], rows=[flat])
     if output is Format.table:
-        for warning in dataset.warnings:
+        for warning in warnings:
             note(f"Warning: {warning}.")
 
 
@@ -162,6 +164,16 @@ def save(
         dataset = split(dataset, {"train": 1.0 - holdout, "test": holdout})[role.value]
     write_arrays(out, {"x": dataset.x, "y": dataset.y})
     typer.echo(dataset.sha256)
+
+
+def _copies(dataset: Dataset) -> list[str]:
+    """A sentence about the copies inside a sample, if there are any."""
+    from codebound.certificate.rows import MOST_COPIES, rows_of
+
+    rows = rows_of(dataset, allow_copies=True)
+    is_refused = rows.copies * MOST_COPIES > rows.n
+    many = f"; more than one in {MOST_COPIES} is refused by certify" if is_refused else ""
+    return [f"{rows.sentence}{many}"] if rows.copies else []
 
 
 def _test_duplicates(spec: str, dataset: Dataset, folder: Path | None) -> Duplicates | None:

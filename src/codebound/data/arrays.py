@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import tempfile
 import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +20,18 @@ from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import ArrayLike, NDArray
+    from PIL import Image
 
 MAX_CLASSES = 1_000_000
 _EXACT_IN_FLOAT64 = 1 << 53
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
-_GREY = frozenset({"1", "L"})
-_COLOUR = frozenset({"P", "PA", "LA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"})
+_GREY = frozenset({"1", "L", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
+_USUAL = (32, 32)
+_MAX_SIDE = 20_000
+_IN_MEMORY = 1 << 30  # bytes of decoded images
 _NAMED_CLASSES = 20
 
 
@@ -152,6 +161,27 @@ def read_npz(path: Path, *, role: str, classes: int | None = None) -> Dataset:
     )
 
 
+def read_npy_folder(folder: Path, *, role: str, classes: int | None = None) -> Dataset:
+    """The sample in ``x.npy`` and ``y.npy``, which are mapped: parts are read from the disk when needed.
+
+    So a sample can be larger than the memory if its inputs are uint8, float32 or float64: these are stored as
+    they are.
+    """
+    arrays = {}
+    for key in ("x",) if role == "unlabelled" else ("x", "y"):
+        path = folder / f"{key}.npy"
+        try:
+            # writable pages are copies of ours: nothing is ever written to the file
+            arrays[key] = np.load(path, mmap_mode="c", allow_pickle=False)
+        except FileNotFoundError as error:
+            raise DataError(f"{folder} has no {key}.npy. Save it with numpy.save.") from error
+        except Exception as error:  # a crafted file can make the parser raise nearly anything
+            raise DataError(f"{path} is no readable .npy file: {error}. Save it with numpy.save.") from error
+    return from_arrays(
+        arrays["x"], arrays.get("y"), name=str(folder), role=role, classes=classes, source=f"folder {folder}"
+    )
+
+
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, name: str) -> NDArray[np.generic]:
     with archive.open(info) as stream:
         version = npy.read_magic(stream)
@@ -172,14 +202,24 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, name: str) 
     return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
 
 
-def read_image_folder(folder: Path, *, role: str, classes: int | None = None) -> Dataset:
+def read_image_folder(
+    folder: Path, *, role: str, classes: int | None = None, size: tuple[int, int] | None = None
+) -> Dataset:
     """The images under ``folder``, in a fixed order.
 
     Sub-folders sorted by name are the classes 0, 1, ...; inside a class, images are sorted by their path.
     Images are stored as bytes, ``(n, channels, height, width)``: one channel when all are grey, else three.
+    Values of 16 bits are divided by 256. More than a gigabyte is decoded into a file without a name.
+
+    Args:
+        folder: The folder.
+        role: What the sample may be used for.
+        classes: Number of classes; by default the number of sub-folders.
+        size: Height and width that all images are brought to; by default their own, or 32 x 32 where they
+            differ.
 
     Raises:
-        DataError: There is no image, one cannot be read, or one differs in size from the first.
+        DataError: There is no image, or one cannot be read.
     """
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     files: list[tuple[Path, int]] = []
@@ -200,48 +240,97 @@ def read_image_folder(folder: Path, *, role: str, classes: int | None = None) ->
             "it; the files of a known dataset keep their usual names."
         )
     named = ", ".join(f"{label} = {name}" for label, name in enumerate(names[:_NAMED_CLASSES]))
+    warnings = [f"{skipped} files in {folder} are no images and were left out"] if skipped else []
+    images = [path for path, _ in files]
+    form = _form(images)
+    if size is None and form.size is None:
+        warnings.append(
+            f"the images differ in size and were brought to {_USUAL[0]} x {_USUAL[1]} pixels, each by "
+            f"itself; {folder}@64x64 takes another size"
+        )
     return Dataset(
         name=str(folder),
         role=role,
-        x=_decode([path for path, _ in files]),
+        x=_decoded(images, size or form.size or _USUAL, is_grey=form.is_grey),
         y=np.array([label for _, label in files], dtype=np.int64),
         classes=len(names) if classes is None else classes,
         scaling=Scaling(divisor=255.0),
         source=f"image folder {folder}; classes {named}{', ...' if len(names) > _NAMED_CLASSES else ''}",
-        warnings=(f"{skipped} files in {folder} are no images and were left out",) if skipped else (),
+        warnings=tuple(warnings),
     )
 
 
-def _decode(files: list[Path]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What images have in common: height and width, or None where these differ, and whether all are grey."""
+
+    size: tuple[int, int] | None
+    is_grey: bool
+
+
+def _form(files: Sequence[Path]) -> _Form:
+    """Reads the headers alone."""
     from PIL import Image
 
-    size, is_grey = (0, 0), True
-    path = files[0]
+    sizes, modes = set(), set()
+    for path in files:
+        with _readable(path), Image.open(path) as image:
+            if max(image.size) > _MAX_SIDE:
+                raise DataError(f"{path} is {image.size} pixels; {_MAX_SIDE} a side are read.")
+            sizes.add((image.height, image.width))
+            modes.add(image.mode)
+    return _Form(sizes.pop() if len(sizes) == 1 else None, modes <= _GREY)
+
+
+def _decoded(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> NDArray[np.uint8]:
+    from PIL import Image
+
+    shape = (len(files), 1 if is_grey else 3, *size)
+    x = _room(shape)
+    for row, path in zip(x, files, strict=True):
+        with _readable(path), Image.open(path) as image:
+            plain = _of_8_bits(image).convert("L" if is_grey else "RGB")
+            if (plain.height, plain.width) != size:
+                plain = plain.resize(size[::-1], Image.Resampling.BOX)
+            row[...] = np.asarray(plain).reshape(*size, -1).transpose(2, 0, 1)
+    return x
+
+
+def _room(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """An array in memory, or in a file without a name where that would be too large."""
+    size = math.prod(shape)
+    if size <= _IN_MEMORY:
+        return np.empty(shape, dtype=np.uint8)
     try:
-        for path in files:  # headers first: nothing is decoded before all sizes are known to agree
-            with Image.open(path) as image:
-                if path == files[0]:
-                    size = image.size
-                if image.size != size:
-                    raise DataError(
-                        f"{path} is {image.width} x {image.height} pixels, "
-                        f"{files[0]} is {size[0]} x {size[1]}. "
-                        "All images must have one size: crop or resize them first."
-                    )
-                if image.mode not in _GREY | _COLOUR:
-                    raise DataError(
-                        f"{path} has mode {image.mode}; only images of 8 bits a channel are read."
-                    )
-                is_grey = is_grey and image.mode in _GREY
-        shape = (len(files), size[1], size[0], 1 if is_grey else 3)
-        if np.prod(shape, dtype=np.float64) > MAX_BYTES:
-            raise DataError(
-                f"{len(files)} images of {size[0]} x {size[1]} exceed {MAX_BYTES} bytes. Shrink them."
-            )
-        x = np.empty(shape, dtype=np.uint8)
-        for row, path in zip(x, files, strict=True):
-            with Image.open(path) as image:
-                row[...] = np.asarray(image.convert("L" if is_grey else "RGB")).reshape(row.shape)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        with tempfile.TemporaryFile() as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)  # a mapped page without room would end the process
+            return np.memmap(file, dtype=np.uint8, mode="w+", shape=shape)
+    except OSError as error:
+        raise DataError(
+            f"{size} bytes of images have no room in {tempfile.gettempdir()}: {error.strerror}. Set TMPDIR "
+            "to a folder with room, or take smaller images."
+        ) from error
+
+
+def _of_8_bits(image: Image.Image) -> Image.Image:
+    """An image of 16 or more bits a pixel as one of 8: values divided by 256; floats as they are, cut off."""
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    if image.mode == "F":
+        return Image.fromarray(np.nan_to_num(np.asarray(image)).clip(0, 255).astype(np.uint8))
+    return image
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    from PIL import Image
+
+    try:
+        yield
+    except DataError:
+        raise
+    except (OSError, SyntaxError, ValueError, TypeError, Image.DecompressionBombError) as error:
         raise DataError(f"{path} cannot be read as an image: {error}.") from error
-    return np.ascontiguousarray(x.transpose(0, 3, 1, 2))

@@ -119,7 +119,7 @@ class Dataset:
                 f"{self.name}: labels must be int64 of shape ({len(self.x)},), one per input. "
                 f"Got {self.y.dtype.name} of shape {self.y.shape}."
             )
-        if self.x.dtype.kind == "f" and not np.isfinite(self.x).all():
+        if self.x.dtype.kind == "f" and not _are_finite(self.x):
             raise DataError(f"{self.name}: inputs contain NaN or infinity. Remove or replace those examples.")
         low, high = int(self.y.min()), int(self.y.max())
         if low < 0 or high >= self.classes:
@@ -179,6 +179,11 @@ class Dataset:
             y=torch.from_numpy(np.ascontiguousarray(self.y)).to(device),
             scaling=self.scaling,
         )
+
+
+def _are_finite(x: NDArray[np.generic]) -> bool:
+    rows = max(1, _HASH_CHUNK_BYTES // (x.nbytes // len(x)))
+    return all(np.isfinite(x[start : start + rows]).all() for start in range(0, len(x), rows))
 
 
 @dataclass(frozen=True, slots=True)

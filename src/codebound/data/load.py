@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codebound.data.arrays import from_arrays, read_image_folder, read_npz
+from codebound.data.arrays import from_arrays, read_image_folder, read_npy_folder, read_npz
 from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, has_digest, places, read, remedy
 from codebound.data.dataset import Dataset, Scaling
 from codebound.data.splits import ROLES
@@ -18,6 +18,7 @@ from codebound.data.tables import SUFFIXES, read_table, table_of
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.user_code import import_named
 
+_SIZED = re.compile(r"(?P<folder>.+)@(?P<height>[1-9]\d{0,3})x(?P<width>[1-9]\d{0,3})")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -28,9 +29,10 @@ def load_dataset(
 
     Args:
         spec: A name (``codebound data list`` shows them), an ``.npz`` file with arrays ``x`` and ``y``, a
-            table (``table.csv:labels``, see ``tables``), a folder (images by class, or torchvision's layout),
-            or ``package.module:factory``, called without arguments, which returns a Dataset or a pair
-            ``(x, y)``.
+            table (``table.csv:labels``, see ``tables``), a folder (images by class, which
+            ``folder@HEIGHTxWIDTH`` brings to one size; ``x.npy`` and ``y.npy``, which stay on the disk;
+            torchvision's layout), or ``package.module:factory``, called without arguments, which returns a
+            Dataset or a pair ``(x, y)``.
         role: For named datasets the split, ``train`` or ``test``; for the others the sample is what ``spec``
             holds and the role says what it may be used for.
         folder: Where to look for a named dataset first; then the cache is searched.
@@ -58,6 +60,10 @@ def load_dataset(
     path = Path(spec).expanduser()
     if path.is_dir():
         return _load_folder(path, role, classes)
+    if (sized := _SIZED.fullmatch(spec)) is not None and Path(sized["folder"]).expanduser().is_dir():
+        size = int(sized["height"]), int(sized["width"])
+        folder = Path(sized["folder"]).expanduser()
+        return _with_role(read_image_folder(folder, role=role, classes=classes, size=size), role)
     if (table := table_of(spec)) is not None:
         return read_table(table, role=role, classes=classes)
     if path.is_file():
@@ -136,6 +142,8 @@ def _load_digits(known: Known) -> Dataset:
 
 
 def _load_folder(path: Path, role: str, classes: int | None) -> Dataset:
+    if (path / "x.npy").is_file():
+        return read_npy_folder(path, role=role, classes=classes)
     split = "test" if role == "test" else "train"
     candidates = [found for known in KNOWN.values() if (found := find(known, split, path)) is not None]
     if not candidates:

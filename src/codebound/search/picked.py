@@ -35,13 +35,15 @@ _PASSES = {"quick": 0, "standard": 1, "max": 2}  # over the numbers of a rule
 _FAMILIES = {"quick": 1, "standard": 2, "max": 4}  # of features whose numbers are tried
 _NUMBERS = (("ridge_index", 16), ("gamma_index", 16), ("score_index", 8))
 _FIRST_SHARE = 12  # one example in so many comes first
-_LEAST = 40  # examples that a rule can be tried on
+_LEAST_SHARE, _MOST_SHARE = 4, 60  # the same for tables, where shares are compared
+_LEAST = 12  # examples that a rule can be tried on
 _TYPICAL_ROUNDS = 24
 _MOST_ROUNDS = 54
 _PART_ROUNDS = 30
 _GROWTH = 0.65  # the picks grow with the sample like this power of its size
 _MEMORY = 6.5e9  # bytes of vectors, kernel and Cholesky factor
 _SEEDS = 4
+_FACTORS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5)  # of a batch, that are tried for a table
 
 
 def propose_picks(search: Search) -> None:
@@ -55,7 +57,9 @@ def propose_picks(search: Search) -> None:
         )
     if sample.n < _LEAST:
         raise UnsuitedError(f"picks need at least {_LEAST} examples. Got {sample.n}.")
-    part = sample.select(permutation(sample.n)[: _PART[search.effort]], role="certify")
+    part = sample
+    if sample.n > _PART[search.effort] or len(sample.input_shape) > 1:
+        part = sample.select(permutation(sample.n)[: _PART[search.effort]], role="certify")
     for found in _Comparison(part, search).best():
         picked = _on_all(found, part.n, search)
         with finishing():
@@ -82,8 +86,24 @@ class _Comparison:
             for _ in range(_PASSES[self.search.effort]):
                 rule = self._better(rule)
         best = min(self.found.values(), key=self._expected)
+        if not best.rule.features.has_pictures:  # a table is small enough to try
+            for rule in dict.fromkeys((best.rule, families[0])):
+                self._resize(rule)
+            return [min(self.found.values(), key=self._expected)]
         first = self.found[families[0]]
         return [best, first] if first is not best and self.part.n == self.search.task.sample.n else [best]
+
+    def _resize(self, rule: Rule) -> None:
+        """Tries how many examples come first and how many a round picks."""
+        low, high = self.part.n / _MOST_SHARE, self.part.n / _LEAST_SHARE
+        firsts = [self._of_size(rule, first, rule.batch) for first in FIRST if low <= first <= high]
+        for best in self._ranked([each for each in firsts if self._tried(each) is not None])[:2]:
+            for batch in sorted({_nearest(BATCHES, rule.batch * factor) for factor in _FACTORS}):
+                self._tried(self._of_size(rule, best.first, batch))
+
+    def _of_size(self, rule: Rule, first: int, batch: int) -> Rule:
+        rounds = _rounds(self.part.n, first, batch, most=_MOST_ROUNDS)
+        return replace(rule, first=first, batch=batch, rounds=rounds, longer=())
 
     def _better(self, rule: Rule) -> Rule:
         """The rule with each of its numbers moved while that helps."""
@@ -124,20 +144,23 @@ class _Comparison:
     def _expected(self, picked: Picked) -> float:
         """What the rule may come to on the whole sample, message included: for choosing, no bound."""
         task = self.search.task
-        n = task.sample.n - picked.rule.first
-        counted = min(n, picked.last.counted * (n / self.part.n) ** _GROWTH)
-        bits = PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
-        return picked_inverse_upper(int(counted), n, math.log(task.delta) - bits * math.log(2.0))
+        share = picked.rule.first / self.part.n
+        n = task.sample.n - int(share * task.sample.n)
+        counted = min(n, picked.last.counted * (task.sample.n / self.part.n) ** _GROWTH)
+        return picked_inverse_upper(
+            int(counted), n, math.log(task.delta) - self._bits(picked) * math.log(2.0)
+        )
+
+    def _bits(self, picked: Picked) -> int:
+        task = self.search.task
+        return PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
 
 
 def _families(part: Dataset) -> Iterator[Rule]:
     """A rule to start from for each kind of features that the inputs may have."""
     shape = part.input_shape
-    sized = Rule(
-        first=_first(part.n, part.n),
-        batch=_nearest(BATCHES, part.n / 100),
-        rounds=_nearest(ROUNDS, _PART_ROUNDS),
-    )
+    first, batch = _first(part.n / _FIRST_SHARE, part.n), _nearest(BATCHES, part.n / 100)
+    sized = Rule(first=first, batch=batch, rounds=_rounds(part.n, first, batch, most=_PART_ROUNDS))
     usual = replace(usual_rule(shape), first=sized.first, batch=sized.batch, rounds=sized.rounds)
     yield usual
     if not usual.features.has_pictures:
@@ -150,9 +173,14 @@ def _families(part: Dataset) -> Iterator[Rule]:
         yield replace(sized, features=patches, copies=copies, gamma_index=5, ridge_index=6)
 
 
-def _first(n: int, room: float) -> int:
-    """How many examples come first: a share of the sample, unless there is less room."""
-    return max((count for count in FIRST if count <= min(n / _FIRST_SHARE, room)), default=FIRST[0])
+def _first(wanted: float, room: float) -> int:
+    """How many examples come first: as many as wanted, unless there is less room."""
+    return max((count for count in FIRST if count <= min(wanted, room)), default=FIRST[0])
+
+
+def _rounds(n: int, first: int, batch: int, *, most: float) -> int:
+    """Rounds that a sample has examples for, all of them longer than planned."""
+    return max(each for each in ROUNDS if each <= max(0.0, most) and first + each * (batch + 8) < n)
 
 
 def _room(n: int, dimension: int) -> float:
@@ -171,10 +199,12 @@ def _on_all(found: Picked, part: int, search: Search) -> Picked:
     picks = found.last.picks * (sample.n / part) ** _GROWTH
     copies = 1 if rule.is_mirrored else len(rule.changes())
     room = _room(sample.n, found.learner.dimension) / copies
-    first = _first(sample.n, max(room / 4.0, room - picks))
+    share = 1.0 / _FIRST_SHARE if rule.features.has_pictures else rule.first / part
+    first = _first(sample.n * share, max(room / 4.0, room - picks))
     batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))
-    most = min((room - first) / batch, (sample.n - 1.0 - first) / (batch + 8.0), _MOST_ROUNDS)
-    rounds = max(each for each in ROUNDS if each <= max(0.0, most))
+    if part == sample.n and not rule.features.has_pictures:
+        first, batch = rule.first, rule.batch
+    rounds = _rounds(sample.n, first, batch, most=min(_MOST_ROUNDS, (room - first) / batch))
     rule = replace(rule, first=first, batch=batch, rounds=rounds, longer=())
 
     def report(done: int, total: int | None, note: str = "") -> None:

@@ -201,7 +201,10 @@ def run(search: Search, name: str, *, minutes: float | None = None) -> Assessed:
         if search.best is None:
             raise
     if search.best is None:
-        reasons = "".join(f"\n  {each}: {reason}" for each, reason in search.skipped.items())
+        names: dict[str, list[str]] = {}
+        for each, reason in search.skipped.items():
+            names.setdefault(reason, []).append(each)
+        reasons = "".join(f"\n  {', '.join(each)}: {reason}" for reason, each in names.items())
         raise CertificateError(f"no message could be made of this network.{reasons}")
     return search.best
 

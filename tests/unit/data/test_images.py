@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from codebound.data.arrays import read_image_folder
+from codebound.data.load import load_dataset
 from codebound.errors import DataError
 
 
@@ -47,16 +48,62 @@ def test_other_files_are_left_out_with_a_warning(tmp_path):
     assert data.warnings == (f"1 files in {tmp_path} are no images and were left out",)
 
 
-def test_another_size_names_the_file(tmp_path):
+def test_images_of_many_sizes_are_brought_to_one_each_by_itself(tmp_path):
     save(tmp_path / "a/1.png", 0)
-    save(tmp_path / "b/odd.png", 0, size=(5, 3))
-    with pytest.raises(DataError, match=r"odd\.png is 5 x 3 pixels.*1\.png is 4 x 3"):
+    save(tmp_path / "b/odd.png", 200, size=(50, 30))
+    data = read_image_folder(tmp_path, role="train")
+    assert data.input_shape == (1, 32, 32)
+    assert "differ in size and were brought to 32 x 32" in data.warnings[0]
+    sized = load_dataset(f"{tmp_path}@5x7")
+    assert sized.input_shape == (1, 5, 7)
+    assert sized.warnings == ()
+    (tmp_path / "a/1.png").unlink()
+    save(tmp_path / "a/2.png", 0, size=(9, 9))
+    np.testing.assert_array_equal(load_dataset(f"{tmp_path}@5x7").x[1], sized.x[1])
+
+
+def test_huge_images_are_refused_by_their_headers(tmp_path, monkeypatch):
+    save(tmp_path / "a/1.png", 0)
+    monkeypatch.setattr("codebound.data.arrays._MAX_SIDE", 3)
+    with pytest.raises(DataError, match="pixels; 3 a side"):
         read_image_folder(tmp_path, role="train")
 
 
-def test_sixteen_bit_images_are_refused(tmp_path):
-    save(tmp_path / "a/1.png", 0, mode="I;16")
-    with pytest.raises(DataError, match="8 bits"):
+DEPTHS = [("I;16", 0x7F01, 127), ("I", 0x7F01, 127), ("F", 127.4, 127), ("1", 1, 255), ("L", 7, 7)]
+
+
+@pytest.mark.parametrize(("mode", "pixel", "level"), DEPTHS)
+def test_grey_of_any_depth_becomes_bytes(tmp_path, mode, pixel, level):
+    (tmp_path / "a").mkdir()
+    Image.new(mode, (4, 3), pixel).save(tmp_path / "a/1.tif")
+    data = read_image_folder(tmp_path, role="train")
+    assert (data.x == level).all()
+    assert data.input_shape == (1, 3, 4)
+
+
+MODES = [("P", "png"), ("RGBA", "png"), ("LA", "png"), ("CMYK", "tif"), ("LAB", "tif")]
+
+
+@pytest.mark.parametrize(("mode", "suffix"), MODES)
+def test_colour_of_any_mode_becomes_three_channels(tmp_path, mode, suffix):
+    (tmp_path / "a").mkdir()
+    Image.new(mode, (4, 3)).save(tmp_path / f"a/1.{suffix}")
+    assert read_image_folder(tmp_path, role="train").input_shape == (3, 3, 4)
+
+
+def test_much_is_decoded_into_a_file_and_no_room_is_said(tmp_path, monkeypatch):
+    save(tmp_path / "a/1.png", 3)
+    plain = read_image_folder(tmp_path, role="train")
+    monkeypatch.setattr("codebound.data.arrays._IN_MEMORY", 1)
+    mapped = read_image_folder(tmp_path, role="train")
+    assert isinstance(mapped.x, np.memmap)
+    assert mapped.sha256 == plain.sha256
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(DataError, match=r"have no room in .*No space left on device\. Set TMPDIR"):
         read_image_folder(tmp_path, role="train")
 
 
@@ -68,13 +115,6 @@ def test_unreadable_images_are_named(tmp_path):
     content = (tmp_path / "a/1.png").read_bytes()
     (tmp_path / "a/2.png").write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=r"2\.png cannot be read"):
-        read_image_folder(tmp_path, role="train")
-
-
-def test_too_much_is_refused_before_decoding(tmp_path, monkeypatch):
-    save(tmp_path / "a/1.png", 0)
-    monkeypatch.setattr("codebound.data.arrays.MAX_BYTES", 11)
-    with pytest.raises(DataError, match="exceed 11 bytes"):
         read_image_folder(tmp_path, role="train")
 
 

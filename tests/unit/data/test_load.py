@@ -290,3 +290,27 @@ def test_the_catalogue_needs_no_torch():
 
     assert loads_torch("codebound.data.catalogue, codebound.data.download") == 0
     assert loads_torch("codebound.data.load") == 1
+
+
+def test_a_folder_of_arrays_stays_on_the_disk(tmp_path):
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(50, 3)).astype(np.float32), random.integers(0, 2, 50)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    np.savez(tmp_path / "same.npz", x=x, y=y)
+    sample = load_dataset(str(tmp_path))
+    assert isinstance(sample.x.base, np.memmap)
+    assert sample.sha256 == load_dataset(str(tmp_path / "same.npz")).sha256
+    sample.x[0] = 7.0  # a copy of the page
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), x)
+    (tmp_path / "y.npy").unlink()
+    assert load_dataset(str(tmp_path), role="unlabelled").n == 50
+    with pytest.raises(DataError, match=r"has no y\.npy"):
+        load_dataset(str(tmp_path))
+    for content in (b"no array", (tmp_path / "x.npy").read_bytes()[:300]):
+        (tmp_path / "x.npy").write_bytes(content)
+        with pytest.raises(DataError, match=r"x\.npy is no readable \.npy file"):
+            load_dataset(str(tmp_path), role="unlabelled")
+    np.save(tmp_path / "x.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match=r"x\.npy is no readable"):
+        load_dataset(str(tmp_path), role="unlabelled")

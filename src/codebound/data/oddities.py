@@ -1,0 +1,57 @@
+"""What a reader should know about the labels of a sample before he reads a bound: one sentence each."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from codebound.data.dataset import Dataset
+
+_FEW = 100
+_MOST = 0.95
+_SHORT_BITS = 25  # of a message that says nearly nothing
+
+
+def remarks(sample: Dataset, *, delta: float = 0.05) -> tuple[str, ...]:
+    """The warnings of a sample, and what its labels show.
+
+    Example:
+        >>> from codebound.data.arrays import from_arrays
+        >>> remarks(from_arrays(np.zeros((200, 1)), [1] * 200, name="ones"))[0]
+        'all 200 examples have the label 1: who always says so is right, and no bound shows that classes can
+        be told apart'
+    """
+    return (*sample.warnings, *(() if sample.role == "unlabelled" else _of_labels(sample, delta)))
+
+
+def _of_labels(sample: Dataset, delta: float) -> list[str]:
+    found = []
+    counts = np.bincount(sample.y, minlength=1)
+    label = int(counts.argmax())
+    share = counts[label] / sample.n
+    if share == 1.0:
+        found.append(
+            f"all {sample.n} examples have the label {label}: who always says so is right, and no bound "
+            "shows that classes can be told apart"
+        )
+    elif share >= _MOST:
+        found.append(
+            f"{share:.1%} of the examples have the label {label}: who always says so errs on "
+            f"{1 - share:.1%}, and a bound above that is called vacuous; errors on each class show more "
+            "(by_class)"
+        )
+    if sample.n < _FEW:
+        least = -math.expm1((math.log(delta) - _SHORT_BITS * math.log(2.0)) / sample.n)
+        found.append(
+            f"{sample.n} examples are few: without a single error, a message of {_SHORT_BITS} bits bounds "
+            f"the error by {least:.0%}"
+        )
+    if sample.n >= _FEW and share < 1.0 and (np.diff(sample.y) >= 0).all():
+        found.append(
+            "the examples are sorted by their labels: that changes nothing here, but a sample that was drawn "
+            "at random is not sorted"
+        )
+    return found
