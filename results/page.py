@@ -243,7 +243,31 @@ def first_looks(folder: Path) -> list[str]:
                 continue
             method = f"`certify`, by {found.get('method', '-')}" if way == "default" else way
             lines += _lines((title, method, *_outcome(found)))[:1]
-    return lines
+    return [*lines, "", *_remarks(records)]
+
+
+def _remarks(records: list[dict[str, Any]]) -> list[str]:
+    """What a reader of first looks must know beside the numbers."""
+    planned = {(record["data"], way) for record in records for way in _planned(record)}
+    run = {(record["data"], way) for record in records for way in record["ways"]}
+    not_run = sorted({way for _, way in planned - run})
+    by_commit = " ".join(sorted({record["recipe_commit"].split()[0][:7] for record in records}))
+    told = f"Each look was taken once, by `python results/fresh.py NAME`, as committed before ({by_commit})"
+    remarks = [f"{told}; whatever came out is here."]
+    if not_run:
+        remarks.append(f"Ways of the recipe that were not run for all data: {', '.join(not_run)}.")
+    if any((found or {}).get("refuted_by_test") for record in records for found in record["ways"].values()):
+        remarks.append(
+            "REFUTED: the test data contradict the statement, so an assumption is broken. The texts of "
+            "20 Newsgroups come with a test part of later articles, which is not drawn as the sample was: "
+            "the statement is about articles like those of the sample, and the alarm is right to warn."
+        )
+    return remarks
+
+
+def _planned(record: dict[str, Any]) -> list[str]:
+    """Ways of the recipe, by the folders that its commands write."""
+    return [each.split("--out ")[1].split()[0] for each in record["commands"] if " certify " in f" {each} "]
 
 
 def _outcome(found: dict[str, Any]) -> list[str]:
