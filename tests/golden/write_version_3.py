@@ -1,16 +1,60 @@
-"""Writes the golden files of version 3: part of ``make freeze``, never after it."""
+"""Writes the golden files of version 3: part of ``make freeze``, never after it.
 
+The examples are those of the other versions; what version 2 cannot say has a file each.
+"""
+
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+import torch
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-NEW = HERE / "version-3"
+OLD, NEW = HERE / "version-1", HERE / "version-3"
+MADE_BY = {"codebound": "0.1", "commit": "", "date": "2026-11-16"}
+G = {
+    "abstain": {"fault": "abstain:0.5"},
+    "cost": {"fault": "cost:012,103,f10"},
+    "cost-above": {"fault": "cost-above:1:distance"},
+    "domain": {"fault": "confused:1:2", "input_range": (0.0, 16.0)},
+    "disagreement": {"fault": "class:1"},
+    "disagreement-top": {"fault": "top:2"},
+}
+PICKED = {"picked-class": {"fault": "class:1"}, "picked-abstain": {"fault": "abstain:0.2"}}
 
 
-def main() -> None:
+def certificates():
+    """Name and certificate of each, all of them accepted by the second program."""
+    import codebound as cb
+    from codebound.data.arrays import from_arrays
+    from codebound.data.dataset import Scaling
+
+    with np.load(OLD / "given.npz") as arrays:
+        found = dict(arrays)
+    sample = from_arrays(found["x"], found["y"], name="clusters", scaling=Scaling(16.0))
+    fresh = from_arrays(found["unlabelled"], None, name="more", role="unlabelled", scaling=Scaling(16.0))
+    model = cb.load_model("linear", input_shape=sample.input_shape, classes=3)
+    for name, asked in G.items():
+        prefix = "disagreement" if name.startswith("disagreement") else "domain"
+        weights = [torch.from_numpy(found[f"{prefix}/0.{each}"]) for each in ("weight", "bias")]
+        model.load_state_dict(dict(zip(model.state_dict(), weights, strict=True)))
+        if prefix == "disagreement":
+            asked = {**asked, "unlabelled": fresh}
+        yield name, cb.certify(model, sample, method="prune", effort="quick", **asked).certificate
+    for name, asked in PICKED.items():
+        yield name, cb.certify(None, sample, method="picks", effort="quick", **asked).certificate
+
+
+def main(folder: Path = NEW) -> None:
     """Writes all of them."""
-    NEW.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    shutil.copy(OLD / "given.npz", folder)
+    for name, certificate in certificates():
+        assert certificate.version == 3, name
+        replace(certificate, made_by=MADE_BY).save(folder / f"{name}.cbound")
 
 
 if __name__ == "__main__":

@@ -11,12 +11,16 @@ import torch
 
 import codebound as cb
 from codebound.certificate.file import Certificate
+from codebound.certificate.format import PAGE, PAGE_3
 from codebound.chains.setting import code_fault, write_fault
 from codebound.coding.arithmetic import Reader, Writer
+from codebound.coding.bits import Bits
 from codebound.coding.numbers import gamma
 from codebound.data.arrays import from_arrays
 from codebound.errors import CertificateError, FormatError, UsageError
 from codebound.faults import THRESHOLDS, WRONG, parse_fault
+from codebound.picks.picking import permutation
+from codebound.search.search import UnsuitedError
 from codebound_verify.arithmetic import Decoder
 from codebound_verify.faults import decode_new_fault, read_fault
 from codebound_verify.refusal import Refused
@@ -129,7 +133,7 @@ def test_picked_networks_count_faults_on_their_part(fault):
     facts = found.certificate.facts
     assert found.certificate.claim.statement == "C-15"
     assert cb.verify(found.certificate, sample()).reasons == ()
-    counted = sample().y[cb.picks.picking.permutation(N)[facts.extra["first"] :]]
+    counted = sample().y[permutation(N)[facts.extra["first"] :]]
     possible = {"class:3": counted == 3, "confused:2:1": counted == 2, "false-alarm:0": counted != 0}
     part = possible.get(fault, counted >= 0)
     assert facts.n == part.sum()
@@ -195,12 +199,12 @@ def test_other_picks_of_a_part_are_refused(change):
 
 def test_what_version_3_says_version_2_cannot():
     certificate = certified("cost:distance").certificate
-    early = dataclasses.replace(certificate, format=cb.certificate.format.PAGE)
+    early = dataclasses.replace(certificate, format=PAGE)
     assert any("claim.fault" in each for each in verify(early.to_bytes(), sample().x, sample().y).reasons)
     with pytest.raises(CertificateError, match="version 2 have no such message"):
         cb.decode(early)
     plain = certified("wrong").certificate
-    content = dataclasses.replace(plain, format=cb.certificate.format.PAGE_3).to_bytes()
+    content = dataclasses.replace(plain, format=PAGE_3).to_bytes()
     content = content.replace(b"\x03", b"\x02", 1)
     with pytest.raises(FormatError):
         Certificate.from_bytes(content)
@@ -272,7 +276,7 @@ def test_reserved_and_unattained_are_refused_by_both():
         word = coder.end()
         data = int(word.ljust(-(-len(word) // 8) * 8, "0"), 2).to_bytes(-(-len(word) // 8), "big")
         with pytest.raises(FormatError, match=reason):
-            code_fault(Reader(cb.coding.bits.Bits(data, len(word))), 6, WRONG, CLASSES)
+            code_fault(Reader(Bits(data, len(word))), 6, WRONG, CLASSES)
         with pytest.raises(Refused, match=reason):
             decode_new_fault(Decoder(data, len(word)), CLASSES)
 
@@ -280,7 +284,7 @@ def test_reserved_and_unattained_are_refused_by_both():
 def test_what_is_not_covered_says_so():
     with pytest.raises(UsageError, match="does not abstain"):
         certified("abstain:0.5", "f by disagreement")
-    with pytest.raises(cb.search.search.UnsuitedError, match="mean cost"):
+    with pytest.raises(UnsuitedError, match="mean cost"):
         picked("cost:distance")
     with pytest.raises(UsageError, match="single classes"):
         cb.certify(network(), sample(), unlabelled=unlabelled(), by_class=True, effort="quick")

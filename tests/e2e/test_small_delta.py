@@ -1,0 +1,106 @@
+"""A failure probability of 1e-12 all the way: every command, and an oracle in 40 digits."""
+
+import json
+
+import mpmath
+import numpy as np
+import pytest
+
+import codebound as cb
+from codebound.data.arrays import from_arrays
+
+DELTA = 1e-12
+pytestmark = pytest.mark.usefixtures("empty_folder")
+
+
+def limit(errors: int, n: int, *, bits: float = 0.0, parts: int = 1) -> mpmath.mpf:
+    """The p with P(Bin(n, p) <= errors) = delta 2^-bits / parts, by bisection on the tail itself."""
+    with mpmath.workdps(40):
+        level = mpmath.log(mpmath.mpf(DELTA)) - bits * mpmath.log(2) - mpmath.log(parts)
+
+        def log_tail(p: mpmath.mpf) -> mpmath.mpf:
+            terms = [mpmath.binomial(n, k) * p**k * (1 - p) ** (n - k) for k in range(errors + 1)]
+            return mpmath.log(mpmath.fsum(terms))
+
+        low, high = mpmath.mpf(errors) / n, mpmath.mpf(1)
+        for _ in range(64):
+            middle = (low + high) / 2
+            low, high = (middle, high) if log_tail(middle) > level else (low, middle)
+        return high
+
+
+def picked_limit(k: int, n: int, bits: float) -> mpmath.mpf:
+    """The root of docs/picked.md, from its sum."""
+    with mpmath.workdps(40):
+        target = mpmath.mpf(n) / mpmath.mpf(DELTA) * mpmath.mpf(2) ** bits
+
+        def total(p: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.fsum(
+                mpmath.binomial(m, k) / mpmath.binomial(n, k) * (1 - p) ** -(n - m) for m in range(k, n)
+            )
+
+        low, high = mpmath.mpf(0), 1 - mpmath.mpf(10) ** -40
+        for _ in range(64):
+            middle = (low + high) / 2
+            low, high = (middle, high) if total(middle) < target else (low, middle)
+        return high
+
+
+def is_just_above(found: float, exact: mpmath.mpf) -> bool:
+    return bool(exact * (1 - mpmath.mpf(10) ** -15) <= found <= exact * (1 + mpmath.mpf(10) ** -9))
+
+
+@pytest.fixture(scope="module")
+def sample():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=150)
+    x = (4.0 * np.eye(3)[y] + rng.normal(size=(150, 3))).astype("f4")
+    return from_arrays(x, y, name="clouds", role="train")
+
+
+def test_certificates_of_both_kinds(sample):
+    found = cb.certify(None, sample, method="picks", effort="quick", delta=DELTA, by_class=True)
+    facts, claim = found.certificate.facts, found.certificate.claim
+    assert claim.delta == DELTA
+    assert repr(DELTA) in found.certificate.sentence
+    exact = picked_limit(facts.extra["picks"] + facts.errors, facts.n, facts.code_bits)
+    assert is_just_above(claim.bound, exact)
+    verdict = cb.verify(found.certificate, sample)
+    assert (verdict.verdict, verdict.delta) == ("ACCEPT", DELTA)
+    model = cb.load_model("linear", input_shape=(3,), classes=3)
+    message = cb.certify(model, sample, method="prune", effort="quick", delta=DELTA, fault="abstain:0.5")
+    tally, facts = message.certificate.facts.tally, message.certificate.facts
+    exact = limit(facts.errors, tally["kept"], bits=facts.code_bits, parts=2)
+    assert is_just_above(message.certificate.claim.bound, exact)
+    assert cb.verify(message.certificate, sample).verdict == "ACCEPT"
+
+
+def test_bound_holdout_and_advise(codebound, tmp_path, monkeypatch):
+    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+    _, out, _ = codebound(
+        "bound", "--errors", 7, "--n", 500, "--bits", 40, "--delta", DELTA, "--format", "json"
+    )
+    assert is_just_above(json.loads(out)["binomial"], limit(7, 500, bits=40))
+    arguments = ("--errors", 7, "--n", 150, "--picks", 12, "--bits", 40, "--delta", DELTA)
+    _, out, _ = codebound("bound", *arguments, "--format", "json")
+    assert is_just_above(json.loads(out)["picked"], picked_limit(19, 150, 40))
+    np.savez("test.npz", x=np.arange(600.0).reshape(300, 2), y=np.arange(300) % 3)
+    told = np.arange(300) % 3
+    told[:4] = (told[:4] + 1) % 3
+    np.save("p.npy", told)
+    codebound("holdout", "seal", "test.npz", "--delta", DELTA, "--looks", 5, "--by-class")
+    code, out, err = codebound(
+        "holdout", "look", "test.looks.jsonl", "--predictions", "p.npy", "--final", "--format", "json"
+    )
+    assert code == 0, err
+    line = json.loads(out)["looks"][-1]
+    assert is_just_above(line["bound"], limit(4, 300, parts=10))
+    assert is_just_above(line["by_class"][2][1], limit(line["by_class"][2][0], 100, parts=30))
+    code, out, _ = codebound("holdout", "verify", "test.looks.jsonl", "--data", "test.npz")
+    assert (code, out.split()[0]) == (0, "ACCEPT")
+    code, out, err = codebound(
+        "advise", "--n", 2000, "--errors-guess", 0.02, "--delta", DELTA, "--bits", 60, "--format", "json"
+    )
+    assert code == 0, err
+    ways = {way["name"]: way["expected"] for way in json.loads(out)["ways"]}
+    assert is_just_above(ways["message"], limit(40, 2000, bits=60))
