@@ -81,6 +81,8 @@ def _conclude(
             delta=verdict.delta if verdict.is_accepted else None,
             max_error=options.max_error,
             max_delta=options.max_delta,
+            fault=(verdict.fault, options.fault),
+            abstained=(verdict.share, options.max_abstained),
             signed_by=options.signed_by,
         )
     except (Refused, OSError) as error:
@@ -163,6 +165,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--by-class", action="store_true", help="bound the error of g on every class too, all at once")
     add("--max-error", type=float, help="status 1 unless the bound is at most this")
     add("--max-delta", type=float, help="status 1 unless the failure probability is at most this")
+    add("--fault", help="status 1 unless the bound is on this fault, such as wrong or class:3")
+    add("--max-abstained", type=float, help="status 1 unless at most this share is abstained from")
     add("--signed-by", type=Path, help="public Ed25519 key (PEM): status 1 unless FILE.sig is its signature")
     add("--allow-copies", action="store_true", help="vouch that equal examples are independent draws")
     add("--format", choices=("text", "json"), default="text", help="how to print the verdict")

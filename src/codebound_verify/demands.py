@@ -9,6 +9,7 @@ from .refusal import Refused
 if TYPE_CHECKING:
     from pathlib import Path
 
+TWO_CLASSES = {"missed": "class:1", "false-alarm": "class:0"}
 SIGNATURE = ".sig"
 """What the name of a signature adds to that of the file: 64 bytes, Ed25519 over the bytes of the file."""
 
@@ -20,14 +21,25 @@ def unmet_demands(
     delta: float | None,
     max_error: float | None,
     max_delta: float | None,
+    fault: tuple[str | None, str | None],
+    abstained: tuple[float | None, float | None],
     signed_by: Path | None,
 ) -> tuple[str, ...]:
-    """Every demand that a file does not meet; ``bound`` and ``delta`` are None if it was refused."""
+    """Every demand that a file does not meet; ``bound`` and ``delta`` are None if it was refused.
+
+    ``fault`` and ``abstained`` have what the file says first, None if it says nothing, and then the demand.
+    """
     unmet = []
     if max_error is not None and (bound is None or bound > max_error):
         unmet.append(f"an error of at most {max_error} is not shown: the bound is {bound}")
     if max_delta is not None and (delta is None or delta > max_delta):
         unmet.append(f"a failure probability of at most {max_delta} is not shown: delta is {delta}")
+    counted, wanted = fault
+    if None not in fault and counted != TWO_CLASSES.get(str(wanted), wanted):
+        unmet.append(f"nothing is shown about the fault {wanted}: the bound is on the fault {counted}")
+    share, most = abstained
+    if None not in abstained and share > most:  # type: ignore[operator]
+        unmet.append(f"abstaining from at most {most} is not shown: it is at most {share}")
     if signed_by is not None and not _is_signed(file, signed_by):
         unmet.append(f"the signature {file.name}{SIGNATURE} was not made for these bytes by {signed_by}")
     return tuple(unmet)

@@ -42,6 +42,7 @@ class LedgerVerdict:
     is_final: bool | None = None
     delta: float | None = None
     fault: str | None = None
+    share: float | None = None  # of new data that the best network abstains from, at most
     n: int | None = None
     best: float | None = None
     best_model: str | None = None
@@ -84,8 +85,9 @@ def verify_ledger(
             checked.append("the last line is the one that was expected")
     except Refused as refused:
         return LedgerVerdict("REFUSE", refused.reasons)
-    bounds = [(line["bound"], line["model"]["name"]) for line in lines[1:] if line["bound"] is not None]
-    best = min(bounds, default=(None, None))
+    known = [line for line in lines[1:] if line["bound"] is not None]
+    best = min(known, key=lambda line: line["bound"], default=None)
+    bound = None if best is None else best["bound"]
     told = next((line for line in reversed(lines[1:]) if line.get("by_class")), None)
     return LedgerVerdict(
         "ACCEPT",
@@ -97,11 +99,12 @@ def verify_ledger(
         is_final=bool(lines[1:] and lines[-1]["final"]),
         delta=seal["delta"],
         fault=seal["fault"],
+        share=None if best is None else (best.get("tally") or {}).get("share"),
         n=seal["n"],
-        best=best[0],
-        best_model=best[1],
+        best=bound,
+        best_model=None if best is None else best["model"]["name"],
         target=seal["target"],
-        is_met=None if seal["target"] is None or best[0] is None else best[0] <= seal["target"],
+        is_met=None if seal["target"] is None or bound is None else bound <= seal["target"],
         by_class=() if told is None else _class_rows(seal["by_class"], told["by_class"]),
         by_class_model=None if told is None else told["model"]["name"],
     )

@@ -30,7 +30,7 @@ from .checks import (
 from .container import Certificate, Source, load, read
 from .evaluate import Evaluator, Functions, Progress, chain_evaluator, of_module, unbounded
 from .factory import Made, check_function, loaded, make, state_layout
-from .header import Disagreement, Domain, Header, Picked
+from .header import Abstaining, Disagreement, Domain, Header, Picked
 from .message import Network, decode
 from .refusal import Refused
 from .rows import count_repeats
@@ -69,6 +69,7 @@ class Verdict:
     statement: str | None = None
     subject: str | None = None
     fault: str | None = None
+    share: float | None = None  # of new data that the network abstains from, at most
     delta: float | None = None
     n: int | None = None
     errors: int | None = None
@@ -218,6 +219,7 @@ def verify(
         statement=header.statement,
         subject=header.subject,
         fault=header.fault.text,
+        share=header.tally.share if isinstance(header.tally, Abstaining) else None,
         delta=header.delta,
         n=header.n,
         errors=header.errors,

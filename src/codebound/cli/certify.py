@@ -139,7 +139,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         rows.append(("DECLARED", "g is the base" if result["base_is_g"] else "a base", declared))
     tables = [tabulate(("what", "value", "note"), rows)]
     if "by_class" in result:
-        tables.append(Table("Error of g on each class; all rows hold at once", class_rows(result)))
+        title = f"Error of {result['subject']} on each class; all rows hold at once"
+        tables.append(Table(title, class_rows(result)))
     emit(result, output, tables, rows=[result])
     if output is Format.table and not quiet:
         if result["interrupted"]:

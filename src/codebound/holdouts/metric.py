@@ -73,6 +73,11 @@ class RiskBoundMetric:
         self.classes, self.delta, self.looks = classes, delta, looks
         self.fault = parse_fault(fault, classes=classes) if isinstance(fault, str) else fault
         self.fault.check(classes)
+        if self.fault.kind in ("abstain", "cost"):
+            raise UsageError(
+                f"the fault {self.fault} is more than a yes or no for each example: seal the examples "
+                "(codebound holdout), which has a bound for it."
+            )
         self.has_classes = has_classes
         self._looked = 0
         self.reset()

@@ -34,6 +34,26 @@ def test_a_pipeline_stops_where_the_error_is_not_shown(ledger, codebound, demand
     assert says in out
 
 
+def test_another_fault_shows_nothing(codebound, ledger):
+    np.savez("other.npz", x=np.arange(1000.0).reshape(500, 2) + 0.5, y=np.arange(500) % 2)
+    codebound("holdout", "seal", "other.npz", "--fault", "missed")
+    codebound("holdout", "look", "other.looks.jsonl", "--predictions", "p.npy")
+    code, out, _ = codebound("check", "other.looks.jsonl", "--max-error", 0.5)
+    assert (code, "the bound is on the fault class:1" in out) == (1, True)
+    assert codebound("check", "other.looks.jsonl", "--max-error", 0.5, "--fault", "missed")[0] == 0
+
+
+def test_who_abstains_too_often_is_stopped(codebound, ledger):
+    np.savez("more.npz", x=np.arange(1000.0).reshape(500, 2) + 0.25, y=np.arange(500) % 2)
+    np.save("s.npy", np.eye(2)[np.arange(500) % 2] * np.where(np.arange(500) < 100, 0.1, 2.0)[:, None])
+    codebound("holdout", "seal", "more.npz", "--fault", "abstain:0.5")
+    codebound("holdout", "look", "more.looks.jsonl", "--predictions", "s.npy")
+    asked = ("check", "more.looks.jsonl", "--max-error", 0.1, "--fault", "abstain:0.5", "--max-abstained")
+    assert codebound(*asked, 0.3)[0] == 0
+    code, out, _ = codebound(*asked, 0.2)
+    assert (code, "abstaining from at most 0.2 is not shown" in out) == (1, True)
+
+
 def test_a_file_that_is_not_true_shows_nothing(ledger, codebound, tmp_path):
     content = (tmp_path / ledger).read_text().replace('"answer":10', '"answer":9')
     (tmp_path / "forged.jsonl").write_text(content)

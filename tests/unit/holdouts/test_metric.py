@@ -81,3 +81,9 @@ def test_what_no_batch_is_is_refused():
         metric.update(torch.zeros(2), torch.tensor([0, 1]))
     with pytest.raises(UsageError, match="looks"):
         RiskBoundMetric(classes=3, looks=0)
+
+
+@pytest.mark.parametrize("fault", ["abstain:0.5", "cost:distance"])
+def test_what_is_no_yes_or_no_is_for_a_ledger(fault):
+    with pytest.raises(UsageError, match="codebound holdout"):
+        RiskBoundMetric(classes=3, fault=fault)
