@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 AXE = Path(os.environ.get("CODEBOUND_AXE", ROOT / ".venv/axe/node_modules/axe-core/axe.min.js"))
@@ -104,12 +105,15 @@ class Browser:
         )
         return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]]
 
-    def picture(self, path):
-        """The whole page as a PNG."""
+    def picture(self, name):
+        """The whole page as a picture; kept in build/browser, to be looked at."""
         size = self.tell("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 12000), "scale": 1}
+        clip = {"x": 0, "y": 0, "width": self.width, "height": min(size["height"], 12000), "scale": 1}
         data = self.tell("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
-        Path(path).write_bytes(base64.b64decode(data))
+        path = ROOT / "build/browser" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(data))
+        return Image.open(path)
 
 
 @pytest.fixture(scope="session")

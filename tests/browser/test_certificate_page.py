@@ -62,6 +62,8 @@ def test_the_page_is_quiet_accessible_and_fits(name, size, scheme, made, browser
     assert browser.overhang() <= 0
     assert browser.complaints() == []
     assert browser.outside_requests() == []
+    picture = browser.picture(f"{name}-{size}-{scheme}").convert("L").resize((1, 1))
+    assert (picture.getpixel((0, 0)) > 128) == (scheme == "light")
 
 
 def test_axe_and_the_width_would_notice(made, browser):

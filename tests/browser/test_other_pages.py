@@ -65,6 +65,8 @@ def test_a_page_is_quiet_accessible_and_fits(name, size, scheme, pages, browser)
     assert browser.overhang() <= 0
     assert browser.complaints() == []
     assert browser.outside_requests() == []
+    picture = browser.picture(f"{name}-{size}-{scheme}").convert("L").resize((1, 1))
+    assert (picture.getpixel((0, 0)) > 128) == (scheme == "light")
 
 
 @pytest.mark.parametrize("name", ["sweep", "measure", "compare", "dossier"])

@@ -40,6 +40,7 @@ def command(
     path = folder / "certificate.cbound"
     certificate = Certificate.load(path)
     result = read_json(folder / "result.json", advice="`codebound certify` writes it beside a certificate.")
+    result = {"verify_here": result["verify"], **result}  # older folders have one command
     words = author_words(folder, certificate)
     asked = shlex.split(result["verify_here"])[1:]  # the folder may have been moved
     verdict = _ask([str(folder / each) if (folder / each).is_file() else each for each in asked])

@@ -67,8 +67,9 @@ def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, l
     found: dict[str, tuple[float, list[Term]]] = {
         "certified": (certificate.claim.bound, _claimed(certificate))
     }
-    if "holdout" in result:
-        found["holdout"] = (result["holdout"], [Term("binomial", result["test_errors"], result["test_n"])])
+    for name, errors in (("holdout", "test_errors"), ("holdout_f", "test_errors_f")):
+        if name in result:
+            found[name] = (result[name], [Term("binomial", result[errors], result["test_n"])])
     rows = result.get("by_class", ())
     law: Law = "picked" if "picks" in certificate.facts.extra else "binomial"
     for row in rows:

@@ -112,6 +112,7 @@ def _cost_rows(certificate: Certificate) -> list[tuple[str, str, float]]:
 
 
 _TICKS = (0, 1, 5, 10, 25, 50, 100)
+_LIMITS = ("certified", "holdout", "holdout_f")
 _ERROR_COUNTS = ("train_errors", "errors_after_split", "errors_not_picked", "faults")
 
 
@@ -134,11 +135,13 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     if certificate.fault == WRONG:
         commonest = facts.n // facts.classes if facts.commonest is None else facts.commonest
         rows.append(("guessing", "guessing", 1.0 - commonest / facts.n, "always the commonest label"))
-    if "holdout" in result:
-        copies = ": no guarantee, there are copies of the sample" if result["test_copies_in_sample"] else ""
+    if "test_n" in result:
         tested = f"{result['test_errors']:,} of {result['test_n']:,} test examples"
-        rows.append(("holdout", "hold-out bound", result["holdout"], "what a test set promises" + copies))
         rows.append(("test", "test error", result["test_errors"] / result["test_n"], tested))
+    for key, words in (("holdout", "what the test set promises"), ("holdout_f", "the same for f")):
+        if key in result:
+            copies = " (no guarantee: copies of the sample)" if result["test_copies_in_sample"] else ""
+            rows.append((key, "hold-out bound", result[key], words + result.get(f"{key}_words", copies)))
     for each in result["counts"]:
         if each["key"] in _ERROR_COUNTS and each["of"]:
             counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
@@ -149,11 +152,9 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
             "kind": kind,
             "name": name,
             "at": place(share),
-            "value": percent(share)
-            if kind in ("certified", "holdout")
-            else f"{share:.2%}".replace("%", " %"),
+            "value": percent(share) if kind in _LIMITS else f"{share:.2%}".replace("%", " %"),
             "words": words,
-            "is_limit": kind in ("certified", "holdout"),
+            "is_limit": kind in _LIMITS,
         }
         for kind, name, share, words in rows
     ]
