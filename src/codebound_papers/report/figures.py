@@ -324,7 +324,9 @@ def _draw(axes: Axes, plot: Plot) -> None:
         axes.set_xticks(plot.x_ticks, [f"{tick:g}" for tick in plot.x_ticks])
     if plot.headroom:
         low, high = axes.get_ylim()
-        axes.set_ylim(low, high + plot.headroom * (high - low))
+        is_log = plot.y_scale == "log"
+        top = high * (high / low) ** plot.headroom if is_log else high + plot.headroom * (high - low)
+        axes.set_ylim(low, top)
     if plot.x_names:
         axes.set_xticks(
             range(len(plot.x_names)), plot.x_names, rotation=35, ha="right", rotation_mode="anchor"

@@ -17,7 +17,7 @@ from codebound_papers.reproduce.items import Item, Reproduction, Settings, known
 MODELS = "CODEBOUND_MODELS"
 """Environment variable that names the folder with pretrained networks."""
 
-_EPOCHS = {"A": 299, "G": 300, "G-ExpX1": 100, "G-ExpX2": 100}  # of the published trainings
+_EPOCHS = {"A": 299, "G": 300}  # of the published trainings, by paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,7 @@ def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
 
 
 def _short(item: Item, epochs: int) -> str:
-    published = _EPOCHS.get(item.id.partition(":")[0], _EPOCHS.get(item.family))
-    theirs = "" if published is None else f"; the paper's were for {published}"
+    theirs = f"; the paper's were for {_EPOCHS[item.family]}" if item.family in _EPOCHS else ""
     return f"No network was trained for more than {epochs} epochs{theirs}."
 
 

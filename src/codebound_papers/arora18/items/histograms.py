@@ -62,7 +62,8 @@ def arora_figure1(settings: Settings) -> Reproduction:
     network = study.measured_vgg19()
     # layer 13; in a network with fewer layers, the one before the last two
     place = min(_LAYER, len(network["layers"]) - 2) - 1
-    trained = {**study.measured_noises()[gaussian(USUAL_NOISE)][place], **network["layers"][place]}
+    noisy = study.measured_noises(only=gaussian(USUAL_NOISE))[gaussian(USUAL_NOISE)]
+    trained = {**noisy[place], **network["layers"][place]}
     layers = {"trained": trained, "random": study.measured_random_layer(trained["layer"])}
     number = trained["number"]
     table = [
@@ -152,7 +153,9 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
     drawn = [label for label in noises if label in _DRAWN_NOISES]
     plots = [
         overlaid(
-            f"{row['number']}: {row['layer']}", "smoothness", {label: noises[label][place] for label in drawn}
+            f"{row['number']}: {row['layer']}",
+            "smoothness",
+            {_short(label): noises[label][place] for label in drawn},
         )
         for place, row in enumerate(layers)
     ]
@@ -172,7 +175,7 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
             ],
             x_scale="log",
             y_scale="log",
-            headroom=0.4,
+            headroom=0.8,
         )
     ]
     return Reproduction(
@@ -185,6 +188,13 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
         deviations=deviations(settings.size, of="vgg19"),
         points={"histograms": _noise_bins(noises)},
         figures={"A-FigA4": Figure(lines, columns=1), "A-FigA4-layers": Figure(plots, columns=4)},
+    )
+
+
+def _short(label: str) -> str:
+    """The name of a noise in a small figure."""
+    return (
+        label.replace(" of the activation", "").replace("Algorithm", "Alg.").replace(" a weight", "/weight")
     )
 
 
@@ -217,12 +227,16 @@ def _growth_row(place: int, noises: Mapping[str, Sequence[Row]]) -> Row:
     points = [
         (math.log(size), math.log(size / rho))
         for size in GAUSSIAN_NOISES
-        if 0.0 < (rho := median(layers[gaussian(size)], "smoothness")) < math.inf
+        if gaussian(size) in layers and 0.0 < (rho := median(layers[gaussian(size)], "smoothness")) < math.inf
     ]
     return {
         "number": first["number"],
         "layer": first["layer"],
-        **{label: quantiles(layers[label], "smoothness")["median"] for label in _DRAWN_NOISES},
+        **{
+            label: quantiles(layers[label], "smoothness")["median"]
+            for label in _DRAWN_NOISES
+            if label in layers
+        },
         "power": _slope(points),
     }
 
@@ -245,23 +259,37 @@ def _noise_sentences(summary: Sequence[Row], layers: Sequence[Row], *, needed: i
         f"{len(rows)} noises ({'; '.join(holds) or 'none'}), the median of a layer in the middle under "
         f"{len(typical)} ({'; '.join(typical) or 'none'})."
     )
-    least = rows[projection(PROJECTIONS[0])]
-    yield (
-        "Algorithm 1 with as many numbers as weights, which compresses nothing, makes noise "
-        f"{_told(least['length, median'])} times as long as the activation in the middle layer; the "
-        f"smoothness there is {_told(least['median'])} in the median, {_told(least['smallest'])} at worst."
-    )
-    first, last = (rows[gaussian(size)] for size in (GAUSSIAN_NOISES[0], GAUSSIAN_NOISES[-1]))
+    for numbers in PROJECTIONS:
+        if (row := rows.get(projection(numbers))) is not None:
+            what = (
+                "as many numbers as weights, which compresses nothing,"
+                if numbers == 1.0
+                else (f"{numbers:,.0f} numbers for each weight")
+            )
+            yield (
+                f"Algorithm 1 with {what} makes noise {_told(row['length, median'])} times as long as the "
+                f"activation in the layer in the middle; the smoothness there is {_told(row['median'])} in "
+                f"the median, {_told(row['smallest'])} at worst over all layers."
+            )
+    lengths = {size: rows[gaussian(size)] for size in GAUSSIAN_NOISES if gaussian(size) in rows}
+    finite = {size: row for size, row in lengths.items() if row["median"] is not None}
     powers = sorted(row["power"] for row in layers if row["power"] is not None)
-    if powers:
+    if powers and finite:
+        longest, shortest = max(finite), min(finite)
+        first, last = finite[longest], finite[shortest]
         yield (
             f"On Gaussian noise the remainder grows like its length to the power {powers[0]:.2f} to "
-            f"{powers[-1]:.2f}, {powers[len(powers) // 2]:.2f} in the middle layer. A power of 1 would leave "
-            f"rho the same at every length; with {_POWER}, which section 3.1 offers, it is the value with "
-            "that power that stays: from the longest to the shortest noise its median goes from "
-            f"{_told(first['median, power 1.5'])} to {_told(last['median, power 1.5'])}, where rho goes from "
-            f"{_told(first['median'])} to {_told(last['median'])}. So rho is a number only together with the "
-            "length of the noise; a network of ReLUs is linear on noise that is short enough."
+            f"{powers[-1]:.2f}, {powers[len(powers) // 2]:.2f} in the layer in the middle. Section 3.1 "
+            f"offers {_POWER} in place of 1. From length {longest:g} to {shortest:g} the median of rho goes "
+            f"from {_told(first['median'])} to {_told(last['median'])}, and with that power from "
+            f"{_told(first['median, power 1.5'])} to {_told(last['median, power 1.5'])}: rho is a number "
+            "only together with the length of the noise, and a network of ReLUs is linear on noise that is "
+            "short enough."
+        )
+    if len(finite) < len(lengths):
+        yield (
+            "On shorter noise the remainder of a layer in the middle is no more than the rounding of single "
+            "precision."
         )
 
 
@@ -511,7 +539,7 @@ def overlaid(title: str, quantity: Quantity, layers: Mapping[str, Row]) -> Plot:
         [Series(label, *_outline(histogram)) for label, histogram in found.items()],
         x_scale="log" if is_log else "linear",
         x_ticks=_log_ticks(min(edges), max(edges)) if is_log else (),
-        headroom=0.35 if len(found) > 1 else 0.0,
+        headroom=0.2 * len(found) if len(found) > 1 else 0.0,
     )
 
 

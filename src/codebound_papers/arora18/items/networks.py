@@ -30,7 +30,7 @@ from codebound_papers.reproduce.items import item
 from codebound_papers.reproduce.training import Samples, Trained, made_up_samples, named_samples, trained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codebound.nets.walk import Network
     from codebound_papers.measure.noise.quantities import Perturb
@@ -322,8 +322,10 @@ class Study:
 
         return self.settings.cells.get(f"VGG-19, random, {layer}", compute)
 
-    def measured_noises(self) -> dict[str, list[Row]]:
-        """By noise: the smoothness of every layer but the last of VGG-19 after its training."""
+    def measured_noises(self, only: str = "") -> dict[str, list[Row]]:
+        """By noise, or for one of them: the smoothness of every layer but the last of the trained VGG-19;
+        some noises, when time is out.
+        """
 
         def compute(label: str, noise: Perturb | float) -> Row:
             subject = self.vgg19
@@ -332,9 +334,16 @@ class Study:
 
         noises: dict[str, Perturb | float] = {gaussian(size): size for size in GAUSSIAN_NOISES}
         noises |= {projection(numbers): projection_noise(numbers) for numbers in PROJECTIONS}
-        parts = {label: partial(compute, label, noise) for label, noise in noises.items()}
-        found = self.settings.cells.get_all({f"VGG-19, {label}": part for label, part in parts.items()})
-        return {label: row["layers"] for label, row in zip(parts, found, strict=True)}
+        noises = {label: noise for label, noise in noises.items() if only in ("", label)}
+        found = self._some(
+            {f"VGG-19, {label}": partial(compute, label, noise) for label, noise in noises.items()}
+        )
+        return {name.removeprefix("VGG-19, "): row["layers"] for name, row in found.items()}
+
+    def _some(self, parts: Mapping[str, Callable[[], Row]]) -> dict[str, Row]:
+        """The finished ones of some parts, by name."""
+        rows = self.settings.cells.get_some(parts)
+        return dict(zip((name for name in parts if name in self.settings.cells), rows, strict=True))
 
     def measured_alexnets(self) -> dict[Labels, Row]:
         """By labels: histograms of every layer of AlexNet, and its errors on what it was trained on."""
@@ -353,8 +362,8 @@ class Study:
         record = self.settings.cells.get("epochs", lambda: {"kept": self.vgg19.kept_epochs[1:]})
         return tuple(record["kept"])
 
-    def measured_epochs(self, epochs: Sequence[int]) -> list[Row]:
-        """Facts and errors of VGG-19 after each of some epochs."""
+    def measured_epochs(self) -> dict[int, Row]:
+        """Facts and errors of VGG-19 by the epochs whose weights are there; of some, when time is out."""
 
         def compute(epoch: int) -> Row:
             subject, measuring = self.vgg19, self.plan.measuring_epochs
@@ -365,7 +374,8 @@ class Study:
 
             return subject.measured(f"epoch {epoch}, {measuring}", measure)
 
-        return self.settings.cells.get_all({f"epoch {epoch}": partial(compute, epoch) for epoch in epochs})
+        parts = {f"epoch {epoch}": partial(compute, epoch) for epoch in self.vgg19_epochs()}
+        return {int(name.removeprefix("epoch ")): row for name, row in self._some(parts).items()}
 
     def measure_layers(
         self,

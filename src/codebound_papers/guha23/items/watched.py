@@ -21,7 +21,7 @@ from codebound_papers.guha23.items.released import (
     released_bound,
     strengths,
 )
-from codebound_papers.guha23.items.trained import Networks, plan_for
+from codebound_papers.guha23.items.trained import PLOTTED, Networks, plan_for
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.pruning import has_small_changes, kept_share
 from codebound_papers.measure.outputs import margin_report
@@ -219,7 +219,10 @@ def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
     trained = cells.get("network", networks.plotted_record)
     points = [cells.get(f"d={d:.6g}", partial(_change, networks, d)) for d in strengths(settings.size)]
     pruned = [row for row in points if row["d"] > 0.0]
-    fewer = (f"{len(points)} strengths; the repository has 100.",) if len(points) < 100 else ()
+    fewer: tuple[str, ...] = (
+        (f"{len(points)} strengths; the repository has 100.",) if len(points) < 100 else ()
+    )
+    fewer += _other_epochs(trained["epochs"])
     shown = [_beside_plot(_nearest(pruned, d), *theirs, data) for d, theirs in CHANGES.items()]
     norms = {
         "needed": "margin asked for",
@@ -244,6 +247,11 @@ def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
         points={"strengths": points},
         figures={id.replace(":", "-"): Figure(plots, columns=2)},
     )
+
+
+def _other_epochs(epochs: int) -> tuple[str, ...]:
+    told = f"The network is the one after {epochs} epochs; the repository's code trains for {PLOTTED}."
+    return () if epochs == PLOTTED else (told,)
 
 
 def _nearest(rows: Sequence[Row], d: float) -> Row:
@@ -351,6 +359,7 @@ def guha_exp_x2_cifar10(settings: Settings) -> Reproduction:
 def _fullest_rows(id: str, data: Data, settings: Settings) -> Reproduction:
     plan = plan_for(data, settings.size)
     networks, cells = Networks(plan, settings), settings.cells
+    epochs = cells.get("epochs", lambda: {"plotted": networks.plotted_epoch})["plotted"]
     points = [
         row
         for d in strengths(settings.size)
@@ -369,7 +378,7 @@ def _fullest_rows(id: str, data: Data, settings: Settings) -> Reproduction:
     return Reproduction(
         tables=tables,
         sentences=(*_published_rows(beside), *_row_sentences(points, settings)),
-        deviations=(_READ if data == "mnist" else _NOT_READ, *plan.deviations),
+        deviations=(*_other_epochs(epochs), _READ if data == "mnist" else _NOT_READ, *plan.deviations),
         points={"strengths": points},
         figures={id.replace(":", "-"): Figure(list(_layer_plots(points, is_published=data == "mnist")))},
     )

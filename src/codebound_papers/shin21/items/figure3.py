@@ -159,7 +159,7 @@ def _plot(rows: Sequence[Row], fits: Sequence[Row], rank: str) -> Plot:
         "exponent alpha of the density",
         rank.replace("_", " "),
         (*points, *lines),
-        headroom=0.3,
+        headroom=0.6,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,25 +124,25 @@ def _shown(row: Row) -> Row:
 def _layer_sentences(rows: Sequence[Row], ends: Sequence[Row], settings: Settings) -> Iterator[str]:
     order = _correlation([row["number"] for row in ends], [row["alpha"] for row in ends])
     half = len(ends) // 2
-    early, late = (fmean(row["alpha"] for row in part) for part in (ends[:half], ends[half:]))
+    early, late = (median(row["alpha"] for row in part) for part in (ends[:half], ends[half:]))
     yield (
         f"{verdict(int(order < 0.0 and late < early), of=1, settings=settings, differs=_OTHER)}: later "
         f"layers are heavier-tailed: the exponent of the density of magnitudes is {early:.2f} in the first "
-        f"half of the layers and {late:.2f} in the second, in the mean; its rank correlation with the "
+        f"half of the layers and {late:.2f} in the second, in the median; its rank correlation with the "
         f"number of the layer is {order:.2f}. A smaller exponent is a heavier tail."
     )
     start = [row for row in rows if row["epoch"] == rows[0]["epoch"]]
     fallen = sum(b["alpha"] < a["alpha"] for a, b in zip(start, ends, strict=True))
-    kurtosis = [fmean(row["excess kurtosis"] for row in part) for part in (start, ends)]
+    kurtosis = [median(row["excess kurtosis"] for row in part) for part in (start, ends)]
     yield (
         f"Over the training the exponent falls in {fallen} of {len(ends)} layers, from "
-        f"{fmean(row['alpha'] for row in start):.2f} to {fmean(row['alpha'] for row in ends):.2f} in the "
-        f"mean; the excess kurtosis goes from {kurtosis[0]:.2f} to {kurtosis[1]:.2f}. Convolutions start "
+        f"{median(row['alpha'] for row in start):.1f} to {median(row['alpha'] for row in ends):.1f} in the "
+        f"median; the excess kurtosis goes from {kurtosis[0]:.2f} to {kurtosis[1]:.2f}. Convolutions start "
         "Gaussian, for which the fit gives an exponent too, though there is no power law."
     )
     for name in ("entries", "eigenvalues"):
-        verdicts = [row[f"{name}: verdict"] for row in ends]
-        told = ", ".join(f"{verdict} in {verdicts.count(verdict)}" for verdict in dict.fromkeys(verdicts))
+        found = [row[f"{name}: verdict"] for row in ends]
+        told = ", ".join(f"{status} in {found.count(status)}" for status in dict.fromkeys(found))
         yield f"By the test of a power law the tails of the {name} are: {told}."
     pairs = [
         (row["entries: alpha"], row["eigenvalues: alpha"])
