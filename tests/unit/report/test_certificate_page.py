@@ -254,10 +254,12 @@ def test_a_table_is_shown_as_rows():
     sample = from_arrays(x.astype(np.float32), y, name="table")
     found = certify(None, sample, method="picks", effort="quick")
     shown = shown_examples(found.network, sample, WRONG)
-    assert shown.learned
-    assert shown.learned[0].picture == ""
-    assert shown.learned[0].row.startswith(f"{x[shown.learned[0].number, 0]:.4g}, ")
-    assert shown.learned[0].row.endswith(", ...")
+    tiles = (*shown.learned, *shown.wrong)
+    assert tiles
+    for tile in tiles:
+        assert tile.picture == ""
+        assert tile.row.startswith(f"{x[tile.number, 0]:.4g}, ")
+        assert tile.row.endswith(", ...")
 
 
 def test_a_page_is_small(folders):
