@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("the following arguments are required: --data")
     from .data import load_data
     from .verdict import verify
-    from .weights import read_weights
+    from .weights import read_tensors, read_weights
 
     try:
         verdict = verify(
@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             base=read_weights(options.base) if options.base else None,
             unlabelled=load_data(options.unlabelled, options.data_folder)[0] if options.unlabelled else None,
             subject_weights=read_weights(options.subject_weights) if options.subject_weights else None,
+            learned_weights=read_tensors(options.weights) if options.weights else None,
             test=_labelled(options.test, options.data_folder) if options.test else None,
             trust_code=options.trust_code,
             allow_copies=options.allow_copies,
@@ -157,6 +158,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--base", type=Path, help="safetensors file of the base, if the message codes differences to one")
     add("--unlabelled", help="unlabelled inputs of a C-12b certificate, given like --data")
     add("--subject-weights", type=Path, help="safetensors file of the original network, for C-12a and C-12b")
+    add(
+        "--weights",
+        type=Path,
+        help="g.safetensors that came with a C-15 certificate: is it what the rule learns?",
+    )
     add(
         "--test",
         help="labelled examples, given like --data, that took no part in making the network; if they "

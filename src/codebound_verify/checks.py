@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mpmath
 import numpy as np
@@ -351,6 +351,15 @@ def check_picks(
         raise Refused(f"Facts: tally.picks is {header.tally.picks}; the rule picks {picks} of that part.")
     _check_counts(header, counts, len(places) - picks, "the network that the rule learns")
     return learned
+
+
+def check_weights(
+    learned: Learned | None, tensors: Mapping[str, NDArray[Any]], sample: tuple[Inputs, Labels] | None
+) -> None:
+    """Weights that were handed over are those of the network that the rule learns (section 10.6)."""
+    if learned is None or sample is None:
+        raise Refused("Weights: there is no network that a rule has learned to compare them with.")
+    learned.check_weights(tensors, *sample)
 
 
 def count_on_test(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -20,6 +20,7 @@ from .checks import (
     check_picks,
     check_rows,
     check_scaling,
+    check_weights,
     checked_sample,
     class_table,
     count_commonest,
@@ -40,6 +41,7 @@ from .words import Counted, Tested, claimed, compare_with_test, counts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from numpy.typing import NDArray
     from torch import nn
 
     from .chain import Chain
@@ -103,6 +105,7 @@ def verify(
     base: Mapping[str, Floats] | None = None,
     unlabelled: Inputs | None = None,
     subject_weights: Mapping[str, Floats] | None = None,
+    learned_weights: Mapping[str, NDArray[Any]] | None = None,
     test: tuple[Inputs, Inputs] | None = None,
     trust_code: bool = False,
     allow_copies: bool = False,
@@ -119,6 +122,8 @@ def verify(
         base: The tensors of the base, if the header names one.
         unlabelled: Unlabelled inputs, for the statement C-12b.
         subject_weights: The tensors of the original network f, for C-12a and C-12b.
+        learned_weights: The tensors of g that were handed over beside a C-15 certificate: are they what the
+            rule learns from this sample?
         test: Inputs and labels that took no part in making the network: they may refute the claim.
         trust_code: Accept a factory whose module cannot be traced; its code is then part of what is assumed.
         allow_copies: More than one example in a hundred may be an exact copy: the user vouches that they
@@ -174,6 +179,9 @@ def verify(
     if isinstance(header.extra, Picked) and sample and network and network.rule:
         with check("the rule, run on the sample, picks as many as stated and leaves no more errors"):
             learned = check_picks(header, header.extra, network.rule, sample, progress)
+    if learned_weights is not None:
+        with check("the weights beside it are those that the rule learns from the sample"):
+            check_weights(learned, learned_weights, sample)
     reasons.extend(_missing(header, subject_weights, unlabelled))
     if isinstance(header.extra, Domain) and network and subject_weights is not None:
         with check("theta covers the distance of f and g on the whole domain"):

@@ -1,4 +1,4 @@
-"""Files of float32 tensors in the safetensors format, and their hash (docs/format.md, section 5.3)."""
+"""Files of tensors in the safetensors format, and their hash (docs/format.md, section 5.3)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,25 @@ import numpy as np
 from .refusal import Refused, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from .tensors import Floats
 
 HEADER_LIMIT = 1 << 24
 FILE_LIMIT = 1 << 31
+TYPES = {"F32": "<f4", "F64": "<f8", "U8": "|u1", "I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 
 
 def read_weights(path: Path) -> dict[str, Floats]:
-    """The tensors of a safetensors file: a length, a JSON header, and the numbers; nothing is executed."""
+    """The tensors of a safetensors file: a length, a JSON header and numbers in float32; nothing is run."""
+    return read_tensors(path, ("F32",))
+
+
+def read_tensors(path: Path, types: Iterable[str] = tuple(TYPES)) -> dict[str, NDArray[Any]]:
+    """The same for several types of numbers."""
     size = path.stat().st_size
     if not 8 <= size <= FILE_LIMIT:
         raise Refused(f"{path}: {size} bytes are no safetensors file of at most {FILE_LIMIT} bytes.")
@@ -33,21 +41,24 @@ def read_weights(path: Path) -> dict[str, Floats]:
     try:
         entries = json.loads(bytes(data[8:start]))
         entries.pop("__metadata__", None)
-        return {name: _tensor(data[start:], **entry) for name, entry in entries.items()}
+        return {name: _tensor(data[start:], types, **entry) for name, entry in entries.items()}
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise Refused(f"{path}: not a safetensors file of float32 tensors ({error}).") from None
+        raise Refused(f"{path}: not a safetensors file of {', '.join(types)} ({error}).") from None
 
 
-def _tensor(data: memoryview, dtype: Any, shape: Any, data_offsets: Any) -> Floats:
+def _tensor(
+    data: memoryview, types: Iterable[str], dtype: Any, shape: Any, data_offsets: Any
+) -> NDArray[Any]:
     """One tensor of the file; arguments are what its header says, and of any type."""
-    if dtype != "F32":
+    if dtype not in types:
         raise ValueError(f"one has dtype {dtype}")
     if any(type(number) is not int or number < 0 for number in (*shape, *data_offsets)):
         raise ValueError("shapes and offsets are lists of integers")
     begin, end = data_offsets
-    if end > len(data) or end - begin != 4 * math.prod(shape):
+    stored = np.dtype(TYPES[dtype])
+    if end > len(data) or end - begin != stored.itemsize * math.prod(shape):
         raise ValueError("a tensor does not fit into the file")
-    return np.frombuffer(data[begin:end], "<f4").astype(np.float32).reshape(shape)
+    return np.frombuffer(data[begin:end], stored).astype(stored.newbyteorder("=")).reshape(shape)
 
 
 def tensors_sha256(tensors: Mapping[str, Floats]) -> str:

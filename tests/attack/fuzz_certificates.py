@@ -22,6 +22,7 @@ import signal
 import struct
 import sys
 import time
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import cbound_writer as writer
 import numpy as np
+import rule_writer as rules
 
 HERE = Path(__file__).parent
 LIMIT_MB = 1024
@@ -120,6 +122,33 @@ def claims() -> list[Seed]:
             "subject_weights": original.arrays if claim.is_about_f else None,
         }
         found.append(Seed(certificate.to_bytes(), task.sample.x, task.sample.y, given))
+    return found
+
+
+def picks() -> list[Seed]:
+    """Certificates of networks that were learned from picked examples, of every kind of features."""
+    from codebound.certificate.assessment import issue
+    from codebound.certificate.picked import assess_picked
+    from codebound.certificate.task import Task
+    from codebound.data.arrays import from_arrays
+    from codebound.data.dataset import Scaling
+    from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
+    from codebound.picks.picking import pick
+    from codebound.picks.rule import Rule
+
+    x, y = rules.shapes(90, seed=1)
+    sample = from_arrays(x, y, name="shapes", classes=3, scaling=Scaling(16.0))
+    found = []
+    for features, copies in (
+        (ColumnFeatures(), 0),
+        (ColumnFeatures(True), 0),
+        (FilterFeatures(True, 3, 3), 2),
+        (PatchFeatures(3, 256, 1, 2, 2), 1),
+    ):
+        task = Task(sample=sample, delta=0.05)
+        picked = pick(Rule(features, first=30, copies=copies, batch=2, rounds=3), sample)
+        certificate = issue(assess_picked(picked, task), task)
+        found.append(Seed(certificate.to_bytes(), sample.x, sample.y))
     return found
 
 
@@ -275,7 +304,7 @@ def sealed(made: Parts) -> bytes:
 
 INTERESTING = (0, 1, -1, 2, 3, 255, 256, 2**16, 2**16 + 1, 2**24, 2**31, 2**32, 2**53, 10**40, 0.0, -0.0, 1.0,
                0.5, 1e-300, 1e300, 1.5, True, False, None, "", "g", "f", "C-2", "C-10", "C-12a", "C-12b",
-               "x" * 500, "0" * 64, [], {}, [1], [[]], [1, 2, 3], {"a": 1})  # fmt: skip
+               "C-15", "x" * 500, "0" * 64, [], {}, [1], [[]], [1, 2, 3], {"a": 1})  # fmt: skip
 
 
 def mutated_header(fields: dict, choice: random.Random) -> None:
@@ -291,11 +320,11 @@ def mutated_header(fields: dict, choice: random.Random) -> None:
         if kind < 0.15 and isinstance(node, dict):
             del node[key]
         elif kind < 0.25 and isinstance(node, dict):
-            node[choice.choice(("n", "errors", "extra", "x", "base"))] = choice.choice(INTERESTING)
+            node[choice.choice(("n", "errors", "extra", "x", "base"))] = deepcopy(choice.choice(INTERESTING))
         elif kind < 0.5 and isinstance(child, int | float) and not isinstance(child, bool):
             node[key] = child + choice.choice((1, -1, 0.5, 1e-9, -1e-9, child, -child))
         else:
-            node[key] = choice.choice(INTERESTING)
+            node[key] = deepcopy(choice.choice(INTERESTING))
         return
 
 
@@ -357,9 +386,12 @@ def random_message(choice: random.Random, fields: dict) -> str:
     coder = writer.Coder()
     scaling = fields["helper"]["scaling"] if choice.random() < 0.9 else random_scaling(choice)
     writer.write_setting(coder, fields["facts"]["classes"] if choice.random() < 0.95 else 2**16, scaling)
-    coder.gamma(method := choice.choice((1, 1, 1, 2, 2, 3)))
+    coder.gamma(method := choice.choice((1, 1, 1, 2, 2, 3, 4)))
     for _ in range(3):
         coder.bit(choice.random() < 0.02)
+    if method == 3:
+        random_rule(coder, choice)
+        return coder.end() + "".join(choice.choices("01", k=choice.choice((0, 0, 0, 3))))
     count = random_stack(coder, choice) if choice.random() < 0.2 else random_chain(coder, choice)
     if method == 2:
         random_subspace(coder, choice)
@@ -367,6 +399,25 @@ def random_message(choice: random.Random, fields: dict) -> str:
         for _ in range(count):
             random_tensor(coder, choice)
     return coder.end() + "".join(choice.choices("01", k=choice.randrange(300)))
+
+
+def random_rule(coder: writer.Coder, choice: random.Random) -> None:
+    """Any point of the grid of rules, reserved features and rounds out of order included."""
+    coder.uniform(choice.choice((0, 0, 1, 2, 3, 7, 15)), 16)
+    coder.bit(is_usual := choice.random() < 0.2)
+    if not is_usual:
+        coder.uniform(kind := choice.choice((0, 0, 1, 1, 2, 2, 3)), 4)
+        for total in ((2,), (2, 2, 4), (8, 4, 8, 4, 8, 4), ())[kind]:
+            coder.uniform(choice.randrange(total), total)
+        coder.uniform(choice.choice((0, 0, choice.randrange(8))), 8)
+        for total in (16, 16, 8):
+            coder.uniform(choice.randrange(total), total)
+    coder.uniform(choice.choice((0, 1, 2, 5, 31)), 32)
+    coder.uniform(rounds := choice.choice((0, 1, 2, 3, 31)), 32)
+    coder.gamma(1 + (longer := choice.choice((0, 0, 0, 1, 2))))
+    for _ in range(longer if rounds else 0):
+        coder.uniform(choice.randrange(rounds), rounds)
+        coder.uniform(choice.randrange(8), 8)
 
 
 def random_scaling(choice: random.Random) -> dict:
@@ -510,7 +561,7 @@ def mutant(seeds: list[Seed], choice: random.Random) -> Seed:
         return seed.mutated(sealed(replace(made, version=choice.choice((0, 1, 2, 3, 255)))))
     if kind < 0.22:
         return seed.mutated(sealed(replace(made, witness=mutated_witness(made.witness, choice))))
-    is_plain = made.version == 2 and made.fields["claim"]["statement"] != "C-12b"
+    is_plain = made.version == 2 and made.fields["claim"]["statement"] not in ("C-12b", "C-15")
     if kind < 0.35 and is_plain:
         return recoded(seed, choice)
     if kind < 0.5:
@@ -549,6 +600,8 @@ def judged(seed: Seed) -> str:
         reason = str(refused)
     with contextlib.suppress(CodeboundError):
         ours = decode(Certificate.from_bytes(seed.data), base=seed.base).state_dict()
+    if theirs is None and ours is None and (differ := rules_differ(seed)):
+        return differ
     if theirs is not None and ours is None:
         return "only the verifier decodes it"
     if theirs is None and ours is not None and reason.startswith(("Chain:", "Message:")):
@@ -559,6 +612,58 @@ def judged(seed: Seed) -> str:
         wrong = falsehoods(seed)
         return f"accepted, and false: {'; '.join(wrong)}" if wrong else "accepted"
     return "decoded" if theirs is not None else "refused"
+
+
+def rules_differ(seed: Seed) -> str:
+    """Whether only one program reads a rule in the message, or they read different ones; else nothing."""
+    from codebound.certificate.file import Certificate
+    from codebound.errors import CodeboundError
+    from codebound.picks.message import decode_rule
+    from codebound_verify import Refused
+    from codebound_verify.container import read
+    from codebound_verify.message import decode
+
+    try:
+        certificate, file = Certificate.from_bytes(seed.data), read(seed.data)
+    except (CodeboundError, Refused):
+        return ""
+    ours = theirs = None
+    with contextlib.suppress(CodeboundError):
+        message = decode_rule(certificate.message, input_shape=certificate.helper.input_shape)
+        if message.setting == certificate.setting and not certificate.witness:  # else neither takes it
+            ours = message.rule
+    with contextlib.suppress(Refused):
+        theirs = decode(file).rule
+    if ours is None or theirs is None:
+        return (
+            "" if ours is theirs else f"only {'codebound' if theirs is None else 'the verifier'} reads a rule"
+        )
+    batches = tuple(map(ours.batch_of, range(ours.rounds)))
+    mine = ours.first, ours.copies, ours.gamma, ours.ridge, -ours.wanted_margin, batches
+    other = theirs.first, theirs.copies, theirs.gamma, theirs.ridge, theirs.target, theirs.batches
+    return "" if mine == other else f"the programs read different rules: {mine} and {other}"
+
+
+def false_picks(seed: Seed, certificate) -> list[str]:
+    """The same for C-15: the rule is run by codebound, and the bound is computed by integers alone."""
+    from codebound.data.dataset import Dataset, Scaling
+    from codebound.picks.message import decode_rule
+    from codebound.picks.picking import pick
+
+    claim, facts = certificate.claim, certificate.facts
+    message = decode_rule(certificate.message, input_shape=seed.x.shape[1:])
+    divisor = message.setting.scaling.divisor
+    sample = Dataset("seed", "train", seed.x, seed.y, facts.classes, Scaling(divisor))
+    picked = pick(replace(message.rule, longer=()), sample)
+    counted, n = picked.last, len(seed.y) - message.rule.first
+    least = rules.picked_limit(counted.picks + facts.errors, n, facts.code_bits, claim.delta)
+    checks = {
+        f"the rule leaves {counted.errors} errors": counted.errors <= facts.errors,
+        "the rule picks others": picked.rule == message.rule,
+        f"n is {n}": n == facts.n,
+        f"the bound is {least}": least <= claim.bound * (1 + 1e-12),
+    }
+    return [what for what, is_so in checks.items() if not is_so]
 
 
 def falsehoods(seed: Seed) -> list[str]:
@@ -574,6 +679,8 @@ def falsehoods(seed: Seed) -> list[str]:
 
     certificate = Certificate.from_bytes(seed.data)
     claim, facts = certificate.claim, certificate.facts
+    if claim.statement == "C-15":
+        return false_picks(seed, certificate)
     network = decode(certificate, base=seed.base)
     logits, labels = torch.from_numpy(_logits(network, seed.x, certificate)), torch.from_numpy(seed.y)
     margins = certificate.fault.lead(logits, labels).numpy()
@@ -660,7 +767,7 @@ def peak_mb() -> float:
 
 def corpus() -> list[Seed]:
     """All seeds; those of every claim as often as a tenth of the others, because they are few."""
-    found, few = codes(), golden() + claims()
+    found, few = codes(), golden() + claims() + picks()
     return found + few * max(1, len(found) // (10 * len(few)))
 
 

@@ -142,6 +142,19 @@ def test_the_commands(codebound, empty_folder):
     assert record["bound"] < 0.2
     code, out, _ = codebound("verify", "c/certificate.cbound", "--data", "digits")
     assert (code, out.splitlines()[0]) == (0, "ACCEPT")
+    weights = ("verify", "c/certificate.cbound", "--data", "digits", "--weights", "c/g.safetensors")
+    code, out, _ = codebound(*weights)
+    assert code == 0
+    assert "the weights beside it are those that the rule learns" in out
+    tensors = load_file("c/g.safetensors")
+    for name, change in (("coefficients", 1e-5), ("picks", 1)):  # one number of each is enough
+        changed = tensors[name].clone()
+        changed.view(-1)[7] += change
+        save_file({**tensors, name: changed}, "c/g.safetensors")
+        code, out, _ = codebound(*weights)
+        assert (code, out.splitlines()[0]) == (1, "REFUSE")
+        assert f"Weights: their {'outputs' if name == 'coefficients' else name}" in out
+    save_file(tensors, "c/g.safetensors")
     code, out, err = codebound("show", "c/certificate.cbound")
     assert code == 0
     assert "rule" in out

@@ -108,6 +108,8 @@ def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
         )
     message = decode_rule(certificate.message, input_shape=certificate.helper.input_shape)
     _require_agreement(message, certificate)
+    if certificate.witness != message.witness():
+        raise CertificateError("the file has a witness, and a rule needs none.")
     tensors = load_weights(weights)
     return PickedNetwork.load(message.rule, message.setting.scaling.divisor, tensors)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,10 +12,14 @@ from ..refusal import Refused
 from ..sample import Inputs, Labels, permutation
 from .exact import Doubles, Integers, Vectors, full_precision, parts, side_by_side
 from .kernel import Kernel, Points, check_finite, feature_map
-from .ridge import Ridge, outputs
+from .ridge import Ridge, check_solution, outputs
 from .rule import COPIES, MIRRORED, Rule, check_sizes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
     from ..evaluate import Progress
     from ..header import Header
 
@@ -34,6 +38,7 @@ class Learned:
 
     def __init__(
         self,
+        rule: Rule,
         kernel: Kernel,
         supports: Points,
         coefficients: Doubles,
@@ -42,7 +47,7 @@ class Learned:
         errors: int,
         found: Doubles,
     ) -> None:
-        self._kernel, self._supports, self._coefficients = kernel, supports, coefficients
+        self._rule, self._kernel, self._supports, self._coefficients = rule, kernel, supports, coefficients
         self.picked, self.errors, self._found = picked, errors, found
 
     def counted(self, fault: Fault, y: Labels, places: Integers) -> tuple[int, tuple[int, ...]]:
@@ -65,6 +70,29 @@ class Learned:
                 self._kernel.fill(kernel, self._supports, points)
                 counts.append(_counts(outputs(kernel, self._coefficients), y[part], fault))
         return tuple(map(sum, zip(*counts, strict=True)))
+
+    def check_weights(self, tensors: Mapping[str, NDArray[Any]], x: Inputs, y: Labels) -> None:
+        """Refuse weights of another network: their picks are these, and their residual is as small.
+
+        ``picks`` are inputs as stored, in the order of picking; ``coefficients`` has a row for every copy of
+        them: (copies, picks, classes).
+        """
+        picks, given = tensors.get("picks"), tensors.get("coefficients")
+        if picks is None or not np.array_equal(picks, x[self.picked]):
+            raise Refused("Weights: their picks are not the examples that the rule picks from this sample.")
+        copies, (supports, classes) = COPIES[self._rule.copies], self._coefficients.shape
+        if given is None or given.shape != (copies, len(picks), classes):
+            raise Refused("Weights: their coefficients are not of the shape that the rule learns.")
+        order, start = [], 0
+        for size in (self._rule.first, *self._rule.batches):  # batch by batch, then copy by copy (10.6)
+            order.append(np.arange(copies)[:, None] * len(picks) + np.arange(start, start + size))
+            start += size
+        places = np.concatenate([each.ravel() for each in order])
+        solution = np.ascontiguousarray(given.reshape(supports, classes)[places], np.float64)
+        kernel = np.empty((supports, supports))
+        with full_precision():
+            self._kernel.fill(kernel, self._supports, self._supports)
+        check_solution(kernel, solution, y[self.picked[places % len(picks)]], self._rule)
 
 
 def points_of(kernel: Kernel, x: Inputs, progress: Progress | None = None) -> Points:
@@ -139,6 +167,7 @@ class _Run:
                 batch = self._chosen(found, left, size)
                 picked.append(batch)
         return Learned(
+            rule,
             kernel,
             supports,
             ridge.coefficients,

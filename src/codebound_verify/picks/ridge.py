@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,6 +11,10 @@ from torch import Tensor
 
 from ..refusal import Refused
 from .exact import Doubles, Integers, parts, side_by_side
+from .rule import MIRRORED
+
+if TYPE_CHECKING:
+    from .rule import Rule
 
 BLOCK = 128  # supports whose terms are summed before they are added to the others
 STEP = 4096  # points at a time
@@ -86,8 +91,7 @@ class Ridge:
         """Add supports, the points ``where``, and give the outputs of all points."""
         old = len(self._where)
         self._where = np.concatenate([self._where, where])
-        targets = np.full((len(where), self._classes), -1.0)
-        targets[np.arange(len(where)), labels] = 1.0
+        targets = _targets(labels, self._classes)
         self._targets = np.concatenate([self._targets, targets])
         rows = torch.from_numpy(self._kernel[: len(self._where), where].T.copy())
         own = rows[:, old:] + self._ridge * torch.eye(len(where), dtype=torch.float64)
@@ -107,6 +111,24 @@ class Ridge:
         if not rho <= RHO:
             raise Refused(f"Rule: rounding can change an output by {rho:.2g}; at most {RHO:g} is allowed.")
         return values
+
+
+def check_solution(kernel: Doubles, solution: Doubles, labels: Integers, rule: Rule) -> None:
+    """Refuse a solution that somebody else computed if outputs can be far from those of exact arithmetic."""
+    found = outputs(kernel, np.concatenate([solution, np.abs(solution)], axis=1))
+    classes = solution.shape[1]
+    residual = _targets(labels, classes) - rule.ridge * solution - found[:, :classes]
+    kappa = 2 if rule.copies == MIRRORED else 1
+    rho = rounding(residual, solution, found[:, classes:], ridge=rule.ridge, kappa=kappa)
+    if not rho <= RHO:
+        raise Refused(f"Weights: their outputs can be off by {rho:.2g}; at most {RHO:g} is allowed.")
+
+
+def _targets(labels: Integers, classes: int) -> Doubles:
+    """A row for every support: 1 at its label and -1 elsewhere."""
+    found = np.full((len(labels), classes), -1.0)
+    found[np.arange(len(labels)), labels] = 1.0
+    return found
 
 
 def rounding(residual: Doubles, coefficients: Doubles, sizes: Doubles, *, ridge: float, kappa: int) -> float:
