@@ -180,6 +180,23 @@ class Fault:
             found = torch.stack(ahead, dim=1)
         return torch.where(scores.isfinite().all(dim=1, keepdim=True), found, -torch.inf)
 
+    def is_bad(self, classes: int) -> tuple[tuple[bool, ...], ...]:
+        """Whether each predicted class is the fault, label by label; for faults that scores do not matter to.
+
+        Raises:
+            UsageError: It takes more than the predicted class.
+        """
+        numbers, every = self.numbers, range(classes)
+        if self.kind in ("wrong", "class"):
+            return tuple(tuple(j != y and y in (numbers or every) for j in every) for y in every)
+        if self.kind == "confused":
+            return tuple(tuple((y, j) == numbers for j in every) for y in every)
+        if self.kind == "false-alarm":
+            return tuple(tuple(y != j and j in numbers for j in every) for y in every)
+        if self.kind == "cost-above":
+            return tuple(tuple(cost > numbers[0] for cost in row) for row in self.matrix(classes))
+        raise UsageError(f"the fault {self} is no question about the predicted class alone.")
+
     def guess_rate(self, classes: int) -> float:
         """How often a guess without looking makes this fault: a bound as large says nothing."""
         if self.kind in ("confused", "false-alarm"):

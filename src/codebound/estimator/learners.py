@@ -38,6 +38,7 @@ class Fitter:
         labels: The labels or values of the sample.
         apart: Positions of the examples that are always learned from.
         tau: Largest residual that is no fault; None for classifiers.
+        faults: For classifiers, the classes and which prediction is a fault for each label.
         aim: Wrong examples with a margin near ``-aim`` are picked first; None: the smallest margins.
         warm: Whether a model goes on from the one before.
     """
@@ -49,6 +50,7 @@ class Fitter:
     tau: float | None
     aim: float | None
     warm: bool
+    faults: tuple[NDArray[Any], NDArray[np.bool_]] | None = None
 
     def learn(self, picks: Positions, before: Any) -> Any:
         """The estimator, fitted on the examples set apart and the picks, in this order.
@@ -103,6 +105,11 @@ class Fitter:
         return Judgement(wrong, score)
 
     def _faults(self, predicted: NDArray[Any], at: Positions) -> NDArray[np.bool_]:
+        if self.tau is None and self.faults is not None:
+            classes, is_bad = self.faults
+            places = np.searchsorted(classes, predicted).clip(max=len(classes) - 1)
+            unknown = classes[places] != predicted  # a class that no label has
+            return np.asarray(is_bad[np.searchsorted(classes, self.labels[at]), places] | unknown)
         if self.tau is None:
             return np.asarray(predicted != self.labels[at], dtype=bool)
         return np.asarray(~(np.abs(predicted - self.labels[at]) <= self.tau))  # NaN is a fault

@@ -49,12 +49,19 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A candidate: a rule, a learner, a sample, and what its bounds have in common."""
+    """A candidate: a rule, a learner, a sample, the terms of its bounds, and where faults can happen."""
 
     rule: Rule
     fitter: Fitter
     contents: Contents
     terms: Terms
+    part: NDArray[np.bool_] | None = None
+
+    def counted(self, at: Round[Any]) -> tuple[int, int]:
+        """Picks and errors that count: on the part of the sample that the fault can happen on."""
+        if self.part is None:
+            return len(at.picks), len(at.errors)
+        return int(self.part[at.picks].sum()), int(self.part[at.errors].sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +133,10 @@ class Search:
         if self._wanted is not None:
             is_reached = at.is_last or at.number == self._wanted.rounds
             messages = [self._wanted] if is_reached else []
+        picks, errors = variant.counted(at)
         for message in messages:
-            bound = variant.terms.bound(message, picks=len(at.picks), errors=len(at.errors))
-            stage = Stage(message, len(at.picks), len(at.errors), bound)
+            bound = variant.terms.bound(message, picks=picks, errors=errors)
+            stage = Stage(message, picks, errors, bound)
             self.stages.append(stage)
             if self._best is None or bound.value < self._best.stage.bound.value:
                 self._best = Best(stage, at, variant)
@@ -141,7 +149,7 @@ class Search:
         """Whether no later round of this candidate can be better."""
         if self._wanted is not None or self._best is None:
             return self._best is not None
-        hoped = variant.terms.bound(Message(number), picks=len(at.picks), errors=0)
+        hoped = variant.terms.bound(Message(number), picks=variant.counted(at)[0], errors=0)
         return hoped.value >= self._best.stage.bound.value
 
 

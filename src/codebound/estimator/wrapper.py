@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
@@ -16,13 +18,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from codebound.bounds.risk import percent
 from codebound.data.splits import permutation
 from codebound.data.standard import STANDARDISED, looks_standardised
-from codebound.errors import UsageError
+from codebound.errors import DataError, UsageError
 from codebound.estimator.content import digests, sample_sha256
 from codebound.estimator.learners import Fitter
 from codebound.estimator.rule import Rule
 from codebound.estimator.search import Best, Sample, Search, Variant
 from codebound.estimator.stages import Terms
 from codebound.facts import check_bits, check_delta
+from codebound.faults import WRONG, parse_fault
 from codebound.progress import silent
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F")
 
-_NEVER_CHOSEN = ("candidates", "delta", "extra_bits", "progress", "tau")
+_NEVER_CHOSEN = ("candidates", "delta", "extra_bits", "fault", "progress", "tau")
 """Settings that say what is claimed: candidates cannot choose among them."""
 
 
@@ -65,6 +68,9 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     Args:
         estimator: A deterministic classifier or regressor, such as one with a fixed ``random_state``.
         tau: For regressors: a prediction that is off by more than this is wrong.
+        fault: For classifiers: what counts, and is picked, in place of any error: ``class:C``,
+            ``confused:A:B``, ``false-alarm:C`` or ``cost-above:L:COSTS`` (docs/faults.md). Labels are then
+            whole numbers from 0 on. The bound is about data that the fault can happen on.
         delta: Failure probability over the draw of the sample.
         first: First picks in each class (for regressors: in all), in the order of a hash of their content.
         apart: Examples that are set apart before, and learned from without being counted, by the fixed order
@@ -111,6 +117,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         estimator: Any,
         *,
         tau: float | None = None,
+        fault: str = "wrong",
         delta: float = 0.05,
         first: int = 1,
         apart: int = 0,
@@ -126,6 +133,7 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> None:
         self.estimator = estimator
         self.tau = tau
+        self.fault = fault
         self.delta = delta
         self.first = first
         self.apart = apart
@@ -188,12 +196,25 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         """The guarantee in words."""
         check_is_fitted(self, "estimator_")
         bound = self.risk_bound_
-        fault = "wrong" if self.tau is None else f"off by more than {self.tau!r}"
+        share = percent(bound.value)
+        does = f"is wrong on at most {share} of new data"
+        if self.tau is not None:
+            does = f"is off by more than {self.tau!r} on at most {share} of new data"
+        elif self.fault != str(WRONG):
+            does = parse_fault(self.fault).says(share)
         return (
-            f"With probability at least 1 - {bound.delta!r} over the draw of the sample, what was learned is "
-            f"{fault} on at most {percent(bound.value)} of new data ({bound.ref})."
-            + (" VACUOUS: it says no more than guessing." if bound.vacuous else "")
+            f"With probability at least 1 - {bound.delta!r} over the draw of the sample, what was learned "
+            f"{does} ({bound.ref})."
+            + (" VACUOUS: it says no more than guessing." if self._is_vacuous else "")
         )
+
+    @property
+    def _is_vacuous(self) -> bool:
+        bound = self.risk_bound_
+        if self.fault == str(WRONG) or bound.facts.classes is None:
+            return bound.vacuous
+        fault = parse_fault(self.fault)
+        return bound.value >= fault.guess_rate(max(bound.facts.classes, fault.detail.count(",") + 1))
 
     @property
     def code_bits_(self) -> float:
@@ -295,9 +316,37 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             leave=self.leave,
             max_rounds=self.max_rounds,
         )
-        fitter = Fitter(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim, self.warm)
+        faults, part = self._faults(sample)
+        fitter = Fitter(
+            self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim, self.warm, faults
+        )
         contents = sample.contents(apart, by_class=self.tau is None)
-        return Variant(rule, fitter, contents, self._terms(sample, len(apart), candidates))
+        terms = self._terms(sample, len(apart), candidates)
+        if part is not None:
+            terms = replace(terms, n=int(part.sum()) - int(part[apart].sum()))
+            if not terms.n:
+                raise DataError(f"no example that is not set apart can have the fault {self.fault}.")
+        return Variant(rule, fitter, contents, terms, part)
+
+    def _faults(
+        self, sample: Sample
+    ) -> tuple[tuple[NDArray[Any], NDArray[np.bool_]] | None, NDArray[np.bool_] | None]:
+        """Which predictions are faults, and on which examples; nothing for plain errors."""
+        if self.fault == str(WRONG):
+            return None, None
+        if self.tau is not None:
+            raise UsageError("a regressor has the fault that `tau` says: leave out `fault`.")
+        labels, found = sample.labels, parse_fault(self.fault)
+        if labels.dtype.kind not in "iu" or labels.min() < 0:
+            raise UsageError(
+                f"the fault {self.fault} names classes: label them by whole numbers from 0 on, fixed before "
+                f"the sample was seen. Got labels of type {labels.dtype}."
+            )
+        named = 1 + max(found.numbers, default=0) if found.has_part else 0
+        count = max(int(labels.max()) + 1, found.detail.count(",") + 1, named)
+        fault = parse_fault(self.fault, classes=count)
+        part = fault.is_counted(torch.from_numpy(labels.astype(np.int64))).numpy() if fault.has_part else None
+        return (np.arange(count), np.array(fault.is_bad(count))), part
 
     def _keep(self, best: Best, sample: Sample) -> None:
         self.estimator_ = best.at.model

@@ -23,9 +23,10 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 import codebound
 from codebound.bounds.picked import picked_risk
 from codebound.data.splits import permutation
-from codebound.errors import UsageError
+from codebound.errors import CodeboundError, UsageError
 from codebound.estimator.stages import Message
 from codebound.facts import PickedFacts
+from codebound.faults import parse_fault
 
 X, Y = load_digits(n_class=3, return_X_y=True)
 NEAREST = KNeighborsClassifier(1)
@@ -364,3 +365,54 @@ def test_progress_is_told_the_bound_so_far():
     model = codebound.PickToLearn(NEAREST, progress=lambda *told: heard.append(told)).fit(X, Y)
     assert heard[-1][0] == len(model.stages_)
     assert re.fullmatch(r"bound \d+\.\d\d % \(\d+ picks, \d+ errors\)", heard[-1][2])
+
+
+FAULTS = {
+    "class:1": lambda y, p: (y == 1) & (p != 1),
+    "confused:1:2": lambda y, p: (y == 1) & (p == 2),
+    "false-alarm:2": lambda y, p: (y != 2) & (p == 2),
+    "cost-above:1:distance": lambda y, p: np.abs(y - p) > 1,
+    "cost-above:2:013,103,520": lambda y, p: np.array([[0, 1, 3], [1, 0, 3], [5, 2, 0]])[y, p] > 2,
+}
+PARTS = {"class:1": Y == 1, "confused:1:2": Y == 1, "false-alarm:2": Y != 2}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_another_fault_is_picked_counted_and_bounded_on_its_part(fault):
+    model = codebound.PickToLearn(GaussianNB(), fault=fault, max_rounds=3, batch=2).fit(X, Y)
+    predicted = model.predict(X)
+    part = PARTS.get(fault, np.ones(len(Y), dtype=bool))
+    rest = np.setdiff1d(np.arange(len(Y)), model.picks_)
+    wrong = rest[FAULTS[fault](Y[rest], predicted[rest])]
+    assert np.array_equal(wrong, model.errors_)
+    assert model.n_ == part.sum()
+    told = model.risk_bound_.facts
+    assert (told.picks, told.errors) == (part[model.picks_].sum(), len(wrong))
+    facts = PickedFacts(
+        picks=told.picks, errors=told.errors, n=model.n_, delta=0.05, code_bits=model.code_bits_
+    )
+    assert model.risk_bound_.value == pytest.approx(picked_risk(facts).value, rel=1e-12)
+    assert parse_fault(fault).says("").split(" at most")[0] in model.claim_
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"fault": "abstain:0.5"}, "predicted class alone"),
+        ({"fault": "cost:distance"}, "predicted class alone"),
+        ({"fault": "top:2"}, "predicted class alone"),
+        ({"fault": "class:9"}, "can have the fault"),
+        ({"fault": "nonsense"}, "unknown fault"),
+        ({"fault": "class:1", "candidates": [{"fault": "class:2"}]}, "cannot differ in fault"),
+    ],
+)
+def test_faults_that_do_not_fit_are_refused(changes, says):
+    with pytest.raises(CodeboundError, match=says):
+        codebound.PickToLearn(GaussianNB(), **changes).fit(X, Y)
+
+
+def test_faults_name_classes_by_numbers():
+    with pytest.raises(UsageError, match="whole numbers"):
+        codebound.PickToLearn(GaussianNB(), fault="class:1").fit(X, Y.astype(str))
+    with pytest.raises(UsageError, match="leave out `fault`"):
+        codebound.PickToLearn(LinearRegression(), tau=1.0, fault="class:1").fit(X, Y.astype(float))
