@@ -11,11 +11,15 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.bounds.occam import occam_hoeffding as occam_hoeffding
     from codebound.bounds.occam import occam_kl as occam_kl
     from codebound.bounds.risk import RiskBound as RiskBound
+    from codebound.certificate.base import load_base as load_base
     from codebound.certificate.decoding import decode as decode
     from codebound.certificate.decoding import verify as verify
     from codebound.certificate.file import Certificate as Certificate
     from codebound.certification import certify as certify
+    from codebound.classifier import load_classifier as load_classifier
+    from codebound.data.arrays import from_arrays as from_arrays
     from codebound.data.dataset import Dataset as Dataset
+    from codebound.data.dataset import Scaling as Scaling
     from codebound.data.foreign import from_frame as from_frame
     from codebound.data.load import load_dataset as load_dataset
     from codebound.data.splits import split as split
@@ -28,6 +32,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.nets.loading import load_model as load_model
     from codebound.nets.rebuild import with_weights as with_weights
     from codebound.nets.walk import wrap as wrap
+    from codebound.results import Certification as Certification
     from codebound.train.config import TrainConfig as TrainConfig
     from codebound.train.harness import fit as fit
 
@@ -44,6 +49,8 @@ _HOME = {
     "holdout": "codebound.bounds.held_out",
     # data, networks, training
     "Dataset": "codebound.data.dataset",
+    "Scaling": "codebound.data.dataset",
+    "from_arrays": "codebound.data.arrays",
     "load_dataset": "codebound.data.load",
     "from_frame": "codebound.data.foreign",
     "split": "codebound.data.splits",
@@ -55,7 +62,10 @@ _HOME = {
     "TrainConfig": "codebound.train.config",
     # certificates
     "Certificate": "codebound.certificate.file",
+    "Certification": "codebound.results",
     "certify": "codebound.certification",
+    "load_base": "codebound.certificate.base",
+    "load_classifier": "codebound.classifier",
     "decode": "codebound.certificate.decoding",
     "verify": "codebound.certificate.decoding",
     # test sets

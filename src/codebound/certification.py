@@ -6,10 +6,11 @@ import math
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from codebound.bounds.faulty import occam_table
 from codebound.bounds.held_out import holdout
@@ -27,13 +28,13 @@ from codebound.certificate.evaluate import count_errors
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.task import Original, Task
 from codebound.chains.message import Message
-from codebound.data.dataset import cross_duplicates
+from codebound.data.dataset import as_dataset, cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, PickedFacts, check_delta
 from codebound.faults import WRONG, parse_fault, possible_examples
 from codebound.nets.walk import Network
-from codebound.progress import Progress, silent
+from codebound.progress import Progress, silent, watched
 from codebound.results import Certification, ClassBound
 from codebound.rng import torch_stream
 from codebound.search.methods import require_method
@@ -42,8 +43,6 @@ from codebound.train.config import Cosine, TrainConfig
 from codebound.train.harness import fit
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.assessment import Assessed
     from codebound.certificate.base import Pretrained
@@ -56,19 +55,21 @@ _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
 
 
+@watched
 def certify(
     model: nn.Module | Network | None,
-    sample: Dataset,
+    sample: Any,
     *,
     claim: AbstractClaim | None = None,
     method: str = "auto",
     minutes: float | None = None,
     effort: Effort = "standard",
     delta: float = 0.05,
-    test_set: Dataset | None = None,
-    unlabelled: Dataset | None = None,
+    test_set: Any = None,
+    unlabelled: Any = None,
     input_range: tuple[float, float] | None = None,
     prior_tenths: int | None = None,
+    trained_on: str | None = None,
     fault: str = "wrong",
     base: Pretrained | None = None,
     factory: str = "",
@@ -85,7 +86,9 @@ def certify(
     Args:
         model: The trained network f; it is not changed. None where there is none: then methods that make a
             network of their own are tried.
-        sample: The sample it was trained on.
+        sample: The sample it was trained on: a Dataset, a pair ``(inputs, labels)`` of arrays or tensors, a
+            data frame, a Dataset or a DataLoader of PyTorch, or what ``load_dataset`` knows by name. Other
+            samples are given in the same ways.
         claim: What to certify, one of ``codebound.certificate.claims``; by default ``AboutG()``, the error of
             the compressed network.
         method: A name of ``known_methods()``, or ``auto`` for the best of them: what is quick and tight comes
@@ -102,6 +105,8 @@ def certify(
             ``OnDomain(low, high)``, the error of f itself on that domain (C-12a).
         prior_tenths: Tenths of the sample that a base is trained on: short for ``AfterSplit(tenths)``; errors
             count on the rest (C-10).
+        trained_on: The ``sha256`` of the sample that f was trained on, where it is known: then the hold-out
+            bound of f, beside that of g, is either shown without an "if" or left out.
         fault: What the certificate counts (docs/faults.md). The network is chosen by its plain errors all the
             same: one that is good at nothing but avoiding a fault is of no use.
         base: A network of the same architecture that was neither trained nor selected on the sample: the
@@ -116,7 +121,7 @@ def certify(
         device: Where pruned networks are trained; errors are always counted on the CPU, in float64.
         engine: Where errors are counted, a part of the sample on each of its workers; None: here. The count
             is the same.
-        progress: Told how far the search is.
+        progress: Told how far the search is; by default a bar, in a terminal or a notebook.
 
     Raises:
         CertificateError: No certificate can be issued for this network.
@@ -133,6 +138,11 @@ def certify(
         'picks'
     """
     start, place = time.perf_counter(), resolve_device(device)
+    sample = as_dataset(sample)
+    if test_set is not None:
+        test_set = as_dataset(test_set, role="test", classes=sample.classes)
+    if unlabelled is not None:
+        unlabelled = as_dataset(unlabelled, role="unlabelled", classes=sample.classes)
     stated = _counting(_claim(claim, unlabelled, input_range, prior_tenths), fault, sample.classes)
     claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
     if by_class and stated.unlabelled is not None:
@@ -154,11 +164,16 @@ def certify(
                 f"the test sample has a label {test_set.y.max()}; the sample has {sample.classes} classes."
             )
     module = model.model if isinstance(model, Network) else model
+    if module is not None and not isinstance(module, nn.Module):
+        raise UsageError(
+            f"model is a torch.nn.Module, or None: then a network is made. Got {type(module).__name__}; "
+            "codebound.PickToLearn bounds the error of an estimator of scikit-learn."
+        )
     original = None if module is None else _original(module, sample, factory, trust_code=trust_code)
     original_errors = (
         None if original is None else count_errors(original.build(), sample.on("cpu"), engine=engine).errors
     )
-    helper: tuple[str, Tensors] | None = None
+    given, helper = original, None
     prior, rest = claim.split(sample)
     if original is None:
         if prior is not None or base is not None or claim.is_about_f:
@@ -204,6 +219,9 @@ def certify(
         if stated.fault.kind != "cost":
             fresh = _held_out(best, task, test_set, engine)
         copies = cross_duplicates(sample, test_set).count
+    beside = None
+    if test_set is not None and given is not None and stated.fault == WRONG and not claim.is_about_f:
+        beside = _holdout_of_f(given, test_set, delta=delta, engine=engine)
     return Certification(
         certificate=certificate,
         network=best.network.float(),
@@ -220,6 +238,8 @@ def certify(
             "device": str(place),
         },
         holdout=fresh,
+        holdout_f=beside,
+        trained_on=trained_on,
         original_errors=original_errors,
         base=task.base_tensors,
         original=task.f.arrays if claim.is_about_f else None,
@@ -299,6 +319,14 @@ def _held_out(best: Assessed, task: Task, test_set: Dataset, engine: Engine | No
         subject=best.bound.subject,
     )
     return holdout(facts)
+
+
+def _holdout_of_f(original: Original, test_set: Dataset, *, delta: float, engine: Engine | None) -> RiskBound:
+    """What the test sample says about f, if f has not been trained on it."""
+    counted = count_errors(original.build(), test_set.on("cpu"), engine=engine)
+    return holdout(
+        HoldoutFacts(errors=counted.errors, n=test_set.n, delta=delta, classes=test_set.classes, subject="f")
+    )
 
 
 def _original(module: nn.Module, sample: Dataset, factory: str, *, trust_code: bool) -> Original:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from codebound.certificate.base import Pretrained, load_base
+from codebound.certificate.base import Pretrained, load_base, trained_on
 from codebound.certification import certify
 from codebound.data.load import load_dataset
 from codebound.data.oddities import remarks
@@ -129,6 +129,13 @@ def certify_from_options(
     base = None if network is None else given_base(options, network, sample)
     if base is not None and options["weights"] is None:
         network = base.network
+    elif base is not None and _are_equal(network, base.network):
+        raise UsageError(
+            "weights and base are the same network. Where it never saw the sample, leave out the weights; "
+            "where it did, it is no base."
+        )
+    elif network is not None and options["weights"] is None:
+        listener.note(f"Warning: no weights were given: {model} is as random as it was made.")
     unlabelled = (
         None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, None, encoder=encoder)
     )
@@ -144,6 +151,7 @@ def certify_from_options(
             test_set=test_set,
             unlabelled=unlabelled,
             prior_tenths=None if fraction is None else _tenths(fraction),
+            trained_on=None if options["weights"] is None else trained_on(Path(options["weights"])),
             base=base,
             factory=factory,
             trust_code=options["trust_code"],
@@ -162,6 +170,12 @@ def certify_from_options(
             data=options["data"] if is_there and options["holdout"] is None and encoder is None else "",
             data_folder=folder_of_data,
         )
+
+
+def _are_equal(one: nn.Module | None, other: nn.Module) -> bool:
+    """Whether two networks have the same numbers."""
+    own, its = {} if one is None else one.state_dict(), other.state_dict()
+    return own.keys() == its.keys() and all(torch.equal(own[name], its[name]) for name in own)
 
 
 @contextmanager

@@ -12,9 +12,10 @@ import numpy as np
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.declarations import development_sample
+from codebound.certificate.rows import MOST_COPIES
 from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts
-from codebound.files import write_arrays, write_atomically, write_json, write_text, written_whole
+from codebound.files import make_folder, write_arrays, write_atomically, write_json, write_text, written_whole
 from codebound.interrupts import finishing
 from codebound.search.methods import known_methods
 from codebound_verify.data import NAMES
@@ -54,6 +55,8 @@ class Certification:
         settings: What was asked for, in words and numbers.
         holdout: Hold-out bound, on the test sample where one was given, of the network that the certificate
             is about.
+        holdout_f: The same of f, where it is not about f; true only if f has not been trained on that sample.
+        trained_on: The ``sha256`` of the sample that f was trained on, where it is known.
         original_errors: Errors of f on the whole sample; None where f was never trained.
         base: Tensors of the base, with the names of the message; the verifier needs them.
         original: Tensors of f, where the certificate is about f; the verifier needs them.
@@ -85,18 +88,55 @@ class Certification:
     is_interrupted: bool
     seconds: float
     is_out_of_time: bool = False
+    holdout_f: RiskBound | None = None
+    trained_on: str | None = None
     allow_copies: bool = False
     by_class: tuple[ClassBound, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (str(self.certificate), self.alarm)))
+        from codebound.report.summary import holdout_rows
+
+        result = self.result
+        whose = f"g is {result['network']}." if self.is_new else ""
+        tested = (f"{name}: {value} ({words})." for name, value, words in holdout_rows(result))
+        return "\n".join(filter(None, (str(self.certificate), whose, *tested, self.alarm)))
+
+    def __repr__(self) -> str:
+        return f"Certification(bound={self.bound!r}, delta={self.delta!r}, method={self.method!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from codebound.report.summary import summary_html
+
+        return summary_html(self.certificate.sentence, self.result)
+
+    @property
+    def bound(self) -> float:
+        """The certified error, in [0, 1]."""
+        return self.certificate.claim.bound
+
+    @property
+    def delta(self) -> float:
+        """The probability that the sample was misleading."""
+        return self.certificate.claim.delta
+
+    @property
+    def sentence(self) -> str:
+        """The guarantee, in words."""
+        return self.certificate.sentence
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Everything that was found, as plain JSON: what ``save_to`` writes into ``result.json``."""
+        path = Path("certificate.cbound")
+        return _result(self, str(path), _commands(Path(), [path, "--data", Path("sample.npz")]))
 
     @property
     def confrontation(self) -> Confrontation | None:
         """The certified error beside the test sample, where one was given."""
         if self.holdout is None:
             return None
-        from codebound.report.html import fault_words
+        from codebound.report.summary import fault_words
 
         assert isinstance(self.holdout.facts, HoldoutFacts)
         return confront(
@@ -126,6 +166,22 @@ class Certification:
         """Writes the certificate."""
         return self.certificate.save(path)
 
+    def report(self, path: Path | str = "report.html") -> Path:
+        """Writes the page about the certificate; ``save_to`` writes it with all that belongs to it."""
+        target = Path(path)
+        make_folder(target.parent)
+        write_text(target, self._page(self.result, self.settings))
+        return target
+
+    def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
+        from codebound.report.examples import shown_examples
+        from codebound.report.html import certificate_page
+
+        subject = f"a new network made by {self.method}" if self.is_new else words["model"]
+        title = f"Certificate for {subject} on {words['data']}"
+        shown = shown_examples(self.network, self.sample, self.certificate.fault)
+        return certificate_page(self.certificate, result, title=title, shown=shown)
+
     def save_to(
         self,
         folder: Path | str,
@@ -148,8 +204,7 @@ class Certification:
         from safetensors.torch import save as tensor_bytes
 
         from codebound.picks.network import PickedNetwork
-        from codebound.report.examples import picks_table, shown_examples
-        from codebound.report.html import certificate_page
+        from codebound.report.examples import picks_table
 
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -158,13 +213,10 @@ class Certification:
             )
         words = dict(self.settings if settings is None else settings)
         path = folder / "certificate.cbound"
-        shown = shown_examples(self.network, self.sample, self.certificate.fault)
         with finishing(), written_whole(folder) as place:
             arguments = [path, *_verifier_arguments(self, place, folder, data, data_folder)]
             result = _result(self, str(path), _commands(folder, arguments))
-            subject = f"a new network made by {self.method}" if self.is_new else words["model"]
-            title = f"Certificate for {subject} on {words['data']}"
-            page = certificate_page(self.certificate, result, title=title, shown=shown)
+            page = self._page(result, words)
             if isinstance(self.network, PickedNetwork):
                 write_text(place / "picks.csv", picks_table(self.network, self.sample))
             state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
@@ -252,6 +304,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "tally": facts.tally,
         "method": found.method,
         "g_is_new": found.is_new,
+        "network": _network_words(found),
         "methods_skipped": found.skipped,
         "kl": claim.kl,
         "hoeffding": claim.hoeffding,
@@ -266,10 +319,12 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "development_sample": development_sample(found.sample) or None,
         "copies": facts.copies,
         "contradictions": facts.contradictions,
+        "warnings": list(found.sample.warnings),
+        "advice": _advice(found),
         **commands,
     }
     if found.confrontation is not None and found.holdout is not None:
-        result["holdout"] = found.holdout.value
+        result |= _beside(found) | ({} if _has_copies(found) else {"holdout": found.holdout.value})
         result["test_errors"] = found.confrontation.test.errors
         result["test_n"] = found.confrontation.test.n
         result["test_copies_in_sample"] = found.copies
@@ -284,3 +339,42 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         result["base_declared"] = found.certificate.base_declared
         result["base_is_g"] = found.is_base
     return result
+
+
+def _network_words(found: Certification) -> str:
+    """Whose network the certificate is about."""
+    if found.certificate.claim.subject == "f":
+        return "the network that was given"
+    if not found.is_new:
+        return "what the message leaves of the network that was given"
+    given = ", not yours: the one that was given, with its weights, was not used"
+    return f"a new network, made by {found.method}" + (given if found.original_errors is not None else "")
+
+
+def _has_copies(found: Certification) -> bool:
+    """Whether more test inputs occur in the sample than chance may explain: then they are not fresh."""
+    test = found.confrontation
+    return test is not None and MOST_COPIES * (found.copies or 0) > test.test.n
+
+
+def _beside(found: Certification) -> dict[str, Any]:
+    """What the test sample says about f, where that may be said."""
+    if found.holdout_f is None or found.confrontation is None:
+        return {}
+    assert isinstance(found.holdout_f.facts, HoldoutFacts)
+    told: dict[str, Any] = {"test_errors_f": found.holdout_f.facts.errors}
+    if _has_copies(found) or found.trained_on not in (None, found.sample.sha256):
+        why = "f was trained on other data than the sample, and they may be among these"
+        why = "they occur in the sample" if _has_copies(found) else why
+        return told | {"holdout_f_words": f": NO GUARANTEE, {why}"}
+    doubt = "" if found.trained_on else ", IF it was neither trained nor selected on them"
+    return told | {"holdout_f": found.holdout_f.value, "holdout_f_words": doubt}
+
+
+def _advice(found: Certification) -> str:
+    """What to try next, where the certificate says nothing."""
+    if not found.certificate.claim.vacuous:
+        return ""
+    if found.settings.get("method", "auto") != "auto":
+        return "Leave out the method: others are tried then, the quick and tight ones first."
+    return "More examples help most; `codebound advise` says how many."

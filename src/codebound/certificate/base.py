@@ -5,9 +5,10 @@ No program can check how a base was made. Its words are therefore printed wherev
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,7 +20,7 @@ from codebound.tensors import ADVICE
 from codebound.train.runs import CONFIG, EPOCHS, RESULT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from torch import Tensor, nn
 
@@ -99,12 +100,7 @@ def _refuse_trained_on(sample: Dataset, path: Path) -> str:
         The name of the data, if it is that of the sample: another part of them may be meant, or the same.
     """
     same_data = ""
-    folder = path.parent.parent if path.parent.name == EPOCHS else path.parent
-    for record in (folder / RESULT, folder / CONFIG):  # a run that was killed has no result
-        try:
-            found = read_json(record, advice=ADVICE)
-        except FormatError:
-            continue
+    for record, found in _records(path):
         is_base_again = path.name == BASE_FILE and found.get("statement", "C-10") != "C-10"
         if found.get("data_sha256") == sample.sha256 and not is_base_again:
             raise CertificateError(
@@ -116,3 +112,17 @@ def _refuse_trained_on(sample: Dataset, path: Path) -> str:
         if data.partition(":")[0] == sample.name.partition(":")[0] and not is_base_again:
             same_data = data
     return same_data
+
+
+def trained_on(path: Path) -> str | None:
+    """The SHA-256 of the sample that weights were trained on, where the folder of their training has it."""
+    hashes = [found["data_sha256"] for _, found in _records(path) if "data_sha256" in found]
+    return str(hashes[0]) if hashes else None
+
+
+def _records(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """What the run folder of a weights file says of its training, if it is in one."""
+    folder = path.parent.parent if path.parent.name == EPOCHS else path.parent
+    for record in (folder / RESULT, folder / CONFIG):  # a run that was killed has no result
+        with suppress(FormatError):
+            yield record, read_json(record, advice=ADVICE)

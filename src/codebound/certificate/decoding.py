@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -14,6 +14,7 @@ from codebound.certificate.file import Certificate, Helper
 from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.chains.message import decode as decode_message
 from codebound.coding.tensors import Witness
+from codebound.data.dataset import as_dataset
 from codebound.errors import CertificateError
 from codebound.nets.rebuild import with_weights
 from codebound.progress import Progress, silent
@@ -125,7 +126,7 @@ def _require_agreement(message: Message | PickedMessage, certificate: Certificat
 
 def verify(
     source: Certificate | Path | str,
-    sample: Dataset,
+    sample: Any,
     *,
     module: nn.Module | None = None,
     base: Mapping[str, NDArray[np.float32]] | None = None,
@@ -140,7 +141,7 @@ def verify(
 
     Args:
         source: A certificate or its file.
-        sample: The sample it was made with.
+        sample: The sample it was made with, given in any way that ``certify`` takes.
         module: What the factory returns, where the architecture is a helper.
         base: The tensors of the base, where the message codes differences.
         unlabelled: The unlabelled inputs of a C-12b certificate.
@@ -150,6 +151,7 @@ def verify(
         allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
         progress: Told the examples done.
     """
+    sample = as_dataset(sample)
     return independent_verify(
         source.to_bytes() if isinstance(source, Certificate) else source,
         sample.x,

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, note, progress_bar
+from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
 from codebound.errors import UsageError
+from codebound.progress import progress_bar
 from codebound.report.tables import tabulate
 
 if TYPE_CHECKING:

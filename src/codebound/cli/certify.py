@@ -105,39 +105,12 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     Raises:
         typer.Exit: With status 3, after all is printed, where test data refute the certificate.
     """
-    from codebound.bounds.risk import percent
     from codebound.certificate.declarations import DEVELOPED
-    from codebound.report.html import class_rows, holdout_name, holdout_words, original_words
+    from codebound.report.html import class_rows
+    from codebound.report.summary import result_rows
 
     result = saved.result
-    vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
-    bound = percent(result["bound"])
-    rows = [("certified error", bound, f"{result['statement']}, for {result['subject']}{vacuous}")]
-    if result["g_is_new"]:
-        rows.append(("network", "a new one", f"made by {result['method']}: not one that was given"))
-    if result.get("refuted_by_test"):
-        rows.append(("ALARM", "refuted", result["alarm"]))
-    if "holdout" in result:
-        rows.append((holdout_name(result), percent(result["holdout"]), holdout_words(result)))
-    rows += [(each["name"], f"{each['count']} of {each['of']}", each["meaning"]) for each in result["counts"]]
-    if result["original_train_errors"] is not None:
-        before = f"{result['original_train_errors']} of {result['original_train_n']}"
-        rows.append(("training errors of f", before, original_words(result)))
-    told = f"by {result['method']}: every choice that was made"
-    rows += [
-        ("message", f"{result['code_bits']} bits", told),
-        ("verifier", result["verdict"], "the independent program agrees"),
-    ]
-    if result.get("copies"):
-        copies = f"{result['copies']} examples"
-        rows.append(("copies", copies, "exact copies of earlier ones in the sample, declared to be draws"))
-    if "encoder_declared" in result:
-        declared = f"{result['encoder_declared']} No program can check that; without it the bound is void."
-        rows.append(("DECLARED", "an encoder", declared))
-    if "base_declared" in result:
-        declared = f"{result['base_declared']} No program can check that; without it the bound is void."
-        rows.append(("DECLARED", "g is the base" if result["base_is_g"] else "a base", declared))
-    tables = [tabulate(("what", "value", "note"), rows)]
+    tables = [tabulate(("what", "value", "note"), result_rows(result))]
     if "by_class" in result:
         title = f"Error of {result['subject']} on each class; all rows hold at once"
         tables.append(Table(title, class_rows(result)))
@@ -149,7 +122,11 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
             note("The time was up; this is the best message found until then.")
         for method, reason in result["methods_skipped"].items():
             note(f"Skipped {method}: {reason}")
+        for warning in result["warnings"]:
+            note(f"Warning: {warning}")
         note(saved.sentence)
+        if result["advice"]:
+            note(result["advice"])
         if result.get("development_sample"):
             note(DEVELOPED)
         note(f"Check it: {result['verify']}")

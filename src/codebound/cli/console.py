@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from codebound.progress import NOBODY, Listener, silent
+from codebound.progress import NOBODY, Listener, progress_bar
 from codebound.report.tables import Table, csv_text
-
-if TYPE_CHECKING:
-    from codebound.progress import Progress
 
 _PIPED_WIDTH = 160  # columns when nobody looks at a terminal: files and pipes should not be folded
 
@@ -66,24 +63,76 @@ def emit_rows(rows: Sequence[Mapping[str, object]], output: Format) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Prints a table on stdout; numbers are right-aligned, nothing is cut off."""
+    """Prints a table on stdout; numbers are right-aligned, nothing is cut off and no word is broken.
+
+    A table that is too wide for the terminal even so is printed row by row, each cell behind its column.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Drawn
 
     rows = table.rows
+    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    columns = list(rows[0]) if rows else []
+    cells = [[key, *(str(row[key]) for row in rows)] for key in columns]
+    widths = column_widths(cells, console.width - 3 * len(columns) + 1)
+    if widths is None:
+        _print_stacked(table, console.width)
+        return
     drawn = Drawn(title=table.title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for key in rows[0] if rows else ():
+    for key, width in zip(columns, widths, strict=True):
         numeric = all(isinstance(row[key], int | float) for row in rows)
-        drawn.add_column(escape(key), justify="right" if numeric else "left", overflow="fold")
+        drawn.add_column(escape(key), justify="right" if numeric else "left", width=width)
     for row in rows:
         drawn.add_row(*(escape(str(value)) for value in row.values()))
-    Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(drawn)
+    console.print(drawn)
+    _print_legend(table)
+
+
+def _print_stacked(table: Table, width: int) -> None:
+    """Prints a table row by row."""
+    names = max(len(key) for key in table.rows[0]) + 2
+    sys.stdout.write(f"{table.title}\n\n" if table.title else "\n")
+    for row in table.rows:
+        for key, value in row.items():
+            lines = wrapped(str(value), max(width - names, 20)) or [""]
+            sys.stdout.write(f"{key:<{names}}{lines[0]}\n")
+            sys.stdout.writelines(f"{'':<{names}}{line}\n" for line in lines[1:])
+        sys.stdout.write("\n")
+    _print_legend(table)
+
+
+def _print_legend(table: Table) -> None:
     for column, sentence in table.legend.items():
         sys.stdout.write(f"  {column}: {sentence}\n")
     if table.legend:
         sys.stdout.write("\n")
+
+
+def column_widths(cells: Sequence[Sequence[str]], room: int) -> list[int] | None:
+    """Widths of columns that together fit into ``room`` and break no word; None where there are none.
+
+    Example:
+        >>> column_widths([["what", "a long name"], ["value", "0.39427"]], 15)
+        [5, 10]
+        >>> column_widths([["0.39427"], ["0.15743"]], 13) is None
+        True
+    """
+    wanted = [max(map(len, column)) for column in cells]
+    least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in cells]
+    rest = room - sum(least)
+    if rest < 0:
+        return None
+    for left, at in enumerate(sorted(range(len(cells)), key=lambda at: wanted[at] - least[at])):
+        more = min(wanted[at] - least[at], rest // (len(cells) - left))
+        least[at], rest = least[at] + more, rest - more
+    return least
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in lines that break no word."""
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def cell(value: object) -> object:
@@ -94,43 +143,13 @@ def cell(value: object) -> object:
 
 
 def note(text: str) -> None:
-    """Prints a line for people on stderr."""
-    sys.stderr.write(text.rstrip("\n") + "\n")
+    """Prints lines for people on stderr; on a terminal no word is broken, and commands stay in one piece."""
+    for line in text.rstrip("\n").split("\n"):
+        is_short = not sys.stderr.isatty() or "codebound-verify " in line or line.startswith(" ")
+        columns = shutil.get_terminal_size().columns
+        sys.stderr.write("\n".join([line] if is_short else wrapped(line, columns) or [""]) + "\n")
 
 
 def listener(*, quiet: bool) -> Listener:
     """Lines and bars on stderr, or nothing."""
     return NOBODY if quiet else Listener(note, progress_bar)
-
-
-@contextmanager
-def progress_bar(what: str, *, quiet: bool = False) -> Iterator[Progress]:
-    """A progress callable that draws a bar on stderr, and nothing when stderr is no terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield silent
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None, note="")
-
-        def advance(done: int, total: int | None, note: str = "") -> None:
-            bar.update(task, completed=done, total=total, note=note)
-
-        yield advance

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, emit_rows, note, progress_bar
+from codebound.cli.console import Format, emit, emit_rows, note
 from codebound.cli.options import option
 from codebound.errors import DataError, UsageError
+from codebound.progress import progress_bar
 from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:

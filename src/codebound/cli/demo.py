@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from codebound.cli import options as opt
 from codebound.cli.certify import print_result
-from codebound.cli.console import Format, note, print_table, progress_bar
+from codebound.cli.console import Format, note, print_table
 from codebound.cli.options import option
 from codebound.errors import UsageError
 from codebound.extensions import find_extensions, loaded
+from codebound.progress import progress_bar
 from codebound.report.tables import tabulate
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from codebound import __version__
 from codebound.cli.config import with_config
+from codebound.cli.console import note
 from codebound.errors import CodeboundError, UsageError
 from codebound.extensions import Verb, find_extensions, loaded
-from codebound.interrupts import interrupt_on_sigterm
+from codebound.interrupts import answer_interrupts, interrupt_on_sigterm
 
 OWN_VERBS = {
     "demo": Verb("codebound.cli.demo:command", has_config=False),
@@ -96,9 +97,8 @@ class _Group(TyperGroup):
 app = typer.Typer(
     cls=_Group,
     name="codebound",
-    help="Compress a trained classifier into a short message; its length bounds the error on new data.",
+    help="Classifiers with a guarantee on their error on new data: learned from picks, or compressed.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -106,7 +106,10 @@ app = typer.Typer(
 
 def _show_version(value: bool) -> None:
     if value:
-        typer.echo(f"codebound {__version__}")
+        from codebound.certificate.format import PAGES, VERSIONS
+
+        written, read = (", ".join(map(str, each)) for each in (PAGES, VERSIONS))
+        typer.echo(f"codebound {__version__} (certificates: writes version {written}; reads {read})")
         raise typer.Exit
 
 
@@ -125,6 +128,7 @@ _INTERRUPTED = 130
 def main() -> None:
     """Entry point: a failure that a user can cause is one message and an exit code, never a traceback."""
     interrupt_on_sigterm()
+    answer_interrupts(note)
     try:
         app()
     except CodeboundError as error:

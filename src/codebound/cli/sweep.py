@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, cell, emit, emit_rows, note, progress_bar
+from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import PARALLEL, RUN, option
 from codebound.errors import UsageError
 from codebound.extensions import SweepVerb, find_extensions, loaded
 from codebound.files import write_text
+from codebound.progress import progress_bar
 from codebound.report.tables import Table
 
 if TYPE_CHECKING:

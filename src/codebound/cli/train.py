@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import REFUTED, Format, emit, listener, note, progress_bar
+from codebound.cli.console import REFUTED, Format, emit, listener, note
 from codebound.cli.options import RUN, option
 from codebound.errors import UsageError
+from codebound.progress import progress_bar
 from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:

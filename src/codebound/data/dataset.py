@@ -112,7 +112,7 @@ class Dataset:
         if self.x.dtype.name not in STORED_DTYPES:
             raise DataError(
                 f"{self.name}: inputs are stored as {', '.join(STORED_DTYPES)}. Got {self.x.dtype.name}. "
-                "codebound.data.arrays.from_arrays converts other types."
+                "codebound.from_arrays converts other types."
             )
         if self.y.shape != (len(self.x),) or self.y.dtype != np.int64:
             raise DataError(
@@ -133,6 +133,9 @@ class Dataset:
                     f"{self.name}: scaling has {len(constants)} constants for {self.x.shape[1]} channels. "
                     "Give one for all, or one per channel."
                 )
+
+    def __len__(self) -> int:
+        return len(self.x)
 
     @property
     def n(self) -> int:
@@ -184,6 +187,15 @@ class Dataset:
 def _are_finite(x: NDArray[np.generic]) -> bool:
     rows = max(1, _HASH_CHUNK_BYTES // (x.nbytes // len(x)))
     return all(np.isfinite(x[start : start + rows]).all() for start in range(0, len(x), rows))
+
+
+def as_dataset(given: object, *, role: str = "train", classes: int | None = None) -> Dataset:
+    """The sample that was given, in any way that ``load_dataset`` takes; a Dataset stays what it is."""
+    if isinstance(given, Dataset):
+        return given
+    from codebound.data.load import load_dataset
+
+    return load_dataset(given, role=role, classes=classes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,20 @@ import numpy as np
 from codebound.data.arrays import from_arrays, read_image_folder, read_npy_folder, read_npz
 from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, has_digest, places, read, remedy
 from codebound.data.dataset import Dataset, Scaling
+from codebound.data.given import collected
 from codebound.data.splits import ROLES
 from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.data.tables import SUFFIXES, read_table, table_of
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.user_code import import_named
 
+_PARTS = {"train": ("train", "training"), "test": ("test", "testing"), "": ("val", "valid", "validation")}
 _SIZED = re.compile(r"(?P<folder>.+)@(?P<height>[1-9]\d{0,3})x(?P<width>[1-9]\d{0,3})")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def load_dataset(
-    spec: str, *, role: str = "train", folder: Path | None = None, classes: int | None = None
+    spec: object, *, role: str = "train", folder: Path | None = None, classes: int | None = None
 ) -> Dataset:
     """Loads a sample; never downloads.
 
@@ -32,7 +34,8 @@ def load_dataset(
             table (``table.csv:labels``, see ``tables``), a folder (images by class, which
             ``folder@HEIGHTxWIDTH`` brings to one size; ``x.npy`` and ``y.npy``, which stay on the disk;
             torchvision's layout), or ``package.module:factory``, called without arguments, which returns a
-            Dataset or a pair ``(x, y)``.
+            Dataset or a pair ``(x, y)``. Or a sample in memory: a pair of arrays or tensors, a data frame, a
+            Dataset or a DataLoader of PyTorch (``codebound.data.given``).
         role: For named datasets the split, ``train`` or ``test``; for the others the sample is what ``spec``
             holds and the role says what it may be used for.
         folder: Where to look for a named dataset first; then the cache is searched.
@@ -49,6 +52,11 @@ def load_dataset(
     """
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
+    if isinstance(spec, Dataset):
+        return _with_role(spec, role)
+    if not isinstance(spec, str | Path):
+        return collected(spec, role=role, classes=classes)
+    spec = str(spec)
     known = KNOWN.get(spec.lower())
     if known is not None:
         return _load_known(known, role, folder, classes)
@@ -63,7 +71,9 @@ def load_dataset(
     if (sized := _SIZED.fullmatch(spec)) is not None and Path(sized["folder"]).expanduser().is_dir():
         size = int(sized["height"]), int(sized["width"])
         folder = Path(sized["folder"]).expanduser()
-        return _with_role(read_image_folder(folder, role=role, classes=classes, size=size), role)
+        return _with_role(
+            read_image_folder(_part_of(folder, role), role=role, classes=classes, size=size), role
+        )
     if (table := table_of(spec)) is not None:
         return read_table(table, role=role, classes=classes)
     if path.is_file():
@@ -147,7 +157,7 @@ def _load_folder(path: Path, role: str, classes: int | None) -> Dataset:
     split = "test" if role == "test" else "train"
     candidates = [found for known in KNOWN.values() if (found := find(known, split, path)) is not None]
     if not candidates:
-        return _with_role(read_image_folder(path, role=role, classes=classes), role)
+        return _with_role(read_image_folder(_part_of(path, role), role=role, classes=classes), role)
     likely = candidates if len(candidates) == 1 else [found for found in candidates if _is_told_apart(found)]
     if len(likely) != 1:
         names = ", ".join(found.known.name for found in likely or candidates)
@@ -159,6 +169,29 @@ def _load_folder(path: Path, role: str, classes: int | None) -> Dataset:
     if classes not in (None, found.known.classes):
         raise UsageError(f"{found.known.name} has {found.known.classes} classes. Got classes={classes}.")
     return _with_role(_read_found(found, name=str(path)), role)
+
+
+def _part_of(path: Path, role: str) -> Path:
+    """The part of a folder that a role asks for, where its sub-folders are parts of a sample, not classes."""
+    inside = {name.lower(): path / name for name in _sub_folders(path)}
+    if not inside or not inside.keys() <= set().union(*_PARTS.values()):
+        return path
+    wanted = [inside[name] for name in _PARTS["test" if role == "test" else "train"] if name in inside]
+    if not wanted:
+        raise DataError(
+            f"{path} holds {', '.join(sorted(inside))}: parts of a sample, and none for the role {role!r}. "
+            "Give the folder of the part, which has a sub-folder for each class."
+        )
+    for other in inside.values():
+        if _sub_folders(other) != _sub_folders(wanted[0]):
+            raise DataError(
+                f"{wanted[0]} and {other} have different classes: give each a folder for every class."
+            )
+    return wanted[0]
+
+
+def _sub_folders(path: Path) -> set[str]:
+    return {each.name for each in path.iterdir() if each.is_dir() and each.name[0] != "."}
 
 
 def _is_told_apart(found: Found) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from codebound.data.dataset import as_dataset
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def permutation(n: int, *, seed: int = 0) -> NDArray[np.int64]:
     return np.argsort(keys, kind="stable").astype(np.int64)
 
 
-def split(dataset: Dataset, parts: Mapping[str, float] | Mapping[str, int], *, seed: int = 0) -> Split:
+def split(dataset: Any, parts: Mapping[str, float] | Mapping[str, int], *, seed: int = 0) -> Split:
     """Cuts a sample into disjoint parts along ``permutation(n, seed)``, in the order given.
 
     Part k of fractions f_1, f_2, ... runs from floor(n F_{k-1}) to floor(n F_k), where F_k = f_1 + ... + f_k
@@ -70,7 +71,7 @@ def split(dataset: Dataset, parts: Mapping[str, float] | Mapping[str, int], *, s
     is used and an odd one goes to the later part.
 
     Args:
-        dataset: The sample to cut.
+        dataset: The sample to cut, given in any way that ``certify`` takes.
         parts: By role, either fractions that add up to 1 or whole numbers of examples that add up to n.
         seed: Chooses the permutation. A seed chosen after seeing results is a choice that has to be paid for.
 
@@ -83,6 +84,7 @@ def split(dataset: Dataset, parts: Mapping[str, float] | Mapping[str, int], *, s
         >>> digits["train"].n, digits["test"].n
         (1437, 360)
     """
+    dataset = as_dataset(dataset)
     unknown = [role for role in parts if role not in ROLES]
     if unknown or not parts:
         raise UsageError(f"a part has the role {', '.join(ROLES)}. Got {', '.join(unknown) or 'no part'}.")

@@ -14,6 +14,7 @@ from codebound.faults import WRONG
 from codebound.report.examples import Shown
 from codebound.report.formula import costs, formulas
 from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
+from codebound.report.summary import holdout_rows, original_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -186,17 +187,7 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         rows.append(("encoder", "declared", f"{result['encoder_declared']} No program can check that."))
     if "base_declared" in result:
         rows.append(("base", "declared", f"{result['base_declared']} No program can check that."))
-    if "holdout" in result:
-        rows.append((holdout_name(result), percent(result["holdout"]), holdout_words(result)))
-    return rows
-
-
-def original_words(result: Mapping[str, Any]) -> str:
-    """What f has to do with g."""
-    given = "of the network that was given, on the whole sample"
-    if not result["g_is_new"]:
-        return given
-    return f"{given}; g is a new network, by {result['method']}, and shares nothing with it"
+    return rows + holdout_rows(result)
 
 
 def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
@@ -212,11 +203,6 @@ def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     ]
 
 
-def fault_words(fault: str | None) -> str:
-    """What a network does where it counts."""
-    return "errs" if fault in (None, "wrong") else f"makes the fault {fault}"
-
-
 def _looser_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Forms of the bound that are easier to compute, where there are any."""
     if result["statement"] == "C-15":
@@ -225,18 +211,3 @@ def _looser_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("the same, kl form", percent(result["kl"]), "a little looser, easier to compute"),
         ("the same, Hoeffding form", percent(result["hoeffding"]), "the form that papers print"),
     ]
-
-
-def holdout_name(result: Mapping[str, Any]) -> str:
-    """Whose hold-out bound it is: that of the network that the certificate is about."""
-    return f"hold-out bound of {result['subject']}"
-
-
-def holdout_words(result: Mapping[str, Any]) -> str:
-    """What the hold-out bound was computed from, and that copies of the sample make it no guarantee."""
-    copies = result["test_copies_in_sample"]
-    return (
-        f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
-        f"{result['test_errors']} of {result['test_n']} test examples, of which {copies} also occur in the "
-        "sample" + (": NO GUARANTEE, these are no fresh examples" if copies else "")
-    )

@@ -8,15 +8,16 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from codebound.data.dataset import as_dataset
 from codebound.device import device_name, isolated_random_state, resolve_device, seed_layers
 from codebound.errors import CodeboundError, DataError, ModelError, UsageError
 from codebound.nets.rebuild import forbidden_entries, tensors_of, with_weights
-from codebound.progress import Progress, silent
+from codebound.progress import Progress, silent, watched
 from codebound.refs import implements
 from codebound.rng import stream_seed
 from codebound.scores import error_count
@@ -38,12 +39,13 @@ _ADVICE = "Try a smaller learning rate, a warm-up, or inputs scaled to about one
 
 
 @implements("I-36", kind="algorithm")
+@watched
 def fit(
     model: nn.Module,
-    train_set: Dataset,
+    train_set: Any,
     config: TrainConfig,
     *,
-    test_set: Dataset | None = None,
+    test_set: Any = None,
     device: torch.device | str = "cpu",
     out: Path | str | None = None,
     on_epoch: OnEpoch | None = None,
@@ -58,7 +60,7 @@ def fit(
 
     Args:
         model: Network that maps inputs to one output per class; it is not changed.
-        train_set: The sample to train on.
+        train_set: The sample to train on, given in any way that ``certify`` takes.
         config: Settings.
         test_set: Sample on which errors are counted as well; it has no influence on the weights.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or ``"auto"``.
@@ -66,7 +68,7 @@ def fit(
             way, and ends with the same weights; a finished one is read and not trained again.
         on_epoch: Called after each epoch that this call trains. It may call ``event.stop()``, and may
             return named numbers, which are kept in the history.
-        progress: Told the number of finished steps.
+        progress: Told the number of finished steps; by default a bar, in a terminal or a notebook.
 
     Raises:
         UsageError: The run folder holds another run, or the device is not there.
@@ -83,6 +85,9 @@ def fit(
         0
     """
     place = resolve_device(device)
+    train_set = as_dataset(train_set)
+    if test_set is not None:
+        test_set = as_dataset(test_set, role="test", classes=train_set.classes)
     subject = with_weights(model, model.state_dict()).to(place)
     samples = _Samples.place(subject, train_set, test_set, config=config, device=place)
 

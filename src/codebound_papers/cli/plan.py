@@ -8,9 +8,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, note, progress_bar
+from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
 from codebound.files import finite, write_json
+from codebound.progress import progress_bar
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
 

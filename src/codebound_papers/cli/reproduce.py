@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, cell, emit, emit_rows, note, progress_bar
+from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import RUN, option
+from codebound.progress import progress_bar
 from codebound.report.tables import Table
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, progress_bar
+from codebound.cli.console import Format, emit
 from codebound.cli.options import option
 from codebound.errors import UsageError
 from codebound.files import write_json
+from codebound.progress import progress_bar
 from codebound.report.tables import Table
 from codebound_papers.cli import options as own
 

@@ -11,7 +11,7 @@ import torch
 import typer
 from bright_rows import images, solved
 
-from codebound.bounds.held_out import REFUTING_LEVEL
+from codebound.bounds.held_out import REFUTING_LEVEL, holdout
 from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
@@ -19,6 +19,7 @@ from codebound.cli.certificates import show
 from codebound.cli.certify import print_result
 from codebound.cli.console import REFUTED, Format
 from codebound.errors import FormatError
+from codebound.facts import HoldoutFacts
 from codebound.faults import parse_fault
 from codebound.picks.network import PickedNetwork
 from codebound_verify.__main__ import main as verify
@@ -237,12 +238,37 @@ def test_a_hold_out_bound_on_copies_of_the_sample_is_no_guarantee(network, tmp_p
     again = replace(SAMPLE, role="test")
     saved = certify(network, SAMPLE, method="prune", effort="quick", test_set=again).save_to(tmp_path / "one")
     assert saved.result["test_copies_in_sample"] == SAMPLE.n
+    assert not {"holdout", "holdout_f"} & set(saved.result)
     for text in (printed(saved, capsys), (tmp_path / "one" / "report.html").read_text()):
         assert f"of which {SAMPLE.n} also occur in the sample: NO GUARANTEE" in text
     np.savez(tmp_path / "test.npz", x=SAMPLE.x, y=SAMPLE.y)
     _, text, record = second_program(saved, capsys, "--test", str(tmp_path / "test.npz"))
     assert f"test examples, of which {SAMPLE.n} occur in the sample" in text
     assert record["test"]["shared"] == SAMPLE.n
+
+
+TRAINED_ON = {
+    "nobody knows": (None, True, "IF it was neither trained nor selected on them"),
+    "the sample": (SAMPLE.sha256, True, ""),
+    "other data": ("0" * 64, False, "NO GUARANTEE, f was trained on other data"),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED_ON)
+def test_the_hold_out_bound_of_f_needs_examples_that_f_has_not_seen(name, network, tmp_path, capsys):
+    seen, is_shown, words = TRAINED_ON[name]
+    asked = {"method": "prune", "effort": "quick", "test_set": TEST, "trained_on": seen}
+    saved = certify(network, SAMPLE, **asked).save_to(tmp_path / "one")
+    wrong = int((~right_answers(network, TEST)[0]).sum())
+    assert saved.result["test_errors_f"] == wrong
+    if is_shown:
+        facts = HoldoutFacts(errors=wrong, n=TEST.n, delta=0.05)
+        assert saved.result["holdout_f"] == holdout(facts).value
+    assert ("holdout_f" in saved.result) is is_shown
+    for text in (printed(saved, capsys), (tmp_path / "one" / "report.html").read_text()):
+        assert f"which errs on {wrong} of them" in text
+        assert words in text
+        assert words or "IF it was" not in text
 
 
 def test_a_network_that_shares_nothing_with_the_one_that_was_given_is_called_new(folders, tmp_path, capsys):
@@ -254,8 +280,9 @@ def test_a_network_that_shares_nothing_with_the_one_that_was_given_is_called_new
     assert new.result["g_is_new"] is True
     page = (tmp_path / "new" / "report.html").read_text()
     assert "Certificate for a new network made by features on rows" in page
+    assert "a new network, made by features, not yours" in printed(new, capsys)
     for text in (page, printed(new, capsys)):
-        assert "g is a new network, by features, and shares nothing with it" in text
+        assert "g shares nothing with it" in text
 
 
 def test_faults_are_not_called_errors(network, tmp_path, capsys):

@@ -1,5 +1,7 @@
 """Folders of images, one sub-folder per class."""
 
+import shutil
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -124,3 +126,20 @@ def test_folders_without_images(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(DataError, match="holds no image"):
         read_image_folder(tmp_path, role="train")
+
+
+def test_folders_of_train_and_test_are_parts_and_no_classes(tmp_path):
+    for part, shade in (("train", 10), ("Test", 20), ("val", 30)):
+        for name in ("cat", "dog"):
+            folder = tmp_path / part / name
+            folder.mkdir(parents=True)
+            Image.fromarray(np.full((3, 3), shade, np.uint8)).save(folder / "one.png")
+    for role, shade in (("train", 10), ("test", 20), ("unlabelled", 10)):
+        found = load_dataset(str(tmp_path), role=role)
+        assert (found.n, found.classes, int(found.x[0, 0, 0, 0])) == (2, 2, shade)
+    shutil.rmtree(tmp_path / "Test")
+    with pytest.raises(DataError, match="none for the role 'test'"):
+        load_dataset(str(tmp_path), role="test")
+    (tmp_path / "val" / "bird").mkdir()
+    with pytest.raises(DataError, match="different classes"):
+        load_dataset(str(tmp_path))

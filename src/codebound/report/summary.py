@@ -1,0 +1,86 @@
+"""A certificate in a few rows: the same on the screen, in a notebook and on the page."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from codebound.bounds.risk import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Rows = list[tuple[str, str, str]]
+"""Name, value, and what the value means."""
+
+
+def result_rows(result: Mapping[str, Any]) -> Rows:
+    """What was certified, about which network, and what stands beside it."""
+    vacuous = ", VACUOUS: guessing does as well" if result["vacuous"] else ""
+    bound = percent(result["bound"])
+    rows = [("certified error", bound, f"{result['statement']}, for {result['subject']}{vacuous}")]
+    if result["g_is_new"]:
+        rows.append(("network", "a new one", result["network"]))
+    if result.get("refuted_by_test"):
+        rows.append(("ALARM", "refuted", result["alarm"]))
+    rows += holdout_rows(result)
+    rows += [(each["name"], f"{each['count']} of {each['of']}", each["meaning"]) for each in result["counts"]]
+    if result["original_train_errors"] is not None:
+        before = f"{result['original_train_errors']} of {result['original_train_n']}"
+        rows.append(("training errors of f", before, original_words(result)))
+    told = f"by {result['method']}: every choice that was made"
+    rows += [
+        ("message", f"{result['code_bits']} bits", told),
+        ("verifier", result["verdict"], "the independent program agrees"),
+    ]
+    if result.get("copies"):
+        copies = f"{result['copies']} examples"
+        rows.append(("copies", copies, "exact copies of earlier ones in the sample, declared to be draws"))
+    for key, what in (("encoder_declared", "an encoder"), ("base_declared", "a base")):
+        if key in result:
+            declared = f"{result[key]} No program can check that; without it the bound is void."
+            is_g = key == "base_declared" and result["base_is_g"]
+            rows.append(("DECLARED", "g is the base" if is_g else what, declared))
+    return rows
+
+
+def holdout_rows(result: Mapping[str, Any]) -> Rows:
+    """What the test sample says, of the network that the certificate is about and of f."""
+    rows = []
+    if "test_n" in result:
+        name = f"hold-out bound of {result['subject']}"
+        value = percent(result["holdout"]) if "holdout" in result else "none"
+        rows.append((name, value, holdout_words(result)))
+    if "test_errors_f" in result:
+        value = percent(result["holdout_f"]) if "holdout_f" in result else "none"
+        words = f"C-11, of the network that was given, which errs on {result['test_errors_f']} of them"
+        rows.append(("hold-out bound of f", value, f"{words}{result['holdout_f_words']}"))
+    return rows
+
+
+def holdout_words(result: Mapping[str, Any]) -> str:
+    """What the hold-out bound was computed from, and that copies of the sample make it no guarantee."""
+    copies = result["test_copies_in_sample"]
+    return (
+        f"C-11, for comparison: {result['subject']} {fault_words(result['fault'])} on "
+        f"{result['test_errors']} of {result['test_n']} test examples, of which {copies} also occur in the "
+        "sample" + ("" if "holdout" in result else ": NO GUARANTEE, these are no fresh examples")
+    )
+
+
+def original_words(result: Mapping[str, Any]) -> str:
+    """What f has to do with g."""
+    given = "of the network that was given, on the whole sample"
+    return f"{given}; g shares nothing with it" if result["g_is_new"] else given
+
+
+def fault_words(fault: str | None) -> str:
+    """What a network does where it counts."""
+    return "errs" if fault in (None, "wrong") else f"makes the fault {fault}"
+
+
+def summary_html(sentence: str, result: Mapping[str, Any]) -> str:
+    """The rows as a table for a notebook."""
+    rows = ("".join(f"<td align='left'>{escape(cell)}</td>" for cell in row) for row in result_rows(result))
+    cells = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<p><b>{escape(sentence)}</b></p><table>{cells}</table>"

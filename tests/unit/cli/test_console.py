@@ -1,0 +1,61 @@
+"""Tables and notes on a narrow terminal: no number, and no word, is ever broken."""
+
+import io
+import re
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codebound.cli.console import column_widths, note, print_table
+from codebound.report.tables import Table
+
+WORDS = st.lists(st.text("abc.123", min_size=1, max_size=12), max_size=6).map(" ".join)
+TABLES = st.integers(1, 8).flatmap(
+    lambda rows: st.lists(st.lists(WORDS, min_size=rows, max_size=rows), min_size=1, max_size=10)
+)
+
+
+@given(TABLES, st.integers(1, 160))
+def test_columns_fit_and_break_no_word(cells, room):
+    widths = column_widths(cells, room)
+    longest = [max((len(word) for cell in column for word in cell.split()), default=0) for column in cells]
+    if widths is None:
+        assert sum(longest) > room
+        return
+    assert sum(widths) <= room
+    assert all(width >= least for width, least in zip(widths, longest, strict=True))
+    if sum(max(map(len, column)) for column in cells) <= room:
+        assert widths == [max(map(len, column)) for column in cells]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("count", [2, 6, 14])
+def test_every_number_is_whole_on_every_terminal(columns, count, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", str(columns))
+    rows = [{f"column-{at}": 1234567.25 + at for at in range(count)} for _ in range(3)]
+    rows[0]["column-0"] = "some words that may be wrapped"
+    print_table(Table("title", rows))
+    text = re.sub(r"\x1b\[[0-9;]*m", "", sys.stdout.getvalue())
+    for at in range(count):
+        assert f"column-{at}" in text
+        assert text.count(f"{1234567.25 + at}") == 3 - (at == 0)
+    assert max(map(len, text.splitlines())) <= columns
+
+
+def test_notes_are_wrapped_at_words_and_commands_stay_whole(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "40")
+    sentence = "With probability at least 1 - 0.05 over the draw of the sample, g errs on at most 39.43 %."
+    command = "Check it: codebound-verify some/folder/certificate.cbound --data digits"
+    note(f"{sentence}\n{command}")
+    *lines, last = sys.stderr.getvalue().splitlines()
+    assert (" ".join(lines), last) == (sentence, command)
+    assert max(map(len, lines)) <= 40

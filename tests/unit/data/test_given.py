@@ -1,0 +1,131 @@
+"""Samples in memory: every way to hold the same examples gives the same sample, and what is none is named."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import Dataset as Items
+
+from codebound.data.dataset import as_dataset
+from codebound.data.load import load_dataset
+from codebound.data.splits import split
+from codebound.errors import DataError
+
+STREAM = np.random.default_rng(0)
+X = STREAM.integers(0, 256, size=(30, 4, 5), dtype=np.uint8)
+Y = np.arange(30) % 3
+
+
+class Listed(Items):
+    """Items of any kind, one after the other."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, at):
+        return self.items[at]
+
+
+class Streamed(IterableDataset):
+    def __iter__(self):
+        return ((torch.from_numpy(x)[None], int(y)) for x, y in zip(X, Y, strict=True))
+
+
+ROWS = [(x[None], int(y)) for x, y in zip(X, Y, strict=True)]
+SAME = {
+    "arrays": (X, Y),
+    "lists": [X[:, None].tolist(), Y.tolist()],
+    "tensors": (torch.from_numpy(X), torch.from_numpy(Y)),
+    "TensorDataset": TensorDataset(torch.from_numpy(X), torch.from_numpy(Y)),
+    "DataLoader": DataLoader(TensorDataset(torch.from_numpy(X), torch.from_numpy(Y)), batch_size=7),
+    "shuffled": DataLoader(Listed(ROWS), batch_size=7, shuffle=True),
+    "map-style": Listed(ROWS),
+    "label tensors": Listed([(x, torch.tensor(y)) for x, y in ROWS]),
+    "pictures": Listed([(Image.fromarray(x[0]), y) for x, y in ROWS]),
+    "list of pairs": ROWS,
+    "iterable": Streamed(),
+    "iterable, loaded": DataLoader(Streamed(), batch_size=7),
+    "column of labels": (X, Y[:, None]),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_every_way_to_hold_examples_gives_the_same_sample(name):
+    sample = as_dataset(SAME[name])
+    assert np.array_equal(sample.x, X[:, None])
+    assert np.array_equal(sample.y, Y)
+    assert (sample.classes, sample.role, len(sample)) == (3, "train", 30)
+
+
+def test_colour_pictures_have_their_channels_first():
+    colour = STREAM.integers(0, 256, size=(4, 5, 3), dtype=np.uint8)
+    sample = as_dataset(Listed([(Image.fromarray(colour), 0), (Image.fromarray(colour), 1)]))
+    assert np.array_equal(sample.x[0], colour.transpose(2, 0, 1))
+
+
+def test_floats_of_sixteen_bits_stay_exact():
+    values = torch.randn(6, 3).bfloat16()
+    assert np.array_equal(as_dataset((values, [0, 1] * 3)).x, values.float().numpy())
+
+
+def test_a_dataset_stays_what_it_is_and_a_name_is_loaded():
+    sample = as_dataset((X, Y))
+    assert as_dataset(sample, role="test") is sample
+    assert load_dataset(sample, role="test").role == "test"
+    assert as_dataset("digits").n == 1797
+    assert split((X, Y), {"train": 0.5, "test": 0.5})["test"].n == 15
+
+
+def test_unlabelled_inputs_need_no_labels():
+    for given in (X, torch.from_numpy(X), (X,)):
+        assert not as_dataset(given, role="unlabelled").y.any()
+
+
+class Restless(Listed):
+    def __getitem__(self, at):
+        return STREAM.random((1, 4, 5)), 0
+
+
+NO_SAMPLE = {
+    "a number": (3, "a int is no sample. Give a pair"),
+    "a dictionary": ({"x": X}, "a dict is no sample"),
+    "no labels": (X, "has no labels"),
+    "words": ((X, Y.astype(str)), r"Got words such as '0'; numpy\.unique"),
+    "fractions": ((X, Y / 2.0), "labels must be integers"),
+    "one label too few": ((X, Y[:-1]), "one per input"),
+    "random transforms": (Restless(ROWS), "Leave out random transforms"),
+    "items without labels": (Listed([row[0] for row in ROWS]), r"must be pairs \(input, label\)"),
+    "many labels": (Listed([(x, [0, 1]) for x, _ in ROWS]), "a label is one number"),
+    "sizes": (Listed([(X[0], 0), (X[0][:2], 1)]), "no shape in common"),
+}
+
+
+@pytest.mark.parametrize("name", NO_SAMPLE)
+def test_what_is_no_sample_is_named(name):
+    given, words = NO_SAMPLE[name]
+    with pytest.raises(DataError, match=words):
+        as_dataset(given)
+
+
+class TestFrames:
+    @pytest.fixture
+    def pandas(self):
+        return pytest.importorskip("pandas")
+
+    @pytest.fixture
+    def frame(self, pandas):
+        colour = pandas.Categorical(["red", "blue", "red"], categories=["blue", "green", "red"])
+        return pandas.DataFrame({"size": [1.5, 2.0, 4.0], "colour": colour, "label": [0, 1, 0]})
+
+    def test_levels_are_those_that_the_type_declares(self, frame):
+        sample = as_dataset(frame)
+        assert sample.x.tolist() == [[1.5, 0, 0, 1], [2.0, 1, 0, 0], [4.0, 0, 0, 1]]
+        assert sample.y.tolist() == [0, 1, 0]
+        pair = as_dataset((frame.drop(columns="label"), frame["label"]))
+        assert np.array_equal(pair.x, sample.x)
+        named = as_dataset((frame[["size"]], frame["colour"]))
+        assert (named.y.tolist(), named.classes) == ([2, 0, 2], 3)

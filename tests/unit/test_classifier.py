@@ -1,0 +1,46 @@
+"""The network to use: takes what is stored, needs its folder alone, and says what is missing."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from bright_rows import images, solved
+
+from codebound.certificate.base import Pretrained
+from codebound.certification import certify
+from codebound.classifier import load_classifier
+from codebound.errors import FormatError
+
+SAMPLE = images()
+STORED = torch.from_numpy(SAMPLE.x)
+
+
+def test_a_compressed_network_scales_its_inputs_by_itself(tmp_path):
+    found = certify(solved().build(), SAMPLE, method="prune", effort="quick")
+    g = load_classifier(found.save_to(tmp_path / "one").folder)
+    assert torch.equal(g(STORED), found.network(SAMPLE.scaling.apply(STORED)))
+    assert (g.input_shape, g.classes) == ((1, 4, 4), 3)
+    wrong = int((g(STORED).argmax(dim=1) != torch.from_numpy(SAMPLE.y)).sum())
+    assert wrong <= found.certificate.facts.errors  # ambiguous ones count there
+    single = load_classifier(found.save(tmp_path / "alone.cbound"))
+    assert torch.equal(single(STORED), g(STORED))
+
+
+def test_a_network_of_picks_and_one_around_a_base(tmp_path):
+    learned = certify(None, SAMPLE, method="picks", effort="quick")
+    base = Pretrained(solved().build(), "rows seen elsewhere")
+    moved = certify(solved().build(), SAMPLE, method="prune", effort="quick", base=base)
+    for name, found, needed in (("picks", learned, "g.safetensors"), ("base", moved, "base.safetensors")):
+        folder = found.save_to(tmp_path / name).folder
+        inputs = STORED if name == "picks" else SAMPLE.scaling.apply(STORED)
+        assert torch.equal(load_classifier(folder)(STORED), found.network(inputs))
+        away = shutil.copy(folder / "certificate.cbound", tmp_path / f"{name}.cbound")
+        with pytest.raises(FormatError, match=f"needs {needed}"):
+            load_classifier(away)
+
+
+def test_a_folder_without_a_certificate_is_named(tmp_path):
+    np.savez(tmp_path / "x.npz", x=SAMPLE.x)
+    with pytest.raises(FormatError, match=r"certificate\.cbound cannot be read"):
+        load_classifier(tmp_path)

@@ -1,0 +1,44 @@
+"""Somebody who interrupts is answered at once, whatever the main thread is busy with."""
+
+import signal
+import subprocess
+import sys
+import time
+
+BUSY = """
+import hashlib, sys
+from codebound.interrupts import answer_interrupts
+answer_interrupts(lambda text: print(text, flush=True))
+print("begun", flush=True)
+try:
+    hashlib.pbkdf2_hmac("sha256", b"", b"", {rounds})  # no signal is handled in here
+except KeyboardInterrupt:
+    print("kept", flush=True)
+"""
+
+
+def started(rounds):
+    program = subprocess.Popen(
+        [sys.executable, "-c", BUSY.format(rounds=rounds)], stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout.readline() == "begun\n"
+    return program
+
+
+def test_the_answer_comes_while_the_main_thread_is_busy():
+    program = started(2_000_000_000)
+    time.sleep(0.5)  # until it is in there
+    begun = time.monotonic()
+    program.send_signal(signal.SIGINT)
+    assert program.stdout.readline().startswith("Stopping: what was found until now")
+    assert time.monotonic() - begun < 3.0
+    for _ in range(2):  # and who insists leaves
+        time.sleep(0.2)
+        program.send_signal(signal.SIGINT)
+    assert program.wait(timeout=3.0) == 130
+
+
+def test_what_ends_at_once_says_nothing_more():
+    program = started(1)
+    program.send_signal(signal.SIGINT)
+    assert program.communicate(timeout=10.0)[0] in ("kept\n", "")
