@@ -90,12 +90,19 @@ DATA = {
 PICKED = "**learned from picks**, kernel on"
 RESULTS = {
     "mnist-picked": Result("mnist", f"{PICKED} fixed filters of the straightened image"),
+    **{
+        f"mnist-{first}-picked": Result(
+            "mnist", f"{PICKED} fixed filters of the straightened image, first {first:,} not counted"
+        )
+        for first in (3000, 5000)
+    },
     "fashion-mnist-picked": Result("fashion-mnist", f"{PICKED} whitened patches"),
-    "fashion-mnist-3000-picked": Result(
-        "fashion-mnist", f"{PICKED} whitened patches, first 3,000 not counted"
-    ),
     "cifar10-picked": Result("cifar10", f"{PICKED} whitened patches"),
-    "cifar10-3000-picked": Result("cifar10", f"{PICKED} whitened patches, first 3,000 not counted"),
+    **{
+        f"{key}-{first}-picked": Result(key, f"{PICKED} whitened patches, first {first:,} not counted")
+        for key in ("fashion-mnist", "cifar10")
+        for first in (3000, 5000, 10_000, 15_000)
+    },
     "digits-picked": Result("digits", f"{PICKED} fixed filters of the straightened image"),
     "mnist-subspace": Result(
         "mnist", "convolutions on fixed filters of the straightened image, mean over 5 shifts, 500 integers"
@@ -132,6 +139,8 @@ class Numbers:
     program_bits: int | None
     test_errors: int | None
     holdout: float | None
+    first: int | None = None
+    set_aside: float | None = None
 
     @property
     def train(self) -> float:
@@ -172,6 +181,8 @@ def numbers(name: str) -> Numbers:
         program_bits=None if program is None else counted_bits(program),
         test_errors=record.get("test_errors"),
         holdout=record.get("holdout"),
+        first=record.get("first"),
+        set_aside=record.get("holdout_20_percent"),
     )
 
 
@@ -210,7 +221,40 @@ def table() -> str:
         own = [numbers(name) for name in present(key) if not RESULTS[name].base]
         best = [_least(map(value, own)) for value in BEST.values()]
         lines += _lines((data.name, *best, data.others, data.compressed, data.goal))[:1]
-    return "\n".join([*lines, *first_looks(HERE / "fresh")]) + "\n"
+    return "\n".join([*lines, *learned(), *first_looks(HERE / "fresh")]) + "\n"
+
+
+LEARNED = (
+    "learned from picks",
+    "first, not counted",
+    "picks",
+    "errors among the others",
+    "bits",
+    "certified error",
+    "test error",
+    "hold-out bound of g",
+    "hold-out bound of the same learner, a fifth of the sample set aside",
+)
+
+
+def learned() -> list[str]:
+    """What networks that were learned from picks are made of, beside a fifth of the sample set aside."""
+    lines = ["", *_lines(LEARNED)]
+    for key, data in DATA.items():
+        for name in present(key):
+            found = numbers(name)
+            if found.picks is None:
+                continue
+            cells = (
+                f"{data.name}, [{name}]({name}.json)",
+                *(f"{number:,}" for number in (found.first or 0, found.picks, found.errors, found.bits)),
+                f"**{percent(found.bound)}**",
+                "-" if found.test_errors is None else f"{100.0 * found.test_errors / TEST_N:.2f} %",
+                "-" if found.holdout is None else percent(found.holdout),
+                "-" if found.set_aside is None else percent(found.set_aside),
+            )
+            lines += _lines(cells)[:1]
+    return lines
 
 
 FIRST_LOOK = (

@@ -1,5 +1,8 @@
 """What every picked bound must satisfy, whatever the counts are."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,3 +84,14 @@ def test_examples_that_were_set_apart_are_declared():
 def test_counts_that_no_sample_has_are_refused(changed, says):
     with pytest.raises(UsageError, match=says):
         PickedFacts(**{"picks": 3, "errors": 2, "n": 100, "delta": 0.05, **changed})
+
+
+def test_the_prices_of_bits_in_the_page_are_those_of_the_bound():
+    page = (Path(__file__).parents[2] / "docs/picked.md").read_text()
+    rows = re.findall(r"^\| ([\d,]+) of ([\d,]+) \|(.*)\|$", page, flags=re.MULTILINE)
+    assert len(rows) == 4
+    for counted, n, cells in rows:
+        for bits, cell in zip((50, 150, 550, 2050), cells.split("|"), strict=True):
+            picks, size = (int(number.replace(",", "")) for number in (counted, n))
+            exact = picked_risk(PickedFacts(picks=picks, errors=0, n=size, code_bits=bits, delta=0.05)).value
+            assert float(cell.strip(" %")) == pytest.approx(100.0 * exact, abs=0.00501)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _PART = {"quick": 1000, "standard": 3000, "max": 8000}  # examples that rules are compared on
 _PASSES = {"quick": 0, "standard": 1, "max": 2}  # over the numbers of a rule
 _FAMILIES = {"quick": 1, "standard": 2, "max": 4}  # of features whose numbers are tried
+_NEAR = 1.2  # times the best bound: what promises no more is not worth a second look
 _NUMBERS = (("ridge_index", 16), ("gamma_index", 16), ("score_index", 8))
 _FIRST_SHARE = 12  # one example in so many comes first
 _LEAST_SHARE, _MOST_SHARE = 4, 60  # the same for tables, where shares are compared
@@ -82,7 +83,11 @@ class _Comparison:
         families = [rule for rule in _families(self.part) if self._tried(rule) is not None]
         if not families:
             raise UnsuitedError("no rule suits these inputs.")
-        for rule in self._ranked(families)[: _FAMILIES[self.search.effort]]:
+        ranked = self._ranked(families)
+        enough = _NEAR * self._expected(self.found[ranked[0]])
+        for rule in ranked[: _FAMILIES[self.search.effort]]:
+            if self._expected(self.found[rule]) >= enough:
+                break
             for _ in range(_PASSES[self.search.effort]):
                 rule = self._better(rule)
         best = min(self.found.values(), key=self._expected)
@@ -183,10 +188,14 @@ def _rounds(n: int, first: int, batch: int, *, most: float) -> int:
     return max(each for each in ROUNDS if each <= max(0.0, most) and first + each * (batch + 8) < n)
 
 
-def _room(n: int, dimension: int) -> float:
-    """How many supports fit into memory: S with 2 n D + 8 n S + 4 S^2 bytes."""
+def _room(n: int, dimension: int, copies: int) -> float:
+    """How many picks fit into memory: S supports take 2 n D + 8 n S bytes, and some S x S matrices.
+
+    Supports that are no examples have a kernel of their own, which a verifier keeps beside the factor.
+    """
+    matrices = 12.0 if copies == 1 else 30.0  # bytes for each pair of supports, measured
     left = max(0.0, _MEMORY - 2.0 * n * dimension)
-    return (math.sqrt(n * n + left / 4.0) - n) if left else 0.0
+    return (math.sqrt(16.0 * n * n + matrices * left) - 4.0 * n) / matrices / copies
 
 
 def _nearest(values: tuple[int, ...], wanted: float) -> int:
@@ -198,7 +207,7 @@ def _on_all(found: Picked, part: int, search: Search) -> Picked:
     sample, rule = search.task.sample, found.rule
     picks = found.last.picks * (sample.n / part) ** _GROWTH
     copies = 1 if rule.is_mirrored else len(rule.changes())
-    room = _room(sample.n, found.learner.dimension) / copies
+    room = _room(sample.n, found.learner.dimension, copies)
     share = 1.0 / _FIRST_SHARE if rule.features.has_pictures else rule.first / part
     first = _first(sample.n * share, max(room / 4.0, room - picks))
     batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))
