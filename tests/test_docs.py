@@ -1,5 +1,6 @@
 """The pages are there, their links lead somewhere, their snippets and notebooks run, and the site builds."""
 
+import csv
 import json
 import os
 import re
@@ -31,6 +32,19 @@ def test_every_question_has_a_page():
     asked = set(re.findall(r"\]\((howto/[^)]+)\)", text))
     assert asked <= pages
     assert len(asked) >= 8
+
+
+def test_the_figures_of_the_curve_are_those_of_its_rows():
+    with (ROOT / "docs/when.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["n"] == "1400"]
+    means = [
+        100 * sum(float(row[key]) for row in rows) / len(rows) for key in ("certificate", "holdout", "error")
+    ]
+    certificate, held, error = (f"{mean:.1f} %" for mean in means)
+    said = f"promises {certificate} where the hold-out set promises {held} on average; the truth is {error}"
+    assert said in (ROOT / "docs/when.md").read_text()
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"1,400 labels that promises {held} where the certificate promises {certificate}" in readme
 
 
 def test_every_page_is_in_the_menu_of_the_site():

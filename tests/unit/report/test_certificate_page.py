@@ -321,3 +321,17 @@ def test_an_encoder_makes_the_answer_conditional(folders):
     words = answer(replace(found.certificate, claim=claim), result)
     assert words.endswith(", provided that the encoder in front of it never saw these examples.")
     assert how_it_fails("The inputs are rows of the encoder x (SHA-256 0), which never saw the sample.")
+
+
+def test_test_data_that_object_take_the_green_away(folders):
+    found, saved = folders["C-15"]
+    claim = replace(found.certificate.claim, vacuous=False)
+    certificate, calm = (
+        replace(found.certificate, claim=claim),
+        saved.result | {"vacuous": False, "alarm": ""},
+    )
+    alarmed = calm | {"alarm": "REFUTED BY TEST DATA: too many."}
+    assert '<section class="claim" ' in certificate_page(certificate, calm, title="")
+    page = certificate_page(certificate, alarmed, title="")
+    assert '<section class="claim vacuous" ' in page
+    assert page.index("REFUTED BY TEST DATA") < page.index("is wrong on at most")
