@@ -9,6 +9,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
@@ -328,12 +329,11 @@ class PatchFeatures(AbstractFeatures):
         white = (patches @ tensors["whitener"].T).div_(16.0).floor_().double()
         length = white.square_().sum(1, keepdim=True).sqrt_().add_(1.0)
         scales = (tensors["scale"] / length).float()
-        rows, columns = (_windows(side - self.size + 1, self.grid) for side in x.shape[2:])
-        pooling = _pooling(rows, columns, x.device)
+        pooling, sizes = _pooling(x.shape[2] - self.size + 1, x.shape[3] - self.size + 1, self.grid, x.device)
         step = _FILTERS if x.device.type == "cpu" else self.count
         sums = [self._sums(patches @ part.T, scales, pooling) for part in chunks(tensors["filters"], step)]
-        means = torch.cat(sums, dim=3).sub_(pooling.sum(1)[:, None] * 16.0 * self.threshold).mul_(256.0)
-        means.div_(pooling.sum(1)[:, None]).sqrt_().mul_(16.0).floor_()
+        means = torch.cat(sums, dim=3).sub_(sizes * 16.0 * self.threshold).mul_(256.0)
+        means.div_(sizes).sqrt_().mul_(16.0).floor_()
         return means.transpose(2, 3).flatten(1)
 
     def _sums(self, found: Tensor, scales: Tensor, pooling: Tensor) -> Tensor:
@@ -410,16 +410,16 @@ def _correlated(planes: Tensor, filters: Tensor) -> Tensor:
     return found.view(-1, height, n, count, width).permute(2, 3, 0, 1, 4)
 
 
-def _windows(side: int, grid: int) -> list[tuple[int, int]]:
-    return [(i * side // grid, -(-(i + 1) * side // grid)) for i in range(grid)]
-
-
-def _pooling(rows: list[tuple[int, int]], columns: list[tuple[int, int]], device: torch.device) -> Tensor:
-    """What sums over windows: ones where a place lies in a window, shape (windows, places)."""
-    found = torch.zeros(len(rows) * len(columns), rows[-1][1], columns[-1][1], device=device)
+@cache
+def _pooling(height: int, width: int, grid: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """What sums over windows: ones where a place is in a window, (windows, places); and how many there are."""
+    rows, columns = (
+        [(i * side // grid, -(-(i + 1) * side // grid)) for i in range(grid)] for side in (height, width)
+    )
+    found = torch.zeros(grid * grid, height, width, device=device)
     for window, ((top, low), (left, right)) in zip(found, itertools.product(rows, columns), strict=True):
         window[top:low, left:right] = 1.0
-    return found.flatten(1)
+    return found.flatten(1), found.sum((1, 2))[:, None]
 
 
 def _inverse_root(covariance: Tensor, added: float) -> Tensor:
