@@ -412,7 +412,7 @@ def _correlated(planes: Tensor, filters: Tensor) -> Tensor:
 
 @cache
 def _pooling(height: int, width: int, grid: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """What sums over windows: ones where a place is in a window, (windows, places); and how many there are."""
+    """What sums over windows, (windows, places): ones where a place is in a window; and how many are."""
     rows, columns = (
         [(i * side // grid, -(-(i + 1) * side // grid)) for i in range(grid)] for side in (height, width)
     )
