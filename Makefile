@@ -7,6 +7,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 DATA    ?= digits
 CASES ?= 10000
+SECONDS ?= 20
 
 .PHONY: install demo test check static fast slow browser docs fuzz freeze bench clean
 
@@ -46,8 +47,9 @@ browser: $(READY)       ## pages in a headless Chromium, which has to be there, 
 docs: $(READY)          ## the site, without warnings, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-fuzz: $(READY)          ## mutated certificates against both decoders; make fuzz CASES=500
+fuzz: $(READY)          ## mutated files against every parser; make fuzz CASES=500 SECONDS=5
 	$(BIN)/python tests/attack/fuzz_certificates.py --cases $(CASES) --out failing
+	$(BIN)/python -W ignore tests/attack/fuzz_parsers.py --seconds $(SECONDS) --out failing
 
 freeze: $(READY)        ## freezes docs/format-3.md, once: its hash and the day into both programs, and its golden files
 	$(BIN)/python docs/freeze.py

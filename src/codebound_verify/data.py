@@ -101,7 +101,9 @@ def _npz(path: Path) -> Sample:
         with zipfile.ZipFile(path) as archive:
             x = _npy(archive, "x.npy")
             y = _npy(archive, "y.npy") if "y.npy" in archive.namelist() else None
-    except _UNREADABLE as error:
+    except (*_UNREADABLE, OSError) as error:  # of a file that is there: from offsets that lead nowhere
+        if isinstance(error, OSError) and not path.is_file():
+            raise
         raise Refused(f"Data: {path} is no .npz file with plain arrays x and y ({error}).") from None
     return x, y
 
