@@ -209,9 +209,13 @@ class Evaluator:
         mean = np.array(self._scaling.mean).reshape(-1, *ones)
         std = np.array(self._scaling.std).reshape(-1, *ones)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite will be counted as an error
-            shares = x.astype(np.float64) / self._scaling.divisor
-            values = exact(torch.from_numpy((shares - mean) / std))
-            sizes = exact(torch.from_numpy((np.abs(shares) + np.abs(mean)) / std))
+            shares = x.astype(np.float64)
+            shares /= self._scaling.divisor
+            if mean.any() or (std != 1.0).any():
+                values = exact(torch.from_numpy((shares - mean) / std))
+                sizes = exact(torch.from_numpy((np.abs(shares) + np.abs(mean)) / std))
+            else:  # the same numbers, up to signs
+                values = sizes = exact(torch.from_numpy(shares))
         whole = None
         if x.dtype == np.uint8 and not mean.any() and (std == std.flat[0]).all():
             whole = Whole(torch.from_numpy(x).float(), 1 / (self._scaling.divisor * float(std.flat[0])))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-3
 NUMBERS = 1 << 22  # that are in float64 at a time
+CHUNK = 1 << 24  # bytes of rows that are hashed from one copy
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,16 @@ class Repeats:
 
 def count_repeats(x: Inputs, y: Labels) -> Repeats:
     """Copies and contradictions, by hashes of rows."""
-    labels: dict[bytes, set[int]] = {}
+    first: dict[bytes, int] = {}
+    repeated: dict[bytes, set[int]] = {}  # few rows have more than their first label
     copies = contradictions = 0
-    for row, label in zip(x, y.tolist(), strict=True):
-        before = labels.setdefault(_key(row), set())
+    for key, label in zip(_keys(x), y.tolist(), strict=True):
+        if key not in first:
+            first[key] = label
+            continue
+        before = repeated.setdefault(key, {first[key]})
         copies += label in before
-        contradictions += bool(before) and label not in before
+        contradictions += label not in before
         before.add(label)
     return Repeats(len(x), copies, contradictions)
 
@@ -48,6 +53,16 @@ def count_shared(x: Inputs, other: Inputs) -> int:
     """How many inputs of ``other`` occur in ``x``, whatever their types."""
     known = {_key(row.astype(np.float64) + 0.0) for row in x}  # minus zero becomes zero
     return sum(_key(row.astype(np.float64) + 0.0) in known for row in other)
+
+
+def _keys(x: Inputs) -> Iterator[bytes]:
+    """The key of every row; bytes are taken from the array many rows at a time."""
+    size = x[:1].nbytes
+    rows = max(1, CHUNK // max(1, size))
+    for start in range(0, len(x), rows):
+        content = memoryview(x[start : start + rows].tobytes())
+        for at in range(0, len(content), size):
+            yield hashlib.sha256(content[at : at + size]).digest()
 
 
 def _key(row: Inputs) -> bytes:

@@ -64,7 +64,9 @@ class RoundingBound:
         shape = (-1, *(1 for _ in x.shape[2:]))
         mean, std = (torch.tensor(values).to(x).reshape(shape) for values in (scaling.mean, scaling.std))
         self.is_relative = not mean.any()
-        carried = Carried(x, _gamma(4) * _length(x.abs() + 2.0 * mean.abs() / std))
+        # without a mean the length is that of the inputs themselves, bit for bit
+        sizes = x if self.is_relative else x.abs() + 2.0 * mean.abs() / std
+        carried = Carried(x, _gamma(4) * _length(sizes))
         for name, step in network.named_children():
             carried = _RULES[type(step)](self, name, step, carried)
         return carried
