@@ -196,10 +196,7 @@ def shares(rule: Rule, sample: Dataset, device: str) -> list[dict[str, float]]:
             )
             for start in range(0, cut, STEP):
                 part = order[start : min(cut, start + STEP)]
-                learner.add(
-                    part,
-                    copies_of(rule, found, vectors, sample, part) if has_copies else [vectors[part].float()],
-                )
+                learner.add(part, copies_of(rule, found, sample, part) if has_copies else [])
             wrong = is_wrong(learner.outputs(learner.coefficients()), labels)
         errors, n = int(wrong[order[cut:]].sum()), sample.n - cut
         limits = {f"bound at {delta}": held_out(errors, n, delta) for delta in DELTAS}
@@ -212,15 +209,14 @@ def shares(rule: Rule, sample: Dataset, device: str) -> list[dict[str, float]]:
     return rows
 
 
-def copies_of(rule: Rule, found: FeatureMap, vectors: Tensor, sample: Dataset, part: Tensor) -> list[Tensor]:
-    """Features of examples and of their changed copies."""
-    own, changes = vectors[part].float(), rule.changes()[1:]
+def copies_of(rule: Rule, found: FeatureMap, sample: Dataset, part: Tensor) -> list[Tensor]:
+    """Features of the changed copies of examples; a mirror image is part of the kernel."""
+    changes = () if rule.is_mirrored else rule.changes()[1:]
     if not changes:
-        return [own]
-    pictures = found.settings.read(
-        torch.from_numpy(sample.x[part.cpu().numpy()]).to(part.device), found.divisor
-    )
-    return [own, *(found.of_pictures(change(pictures)) for change in changes)]
+        return []
+    stored = torch.from_numpy(sample.x[part.cpu().numpy()]).to(part.device)
+    pictures = found.settings.read(stored, found.divisor)
+    return [found.of_pictures(change(pictures)) for change in changes]
 
 
 def main() -> None:

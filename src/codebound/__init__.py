@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which cannot follow the name
     from codebound.nets.rebuild import with_weights as with_weights
     from codebound.nets.walk import wrap as wrap
     from codebound.results import Certification as Certification
+    from codebound.through import bound_through as bound_through
     from codebound.train.config import TrainConfig as TrainConfig
     from codebound.train.harness import fit as fit
 
@@ -68,6 +69,7 @@ _HOME = {
     "load_classifier": "codebound.classifier",
     "decode": "codebound.certificate.decoding",
     "verify": "codebound.certificate.decoding",
+    "bound_through": "codebound.through",
     # test sets
     "RiskBoundMetric": "codebound.holdouts.metric",
     # any learner with the interface of scikit-learn

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,6 +39,7 @@ from codebound.progress import Progress, silent, watched
 from codebound.results import Certification, ClassBound
 from codebound.rng import torch_stream
 from codebound.search.methods import require_method
+from codebound.search.routes import Route, compared_routes
 from codebound.search.search import EFFORTS, Effort, Search, run
 from codebound.train.config import Cosine, TrainConfig
 from codebound.train.harness import fit
@@ -53,6 +55,9 @@ if TYPE_CHECKING:
 
 _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
+SHARES = (3, 5, 7, 8, 9)
+"""Tenths of a sample that a helper is made of where the best is asked for."""
+_SHARES_OF_TABLES = (5, 8)
 
 
 @watched
@@ -68,7 +73,8 @@ def certify(
     test_set: Any = None,
     unlabelled: Any = None,
     input_range: tuple[float, float] | None = None,
-    prior_tenths: int | None = None,
+    prior_tenths: int | Sequence[int] | None = None,
+    helper: Callable[[Dataset], nn.Module] | Pretrained | None = None,
     trained_on: str | None = None,
     fault: str = "wrong",
     base: Pretrained | None = None,
@@ -103,8 +109,11 @@ def certify(
         unlabelled: Fresh inputs: short for ``ByDisagreement(unlabelled)``, the error of f itself (C-12b).
         input_range: Smallest and largest stored value that any input can have: short for
             ``OnDomain(low, high)``, the error of f itself on that domain (C-12a).
-        prior_tenths: Tenths of the sample that a base is trained on: short for ``AfterSplit(tenths)``; errors
-            count on the rest (C-10).
+        prior_tenths: Tenths of the sample that a helper is made of: short for ``AfterSplit(tenths)``; errors
+            count on the rest (C-10). Of several the best is taken: which one stands in the message.
+        helper: What makes the helper, called with that part alone; or a network that was made of that part
+            alone, which is then declared. None: the model is trained on it from a fresh start, or without a
+            model a linear network is learned from it in closed form.
         trained_on: The ``sha256`` of the sample that f was trained on, where it is known: then the hold-out
             bound of f, beside that of g, is either shown without an "if" or left out.
         fault: What the certificate counts (docs/faults.md). The network is chosen by its plain errors all the
@@ -156,7 +165,9 @@ def certify(
             f"minutes are a positive number, in place of an effort. Got {minutes}, effort {effort}."
         )
     if base is not None and claim.trains_base:
-        raise UsageError("a claim after a split trains a base of its own: give it or a base, not both.")
+        raise UsageError("a claim after a split has a helper of its own: give it or a base, not both.")
+    if helper is not None and not claim.trains_base:
+        raise UsageError("a helper is made of a part of the sample: give prior_tenths too.")
     if test_set is not None:
         require_shape("test", test_set, sample)
         if test_set.y.max() >= sample.classes:
@@ -173,46 +184,61 @@ def certify(
     original_errors = (
         None if original is None else count_errors(original.build(), sample.on("cpu"), engine=engine).errors
     )
-    given, helper = original, None
-    prior, rest = claim.split(sample)
-    if original is None:
-        if prior is not None or base is not None or claim.is_about_f:
-            raise UsageError("this certificate starts from a network: give a model.")
-    elif prior is not None:
-        original = _trained_on_prior(original, prior, progress)
-        helper = "trained on the prior part of the sample", original.arrays
-    elif base is not None:
-        helper = base.name, _base_tensors(base, original, sample)
-    task_of = partial(
-        Task,
-        sample=sample,
-        delta=delta,
-        original=original,
-        base=helper,
-        rest=rest,
-        allow_copies=allow_copies,
-    )
-    task = task_of(claim=claim)
-    search = Search(
-        task,
-        effort,
-        seed=seed,
-        device=place,
-        engine=engine,
-        progress=progress,
-        allows_picks=stated.fault.kind != "cost",
-    )
-    best = run(search, method, minutes=minutes)
-    if stated.fault != WRONG:
-        task = task_of(claim=stated)
-        if best.picked is not None:
-            from codebound.certificate.picked import assess_picked
+    if original is None and (base is not None or claim.is_about_f):
+        raise UsageError("this certificate starts from a network: give a model.")
 
-            best = assess_picked(best.picked, task)
-        else:
-            assert isinstance(best.message, Message)  # there are no others
-            options = replace(best.message.options, setting=task.options.setting)
-            best = assess(replace(best.message, options=options), task, engine=engine)
+    def attempt(stated: AbstractClaim, method: str, effort: Effort, minutes: float | None) -> _Attempt:
+        """The best message for one claim."""
+        claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
+        prior, rest = claim.split(sample)
+        start, known = original, None
+        if prior is not None:
+            says, start = _helper(helper, original, prior, factory, trust_code=trust_code, progress=progress)
+            known = says, start.arrays
+        elif base is not None and original is not None:
+            known = base.name, _base_tensors(base, original, sample)
+        task_of = partial(
+            Task,
+            sample=sample,
+            delta=delta,
+            original=start,
+            base=known,
+            rest=rest,
+            allow_copies=allow_copies,
+        )
+        task = task_of(claim=claim)
+        search = Search(
+            task,
+            effort,
+            seed=seed,
+            device=place,
+            engine=engine,
+            progress=progress,
+            allows_picks=stated.fault.kind != "cost",
+        )
+        best = run(search, method, minutes=minutes)
+        if stated.fault != WRONG:
+            task = task_of(claim=stated)
+            if best.picked is not None:
+                from codebound.certificate.picked import assess_picked
+
+                best = assess_picked(best.picked, task)
+            else:
+                assert isinstance(best.message, Message)  # there are no others
+                options = replace(best.message.options, setting=task.options.setting)
+                best = assess(replace(best.message, options=options), task, engine=engine)
+        return _Attempt(task, search, best, rest)
+
+    shares = _each_share(stated, prior_tenths)
+    each_minutes = None if minutes is None else minutes / len(shares)
+    attempts = [attempt(each, method, effort, each_minutes) for each in shares]
+    routes: tuple[Route, ...] = ()
+    is_whole = not any(each.search.is_interrupted for each in attempts)
+    if method == "auto" and stated == AboutG() and base is None and is_whole:
+        if original is None and len(sample.input_shape) == 1:
+            attempts += [attempt(AfterSplit(each), "prune", "quick", None) for each in _SHARES_OF_TABLES]
+        routes = compared_routes([each.search for each in attempts], sample, delta=delta, device=place)
+    task, search, best, rest = min(attempts, key=lambda each: each.best.rank)
     certificate = issue(best, task, progress=progress)
     fresh, copies = None, None
     if test_set is not None:
@@ -220,8 +246,8 @@ def certify(
             fresh = _held_out(best, task, test_set, engine)
         copies = cross_duplicates(sample, test_set).count
     beside = None
-    if test_set is not None and given is not None and stated.fault == WRONG and not claim.is_about_f:
-        beside = _holdout_of_f(given, test_set, delta=delta, engine=engine)
+    if test_set is not None and original is not None and stated.fault == WRONG and not claim.is_about_f:
+        beside = _holdout_of_f(original, test_set, delta=delta, engine=engine)
     return Certification(
         certificate=certificate,
         network=best.network.float(),
@@ -253,6 +279,54 @@ def certify(
         seconds=time.perf_counter() - start,
         allow_copies=allow_copies,
         by_class=_class_bounds(best, task, rest, engine=engine) if by_class else (),
+        routes=routes,
+    )
+
+
+class _Attempt(NamedTuple):
+    """What a search came to for one claim, and the examples that it counted on."""
+
+    task: Task
+    search: Search
+    best: Assessed
+    rest: Dataset
+
+
+def _each_share(stated: AbstractClaim, tenths: int | Sequence[int] | None) -> list[AbstractClaim]:
+    """The claim, or one for each share of the sample that a helper may be made of."""
+    if isinstance(stated, AfterSplit) and isinstance(tenths, Sequence):
+        return [replace(stated, tenths=each) for each in tenths]
+    return [stated]
+
+
+def _helper(
+    helper: Callable[[Dataset], nn.Module] | Pretrained | None,
+    original: Original | None,
+    prior: Dataset,
+    factory: str,
+    *,
+    trust_code: bool,
+    progress: Progress,
+) -> tuple[str, Original]:
+    """What is known of the first part of a split, in words and as a network."""
+    from codebound.certificate.base import MAX_WORDS, Pretrained
+    from codebound.search.rivals import linear_helper
+
+    if isinstance(helper, Pretrained):
+        return helper.name, _original(helper.network, prior, factory, trust_code=trust_code)
+    if helper is not None:
+        says = f"made by {getattr(helper, '__module__', '')}:{getattr(helper, '__qualname__', helper)}"
+        made = helper(prior)
+        if not isinstance(made, torch.nn.Module):
+            raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
+        return f"{says} of the first part"[:MAX_WORDS], _original(
+            made.eval(), prior, factory, trust_code=trust_code
+        )
+    if original is not None:
+        return "trained on the prior part of the sample", _trained_on_prior(original, prior, progress)
+    return (
+        "linear, learned in closed form from the first part of the sample",
+        _original(linear_helper(prior), prior, factory, trust_code=trust_code),
     )
 
 
@@ -345,7 +419,7 @@ def _claim(
     claim: AbstractClaim | None,
     unlabelled: Dataset | None,
     input_range: tuple[float, float] | None,
-    prior_tenths: int | None,
+    prior_tenths: int | Sequence[int] | None,
 ) -> AbstractClaim:
     """The claim, from itself or from its short spellings."""
     claims = [] if claim is None else [claim]
@@ -354,7 +428,10 @@ def _claim(
     if input_range is not None:
         claims.append(OnDomain(*input_range))
     if prior_tenths is not None:
-        claims.append(AfterSplit(prior_tenths))
+        tenths = [prior_tenths] if isinstance(prior_tenths, int) else list(prior_tenths)
+        if not tenths:
+            raise UsageError("give at least one share of the sample for a helper.")
+        claims.append(AfterSplit(tenths[0]))
     if len(claims) > 1:
         raise UsageError(
             "a certificate has one claim: choose one of unlabelled inputs, an input range and a prior part."

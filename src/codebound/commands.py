@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from codebound.certificate.base import Pretrained, load_base, trained_on
-from codebound.certification import certify
+from codebound.certificate.base import MAX_WORDS, Pretrained, load_base, trained_on
+from codebound.certification import SHARES, certify
 from codebound.data.load import load_dataset
 from codebound.data.oddities import remarks
 from codebound.data.splits import split
 from codebound.device import resolve_device
 from codebound.encoders.known import load_encoder
-from codebound.encoders.tables import load_table
+from codebound.encoders.tables import load_table, prototypes
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.nets.loading import factory_of, load_model
 from codebound.nets.walk import Network, wrap
@@ -34,9 +34,10 @@ from codebound.store import BusyError, held, source_sha256
 from codebound.train import runs
 from codebound.train.config import TrainConfig, parse_schedule, preset
 from codebound.train.harness import fit, run_record
+from codebound.user_code import import_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from torch import nn
@@ -127,6 +128,10 @@ def certify_from_options(
     elif options["weights"] is not None or options["base"] is not None:
         raise UsageError("weights and base belong to a model: give the model.")
     base = None if network is None else given_base(options, network, sample)
+    if options["class_names"] is not None:
+        if network is not None or encoder is None:
+            raise UsageError("class names make a network of their own, behind an encoder of texts.")
+        base = named_head(encoder, options["class_names"], sample)
     if base is not None and options["weights"] is None:
         network = base.network
     elif base is not None and _are_equal(network, base.network):
@@ -152,6 +157,7 @@ def certify_from_options(
             unlabelled=unlabelled,
             prior_tenths=None if fraction is None else _tenths(fraction),
             trained_on=None if options["weights"] is None else trained_on(Path(options["weights"])),
+            helper=_given_helper(options, sample),
             base=base,
             factory=factory,
             trust_code=options["trust_code"],
@@ -237,11 +243,45 @@ def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
     return f"After {_epochs(result.epochs)}, {arch} is wrong on {train_part}{test_part}."
 
 
-def _tenths(fraction: float) -> int:
-    tenths = round(10 * fraction)
-    if abs(tenths - 10 * fraction) > 1e-9 or not 1 <= tenths <= 9:
-        raise UsageError(f"prior_fraction is 0.1, 0.2, ... or 0.9: that grid is in the code. Got {fraction}.")
+def _tenths(fraction: str | float) -> int | tuple[int, ...]:
+    if fraction == "auto":
+        return SHARES
+    try:
+        exact = 10 * float(fraction)
+    except ValueError:
+        exact = 0.0
+    tenths = round(exact)
+    if abs(tenths - exact) > 1e-9 or not 1 <= tenths <= 9:
+        raise UsageError(
+            f"prior_fraction is 0.1, 0.2, ... or 0.9: that grid is in the code; or auto. Got {fraction}."
+        )
     return tenths
+
+
+def _given_helper(
+    options: Mapping[str, Any], sample: Dataset
+) -> Callable[[Dataset], nn.Module] | Pretrained | None:
+    """What makes the helper of a split, or its weights: helper_from and helper_weights."""
+    maker, weights = options["helper_from"], options["helper_weights"]
+    if maker is not None and weights is not None:
+        raise UsageError("a helper is made by a function or read from a file: choose one of them.")
+    if maker is not None:
+        try:
+            found: Callable[[Dataset], nn.Module] = import_named(maker)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(
+                f"no function {maker}: {error}. Give package.module:function; its module must be importable "
+                "(installed, or in the current directory)."
+            ) from error
+        return found
+    if weights is None:
+        return None
+    if options["model"] is None:
+        raise UsageError("helper_weights belong to a model: give the model.")
+    network = load_network(options["model"], sample, weights)
+    return Pretrained(
+        network, f"weights {Path(weights).name!r}, made of the first part of the split alone"[:MAX_WORDS]
+    )
 
 
 # where results go, how they are printed and what runs at the same time: the result is the same
@@ -352,6 +392,21 @@ def given_base(options: Mapping[str, Any], network: nn.Module, sample: Dataset) 
             raise UsageError("base_says describes a base, and none was given.")
         return None
     return load_base(base, network, sample=sample, says=says or "")
+
+
+def named_head(encoder: Encoder, names: str, sample: Dataset) -> Pretrained:
+    """A linear layer whose scores are the products of a row with those of class names, as a base."""
+    each = tuple(name.strip() for name in names.split(","))
+    if len(each) != sample.classes or not all(each):
+        raise UsageError(
+            f"there are {sample.classes} classes: give as many names, with commas. Got {names!r}."
+        )
+    weight, bias = prototypes(encoder, each)
+    network = load_network("linear", sample)
+    state = dict(zip(network.state_dict(), map(torch.from_numpy, (weight, bias)), strict=True))
+    network.load_state_dict(state)
+    says = f"the class names {', '.join(each)} by {encoder.name}, without looking at the sample"
+    return Pretrained(network, says[:MAX_WORDS])
 
 
 def optional_folder(out: Path | None) -> AbstractContextManager[Path | None]:

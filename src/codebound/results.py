@@ -18,6 +18,7 @@ from codebound.facts import HoldoutFacts
 from codebound.files import make_folder, write_arrays, write_atomically, write_json, write_text, written_whole
 from codebound.interrupts import finishing
 from codebound.search.methods import known_methods
+from codebound.search.routes import advice
 from codebound_verify.data import NAMES
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.file import Certificate
     from codebound.data.dataset import Dataset
+    from codebound.search.routes import Route
 
 WEIGHTS = "g.safetensors"
 
@@ -68,6 +70,7 @@ class Certification:
         is_interrupted: Whether the search was interrupted; the best message until then was certified.
         is_out_of_time: Whether the time for the search was up before its end.
         seconds: Time the search took.
+        routes: The routes to a bound that were compared, the best first.
         by_class: Errors of g on every class, where they were asked for; their limits hold at once.
         allow_copies: Whether the verifier has to be told that copies are independent draws.
     """
@@ -92,6 +95,7 @@ class Certification:
     trained_on: str | None = None
     allow_copies: bool = False
     by_class: tuple[ClassBound, ...] = ()
+    routes: tuple[Route, ...] = ()
 
     def __str__(self) -> str:
         from codebound.report.summary import holdout_rows
@@ -331,6 +335,9 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         result["test_tail"] = found.confrontation.tail
         result["refuted_by_test"] = found.confrontation.is_refuted
         result["alarm"] = found.alarm
+    if found.routes:
+        result["routes"] = [asdict(each) for each in found.routes]
+        result["routes_say"] = advice(found.routes)
     if found.by_class:
         result["by_class"] = [asdict(row) for row in found.by_class]
     if found.sample.encoder:

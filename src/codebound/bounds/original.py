@@ -13,7 +13,7 @@ from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.risk import BOUNDED_DOMAIN, NORMS_ABOVE, UNLABELLED_FRESH, RiskBound
 from codebound.errors import UsageError
-from codebound.facts import DisagreementFacts, DomainFacts
+from codebound.facts import DisagreementFacts, DomainFacts, HoldoutFacts
 from codebound.refs import implements
 
 # 2**23 * 2**(i/8) for i = 0..7, rounded to integers: the grid must be the same doubles on every machine
@@ -156,12 +156,22 @@ def occam_disagreement(facts: DisagreementFacts) -> RiskBound:
         >>> round(occam_disagreement(DisagreementFacts(risk=risk, disagreement=apart)).value, 4)
         0.0741
     """
-    risk, apart = occam_binomial(facts.risk), holdout(facts.disagreement)
+    risk = occam_binomial(facts.risk)
     return RiskBound(
         ref="C-12b",
-        value=min(1.0, (risk.value + apart.value) * _OUTWARD),
+        value=through_disagreement(risk.value, facts.disagreement),
         delta=facts.delta,
         subject="f",
         facts=facts,
         assumptions=(*risk.assumptions, UNLABELLED_FRESH),
     )
+
+
+def through_disagreement(risk: float, disagreement: HoldoutFacts) -> float:
+    """The same sum for any bound on the risk of g: by picks, after a split, or by a message.
+
+    Example:
+        >>> round(through_disagreement(0.01, HoldoutFacts(errors=30, n=10_000, delta=0.025)), 4)
+        0.0143
+    """
+    return min(1.0, (risk + holdout(disagreement).value) * _OUTWARD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,6 +40,10 @@ def command(
     test: opt.Test = None,
     holdout: opt.Holdout = None,
     encoder: opt.EncoderName = None,
+    class_names: Annotated[
+        str | None,
+        option("With an encoder of texts: what the classes are called, with commas, in the order of labels."),
+    ] = None,
     method: Annotated[str, option(_METHODS)] = "auto",
     minutes: Annotated[
         float | None, option("Stop searching after so long, with the best until then (default: when done).")
@@ -57,8 +62,15 @@ def command(
         option("Smallest and largest stored input value that can occur: certifies f itself (C-12a).", _F),
     ] = None,
     prior_fraction: Annotated[
-        float | None,
-        option("0.1, 0.2, ... 0.9: train a base on that part of the sample, count on the rest (C-10).", _F),
+        str | None,
+        option("0.1, 0.2, ... 0.9 or auto: make a helper of that part of the sample, count on the rest.", _F),
+    ] = None,
+    helper_from: Annotated[
+        str | None,
+        option("package.module:function that makes the helper, called with that part of the sample.", _F),
+    ] = None,
+    helper_weights: Annotated[
+        Path | None, option("Weights of the model that were made of that part alone; that is declared.", _F)
     ] = None,
     trust_code: Annotated[
         bool,
@@ -105,12 +117,16 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     Raises:
         typer.Exit: With status 3, after all is printed, where test data refute the certificate.
     """
+    from codebound.bounds.risk import percent
     from codebound.certificate.declarations import DEVELOPED
     from codebound.report.html import class_rows
     from codebound.report.summary import result_rows
 
     result = saved.result
     tables = [tabulate(("what", "value", "note"), result_rows(result))]
+    if "routes" in result:
+        routes = [(each["name"], percent(each["bound"]), each["price"]) for each in result["routes"]]
+        tables.append(tabulate(("route", "bound", "what was counted and paid"), routes))
     if "by_class" in result:
         title = f"Error of {result['subject']} on each class; all rows hold at once"
         tables.append(Table(title, class_rows(result)))
@@ -125,8 +141,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
         for warning in result["warnings"]:
             note(f"Warning: {warning}")
         note(saved.sentence)
-        if result["advice"]:
-            note(result["advice"])
+        for said in filter(None, (result["advice"], result.get("routes_say"))):
+            note(said)
         if result.get("development_sample"):
             note(DEVELOPED)
         note(f"Check it: {result['verify']}")

@@ -28,6 +28,7 @@ OWN_VERBS = {
     "joint": Verb("codebound.cli.joint:command", has_config=False),
     "report": Verb("codebound.cli.report:command", has_config=False),
     "sign": Verb("codebound.cli.sign:command", has_config=False),
+    "through": Verb("codebound.cli.through:command", has_config=False),
     "decode": Verb("codebound.cli.certificates:decode", has_config=False),
     "show": Verb("codebound.cli.certificates:show", has_config=False),
     "advise": Verb("codebound.cli.advise:command", has_config=False),

@@ -46,6 +46,10 @@ METHODS = {
         "codebound.search.features:propose_features",
         is_own=True,
     ),
+    "biases": Method(
+        "The base with small numbers added to its last biases: a few tens of bits, for some hundred labels.",
+        "codebound.search.biases:propose_biases",
+    ),
     "prune": Method(
         "Prunes and quantises; trains what is left on the sample, unless the effort is quick.",
         "codebound.search.pruned:propose_pruned",

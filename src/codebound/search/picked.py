@@ -7,6 +7,7 @@ is a point of the grid of docs/format.md, 10.1, so that every choice is inside t
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ _GROWTH = 0.65  # the picks grow with the sample like this power of its size
 _MEMORY = 6.5e9  # bytes of vectors, kernel and Cholesky factor
 _SEEDS = 4
 _FACTORS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5)  # of a batch, that are tried for a table
+_SPLITS = (0.2, 0.35, 0.5, 0.65)  # larger shares that may come first
+_SPLIT_VALUES = {"quick": 2e7, "standard": 6e7, "max": 4e8}  # of the kernel of all with the first ones
 
 
 def propose_picks(search: Search) -> None:
@@ -62,12 +65,32 @@ def propose_picks(search: Search) -> None:
     if sample.n > _PART[search.effort] or len(sample.input_shape) > 1:
         part = sample.select(permutation(sample.n)[: _PART[search.effort]], role="certify")
     for found in _Comparison(part, search).best():
-        picked = _on_all(found, part.n, search)
-        with finishing():
-            search.offer(assess_picked(picked, task))
-        if picked.is_interrupted:
-            search.require_time()
-            raise KeyboardInterrupt
+        _offer(_on_all(found, part.n, search), search)
+        for first in _larger_shares(found, search):
+            with suppress(UnsuitedError):  # what stands until then is sound
+                _offer(_on_all(found, part.n, search, first), search)
+
+
+def _offer(picked: Picked, search: Search) -> None:
+    with finishing():
+        search.offer(assess_picked(picked, search.task))
+    if picked.is_interrupted:
+        search.require_time()
+        raise KeyboardInterrupt
+
+
+def _larger_shares(found: Picked, search: Search) -> list[int]:
+    """Numbers of examples that may come first beside the usual one, where they are affordable.
+
+    What comes first is not counted, so a large share is a split: with nothing picked the bound is nearly that
+    of a hold-out set, and every pick that removes more than one error improves on it.
+    """
+    n, rule = search.task.sample.n, found.rule
+    copies = 1 if rule.is_mirrored else len(rule.changes())
+    most = _SPLIT_VALUES[search.effort] / (n * copies)
+    wanted = _SPLITS[1:2] if search.effort == "quick" else _SPLITS
+    shares = {max((each for each in FIRST if each <= share * n), default=0) for share in wanted}
+    return sorted(each for each in shares if n / _FIRST_SHARE < each <= most)
 
 
 class _Comparison:
@@ -202,14 +225,14 @@ def _nearest(values: tuple[int, ...], wanted: float) -> int:
     return min(values, key=lambda value: abs(value - wanted))
 
 
-def _on_all(found: Picked, part: int, search: Search) -> Picked:
-    """The rule on the whole sample, with batches and first examples for its size."""
+def _on_all(found: Picked, part: int, search: Search, given: int | None = None) -> Picked:
+    """The rule on the whole sample, with batches for its size, and first examples unless they are given."""
     sample, rule = search.task.sample, found.rule
     picks = found.last.picks * (sample.n / part) ** _GROWTH
     copies = 1 if rule.is_mirrored else len(rule.changes())
     room = _room(sample.n, found.learner.dimension, copies)
     share = 1.0 / _FIRST_SHARE if rule.features.has_pictures else rule.first / part
-    first = _first(sample.n * share, max(room / 4.0, room - picks))
+    first = given or _first(sample.n * share, max(room / 4.0, room - picks))
     batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))
     if part == sample.n and not rule.features.has_pictures:
         first, batch = rule.first, rule.batch

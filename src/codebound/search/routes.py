@@ -1,0 +1,96 @@
+"""The routes to a bound side by side: picks, message, split, and the hold-out set that one could have had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codebound.bounds.risk import percent
+from codebound.errors import ModelError
+from codebound.facts import OccamFacts, PickedFacts, SplitFacts
+from codebound.picks.features import RoomError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from codebound.data.dataset import Dataset
+    from codebound.search.search import Search
+
+HOLD_OUT = "hold-out"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way to a bound with these labels.
+
+    Attributes:
+        name: ``picks``, ``message``, ``split`` or ``hold-out``.
+        bound: The smallest bound that it came to.
+        price: What was counted and paid.
+        has_certificate: Whether a certificate would say it; a hold-out set is a comparison.
+    """
+
+    name: str
+    bound: float
+    price: str
+    has_certificate: bool = True
+
+
+def compared_routes(
+    searches: Sequence[Search], sample: Dataset, *, delta: float, device: str | torch.device
+) -> tuple[Route, ...]:
+    """All routes that were gone, the best first, with the hold-out set of the best share beside them."""
+    from codebound.picks.rule import usual_rule
+    from codebound.search.rivals import best_held_out
+
+    found: dict[str, Route] = {}
+    for search in searches:
+        for route in search.routes.values():
+            if route.name not in found or route.bound < found[route.name].bound:
+                found[route.name] = route
+    picked = next((each.best.picked for each in searches if each.best and each.best.picked), None)
+    rule = usual_rule(sample.input_shape) if picked is None else picked.rule
+    try:
+        rival = best_held_out(rule, sample, delta=delta, device=device)
+    except (ModelError, RoomError):
+        rival = None
+    if rival is not None:
+        more = "" if rival.is_whole else "; learning from more of them was not tried"
+        price = (
+            f"{rival.errors} errors of {rival.n} that were held out, after learning from the other "
+            f"{rival.learned} without picks; best of {rival.shares} shares, paid for{more}"
+        )
+        found[HOLD_OUT] = Route(HOLD_OUT, rival.value, price, has_certificate=False)
+    return tuple(sorted(found.values(), key=lambda each: each.bound))
+
+
+def route_of(method: str, facts: object, bound: float) -> Route | None:
+    """The route that a method goes, from what was counted; None for what is compared with nothing."""
+    if isinstance(facts, PickedFacts):
+        price = (
+            f"{facts.picks} picks and {facts.errors} errors of {facts.n}, beside {facts.n_first} first ones; "
+            f"{facts.code_bits:g} bits"
+        )
+        return Route("picks", bound, price)
+    counted = facts.certify if isinstance(facts, SplitFacts) else facts
+    if not isinstance(counted, OccamFacts):
+        return None
+    price = f"{counted.errors} errors of {counted.n}, {counted.code_bits:g} bits by {method}"
+    return Route("split" if isinstance(facts, SplitFacts) else "message", bound, price)
+
+
+def advice(routes: Sequence[Route]) -> str:
+    """Whether a hold-out set would have been better, and by how much; empty where there is none beside."""
+    rival = next((each for each in routes if not each.has_certificate), None)
+    best = next((each for each in routes if each.has_certificate), None)
+    if rival is None or best is None:
+        return ""
+    apart = f"{100.0 * abs(best.bound - rival.bound):.2f} points"
+    if rival.bound < best.bound:
+        return (
+            f"A hold-out set would have been better: {percent(rival.bound)}, {apart} less than {best.name}. "
+            "It has to be set aside before anything is tried, and serves once."
+        )
+    return f"No hold-out set of the same learner says as much: {percent(rival.bound)}, {apart} more."

@@ -1,0 +1,150 @@
+"""Hold-out rivals against another computation, helpers from a first part, and routes side by side."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta
+from torch import nn
+
+from codebound.certificate.base import Pretrained
+from codebound.certificate.claims import prior_and_rest
+from codebound.certification import certify
+from codebound.data.dataset import Dataset
+from codebound.errors import UsageError
+from codebound.picks.features import ColumnFeatures
+from codebound.picks.picking import permutation
+from codebound.picks.rule import Rule
+from codebound.search import rivals
+from codebound.search.rivals import SHARES, best_held_out, linear_helper
+from codebound.search.routes import Route, advice
+
+
+def table(n=240, columns=6, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    x = rng.normal(size=(n, columns)) + 1.6 * np.eye(3, columns)[y]
+    return Dataset("made up", "train", x.astype(np.float32), y, 3)
+
+
+def ridge_errors(sample, size, rule):
+    """Kernel ridge regression on the scaled columns, in plain NumPy."""
+    order = permutation(sample.n)
+    first = np.sort(sample.x[order[: rule.first]].astype(float), axis=0)
+    low, middle, high = (first[at] for at in (rule.first // 10, rule.first // 2, 9 * rule.first // 10))
+    z = np.clip((sample.x - middle) / (high - low), -4, 4)
+    learned, rest = z[order[:size]], z[order[size:]]
+    apart = ((z[:, None] - learned[None]) ** 2).sum(2) / sample.input_shape[0]
+    kernel = 1.0 / (1.0 + rule.gamma * apart / 4.0) ** 4
+    targets = 2.0 * np.eye(sample.classes)[sample.y[order[:size]]] - 1.0
+    weights = np.linalg.solve(kernel[order[:size]] + rule.ridge * np.eye(size), targets)
+    assert len(rest) == sample.n - size
+    return int((np.argmax(kernel[order[size:]] @ weights, 1) != sample.y[order[size:]]).sum())
+
+
+def test_the_hold_out_rival_is_that_of_another_computation():
+    sample, rule = table(), Rule(ColumnFeatures(), first=50)
+    found = best_held_out(rule, sample, delta=0.05)
+    bounds = {}
+    for share in SHARES:
+        size = round(share * sample.n)
+        errors, n = ridge_errors(sample, size, rule), sample.n - size
+        bounds[size] = beta.ppf(1 - 0.05 / len(SHARES), errors + 1, n - errors)
+    assert found.is_whole
+    assert abs(ridge_errors(sample, found.learned, rule) - found.errors) <= 1  # columns are rounded
+    assert found.value == pytest.approx(
+        beta.ppf(1 - 0.05 / len(SHARES), found.errors + 1, found.n - found.errors), abs=1e-9
+    )
+    assert found.value <= min(bounds.values()) + 0.02
+
+
+def test_what_is_not_affordable_is_not_tried_and_said(monkeypatch):
+    monkeypatch.setattr(rivals, "_MOST_VALUES", 240 * 100)
+    found = best_held_out(Rule(ColumnFeatures(), first=50), table(), delta=0.05)
+    assert (found.is_whole, found.shares) == (False, 2)
+    assert found.learned <= 100
+
+
+def test_the_linear_helper_is_ridge_regression():
+    from sklearn.linear_model import Ridge
+
+    sample = table(200, 40)
+    network = linear_helper(sample)
+    x = torch.from_numpy(sample.x)
+    outputs = network(x).detach().double().numpy()
+    targets = 2.0 * np.eye(3)[sample.y] - 1.0
+    unit = float(np.square(sample.x - sample.x.mean(0)).sum(1).mean())
+    others = [Ridge(alpha=ridge * unit).fit(sample.x, targets).predict(sample.x) for ridge in rivals._RIDGES]
+    assert min(np.abs(outputs - other).max() for other in others) < 1e-4
+
+
+def test_a_helper_sees_the_first_part_and_nothing_else():
+    sample, seen = table(), []
+
+    def make(first):
+        seen.append(first)
+        return linear_helper(first)
+
+    found = certify(None, sample, prior_tenths=5, helper=make, method="prune", effort="quick")
+    prior, rest = prior_and_rest(sample, 5)
+    (given,) = seen
+    assert np.array_equal(given.x, prior.x)
+    assert np.array_equal(given.y, prior.y)
+    assert not {row.tobytes() for row in given.x} & {row.tobytes() for row in rest.x}
+    claim, facts = found.certificate.claim, found.certificate.facts
+    assert (claim.statement, facts.n) == ("C-10", rest.n)
+    level = 0.05 * 2.0**-facts.code_bits  # a hold-out set, and the bits of the message
+    held_out = beta.ppf(1 - level, facts.errors + 1, facts.n - facts.errors)
+    assert claim.bound == pytest.approx(held_out, abs=1e-6)
+    assert facts.code_bits <= 24
+    assert "made by" in found.certificate.base_declared
+
+
+def test_the_best_of_several_shares_is_taken_and_stands_in_the_message():
+    sample = table()
+    each = {
+        tenths: certify(None, sample, prior_tenths=tenths, method="prune", effort="quick").certificate
+        for tenths in (3, 7)
+    }
+    best = certify(None, sample, prior_tenths=(3, 7), method="prune", effort="quick").certificate
+    assert best.claim.bound == min(one.claim.bound for one in each.values())
+    assert best.facts.extra["n_prior"] in (72, 168)
+
+
+def test_weights_of_a_helper_are_declared():
+    sample = table()
+    prior, _ = prior_and_rest(sample, 5)
+    helper = Pretrained(linear_helper(prior), "trained by hand on the first part")
+    found = certify(None, sample, prior_tenths=5, helper=helper, method="prune", effort="quick")
+    assert "trained by hand on the first part" in found.certificate.base_declared
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"helper": linear_helper}, "give prior_tenths"),
+        ({"prior_tenths": ()}, "at least one share"),
+        ({"prior_tenths": 5, "helper": lambda first: 3}, "torch module"),
+        ({"prior_tenths": 5, "base": Pretrained(nn.Linear(6, 3), "x")}, "a helper of its own"),
+    ],
+)
+def test_a_helper_that_cannot_be_is_refused(asked, reason):
+    with pytest.raises(UsageError, match=reason):
+        certify(None, table(), method="prune", effort="quick", **asked)
+
+
+def test_routes_stand_side_by_side_and_the_best_certificate_is_issued():
+    found = certify(None, table(), effort="quick")
+    names = {each.name: each for each in found.routes}
+    assert {"picks", "split", "hold-out"} <= names.keys()
+    assert [each.bound for each in found.routes] == sorted(each.bound for each in found.routes)
+    best = min(each.bound for each in found.routes if each.has_certificate)
+    assert found.certificate.claim.bound == best
+    assert "bits" in names["split"].price
+
+
+@pytest.mark.parametrize(("rival", "words"), [(0.04, "would have been better"), (0.08, "No hold-out set")])
+def test_it_is_said_whether_a_hold_out_set_is_better_and_by_how_much(rival, words):
+    routes = [Route("picks", 0.06, ""), Route("hold-out", rival, "", has_certificate=False)]
+    assert words in advice(routes)
+    assert "2.00 points" in advice(routes)
+    assert advice(routes[:1]) == ""

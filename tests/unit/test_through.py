@@ -1,0 +1,147 @@
+"""A network of one's own, bounded through a certificate: sums, refusals, and the promise, with teeth."""
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta, binom
+from torch import nn
+
+from codebound.certification import certify
+from codebound.data.dataset import Dataset
+from codebound.data.load import load_dataset
+from codebound.errors import CertificateError, CodeboundError, UsageError
+from codebound.through import bound_through
+
+DIGITS = load_dataset("digits")
+SAMPLE = DIGITS.select(range(400), role="train")
+FRESH = DIGITS.select(range(900, 1797), role="unlabelled")
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).eval()
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("learned") / "c"
+    found = certify(None, SAMPLE, method="picks", effort="quick", delta=0.025)
+    found.save_to(folder)
+    return found, folder
+
+
+@pytest.fixture(scope="module")
+def after_split():
+    return certify(None, SAMPLE, prior_tenths=5, method="prune", effort="quick", delta=0.025)
+
+
+class Copy(nn.Module):
+    """g itself as a network of scaled inputs, which answers something else now and then."""
+
+    def __init__(self, g, other):
+        super().__init__()
+        self.g, self.other = g, other
+
+    def forward(self, x):
+        outputs = self.g((x * 16).round().to(torch.uint8))
+        is_other = (x.flatten(1).sum(1) * 16).round().long() % self.other == 0
+        return torch.where(is_other[:, None], outputs.flip(1), outputs)
+
+
+def test_the_bound_is_the_sum_of_both_limits(learned):
+    found, folder = learned
+    through = bound_through(
+        folder / "certificate.cbound",
+        Copy(found.network, 40),
+        sample=SAMPLE,
+        unlabelled=FRESH,
+        weights=folder / "g.safetensors",
+    )
+    differ, n = through.disagreements, FRESH.n
+    assert 5 < differ < 60
+    limit = beta.ppf(1 - 0.025, differ + 1, n - differ)  # Clopper and Pearson, by another library
+    assert through.bound == pytest.approx(found.certificate.claim.bound + limit, abs=1e-9)
+    assert through.bound >= found.certificate.claim.bound + limit - 1e-15
+    assert Fraction(through.delta) >= Fraction(0.025) + Fraction(0.025)
+    assert f"1 - {through.delta:g}" in through.sentence
+
+
+def test_it_goes_through_a_split_too(after_split):
+    g = after_split.network
+    through = bound_through(
+        after_split.certificate, g, sample=SAMPLE, unlabelled=FRESH, base=after_split.base, delta=0.01
+    )
+    assert through.statement == "C-10"
+    assert through.disagreements < 5  # f is g: what is ambiguous counts
+
+
+def test_what_is_no_second_draw_is_refused(learned):
+    found, folder = learned
+    weights = folder / "g.safetensors"
+    mixed = Dataset(
+        "mixed", "unlabelled", np.concatenate([FRESH.x, SAMPLE.x[:1]]), np.zeros(898, np.int64), 1
+    )
+    with pytest.raises(CodeboundError, match="sample"):
+        bound_through(found.certificate, network(), sample=SAMPLE, unlabelled=mixed, weights=weights)
+    with pytest.raises(CertificateError, match="refuses"):
+        bound_through(
+            found.certificate,
+            network(),
+            sample=DIGITS.select(range(1, 401), role="train"),
+            unlabelled=DIGITS.select(range(901, 1797), role="unlabelled"),
+            weights=weights,
+        )
+    claim = dataclasses.replace(found.certificate.claim, bound=0.001)
+    forged = dataclasses.replace(found.certificate, claim=claim)
+    with pytest.raises(CertificateError, match="refuses"):
+        bound_through(forged, network(), sample=SAMPLE, unlabelled=FRESH, weights=weights)
+    with pytest.raises(UsageError, match="below 1"):
+        bound_through(
+            found.certificate, network(), sample=SAMPLE, unlabelled=FRESH, weights=weights, delta=0.99
+        )
+
+
+def test_a_network_that_looks_at_its_batch_is_refused(learned):
+    class Batch(nn.Module):
+        def forward(self, x):
+            return nn.functional.pad(x.flatten(1).sum(1, keepdim=True) - x.sum(), (0, 9))
+
+    found, folder = learned
+    with pytest.raises(CodeboundError):
+        bound_through(
+            found.certificate, Batch(), sample=SAMPLE, unlabelled=FRESH, weights=folder / "g.safetensors"
+        )
+
+
+def misses(*, with_limit: bool, reps: int = 3000) -> int:
+    """Worlds of known risk: g errs with probability 0.05, f differs from it with probability 0.03."""
+    from codebound.bounds.occam import occam_binomial
+    from codebound.bounds.original import through_disagreement
+    from codebound.facts import HoldoutFacts, OccamFacts
+
+    rng = np.random.default_rng(0)
+    n, m, delta = 200, 150, 0.1
+    errors, differ = rng.binomial(n, 0.05, reps), rng.binomial(m, 0.03, reps)
+    count, known = 0, {}
+    for pair in zip(errors.tolist(), differ.tolist(), strict=True):
+        if pair not in known:
+            risk = occam_binomial(OccamFacts(errors=pair[0], n=n, code_bits=0, delta=delta)).value
+            apart = HoldoutFacts(errors=pair[1], n=m, delta=delta)
+            known[pair] = through_disagreement(risk, apart) if with_limit else pair[0] / n + pair[1] / m
+        count += known[pair] < 0.08  # the worst case: f is wrong wherever it differs from a right g
+    return count
+
+
+def exceeds(count: int, *, reps: int, delta: float) -> bool:
+    return binom.sf(count - 1, reps, delta) < 1e-9
+
+
+def test_holds_at_the_claimed_level():
+    assert not exceeds(misses(with_limit=True), reps=3000, delta=0.2)
+
+
+def test_the_level_test_has_teeth():
+    assert exceeds(misses(with_limit=False), reps=3000, delta=0.2)
