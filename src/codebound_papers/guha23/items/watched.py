@@ -204,7 +204,7 @@ def guha_exp_x1(settings: Settings) -> Reproduction:
 
 @item(
     "G-ExpX1:cifar10",
-    title="The same on CIFAR-10 (Guha et al. 2023, code)",
+    title="Change of outputs by pruning on CIFAR-10, and the margin asked for (Guha et al. 2023, code)",
     quick="a minute on one core; a network of G-Tab2",
     full="some 10 minutes on a GPU; a network of G-Tab2",
 )
@@ -347,7 +347,7 @@ def guha_exp_x2(settings: Settings) -> Reproduction:
 
 @item(
     "G-ExpX2:cifar10",
-    title="The same on CIFAR-10 (Guha et al. 2023, code)",
+    title="Non-zeros in the fullest row of a pruned layer on CIFAR-10 (Guha et al. 2023, code)",
     quick="half a minute on one core; a network of G-Tab2",
     full="minutes on a GPU; a network of G-Tab2",
 )

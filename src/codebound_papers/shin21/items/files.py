@@ -41,8 +41,8 @@ def read_checkpoint(path: Path) -> dict[str, torch.Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as cause:  # whatever the reader of another format raises
-        reason = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
-        raise ModelError(f"{path} is no checkpoint of weights: {reason}") from cause
+        reason = type(cause).__name__
+        raise ModelError(f"{path} is no checkpoint of weights alone; PyTorch says {reason}.") from cause
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise ModelError(f"{path} holds something else than named tensors.")
     return {str(name): value for name, value in state.items()}

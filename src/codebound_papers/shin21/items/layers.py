@@ -15,7 +15,7 @@ from codebound.rng import numpy_stream
 from codebound_papers.arora18.items.networks import Study, deviations
 from codebound_papers.measure.norms import released_stable_rank, stable_rank, tail_values
 from codebound_papers.measure.shape import weight_shape
-from codebound_papers.report.figures import Figure, Plot, curves
+from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 from codebound_papers.reproduce.verdicts import verdict
 from codebound_papers.shin21.laws import PowerLaw
@@ -195,16 +195,18 @@ def shin_synthetic(settings: Settings) -> Reproduction:
         f"tail exponent {alpha:g}": partial(_synthetic, alpha, draws, settings.seed) for alpha in _EXPONENTS
     }
     rows = [*cells.get_all(parts), cells.get("Gaussian", partial(_synthetic, math.inf, draws, settings.seed))]
-    laws = rows[:-1]
-    columns = {"stable rank": "stable rank", "as released": "as released, ||W||_F² / σ⁴, times its mean σ²"}
-    scaled = [{**row, "as released": row["as released"] * row["squared norm"]} for row in laws]
+    *laws, normal = rows
+    ends = _EXPONENTS[0], _EXPONENTS[-1]
     plot = Plot(
         f"means of {draws} matrices, {_SHAPE[0]} x {_SHAPE[1]}",
         "tail exponent",
-        "rank",
-        curves(scaled, "tail exponent", columns),
+        "stable rank",
+        [
+            *curves(laws, "tail exponent", {"stable rank": "power law"}),
+            Series("Gaussian entries", ends, [normal["stable rank"]] * 2, "dashed"),
+        ],
         x_scale="log",
-        y_scale="log",
+        x_ticks=_EXPONENTS,
         headroom=0.3,
     )
     return Reproduction(

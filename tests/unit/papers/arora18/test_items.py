@@ -24,7 +24,6 @@ from codebound_papers.arora18.items.histograms import (
     arora_figure_a1,
     arora_figure_a2,
     arora_figure_a3,
-    arora_figure_a4,
     arora_figure_a5,
     arora_figure_a6,
     arora_figure_a7,
@@ -41,6 +40,7 @@ from codebound_papers.arora18.items.networks import (
     projection,
     projection_noise,
 )
+from codebound_papers.arora18.items.smoothness import arora_figure_a4
 from codebound_papers.reproduce.items import Settings
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
