@@ -93,4 +93,4 @@ def as_markdown(notebook: str) -> str:
 def _output_text(output: dict[str, Any]) -> str:
     if output["output_type"] == "stream":
         return "".join(output["text"]) if output["name"] == "stdout" else ""
-    return "".join(output.get("data", {}).get("text/plain", ""))
+    return "".join(output["data"].get("text/plain", "")) if output["output_type"] == "execute_result" else ""

@@ -139,7 +139,8 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     if "test_n" in result:
         tested = f"{result['test_errors']:,} of {result['test_n']:,} test examples"
         rows.append(("test", "test error", result["test_errors"] / result["test_n"], tested))
-    for key, words in (("holdout", "what the test set promises"), ("holdout_f", "the same for f")):
+    subject = result["subject"]
+    for key, words in (("holdout", f"of {subject}, by the test set"), ("holdout_f", "of f, by the test set")):
         if key in result:
             copies = " (no guarantee: copies of the sample)" if result["test_copies_in_sample"] else ""
             rows.append((key, "hold-out bound", result[key], words + result.get(f"{key}_words", copies)))

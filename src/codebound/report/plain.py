@@ -203,6 +203,11 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
         f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from.",
         "Anybody with the sample can check the file, with a program that shares no code with this one.",
     ]
+    if result.get("holdout", 1.0) < claim.bound and not result["test_copies_in_sample"]:
+        means.append(
+            f"The {result['test_n']:,} test examples promise more, at most {percent(result['holdout'])}: if "
+            "nothing was chosen with them, and this is the first look at them, quote that instead."
+        )
     not_means = [
         "Nothing about a single example, and nothing about how sure the classifier is of an answer.",
         "Nothing about data from elsewhere: another time, place, device or population.",

@@ -26,7 +26,7 @@ from codebound.faults import WRONG, parse_fault
 from codebound.report.examples import shown_examples
 from codebound.report.formula import bound_at, costs, formulas
 from codebound.report.html import certificate_page, place
-from codebound.report.plain import answer, how_it_fails, how_sure, in_words
+from codebound.report.plain import answer, how_it_fails, how_sure, in_words, meanings
 from codebound_verify.__main__ import main as verify
 
 SAMPLE, TEST = images(150, 0), images(60, 2, "test")
@@ -335,3 +335,11 @@ def test_test_data_that_object_take_the_green_away(folders):
     page = certificate_page(certificate, alarmed, title="")
     assert '<section class="claim vacuous" ' in page
     assert page.index("REFUTED BY TEST DATA") < page.index("is wrong on at most")
+
+
+def test_a_better_promise_of_the_test_set_is_recommended_unless_it_is_none(folders):
+    found, saved = folders["C-15"]
+    better = saved.result | {"holdout": 0.01}
+    assert "quote that instead" in " ".join(meanings(found.certificate, better)[0])
+    for other in ({"holdout": 1.0}, {"holdout": 0.01, "test_copies_in_sample": 1}):
+        assert "quote that" not in " ".join(meanings(found.certificate, saved.result | other)[0])
