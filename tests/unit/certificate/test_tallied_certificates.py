@@ -303,3 +303,16 @@ def test_a_file_written_by_hand_from_the_page_is_accepted():
     content = reference.seal(reference.canonical(header), message.packed(), version=3)
     verdict = verify(content, case.x, case.y)
     assert (verdict.reasons, verdict.fault) == ((), "cost:distance")
+
+
+@pytest.mark.parametrize("fault", ["abstain:0.5", "cost:distance", "cost-above:0:distance"])
+@pytest.mark.parametrize("is_picked", [False, True])
+def test_test_data_refute_what_is_false_and_nothing_else(fault, is_picked):
+    if is_picked and fault.startswith("cost:"):
+        return
+    found = picked(fault) if is_picked else certified(fault)
+    x, y = clouds(2, 300)
+    fresh = verify(found.certificate.to_bytes(), sample().x, sample().y, test=(x, y))
+    assert (fresh.verdict, fresh.refuted_by_test) == ("ACCEPT", False)
+    wrong = verify(found.certificate.to_bytes(), sample().x, sample().y, test=(x, (y + 2) % CLASSES))
+    assert (wrong.verdict, wrong.refuted_by_test) == ("ACCEPT", True)
