@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
+from codebound.certificate.base import trained_on
 from codebound.commands import load_network, load_samples, optional_folder, record_options
 from codebound.data.load import load_dataset
 from codebound.device import resolve_device
@@ -17,7 +19,6 @@ from codebound_papers.measure.record import MeasureSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from torch import nn
 
@@ -63,6 +64,7 @@ def compare_from_options(
             initial=None if options["initial"] is None else load_network(model, sample, options["initial"]),
             like_for_like=options["like_for_like"],
             factory=factory,
+            trained_on=None if options["weights"] is None else trained_on(Path(options["weights"])),
             engine=engine,
             progress=progress,
         )

@@ -121,6 +121,7 @@ def compare(
     initial: nn.Module | None = None,
     like_for_like: bool = False,
     factory: str = "",
+    trained_on: str | None = None,
     engine: Engine | None = None,
     progress: Progress = silent,
 ) -> Comparison:
@@ -140,6 +141,8 @@ def compare(
         initial: The network before training, for the bound relative to the distance from it (A-Imp-i).
         like_for_like: Whether bars of figures are divided by n and square-rooted, like the other bounds.
         factory: ``package.module:factory`` of the model, for certificates of networks that are no chains.
+        trained_on: The ``sha256`` of the sample that f was trained on, where it is known: the test examples
+            may be among other data.
         engine: Where examples are evaluated, one part of the sample on each of its workers; None: here. Parts
             are whole chunks, so the result is the same.
         progress: Told what is done; its note says of what.
@@ -206,9 +209,10 @@ def compare(
     if not like_for_like and not measured.obstacle:
         notes.append(BARS)
     if test_set is not None:
-        fresh, note = _fresh_rows(module, compressed, sample, test_set, settings, engine)
-        rows += fresh
-        notes += note
+        fresh = _fresh_rows(module, compressed, sample, test_set, settings, engine)
+        doubts = _doubts(sample, test_set, trained_on)
+        rows += [_with_doubts(row, doubts) for row in fresh]
+        notes += dict.fromkeys(doubt for doubt in doubts.values() if doubt)
     found = evaluate(evidence)
     bounds = [each for each in found if each.unit in _BOUNDS]
     details = tuple(each.record() for each in bounds if isinstance(each, PublishedValue))
@@ -266,8 +270,8 @@ def _fresh_rows(
     test_set: Dataset,
     settings: MeasureSettings,
     engine: Engine | None,
-) -> tuple[list[Row], list[str]]:
-    """Hold-out bounds and test errors of f and of every g; the level is shared between them (C-11)."""
+) -> list[Row]:
+    """Hold-out bounds and test errors of f and of every g, each by itself (C-11)."""
     data = test_set.on(settings.device)
     dtype = next(module.parameters()).dtype
     original = margin_report(module, data, chunk_size=settings.chunk_size, dtype=dtype, engine=engine).errors
@@ -282,22 +286,35 @@ def _fresh_rows(
             errors=errors,
             n=test_set.n,
             delta=settings.delta,
-            networks=len(counts),
             classes=sample.classes,
             subject=subject,
         )
         count = f"{errors:,} errors on {test_set.n:,} test examples"
-        shared = f"; the level is shared between {len(counts)} networks" if len(counts) > 1 else ""
         bound = holdout(facts)
-        note = f"{bound.sentence} {count}{shared}."
+        note = f"{bound.sentence} {count}."
         rows.append(risk_row(bound, name=f"Hold-out bound of {name}", kind="holdout", note=note))
         rows.append(error_row(facts, name=f"Test error of {name}", note=f"{count}."))
+    return rows
+
+
+def _doubts(sample: Dataset, test_set: Dataset, trained_on: str | None) -> dict[Subject, str]:
+    """Why the test examples say nothing for certain, about f and about every g; empty where they do."""
     copies = cross_duplicates(sample, test_set).count
-    warning = (
-        f"{copies:,} of {test_set.n:,} test inputs also occur in the sample: hold-out bounds hold only if "
-        "these were drawn anew."
-    )
-    return rows, [warning] if copies else []
+    if copies:
+        shared = f"{copies:,} of {test_set.n:,} test inputs also occur in the sample"
+        doubt = f"{shared}: hold-out bounds hold only if these were drawn anew."
+        return {"f": doubt, "g": doubt}
+    if trained_on in (None, sample.sha256):
+        return {"f": "", "g": ""}
+    return {
+        "f": "f was trained on other data than the sample, and the test examples may be among these.",
+        "g": "",
+    }
+
+
+def _with_doubts(row: Row, doubts: Mapping[Subject, str]) -> Row:
+    doubt = doubts.get(row.subject, "") if row.kind == "holdout" else ""
+    return replace(row, guarantee=False, note=f"{row.note} {doubt}") if doubt else row
 
 
 def _check_test_set(sample: Dataset, test_set: Dataset | None) -> None:

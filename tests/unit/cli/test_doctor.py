@@ -65,6 +65,14 @@ def test_a_model_that_cannot_be_traced_is_run_once(doctor):
     assert isinstance(doctor(*branching[:2]).exception, ModelError)
 
 
+def test_it_says_how_a_certificate_would_code_the_network(doctor):
+    assert (
+        "message describes all of it: 1 operations with 7,850 numbers" in doctor("--model", "linear").stderr
+    )
+    bare = doctor("--model", "doctored_nets:Bare", "--input-shape", "4").stderr
+    assert "only its tensors are coded" in bare
+
+
 def test_strict_refuses_what_has_no_view(doctor):
     bare = ("--model", "doctored_nets:Bare", "--input-shape", "4")
     assert doctor(*bare).exit_code == 0

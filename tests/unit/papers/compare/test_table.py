@@ -135,14 +135,28 @@ def test_the_record_has_exactly_the_promised_keys_and_is_json():
     assert len(record["complexities"]) == len(record["facts"]["layers"]) == 2
 
 
-def test_hold_out_bounds_are_clopper_pearson_limits_that_share_the_level():
+def test_hold_out_bounds_are_clopper_pearson_limits_each_by_itself():
     fresh = [row for row in table().rows if row.kind == "holdout"]
     tests = [row for row in table().rows if row.kind == "test"]
     assert all("over the draw of the test sample" in row.note for row in fresh)
     assert [row.subject for row in fresh] == [row.subject for row in tests] == ["f", "g"]
     for bound, error in zip(fresh, tests, strict=True):
         errors = round(80 * error.value)
-        assert bound.value == pytest.approx(beta.ppf(1.0 - 0.025, errors + 1, 80 - errors), rel=1e-6)
+        assert bound.value == pytest.approx(beta.ppf(1.0 - 0.05, errors + 1, 80 - errors), rel=1e-6)
+
+
+def test_test_examples_that_f_may_have_seen_are_no_guarantee():
+    sample, fresh = blobs(120, seed=1), blobs(80, seed=2, role="test")
+    again = sample.select(range(60), role="test")
+    for given, seen, is_true in (
+        (fresh, sample.sha256, True),
+        (fresh, "0" * 64, False),
+        (again, None, False),
+    ):
+        found = compare(trained(), sample, given, effort=None, settings=PLAN, trained_on=seen)
+        (row,) = (row for row in found.rows if row.kind == "holdout")
+        assert row.guarantee is is_true
+        assert any("test" in note and "sample" in note for note in found.notes) is not is_true
 
 
 def test_the_margin_route_is_never_tighter_than_the_certificate():
