@@ -47,7 +47,7 @@ def find_items(names: Sequence[str]) -> list[Item]:
 
     Example:
         >>> [item.id for item in find_items(["S", "A-FigA1", "A-Fig1"])]
-        ['A-Fig1', 'S-Tab1', 'A-FigA1', 'S-Fig1', 'S-Fig2', 'S-Fig3']
+        ['A-Fig1', 'S-Tab1', 'A-FigA1', 'S-Fig1', 'S-Fig2', 'S-Fig3', 'S-Pow:layers', 'S-5.3:synthetic']
     """
     families = {item.family for item in known_items().values()}
     for name in names:
