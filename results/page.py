@@ -103,6 +103,11 @@ RESULTS = {
         for key in ("fashion-mnist", "cifar10")
         for first in (3000, 5000, 10_000, 15_000)
     },
+    "cifar10-encoded-share": Result(
+        "cifar10",
+        f"{PICKED} encoded inputs, first 15,000 not counted",
+        base="EfficientNet-Lite0, trained on ImageNet",
+    ),
     "digits-picked": Result("digits", f"{PICKED} fixed filters of the straightened image"),
     "mnist-subspace": Result(
         "mnist", "convolutions on fixed filters of the straightened image, mean over 5 shifts, 500 integers"
