@@ -25,6 +25,7 @@ ELSEWHERE = (
     "SECURITY.md",
     "results/README.md",
     "results/any_learner.md",
+    "results/everyday.md",
     "results/reproduction.md",
 )
 _LINK = re.compile(r"(?<!\!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)|!\[([^\]]*)\]\(([^)\s]+)\)")
