@@ -23,7 +23,7 @@ from codebound_papers.guha23 import masks as trained
 NETWORKS = ("linear", "mlp:widths=12", "lenet5")
 TRAINED = ("features", "subspace", "subspace-f", "lottery", "imp")  # never at the effort quick
 METHODS = known_methods()
-POST_HOC = [name for name in METHODS if name not in (*TRAINED, "picks", "prune", "conv")]
+POST_HOC = [name for name in METHODS if name not in (*TRAINED, "picks", "biases", "prune", "conv")]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_auto_is_never_worse_than_any_method_it_guesses_well(networks, digits, s
     found = certify(networks["linear"], digits, effort="quick")
     assert found.certificate.claim.bound == min(bounds.values())
     assert found.method == min(bounds, key=lambda name: bounds[name]) == "picks"
-    assert set(found.skipped) == {"conv", *TRAINED}
+    assert set(found.skipped) == {"conv", "biases", *TRAINED}
 
 
 def test_statements_about_f_skip_what_moves_too_far(networks, digits):
@@ -177,7 +177,7 @@ def test_the_command_names_the_method_and_what_was_skipped(codebound, empty_fold
     assert code == 0, err
     record = json.loads(out)
     assert record["method"] in METHODS
-    assert set(record["methods_skipped"]) == {"conv", *TRAINED}
+    assert set(record["methods_skipped"]) == {"conv", "biases", *TRAINED}
     code, out, err = run(*command, "--out", "b")
     assert f"by {record['method']}" in out
     assert "Skipped lottery: lottery trains" in err

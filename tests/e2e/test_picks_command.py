@@ -126,10 +126,9 @@ def test_picks_are_skipped_with_the_reason(name, digits, fresh, monkeypatch):
         cb.certify(model, digits, method="picks", effort="quick", **asked)
 
 
-@pytest.mark.parametrize("asked", [{"prior_tenths": 5}, {"input_range": (0.0, 16.0)}])
-def test_what_starts_from_a_network_asks_for_one(asked, digits):
+def test_what_starts_from_a_network_asks_for_one(digits):
     with pytest.raises(UsageError, match="give a model"):
-        cb.certify(None, digits, effort="quick", **asked)
+        cb.certify(None, digits, effort="quick", input_range=(0.0, 16.0))
 
 
 def test_the_commands(codebound, empty_folder):
