@@ -39,7 +39,8 @@ P = TypeVar("P")
 def require_training(search: Search, name: str) -> None:
     """Refuses settings in which nothing may be trained, or g must stay near f."""
     if search.effort == "quick":
-        raise UnsuitedError(f"{name} trains, and the effort is quick. Choose the effort standard.")
+        more = "Choose the effort standard." if search.until == math.inf else "Give more minutes."
+        raise UnsuitedError(f"{name} trains, and the effort is quick. {more}")
     if search.task.claim.stays_near_f:
         raise UnsuitedError(f"{name} trains a network that does not stay near f.")
 

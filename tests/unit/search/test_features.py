@@ -1,5 +1,7 @@
 """A sparse last layer on features that cost no bits: which ones, what is refused, what remains."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -32,6 +34,12 @@ def asked(effort="standard", **changes):
     return search
 
 
+def timed(search):
+    """The same with a time that is not up."""
+    search.until = time.monotonic() + 60.0
+    return search
+
+
 def test_a_network_of_its_own_on_fixed_filters():
     search = asked()
     propose_features(search)
@@ -60,6 +68,7 @@ def test_with_a_base_everything_below_the_last_layer_is_the_base():
 
 REFUSED = {
     "nothing may be trained": (lambda: asked("quick"), "effort is quick"),
+    "nothing may be trained yet": (lambda: timed(asked("quick")), "Give more minutes"),
     "g must stay near f": (lambda: asked(claim=OnDomain(0, 255)), "stay near f"),
     "no images": (
         lambda: asked(
