@@ -93,7 +93,11 @@ def _locked_file(path: Path) -> tuple[Path, IO[bytes]]:
     while True:
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED_WRITE}")
         file = temporary.open("wb")
-        if try_lock(file.fileno()) and temporary.exists():
+        try:
+            is_ours = try_lock(file.fileno()) and temporary.exists()
+        except OSError:  # a disk without locks, where nobody removes leftovers either
+            is_ours = True
+        if is_ours:
             return temporary, file
         file.close()  # taken for a leftover before it was locked
         temporary.unlink(missing_ok=True)

@@ -55,6 +55,16 @@ def test_a_write_in_progress_is_nobodys_leftover(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_disk_without_locks_is_written_to_all_the_same(tmp_path, monkeypatch):
+    def unsupported(descriptor):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("codebound.files.try_lock", unsupported)
+    for content in (b"first", b"second"):
+        write_atomically(tmp_path / "a.txt", content)
+        assert (tmp_path / "a.txt").read_bytes() == content
+
+
 def fill(folder, error=None):
     with written_whole(folder) as place:
         (place / "a").write_bytes(b"a")
