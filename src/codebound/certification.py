@@ -120,8 +120,8 @@ def certify(
             same: one that is good at nothing but avoiding a fault is of no use.
         base: A network of the same architecture that was neither trained nor selected on the sample: the
             message codes only the difference to it. The certificate declares it; nobody can check it.
-        factory: ``package.module:factory`` of the model, needed where it is no chain of known layers.
-        trust_code: Make the code of a factory that cannot be traced an assumption of the certificate.
+        factory: ``package.module:factory`` of the model, needed where its code has to be trusted.
+        trust_code: Make the code of a factory that cannot be read an assumption of the certificate.
         allow_copies: Whether more than one example in a hundred may be an exact copy of an earlier one; the
             certificate then declares that they are independent draws.
         by_class: Also bound the error on every class; the limits of all classes hold at once with
@@ -280,6 +280,8 @@ def certify(
         allow_copies=allow_copies,
         by_class=_class_bounds(best, task, rest, engine=engine) if by_class else (),
         routes=routes,
+        source="" if certificate.helper.architecture is None else task.f.source,
+        notes=() if original is None else original.notes,
     )
 
 
@@ -405,7 +407,9 @@ def _holdout_of_f(original: Original, test_set: Dataset, *, delta: float, engine
 
 def _original(module: nn.Module, sample: Dataset, factory: str, *, trust_code: bool) -> Original:
     """The network f, if it is a function of one example with as many outputs as there are classes."""
-    original = Original.read(module, sample.input_shape, factory=factory, trust_code=trust_code)
+    original = Original.read(
+        module, sample.input_shape, classes=sample.classes, factory=factory, trust_code=trust_code
+    )
     if original.module is not None:
         require_one_example(original.module, sample)
     if original.chain is not None and original.chain.classes != sample.classes:
@@ -451,6 +455,7 @@ def _base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tens
     found = Original.read(
         base.network,
         sample.input_shape,
+        classes=sample.classes,
         factory="" if named is None else named.name,
         trust_code=named is not None and named.graph_sha256 is None,
     )

@@ -357,7 +357,7 @@ def load_layers(
 ) -> Network:
     """The network with its layers in view; a strict view refuses parts that cannot be seen."""
     module = load_model(model, input_shape=shape, classes=classes, weights=weights)
-    return wrap(module, example=torch.zeros(2, *shape), strict=strict)
+    return wrap(module, example=torch.zeros(2, *shape), classes=classes, strict=strict)
 
 
 def model_sizes(

@@ -73,6 +73,9 @@ class Certification:
         routes: The routes to a bound that were compared, the best first.
         by_class: Errors of g on every class, where they were asked for; their limits hold at once.
         allow_copies: Whether the verifier has to be told that copies are independent draws.
+        source: The Python file that the architecture of g is named by, where it is no chain; the verifier
+            needs it.
+        notes: What was done to read the network that was given, in sentences.
     """
 
     certificate: Certificate
@@ -96,6 +99,8 @@ class Certification:
     allow_copies: bool = False
     by_class: tuple[ClassBound, ...] = ()
     routes: tuple[Route, ...] = ()
+    source: str = ""
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         from codebound.report.summary import holdout_rows
@@ -274,7 +279,7 @@ def _verifier_arguments(
     if found.allow_copies:
         arguments.append("--allow-copies")
     if (architecture := found.certificate.helper.architecture) is not None:
-        arguments += ["--model", architecture.name]
+        arguments += ["--model", _written(found, architecture.name, place, folder)]
         arguments += ["--trust-code"] if architecture.graph_sha256 is None else []
     if fresh is not None:
         write_arrays(place / "unlabelled.npz", {"x": fresh.x})
@@ -287,6 +292,15 @@ def _verifier_arguments(
             write_atomically(place / name, array_bytes(tensors))
             arguments += [option, folder / name]
     return arguments
+
+
+def _written(found: Certification, name: str, place: Path, folder: Path) -> str | Path:
+    """Where the verifier finds a factory: in a file of ours, or where the user has it."""
+    if not found.source:
+        return name
+    file, _, function = name.partition(":")
+    write_text(place / f"{file}.py", found.source)
+    return folder / f"{file}.py:{function}"
 
 
 def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,6 +340,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "warnings": list(found.sample.warnings),
         "advice": _advice(found),
         **commands,
+        "notes": list(found.notes),
     }
     if found.confrontation is not None and found.holdout is not None:
         result |= _beside(found) | ({} if _has_copies(found) else {"holdout": found.holdout.value})

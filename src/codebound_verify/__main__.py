@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -149,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--head", help="hash of the last line of a ledger, if it was written down elsewhere")
     add("--data", help="the sample: an .npz file (x, y) or a name such as mnist or mnist:test")
     add("--data-folder", type=Path, help="where the files of a named dataset lie, if not in the cache")
-    add("--model", help="package.module:factory, if the architecture is outside the file")
+    add("--model", help="package.module:factory or file.py:factory, if the architecture is outside the file")
     add(
         "--trust-code",
         action="store_true",
@@ -190,16 +191,29 @@ def _labelled(spec: str, folder: Path | None) -> tuple[Inputs, Inputs]:
 
 
 def _factory(spec: str) -> Callable[[], Any]:
-    """The callable that ``package.module:name`` names; this runs the code of that module."""
-    module, _, name = spec.partition(":")
+    """The callable that ``package.module:name`` or ``file.py:name`` names; this runs that code."""
+    module, _, name = spec.rpartition(":")
     sys.path.insert(0, "")
     try:
-        factory = getattr(importlib.import_module(module), name)
+        factory = getattr(
+            _of_file(module) if module.endswith(".py") else importlib.import_module(module), name
+        )
     except Exception as error:  # importing runs arbitrary code of the user
         raise Refused(f"--model {spec}: cannot be imported ({type(error).__name__}: {error}).") from error
     if not callable(factory):
         raise Refused(f"--model {spec}: is not callable.")
     return factory  # type: ignore[no-any-return]
+
+
+def _of_file(path: str) -> Any:
+    """The Python module in a file, under the name of the file."""
+    name = Path(path).stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
 
 
 def _show_progress(done: int, total: int) -> None:

@@ -118,14 +118,17 @@ def assert_unchanged(model, before):
 def test_coverage_lists_every_tensor_exactly_once(name):
     make, example = MODELS[name]
     model = make()
-    coverage = wrap(model, example=example).coverage
-    rows = [row for row in coverage.tensors if row.kind != "attribute"]
-    held = {id(t): t for t in (*model.parameters(), *model.buffers())}
-    assert sum(row.elements for row in rows) == sum(t.numel() for t in held.values())
-    assert len(rows) == len(held)
-    assert sum(coverage.totals.values()) == sum(row.elements for row in coverage.tensors)
-    assert all(row.reason for row in coverage.tensors)
-    assert [row["name"] for row in coverage.rows()] == [row.name for row in coverage.tensors]
+    network = wrap(model, example=example)
+    coverage = network.coverage
+    listed = (*coverage.tensors, *coverage.unread)
+    held = {t.data_ptr(): t for t in (*model.parameters(), *model.buffers())}
+    evaluated = {t.data_ptr(): t for t in (*network.model.parameters(), *network.model.buffers())}
+    rows = [row for row in listed if row.kind != "attribute"]
+    assert sum(row.elements for row in rows) == sum(t.numel() for t in (held | evaluated).values())
+    assert len(rows) == len(held | evaluated)
+    assert sum(coverage.totals.values()) == sum(row.elements for row in listed)
+    assert all(row.reason for row in listed)
+    assert [row["name"] for row in coverage.rows()] == [row.name for row in listed]
 
 
 @every_model
@@ -238,8 +241,9 @@ def test_coverage_accounts_for_random_networks(makers, data):
         assert any(isinstance(module, nn.Bilinear) for module in modules)
         return
     held = [*model.parameters(), *model.buffers()]
-    assert sum(row.elements for row in coverage.tensors) == sum(t.numel() for t in held)
-    assert len({row.name for row in coverage.tensors}) == len(coverage.tensors) == len(held)
+    listed = (*coverage.tensors, *coverage.unread)
+    assert sum(row.elements for row in listed) == sum(t.numel() for t in held)
+    assert len({row.name for row in listed}) == len(listed) == len(held)
 
 
 @settings(max_examples=20, deadline=None)

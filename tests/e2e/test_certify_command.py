@@ -213,9 +213,12 @@ def test_every_statement_is_accepted_by_the_printed_command(name, certified, cap
 
 
 @pytest.mark.parametrize("factory", ["some_nets:skip", "some_nets:shaped"])
-def test_a_network_that_is_no_chain_is_certified_through_its_factory(factory, certified, codebound, capsys):
+def test_a_network_that_is_no_chain_is_certified_with_a_file_of_its_own(
+    factory, certified, codebound, capsys
+):
     out, record = certified(model=(factory,))
-    assert f"--model {factory}" in record["verify"]
+    (written,) = out.glob("network_*.py")
+    assert f"--model {written}:make" in record["verify"]
     assert verdict(capsys, *printed_command(record))[0] == 0
     code, found = verdict(capsys, record["certificate"], "--data", "sample.npz")
     assert code == 1
@@ -224,7 +227,7 @@ def test_a_network_that_is_no_chain_is_certified_through_its_factory(factory, ce
     code, _, err = codebound(*decode)
     assert code == 1
     assert "give the model" in err
-    assert codebound(*decode, "--model", factory)[0] == 0
+    assert codebound(*decode, "--model", f"{written}:make")[0] == 0
     again = load_file(out / "again.safetensors")
     assert all(torch.equal(again[name], value) for name, value in load_file(out / "g.safetensors").items())
 

@@ -164,8 +164,8 @@ class Skip(nn.Module):
     try:
         model = load_model("skip_net:Skip", input_shape=digits.input_shape, classes=10)
         for name in ("mbp", "vector-project"):
-            found = certify(model, digits, method=name, effort="quick", factory="skip_net:Skip")
-            assert found.certificate.helper.architecture.name == "skip_net:Skip"
+            found = certify(model, digits, method=name, effort="quick")
+            assert found.certificate.helper.architecture.name.startswith("network_")
     finally:
         sys.modules.pop("skip_net", None)
 

@@ -101,5 +101,7 @@ def test_the_architecture_of_a_factory_is_named(tmp_path):
     module = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Tanh(), nn.Linear(4, 3)).eval()
     found = certify(module, SAMPLE, method="prune", effort="quick", factory="some.module:net")
     saved = found.save_to(tmp_path / "one")
-    assert "--model some.module:net" in saved.result["verify"]
+    name = found.certificate.helper.architecture.name.partition(":")[0]
+    assert f"--model {tmp_path / 'one' / name}.py:make" in saved.result["verify"]
+    assert (tmp_path / "one" / f"{name}.py").read_text() == found.source
     assert "some.module:net on rows" in (tmp_path / "one" / "report.html").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,10 +17,11 @@ from codebound.certificate.rows import require_fixed_scaling, rows_of
 from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.chains.reading import chain_of
 from codebound.chains.setting import Setting, codable
-from codebound.errors import CertificateError, ModelError, UnsupportedLayerError
+from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.faults import possible_examples
-from codebound.nets.rebuild import with_weights
-from codebound.nets.walk import wrap
+from codebound.nets.fold import without_batch_norms
+from codebound.nets.rebuild import WHOLE, is_plain, with_weights
+from codebound.nets.walk import readable
 from codebound.tensors import float32_sha256
 
 if TYPE_CHECKING:
@@ -47,44 +49,69 @@ class Original:
     Attributes:
         chain: The architecture, where the message describes it.
         tensors: With the names of the message.
-        module: What the factory made, where the network is no chain.
+        module: What computes it, where it is no chain.
         architecture: Its name and hash, which are then a helper.
+        source: The Python file that makes the module, where codebound has written it.
+        whole: Tensors whose entries are integers, which no message rounds.
+        notes: What was done to read the module, in sentences.
     """
 
     chain: Chain | None
     tensors: Mapping[str, Tensor]
     module: nn.Module | None = None
     architecture: Factory | None = None
+    source: str = ""
+    whole: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     @staticmethod
     def read(
-        module: nn.Module, input_shape: tuple[int, ...], *, factory: str = "", trust_code: bool = False
+        module: nn.Module,
+        input_shape: tuple[int, ...],
+        *,
+        classes: int | None = None,
+        factory: str = "",
+        trust_code: bool = False,
     ) -> Original:
-        """The network of a module, every tensor of which is known.
+        """The network of a module: a chain of known layers, or the operations that torch finds in it.
 
-        Its factory is needed where it is no chain of known layers, and its code has to be trusted where it
-        cannot be traced.
+        Where it cannot be read, its factory can be trusted.
         """
         first = next(module.parameters(), torch.zeros(()))
-        # two inputs run a network that cannot be traced
-        example = torch.zeros(2, *input_shape, dtype=first.dtype, device=first.device)
-        wrap(module, example=example, strict=True)
+        example = torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
         try:
-            return Original(*chain_of(module, input_shape))
-        except (ModelError, UnsupportedLayerError) as error:
-            if not factory:
-                raise CertificateError(
-                    f"the message cannot describe this architecture: {error}\n"
-                    "  Give the network as package.module:factory: the architecture is then a helper, named "
-                    "by its hash."
-                ) from error
-        return Original.of_factory(module, factory, input_shape, trust_code=trust_code)
+            inside, notes = readable(module, example, classes=classes)
+            try:
+                return Original(*chain_of(inside, input_shape), notes=notes)
+            except (ModelError, UnsupportedLayerError):
+                return Original._of_plain(inside, example, notes)
+        except ModelError:
+            if not trust_code or not factory:
+                raise
+            return Original.of_factory(module, factory, input_shape, trust_code=True)
+
+    @staticmethod
+    def _of_plain(inside: nn.Module, example: Tensor, notes: tuple[str, ...]) -> Original:
+        """A network whose architecture is a helper: a file that says of which operations it consists."""
+        from codebound.nets.exported import plain_network
+        from codebound.nets.layered import with_layers
+        from codebound.nets.written import FACTORY, name_of, source_of
+
+        plain = inside if is_plain(inside) else with_layers(plain_network(inside, example))
+        folded = without_batch_norms(plain).float()
+        state = message_state(folded)
+        source = source_of(folded)
+        sha256 = traced_sha256(folded, tuple(example.shape[1:]), state)
+        name = name_of(source)
+        sources = ((name, hashlib.sha256(source.encode()).hexdigest()),)
+        named = Factory(f"{name}:{FACTORY}", sha256, sources)
+        return Original(None, state, folded, named, source, plain.meta[WHOLE], notes)
 
     @staticmethod
     def of_factory(
         module: nn.Module, factory: str, input_shape: tuple[int, ...], *, trust_code: bool = False
     ) -> Original:
-        """A module whose architecture is a helper."""
+        """A module whose own code is the helper."""
         state, sources = message_state(module), sources_of(module)
         try:
             named = Factory(factory, traced_sha256(module, input_shape, state), sources)

@@ -8,14 +8,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from codebound.chains.chain import Chain
-from codebound.chains.operations import OPERATIONS
+from codebound.chains.operations import OPERATIONS, AveragePool, GlobalAveragePool
 from codebound.chains.shifts import MeanOverShifts
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.fold import fold_batch_norms
 from codebound.nets.kinds import SHAPE, kind_of_node
+from codebound.nets.rebuild import is_plain
 from codebound.nets.walk import traced_steps, wrap
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dict[str, Tensor]]:
     """The chain that computes the same function, and its tensors; batch norms are folded first.
 
+    What counts is what a network computes: one that is no chain as it is written is read with torch.export.
+
     Raises:
         UnsupportedLayerError: The network is no chain; the message names the first step that does not fit.
 
@@ -40,6 +43,29 @@ def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dic
         >>> list(tensors)
         ['0.weight', '0.bias', '1.weight', '1.bias']
     """
+    if is_plain(model):
+        return _chain_of(model, input_shape)
+    try:
+        return _chain_of(model, input_shape)
+    except ModelError as as_written:
+        from codebound.nets.exported import plain_network
+        from codebound.nets.layered import with_layers
+
+        first = next(model.parameters(), torch.zeros(()))
+        example = torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
+        try:
+            return _chain_of(with_layers(plain_network(model, example)), input_shape)
+        except ModelError:
+            if isinstance(as_written, _UnclearStepsError):
+                raise
+            raise as_written from None
+
+
+class _UnclearStepsError(UnsupportedLayerError):
+    """As a network is written, it is not clear which of its steps is none of a chain."""
+
+
+def _chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dict[str, Tensor]]:
     folded = fold_batch_norms(model).model
     operations: list[AbstractOperation] = []
     tensors: dict[str, Tensor] = {}
@@ -70,8 +96,10 @@ def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dic
         is_rectified |= operation.relu_inside
     if not open_layer:
         raise UnsupportedLayerError("a chain ends with a linear layer and no ReLU behind it.")
-    chain = Chain(tuple(input_shape), tuple(operations))
+    chain = _with_global_pools(Chain(tuple(input_shape), tuple(operations)))
     for name, shape in chain.tensor_shapes().items():
+        if name not in tensors:
+            raise UnsupportedLayerError(f"tensor {name} of the chain is computed from others.")
         if tuple(tensors[name].shape) != shape:
             raise ModelError(
                 f"tensor {name} of the chain has shape {tuple(tensors[name].shape)}; on inputs of shape "
@@ -80,6 +108,17 @@ def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dic
     ordered = {name: tensors[name] for name in chain.tensor_shapes()}
     _check_same_function(folded, chain, ordered)
     return chain, ordered
+
+
+def _with_global_pools(chain: Chain) -> Chain:
+    """The same, where an average over all pixels is called by its name."""
+    operations = tuple(
+        GlobalAveragePool()
+        if operation == AveragePool(shape[-1]) and shape[-2:] == (shape[-1],) * 2
+        else operation
+        for operation, shape in zip(chain.operations, chain.input_shapes(), strict=True)
+    )
+    return Chain(chain.input_shape, operations)
 
 
 @torch.no_grad()
@@ -101,6 +140,10 @@ def _is_plain_flatten(module: nn.Module) -> bool:
 
 def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """The modules of a network in forward order, residual blocks of the zoo kept whole."""
+    if isinstance(model, fx.GraphModule) and is_plain(model):
+        from codebound.chains.blocks import plain_steps
+
+        return list(plain_steps(model))
     if isinstance(model, nn.Sequential):
         return [
             (f"{name}.{inner}".rstrip("."), step)
@@ -109,6 +152,10 @@ def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
             for inner, step in (_steps(child) if isinstance(child, nn.Sequential) else [("", child)])
         ]
     network = wrap(model)
+    if network.graph is None:
+        raise _UnclearStepsError(
+            f"the steps of {type(model).__name__} cannot be found: {network.untraceable}."
+        )
     nodes, _ = traced_steps(network)
     kinds = {node: kind_of_node(node, network.predictor) for node in nodes}
     main = [node for node in nodes if kinds[node] != SHAPE]
@@ -117,7 +164,7 @@ def _steps(model: nn.Module) -> list[tuple[str, nn.Module]]:
         for previous, node in pairwise(main)
     )
     if not is_chain:
-        raise UnsupportedLayerError(
+        raise _UnclearStepsError(
             f"{type(model).__name__} is no chain of layers, so a message cannot describe its architecture."
         )
     found: list[tuple[str, nn.Module]] = []

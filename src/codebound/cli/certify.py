@@ -136,6 +136,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
             note("The search was interrupted; this is the best message found until then.")
         if result["out_of_time"]:
             note("The time was up; this is the best message found until then.")
+        for sentence in result["notes"]:
+            note(sentence)
         for method, reason in result["methods_skipped"].items():
             note(f"Skipped {method}: {reason}")
         for warning in result["warnings"]:

@@ -53,8 +53,8 @@ def command(
     network = load_layers(model, shape, classes, weights, strict=strict)
     emit_rows(network.coverage.rows(), output)
     if output is Format.table:
-        note(network.coverage.sentence)
-        note(_coding(network.model, shape))
+        for sentence in (*network.notes, network.coverage.sentence, _coding(network.model, shape)):
+            note(sentence)
 
 
 def _coding(module: nn.Module, shape: tuple[int, ...]) -> str:
@@ -65,7 +65,7 @@ def _coding(module: nn.Module, shape: tuple[int, ...]) -> str:
     try:
         chain, tensors = chain_of(module, shape)
     except (ModelError, UnsupportedLayerError) as error:
-        return f"In a certificate only its tensors are coded; the architecture is named by a hash: {error}"
+        return f"In a certificate only its tensors are coded; a file beside it says what is computed: {error}"
     entries = sum(tensor.numel() for tensor in tensors.values())
     return (
         f"In a certificate the message describes all of it: {len(chain.operations)} operations with "

@@ -1,10 +1,10 @@
 """Batch norms folded into the layers before them."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.kinds import kind_of
@@ -12,6 +12,8 @@ from codebound.nets.layers import refusal_of
 from codebound.nets.rebuild import eval_twin, tensors_of, with_weights
 from codebound.nets.walk import trace
 from codebound.refs import implements
+
+aten = torch.ops.aten
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,35 @@ def fold_batch_norms(model: nn.Module, *, strict: bool = False) -> Folding:
     return Folding(model=result, folded=tuple(folded), kept=tuple(kept))
 
 
+def without_batch_norms(model: fx.GraphModule) -> fx.GraphModule:
+    """A plain network whose batch norms are folded; those that follow no layer are a factor and a summand."""
+    module = cast("fx.GraphModule", fold_batch_norms(model).model)
+    for node in [node for node in module.graph.nodes if node.op == "call_module"]:
+        norm: Any = module.get_submodule(str(node.target))
+        if kind_of(norm).name == "batch norm":
+            scale, shift = _scale_and_shift(norm)
+            holder = nn.Module()
+            holder.weight = nn.Parameter(scale.to(norm.running_var.dtype), requires_grad=False)
+            holder.bias = nn.Parameter(shift.to(norm.running_var.dtype), requires_grad=False)
+            _replace(module, norm, holder)
+            shape = [len(scale), *[1] * (len(node.meta["val"].shape) - 2)]
+            _scaled(module.graph, node, shape)
+    module.recompile()
+    return module
+
+
+def _scaled(graph: fx.Graph, node: fx.Node, shape: list[int]) -> None:
+    """Puts a product and a sum in the place of a batch norm."""
+    result = node.args[0]
+    with graph.inserting_before(node):
+        for part, operation in (("weight", aten.mul.Tensor), ("bias", aten.add.Tensor)):
+            value = graph.create_node("get_attr", f"{node.target}.{part}")
+            value = value if len(shape) == 1 else graph.call_function(aten.reshape.default, (value, shape))
+            result = graph.call_function(operation, (result, value))
+    node.replace_all_uses_with(cast("fx.Node", result))
+    graph.erase_node(node)
+
+
 def has_batch_norms(model: nn.Module) -> bool:
     """Whether there is any batch norm to fold."""
     return any(kind_of(module).name == "batch norm" for module in model.modules())
@@ -131,17 +162,21 @@ def _calls(graph: fx.Graph, name: str) -> list[fx.Node]:
 
 
 @torch.no_grad()
-def _absorb(layer: Any, norm: Any) -> None:
-    dtype = layer.weight.dtype
+def _scale_and_shift(norm: Any) -> tuple[Tensor, Tensor]:
+    """What a batch norm multiplies with, and what it adds then."""
     scale = (norm.running_var.double() + norm.eps).rsqrt()
-    shift = -norm.running_mean.double()
-    if layer.bias is not None:
-        shift += layer.bias.double()
     if norm.weight is not None:
         scale *= norm.weight.double()
-    bias = shift * scale
-    if norm.bias is not None:
-        bias += norm.bias.double()
+    shift = -norm.running_mean.double() * scale
+    return scale, shift if norm.bias is None else shift + norm.bias.double()
+
+
+@torch.no_grad()
+def _absorb(layer: Any, norm: Any) -> None:
+    dtype = layer.weight.dtype
+    scale, bias = _scale_and_shift(norm)
+    if layer.bias is not None:
+        bias = bias + layer.bias.double() * scale
     rows = (-1, *([1] * (layer.weight.dim() - 1)))
     layer.weight.copy_((layer.weight.double() * scale.view(rows)).to(dtype))
     layer.bias = nn.Parameter(bias.to(dtype), requires_grad=layer.weight.requires_grad)

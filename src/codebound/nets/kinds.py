@@ -126,6 +126,7 @@ MODULE_KINDS: dict[type[nn.Module], Kind | Callable[[Any], Kind]] = {
     nn.SyncBatchNorm: _batch_norm,
     nn.GroupNorm: Kind("norm"),
     nn.LayerNorm: Kind("norm"),
+    nn.RMSNorm: Kind("norm"),
     nn.MaxPool1d: _max_pool(1),
     nn.MaxPool2d: _max_pool(2),
     nn.AvgPool1d: _avg_pool(1),
@@ -169,6 +170,47 @@ FUNCTION_KINDS: dict[object, type[nn.Module]] = {
 }
 """Functions, and methods by name, with the module type that does the same."""
 
+aten = torch.ops.aten
+
+OPERATION_KINDS: dict[object, type[nn.Module] | Kind] = {
+    aten.relu.default: nn.ReLU,
+    aten.leaky_relu.default: nn.LeakyReLU,
+    aten.hardtanh.default: nn.Hardtanh,
+    aten.tanh.default: nn.Tanh,
+    aten.sigmoid.default: nn.Sigmoid,
+    aten.softplus.default: Kind("activation"),
+    aten.elu.default: nn.ELU,
+    aten.gelu.default: nn.GELU,
+    aten.silu.default: nn.SiLU,
+    aten.max_pool1d.default: nn.MaxPool1d,
+    aten.max_pool2d.default: nn.MaxPool2d,
+    aten.avg_pool1d.default: nn.AvgPool1d,
+    aten.avg_pool2d.default: nn.AvgPool2d,
+    aten.adaptive_avg_pool1d.default: nn.AdaptiveAvgPool1d,
+    aten.adaptive_avg_pool2d.default: nn.AdaptiveAvgPool2d,
+    aten.layer_norm.default: Kind("norm"),
+    aten.group_norm.default: Kind("norm"),
+    aten.rms_norm.default: Kind("norm"),
+    aten.instance_norm.default: Kind("norm"),
+    **dict.fromkeys(
+        (
+            aten.reshape.default,
+            aten.flatten.using_ints,
+            aten.unflatten.int,
+            aten.squeeze.default,
+            aten.squeeze.dim,
+            aten.squeeze.dims,
+            aten.unsqueeze.default,
+            aten.transpose.int,
+            aten.permute.default,
+        ),
+        _homogeneous("flatten"),
+    ),
+    aten.select.int: _homogeneous("index"),
+    aten.slice.Tensor: _homogeneous("index"),
+}
+"""The same for operations as torch.export names them."""
+
 
 def recognised(module: nn.Module) -> bool:
     """Whether the module is a layer or a listed kind and runs that type's own forward pass."""
@@ -208,36 +250,64 @@ def kind_of_node(node: fx.Node, root: nn.Module) -> Kind:
         # an index that is itself computed may pick an entry twice
         return OTHER if len(node.all_input_nodes) > 1 else _homogeneous("index")
     if node.target is functional.pad:
-        arguments = _arguments(node)
+        arguments = arguments_of(node)
         zeros = arguments.get("mode") == "constant" and not arguments.get("value")
         return _homogeneous("pad") if zeros else OTHER
     if node.target in FUNCTION_KINDS:
         return _kind_of_call(node, FUNCTION_KINDS[node.target])
+    return _kind_of_operation(node)
+
+
+def _kind_of_operation(node: fx.Node) -> Kind:
+    """The kind of a step that torch.export has named."""
+    known = OPERATION_KINDS.get(node.target, OTHER)
+    if known != OTHER:
+        return known if isinstance(known, Kind) else _kind_of_call(node, known)
+    arguments = arguments_of(node)
+    if node.target is aten.add.Tensor:
+        branches = all(isinstance(value, fx.Node) and value.op != "get_attr" for value in node.args[:2])
+        return ADD if branches and arguments["alpha"] == 1 else OTHER
+    if node.target is aten.mean.dim and arguments["dim"] and 0 not in arguments["dim"]:
+        return _homogeneous("pooling")  # a mean of k entries shortens by the root of k
+    if node.target in (aten.pad.default, aten.constant_pad_nd.default):
+        zeros = arguments.get("mode", "constant") == "constant" and not arguments.get("value")
+        return _homogeneous("pad") if zeros else OTHER
     return OTHER
 
 
 def _is_shape(node: fx.Node) -> bool:
-    if node.target is operator.getitem:
-        return isinstance(node.args[0], fx.Node) and _is_shape(node.args[0])
-    return node.target in ("size", "dim") or (node.target is getattr and node.args[1] in ("shape", "ndim"))
+    if node.target in (operator.getitem, operator.mul, operator.floordiv):
+        read = node.all_input_nodes
+        return bool(read) and all(map(_is_shape, read))
+    if node.target in ("size", "dim", aten.sym_size.int):
+        return True
+    return node.target is getattr and node.args[1] in ("shape", "ndim", "dtype")
 
 
 def _kind_of_call(node: fx.Node, module_type: type[nn.Module]) -> Kind:
     known = MODULE_KINDS[module_type]
     if module_type is nn.Dropout:
-        return OTHER if _arguments(node).get("training", True) else _homogeneous("dropout")
+        return OTHER if arguments_of(node).get("training", True) else _homogeneous("dropout")
     if isinstance(known, Kind):
         return known
     if len(node.all_input_nodes) > 1:
         return OTHER  # a setting such as the window is itself computed
-    arguments = _arguments(node)
+    arguments = arguments_of(node)
     settings = {
         name: arguments[name] for name in inspect.signature(module_type).parameters if name in arguments
     }
     return known(module_type(**settings))
 
 
-def _arguments(node: fx.Node) -> dict[str, Any]:
+def arguments_of(node: fx.Node) -> dict[str, Any]:
     """The arguments of a call by name, defaults included."""
-    normalised = node.normalized_arguments(nn.Module(), normalize_to_only_use_kwargs=True)
+    schema = getattr(node.target, "_schema", None)
+    if schema is not None:
+        given = dict(zip((each.name for each in schema.arguments), node.args, strict=False)) | node.kwargs
+        defaults = (each for each in schema.arguments if each.has_default_value())
+        return {each.name: each.default_value for each in defaults} | given
+    try:
+        normalised = node.normalized_arguments(nn.Module(), normalize_to_only_use_kwargs=True)
+    except RuntimeError:  # of several functions of one name, torch cannot tell which
+        return {}
     return {} if normalised is None else dict(normalised.kwargs)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from codebound.errors import ModelError, UsageError
-from codebound.nets.rebuild import dtype_name
+from codebound.nets.rebuild import dtype_name, unwrapped
+from codebound.nets.written import load_file
 from codebound.nets.zoo import ZOO, build, seeded
 from codebound.user_code import current_directory_importable
 
@@ -41,7 +42,8 @@ def load_model(
     """A network from the zoo or from a user's factory, with the weights of a file if one is given.
 
     Args:
-        spec: A name of the zoo with options (``mlp:depth=5,width=784``), or ``package.module:factory``.
+        spec: A name of the zoo with options (``mlp:depth=5,width=784``), ``package.module:factory`` or
+            ``file.py:factory``.
             The factory is imported, with the current directory importable, and called with those of the
             keywords ``input_shape`` and ``classes`` that it takes; it returns an ``nn.Module``.
         input_shape: Shape of one input, without the batch.
@@ -56,7 +58,7 @@ def load_model(
     name, colon, tail = spec.partition(":")
     if name in ZOO:
         model = build(spec, input_shape=input_shape, classes=classes, seed=seed)
-    elif colon and all(part.isidentifier() for part in (*name.split("."), *tail.split("."))):
+    elif colon and _is_importable(name) and all(part.isidentifier() for part in tail.split(".")):
         model = _call_factory(spec, input_shape=input_shape, classes=classes, seed=seed)
     else:
         raise UsageError(
@@ -66,6 +68,11 @@ def load_model(
     if weights is not None:
         install(model, load_weights(weights), path=weights)
     return model
+
+
+def _is_importable(name: str) -> bool:
+    """Whether a name is that of a Python module, or of a Python file."""
+    return name.endswith(".py") or all(part.isidentifier() for part in name.split("."))
 
 
 def factory_of(model: str) -> str:
@@ -114,7 +121,9 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
     float32; float64 is refused where rounding to float32 would alter a value, because a claim about
     the network in the file would then be made about another one. Batch-norm counters may be missing.
     """
+    model = unwrapped(model)[0]
     wanted = model.state_dict()
+    found = _without_prefix(found, wanted)
     missing = [name for name in wanted if name not in found and not name.endswith(_COUNTER)]
     unexpected = [name for name in found if name not in wanted]
     if missing or unexpected:
@@ -146,12 +155,25 @@ def install(model: nn.Module, found: Mapping[str, Tensor], *, path: Path) -> Non
     model.load_state_dict({**wanted, **found})
 
 
+def _without_prefix(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The tensors without a prefix that all names share, such as that of a trainer's wrapper."""
+    while found and not any(name in wanted for name in found):
+        prefix = next(iter(found)).partition(".")[0] + "."
+        if not all(name.startswith(prefix) for name in found):
+            break
+        found = {name.removeprefix(prefix): tensor for name, tensor in found.items()}
+    return found
+
+
 def _call_factory(spec: str, *, input_shape: tuple[int, ...], classes: int, seed: int) -> nn.Module:
     module_name, _, attribute = spec.partition(":")
     try:
         with current_directory_importable():
             with seeded(seed):  # apart from the call: a module draws numbers only when it is first imported
-                factory: object = importlib.import_module(module_name)
+                is_file = module_name.endswith(".py")
+                factory: object = (
+                    load_file(Path(module_name)) if is_file else importlib.import_module(module_name)
+                )
             for part in attribute.split("."):
                 factory = getattr(factory, part)
             if isinstance(factory, nn.Module) or not callable(factory):

@@ -3,16 +3,18 @@
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.nn.parameter import is_lazy
 
 from codebound.errors import ModelError
 from codebound.nets.kinds import recognised
 
 TensorKind = Literal["parameter", "buffer", "attribute"]
+WHOLE = "codebound: tensors of integers"
+"""What a plain network says of itself, as torch lets modules do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,3 +211,28 @@ def _describe(tensor: Tensor) -> str:
 def dtype_name(tensor: Tensor) -> str:
     """The type of its entries, such as ``float32``."""
     return str(tensor.dtype).removeprefix("torch.")
+
+
+def is_plain(module: nn.Module) -> TypeGuard[fx.GraphModule]:
+    """Whether a module is a plain network: every operation is one of torch, every tensor is read by name."""
+    return isinstance(module, fx.GraphModule) and WHOLE in module.meta
+
+
+def unwrapped(model: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
+    """The module inside of what torch wraps around it, and what was taken off, in sentences."""
+    inside = model
+    notes: list[str] = []
+    while True:
+        if hasattr(inside, "_orig_mod") and isinstance(inside._orig_mod, nn.Module):
+            inside, what = inside._orig_mod, "torch.compile"
+        elif isinstance(inside, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            inside, what = inside.module, type(inside).__name__
+        else:
+            return inside, tuple(notes)
+        notes.append(f"The network inside of {what} is taken.")
+
+
+def brief(error: Exception) -> str:
+    """The first line of what somebody's code says when it fails."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

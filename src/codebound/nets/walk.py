@@ -1,25 +1,28 @@
 """A network as ordered layer views, the account of all its tensors, and its steps; it is only read."""
 
-from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, fx, nn
 
 from codebound.errors import ModelError, UnsupportedLayerError, UsageError
-from codebound.nets.kinds import recognised
+from codebound.nets.kinds import OTHER, kind_of_node, recognised
 from codebound.nets.layers import LAYER_VIEWS, AbstractLayerView, refusal_of, registered_type, view_of
 from codebound.nets.rebuild import (
     HeldTensor,
     TensorKind,
+    brief,
     dtype_name,
     eval_twin,
     forbidden_entries,
+    is_plain,
     tensors_of,
+    unwrapped,
 )
 
-Status = Literal["seen", "carried", "unsupported"]
+Status = Literal["seen", "carried", "unread", "unsupported"]
 
 CARRIED_TYPES: tuple[type[nn.Module], ...] = (
     nn.BatchNorm1d,
@@ -27,6 +30,7 @@ CARRIED_TYPES: tuple[type[nn.Module], ...] = (
     nn.SyncBatchNorm,
     nn.GroupNorm,
     nn.LayerNorm,
+    nn.RMSNorm,
     nn.PReLU,
     nn.Embedding,
 )
@@ -44,7 +48,8 @@ class CoverageRow:
         shape: Its shape.
         dtype: Its dtype, such as ``float32``.
         elements: Its number of entries.
-        status: ``seen`` through a layer view, ``carried`` as is, or ``unsupported``.
+        status: ``seen`` through a layer view, ``carried`` as is, ``unread`` where evaluation makes no use of
+            it or only of what follows from it, or ``unsupported``.
         reason: Why it has that status.
     """
 
@@ -60,29 +65,40 @@ class CoverageRow:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Every tensor of a network exactly once; a tensor shared by modules is listed under its first name."""
+    """Every tensor of a network exactly once; a tensor shared by modules is listed under its first name.
+
+    Attributes:
+        tensors: Those of the network that is evaluated.
+        unread: Those of the module that it was read from and that are no part of it.
+    """
 
     tensors: tuple[CoverageRow, ...]
+    unread: tuple[CoverageRow, ...] = ()
 
     def rows(self) -> list[dict[str, str | int]]:
         """The account as table rows with one column per field of ``CoverageRow``."""
-        return [{**asdict(row), "shape": "x".join(map(str, row.shape)) or "scalar"} for row in self.tensors]
+        return [
+            {**asdict(row), "shape": "x".join(map(str, row.shape)) or "scalar"}
+            for row in (*self.tensors, *self.unread)
+        ]
 
     def with_status(self, status: Status) -> tuple[CoverageRow, ...]:
         """The tensors with that status."""
-        return tuple(row for row in self.tensors if row.status == status)
+        return tuple(row for row in (*self.tensors, *self.unread) if row.status == status)
 
     @property
     def totals(self) -> dict[Status, int]:
         """Number of entries by status."""
-        statuses: tuple[Status, ...] = ("seen", "carried", "unsupported")
+        statuses: tuple[Status, ...] = get_args(Status)
         return {status: sum(row.elements for row in self.with_status(status)) for status in statuses}
 
     @property
     def sentence(self) -> str:
         """The totals in words."""
-        parts = [f"{elements:,} {status}" for status, elements in self.totals.items()]
-        return f"{len(self.tensors)} tensors, entries: {', '.join(parts)}."
+        parts = [
+            f"{count:,} {status}" for status, count in self.totals.items() if count or status != "unread"
+        ]
+        return f"{len(self.tensors) + len(self.unread)} tensors, entries: {', '.join(parts)}."
 
     def require_complete(self) -> None:
         """Raises UnsupportedLayerError with all unsupported tensors, if there are any."""
@@ -117,11 +133,11 @@ def coverage_of(model: nn.Module, viewed: Collection[nn.Module]) -> Coverage:
     if broken:
         raise ModelError("the weights contain NaN or infinity.\n  " + "\n  ".join(broken))
     seen = {id(tensor) for module in viewed for tensor in (module.weight, module.bias)}
-    return Coverage(tuple(_row(own, viewed, seen) for own in held))
+    plain = is_plain(model)
+    return Coverage(tuple(_row(own, *_status(own, viewed, seen, plain=plain)) for own in held))
 
 
-def _row(held: HeldTensor, viewed: Collection[nn.Module], seen: set[int]) -> CoverageRow:
-    status, reason = _status(held, viewed, seen)
+def _row(held: HeldTensor, status: Status, reason: str) -> CoverageRow:
     if len(held.names) > 1:
         reason += f"; also known as {', '.join(held.names[1:])}"
     return CoverageRow(
@@ -136,10 +152,14 @@ def _row(held: HeldTensor, viewed: Collection[nn.Module], seen: set[int]) -> Cov
     )
 
 
-def _status(held: HeldTensor, viewed: Collection[nn.Module], seen: set[int]) -> tuple[Status, str]:
+def _status(
+    held: HeldTensor, viewed: Collection[nn.Module], seen: set[int], *, plain: bool
+) -> tuple[Status, str]:
     owner, refusal = held.owner, refusal_of(held.owner)
     if id(held.tensor) in seen:
         return "seen", "through its layer view"
+    if plain:
+        return "carried", "read by an operation that is no layer; a certificate codes it in the message"
     if refusal is not None and registered_type(owner, LAYER_VIEWS) is not None:
         return "unsupported", refusal
     if held.kind == "attribute":
@@ -186,8 +206,9 @@ class Network:
         layers: Views in forward order; a layer that is called twice appears once, at its first call.
         calls: Names of layers in the order of their calls, repeats included.
         coverage: The account of every tensor.
-        graph: The traced forward pass, or None where ``torch.fx`` cannot trace it.
+        graph: The traced forward pass, or None where there is none.
         untraceable: Why there is no graph; empty when there is one.
+        notes: What was done to the module to read it, in sentences.
     """
 
     model: nn.Module = field(repr=False)
@@ -197,6 +218,7 @@ class Network:
     coverage: Coverage = field(repr=False)
     graph: fx.Graph | None = field(repr=False)
     untraceable: str = field(repr=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -211,15 +233,18 @@ class Network:
         raise UsageError(f"no layer {name!r}. Layers: {', '.join(view.name for view in self.layers)}.")
 
 
-def wrap(model: nn.Module, *, example: Tensor | None = None, strict: bool = False) -> Network:
+def wrap(
+    model: nn.Module, *, example: Tensor | None = None, classes: int | None = None, strict: bool = False
+) -> Network:
     """The view of a network: its layers in forward order and the account of all its tensors.
 
-    The order comes from a symbolic trace of the forward pass, or where that fails from running
-    ``example``; never from the order in which layers were declared.
+    The order comes from a symbolic trace of the forward pass. With an example, a network that ``torch.fx``
+    does not see through is read with ``torch.export``: the view is then one of what that finds.
 
     Args:
         model: The network; never changed.
-        example: A batch of inputs, needed only if the network cannot be traced.
+        example: A batch of inputs.
+        classes: Number of logits, which tells them from other outputs of the network.
         strict: Refuse networks with tensors that are neither seen nor carried.
 
     Raises:
@@ -233,8 +258,21 @@ def wrap(model: nn.Module, *, example: Tensor | None = None, strict: bool = Fals
     """
     if not isinstance(model, nn.Module):
         raise UsageError(f"wrap takes an nn.Module. Got {type(model).__name__}.")
-    predictor = eval_twin(model)
-    graph, untraceable = trace(predictor)
+    given, unreadable = model, None
+    notes: tuple[str, ...] = ()
+    if example is not None:
+        model, notes = unwrapped(model)
+    traced = _traced(model)
+    if example is not None:
+        try:
+            read, found = _readable(model, traced, example, classes)
+        except ModelError as error:
+            unreadable = error
+            _calls_on(traced[0], example)  # what cannot be run at all is refused
+        else:
+            notes += found
+            model, traced = read, traced if read is model else _traced(read)
+    predictor, graph, untraceable = traced
     if graph is not None:
         called = [str(node.target) for node in graph.nodes if node.op == "call_module"]
         calls = tuple(name for name in called if refusal_of(model.get_submodule(name)) is None)
@@ -248,8 +286,12 @@ def wrap(model: nn.Module, *, example: Tensor | None = None, strict: bool = Fals
             f"trace it ({untraceable}). Pass example=, a batch of inputs to run once."
         )
     coverage = coverage_of(model, {model.get_submodule(name) for name in calls})
+    if is_plain(model) and given is not model:
+        coverage = replace(coverage, unread=tuple(_unread(unwrapped(given)[0], model)))
     if strict:
         coverage.require_complete()
+        if unreadable is not None:
+            raise unreadable
     return Network(
         model=model,
         predictor=predictor,
@@ -258,7 +300,87 @@ def wrap(model: nn.Module, *, example: Tensor | None = None, strict: bool = Fals
         coverage=coverage,
         graph=graph,
         untraceable=untraceable,
+        notes=notes,
     )
+
+
+def readable(
+    model: nn.Module, example: Tensor, *, classes: int | None = None
+) -> tuple[nn.Module, tuple[str, ...]]:
+    """A module of which every step is known, and what was done to get it, in sentences.
+
+    It is the module itself where ``torch.fx`` sees through it: one tensor in, one out, every tensor in a
+    layer that is known. Otherwise it is what ``torch.export`` finds in it (``codebound.nets.exported``).
+
+    Args:
+        model: The network; never changed.
+        example: A batch of inputs.
+        classes: Number of logits, which tells them from other outputs of the network.
+
+    Raises:
+        ModelError: The network cannot be evaluated, or returns something in which no logits can be told.
+    """
+    inside, notes = unwrapped(model)
+    read, found = _readable(inside, _traced(inside), example, classes)
+    return read, (*notes, *found)
+
+
+Traced = tuple[nn.Module, fx.Graph | None, str]
+"""A network in evaluation mode, its graph, and why there is none."""
+
+
+def _traced(model: nn.Module) -> Traced:
+    predictor = eval_twin(model)
+    return predictor, *trace(predictor)
+
+
+def _readable(
+    model: nn.Module, traced: Traced, example: Tensor, classes: int | None
+) -> tuple[nn.Module, tuple[str, ...]]:
+    obstacle = "" if is_plain(model) else _obstacle(model, traced, example)
+    if not obstacle:
+        return model, ()
+    from codebound.nets.exported import plain_network
+    from codebound.nets.layered import with_layers
+
+    plain = plain_network(model, example, classes=classes)
+    return with_layers(plain), (f"Read with torch.export: {obstacle}.", *plain.notes)
+
+
+def _obstacle(model: nn.Module, traced: Traced, example: Tensor) -> str:
+    """Why the trace of a module does not tell all; empty where it does."""
+    predictor, graph, untraceable = traced
+    if graph is None:
+        return "" if refusal_of(model) is None else f"torch.fx cannot trace it ({untraceable})"
+    (output,) = (node.args[0] for node in graph.nodes if node.op == "output")
+    inputs = [node.name for node in graph.nodes if node.op == "placeholder"]
+    if len(inputs) != 1 or not isinstance(output, fx.Node):
+        return f"it takes {', '.join(inputs)} and returns {type(output).__name__}"
+    steps = [node for node in graph.nodes if node.op not in ("get_attr", "output")]
+    unknown = next((node for node in steps if kind_of_node(node, predictor) == OTHER), None)
+    if unknown is not None:
+        return f"torch.fx leaves open what step {unknown.name} does"
+    called = {model.get_submodule(str(node.target)) for node in steps if node.op == "call_module"}
+    viewed = {module for module in called if refusal_of(module) is None}
+    strange = coverage_of(model, viewed).with_status("unsupported")
+    if strange:
+        return f"{strange[0].name}: {strange[0].reason}"
+    try:
+        first = next(predictor.parameters(), example)
+        with torch.no_grad():
+            predictor(example[:1].to(device=first.device, dtype=first.dtype))
+    except Exception as error:  # code of others may fail in any way
+        return f"it fails on floating-point inputs ({brief(error)})"
+    return ""
+
+
+def _unread(given: nn.Module, read: nn.Module) -> Iterator[CoverageRow]:
+    """The tensors of a module that are no part of what was read in it."""
+    known = {id(held.tensor) for held in tensors_of(read)}
+    names = {name for held in tensors_of(read) for name in held.names}
+    for held in tensors_of(given):
+        if id(held.tensor) not in known and held.name not in names:
+            yield _row(held, "unread", "evaluation does not read it, or reads only what follows from it")
 
 
 class _Tracer(fx.Tracer):
@@ -274,6 +396,8 @@ def trace(predictor: nn.Module) -> tuple[fx.Graph | None, str]:
     """The graph of a network's forward pass, or None and the reason why there is none."""
     if recognised(predictor):
         return None, "a single layer has no steps to trace; put it into an nn.Sequential"
+    if is_plain(predictor):
+        return predictor.graph, ""
     if predictor._forward_hooks or predictor._forward_pre_hooks:
         return None, "the model itself has forward hooks, which a trace does not contain"
     try:

@@ -36,6 +36,11 @@ class Method:
 
 
 METHODS = {
+    "constant": Method(
+        "Always the commonest label: what every other method has to beat.",
+        "codebound.search.constant:propose_constant",
+        is_own=True,
+    ),
     "picks": Method(
         "A network of its own, learned in closed form from few picked examples: quick, and the tightest.",
         "codebound.search.picked:propose_picks",
@@ -73,7 +78,7 @@ def known_methods() -> dict[str, Method]:
 
     Example:
         >>> list(known_methods())[:2]
-        ['picks', 'features']
+        ['constant', 'picks']
     """
     return {**METHODS, **find_extensions()["METHODS"], **METHODS}
 

@@ -152,13 +152,17 @@ def best_plan(
 def _pruned_message(search: Search, plan: PruneSettings, progress: Progress) -> Message:
     task, original = search.task, search.task.f
     if original.chain is None:
-        names = [name for name, tensor in original.tensors.items() if tensor.dim() > 1]
+        names = [
+            name
+            for name, tensor in original.tensors.items()
+            if tensor.dim() > 1 and name not in original.whole
+        ]
         pruned = prune(original.build(), names, search.sample, plan, progress)
         codes: dict[str, AbstractTensorCode] = {
             name: best_tensor_code(pruned[name].integers.numpy(), step=pruned[name].step)
             if name in pruned
-            else Raw(value)
-            for name, value in original.arrays.items()
+            else quantised_code(name, task, levels=VECTOR_LEVELS)
+            for name in original.arrays
         }
         return Message(task.options, None, codes)
     narrow, tensors = narrowed(original.chain, original.tensors, max(16, 2 * math.isqrt(plan.keep)))
@@ -186,12 +190,14 @@ def _pruned_message(search: Search, plan: PruneSettings, progress: Progress) -> 
 def quantised_code(name: str, task: Task, *, density: float = 1.0, levels: int) -> AbstractTensorCode:
     """A tensor of f, or its difference to the base, at a density and a number of levels.
 
-    Vectors stay dense and finer, because they are few; those of a factory stay as they are, because some of
-    them are variances.
+    Vectors stay dense and finer, because they are few. Those of a module whose code is trusted stay as they
+    are, because some of them are variances, and so do integers.
     """
     value, strides = task.coded[name], image_strides(task)
+    if name in task.f.whole:
+        return best_tensor_code(value.astype(np.int64), step=0, strides=strides)
     if value.ndim < 2:
-        if task.f.chain is None:
+        if task.f.chain is None and not task.f.source:
             return Raw(value)
         density, levels = 1.0, max(levels, VECTOR_LEVELS)
     kept = _largest(value, density)

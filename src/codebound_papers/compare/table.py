@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import torch
+
 from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
@@ -14,7 +16,7 @@ from codebound.data.dataset import cross_duplicates
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.files import finite
-from codebound.nets.walk import Network
+from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare.compressed import Compressed, given, labels
@@ -159,7 +161,7 @@ def compare(
         (['certified', 'published'], True)
     """
     settings = settings or MeasureSettings()
-    module = model.model if isinstance(model, Network) else model
+    module = model.model if isinstance(model, Network) else _read(model, sample)
     _check_test_set(sample, test_set)
     if (bases or unlabelled is not None) and not certificates:
         raise UsageError(
@@ -232,6 +234,15 @@ def compare(
         like_for_like=like_for_like,
         notes=tuple(notes),
     )
+
+
+def _read(model: nn.Module, sample: Dataset) -> nn.Module:
+    """The network as it can be evaluated and measured: one tensor in, its logits out."""
+    weight = next(model.parameters(), None)
+    if weight is None:
+        return model
+    example = sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
+    return wrap(model, example=example, classes=sample.classes).model
 
 
 def _complexities(evidence: Evidence) -> tuple[LayerComplexity, ...]:

@@ -250,18 +250,19 @@ def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
         raise ModelError(f"{type(module).__name__} has no weights, so nothing to measure.")
     example = sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
     if isinstance(model, Network) and not has_batch_norms(module):
-        return FoldedNetwork(model, example)
-    notes: tuple[str, ...] = ()
+        return FoldedNetwork(model, example, model.notes)
+    network = model if isinstance(model, Network) else wrap(module, example=example, classes=sample.classes)
+    notes = network.notes
     try:
-        folding = fold_batch_norms(module)
+        folding = fold_batch_norms(network.model)
     except ModelError as cause:
-        notes = (f"Batch norms stay as they are: {cause}",)
-    else:
-        module, count = folding.model, len(folding.folded)
-        if count:
-            norms = "1 batch norm is" if count == 1 else f"{count} batch norms are"
-            notes = (f"{norms} folded into the layer before; all numbers are about the layers after that.",)
-    return FoldedNetwork(wrap(module, example=example), example, notes)
+        return FoldedNetwork(network, example, (*notes, f"Batch norms stay as they are: {cause}"))
+    count = len(folding.folded)
+    if not count:
+        return FoldedNetwork(network, example, notes)
+    norms = "1 batch norm is" if count == 1 else f"{count} batch norms are"
+    notes = (*notes, f"{norms} folded into the layer before; all numbers are about the layers after that.")
+    return FoldedNetwork(wrap(folding.model, example=example), example, notes)
 
 
 def fold_strictly(network: Network) -> Network:

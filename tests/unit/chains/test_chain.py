@@ -224,7 +224,7 @@ REFUSED = {
     "a functional flatten of other axes": (Rows(), (1, 4, 4), "something else"),
     "another function than its module": (Clash(), VECTOR, "sigmoid"),
     "a subclass that computes something else": (layers(Doubled(4, 2)), VECTOR, "something else"),
-    "a skip connection": (Skip(), VECTOR, "no chain of layers"),
+    "a skip connection": (Skip(), VECTOR, "read more than once"),
 }
 
 

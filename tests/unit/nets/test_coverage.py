@@ -25,13 +25,11 @@ def test_layers_are_seen_and_norms_are_carried():
     assert "coded in the message as is" in found["1.running_var"][1]
 
 
-def test_transformer_weights_that_a_fused_kernel_reads_are_not_called_seen():
-    layer = nn.TransformerEncoderLayer(4, 2, dim_feedforward=8)
-    found = status(layer, example=torch.randn(3, 1, 4))
-    assert found["self_attn.in_proj_weight"][0] == "unsupported"
-    assert "MultiheadAttention has no registered view" in found["self_attn.in_proj_weight"][1]
-    assert found["self_attn.out_proj.weight"][0] == "unsupported"
-    assert "never calls" in found["self_attn.out_proj.weight"][1]
+def test_transformer_weights_that_a_fused_kernel_reads_are_seen_by_what_they_do():
+    layer = nn.TransformerEncoderLayer(4, 2, dim_feedforward=8, batch_first=True)
+    found = status(layer, example=torch.randn(1, 3, 4))
+    assert found["self_attn.in_proj.weight"][0] == "seen"
+    assert found["self_attn.out_proj.weight"][0] == "seen"
     assert found["norm1.weight"][0] == "carried"
 
 

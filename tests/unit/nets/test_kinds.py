@@ -22,7 +22,7 @@ CASES = [
     *((nn.Softplus(3.0), VECTOR), (nn.ELU(2.0), VECTOR), (nn.SiLU(), VECTOR)),
     *((nn.GELU(), VECTOR), (nn.GELU("tanh"), VECTOR)),
     *((nn.BatchNorm1d(6), VECTOR), (nn.BatchNorm2d(4), IMAGE), (nn.SyncBatchNorm(4), IMAGE)),
-    *((nn.GroupNorm(2, 4), IMAGE), (nn.LayerNorm(6), VECTOR)),
+    *((nn.GroupNorm(2, 4), IMAGE), (nn.LayerNorm(6), VECTOR), (nn.RMSNorm(6), VECTOR)),
     *((nn.MaxPool1d(3, 2), SERIES), (nn.MaxPool2d(2), IMAGE), (nn.MaxPool2d(3, 2, 1), IMAGE)),
     *((nn.MaxPool2d(3, 1, dilation=2), IMAGE), (nn.MaxPool2d((2, 3), (1, 2)), IMAGE)),
     *((nn.AvgPool1d(3, 2), SERIES), (nn.AvgPool2d(2), IMAGE), (nn.AvgPool2d(3, 1, 1), IMAGE)),

@@ -63,15 +63,17 @@ def test_the_predictor_follows_later_training_of_the_model():
 def test_a_single_layer_is_a_network():
     network = wrap(nn.Linear(3, 2), strict=True)
     assert [view.name for view in network.layers] == [""]
-    assert network.coverage.totals == {"seen": 8, "carried": 0, "unsupported": 0}
+    assert network.coverage.totals == {"seen": 8, "carried": 0, "unread": 0, "unsupported": 0}
 
 
-def test_a_network_whose_own_hooks_change_the_output_is_not_traced():
+def test_a_network_whose_own_hooks_change_the_output_is_read_with_them():
     model = nn.Sequential(nn.Linear(3, 2))
     model.register_forward_hook(lambda module, args, output: 2 * output)
-    network = wrap(model, example=torch.zeros(1, 3))
-    assert network.graph is None
-    assert "hooks" in network.untraceable
+    assert wrap(nn.Sequential(model)).graph is not None  # a trace that does not contain the hook
+    x = torch.randn(4, 3)
+    network = wrap(model, example=x)
+    assert "hooks" in network.notes[0]
+    assert torch.allclose(network.predictor(x), 2 * model[0](x))
 
 
 def test_what_cannot_be_wrapped_says_why():

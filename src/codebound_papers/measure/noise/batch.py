@@ -233,8 +233,9 @@ def _require_homogeneous(steps: Steps) -> None:
     ]
     if wrong:
         raise UsageError(
-            f"biases cannot be part of the matrices: {', '.join(wrong)} is not homogeneous, f(t x) = t f(x), "
-            'as ReLU, max pooling and sums are. Use biases="separate", for which the theory claims less.'
+            f"biases cannot be part of the matrices: {', '.join(wrong)} is not known to be homogeneous, "
+            'f(t x) = t f(x), as ReLU, pooling and sums are. Use biases="separate", for which the theory '
+            "claims less."
         )
 
 

@@ -1,0 +1,147 @@
+"""Networks as other people write them, through the verbs: each works, or is refused with the reason."""
+
+import copy
+import json
+import shlex
+
+import foreign_networks as foreign
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from typer.testing import CliRunner
+
+from codebound.chains.reading import chain_of
+from codebound.cli.main import app
+from codebound.errors import CodeboundError
+from codebound.nets.exported import plain_network
+from codebound.nets.layered import with_layers
+from codebound.nets.walk import wrap
+from codebound.nets.zoo import ResidualBlock
+from codebound_verify.__main__ import main as verify
+
+CLASSES = foreign.CLASSES
+READ = ("encoder_layer", "decoder", "lstm", "buffers", "cast_in_forward", "asserts", "dict_output")
+CERTIFIED = ("decoder", "own_resnet", "plain_attribute")
+VERBS = (
+    *("measure", "compare --no-certify", "compress --method naive", "compress --method lowrank"),
+    *("compress --method mbp", "compress --method heavytail", "sketch --keep 0.1"),
+)
+
+
+def all_but(quick):
+    """All networks; those that are not quick are for the slow run."""
+    return [
+        name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in foreign.NETWORKS
+    ]
+
+
+def made(name):
+    torch.manual_seed(0)
+    return getattr(foreign, name)().eval()
+
+
+def inputs(name, n):
+    random = torch.Generator().manual_seed(1)
+    if foreign.NETWORKS.get(name, "image") == "tokens":
+        return torch.randint(0, foreign.TOKENS, (n, foreign.LENGTH), generator=random).float()
+    return torch.rand(n, 1, 8, 8, generator=random)
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    """Files of digits below 4: as images, and two rows of them as tokens."""
+    digits, folder = load_digits(), tmp_path_factory.mktemp("samples")
+    kept = digits.target < CLASSES
+    x, y = digits.images[kept][:120].astype("uint8"), digits.target[kept][:120]
+    np.savez(folder / "image.npz", x=x[:, None], y=y)
+    np.savez(folder / "tokens.npz", x=x.reshape(len(x), 64)[:, 16:32].astype("int64"), y=y)
+    return folder
+
+
+@pytest.mark.parametrize("name", all_but(READ))
+def test_what_is_read_is_what_the_module_computes(name):
+    """The oracle is the module itself, in its own precision and on a batch of another size."""
+    module, x = made(name), inputs(name, 5)
+    inside = module._orig_mod if name == "compiled" else module
+    weight = next(inside.parameters())
+    with torch.no_grad():
+        theirs = inside(x.long() if foreign.NETWORKS[name] == "tokens" else x.to(weight.dtype))
+    if name == "tuple_output":
+        theirs = theirs[0]
+    elif not isinstance(theirs, torch.Tensor):
+        theirs = theirs["logits"] if isinstance(theirs, dict) else theirs.logits
+    network = wrap(module, example=x[:1], classes=CLASSES, strict=True)
+    ours = copy.deepcopy(network.predictor).double()(x.double())
+    coarse = weight.dtype in (torch.float16, torch.bfloat16)
+    assert torch.allclose(ours, theirs.double(), rtol=0, atol=0.02 if coarse else 1e-4)
+
+
+def test_the_comparison_with_the_module_has_teeth():
+    """Another weight is another function."""
+    module, x = made("plain_attribute"), inputs("plain_attribute", 5)
+    theirs = module(x)
+    read = with_layers(plain_network(module, x))
+    assert torch.allclose(read(x), theirs, atol=1e-4)
+    with torch.no_grad():
+        read.get_parameter("body.weight")[3, 3] += 0.5
+    assert not torch.allclose(read(x), theirs, atol=1e-4)
+
+
+def test_residual_blocks_are_known_by_what_they_compute():
+    """The same function, written with other classes, has the same chain and the same tensors."""
+    module = made("own_resnet")
+    ours = nn.Sequential(module.conv1, module.bn1, nn.ReLU(), ResidualBlock(4, 4), ResidualBlock(4, 8))
+    for block, theirs in zip(ours[3:], module.layer1, strict=True):
+        block.load_state_dict(theirs.state_dict())
+    twin = nn.Sequential(*ours, nn.AdaptiveAvgPool2d(1), nn.Flatten(), module.linear).eval()
+    one, other = chain_of(module, (1, 8, 8)), chain_of(twin, (1, 8, 8))
+    assert one[0] == other[0]
+    assert all(torch.allclose(tensor, other[1][key], atol=1e-6) for key, tensor in one[1].items())
+
+
+def test_a_shortcut_that_computes_something_else_is_no_block_of_a_chain():
+    with pytest.raises(CodeboundError, match="read more than once"):
+        chain_of(made("projecting_resnet"), (1, 8, 8))
+
+
+@pytest.mark.parametrize("name", foreign.REFUSED)
+def test_no_certificate_is_about_these(name, samples, tmp_path):
+    command = ["certify", "--model", f"foreign_networks:{name}", "--data", str(samples / "image.npz")]
+    result = CliRunner().invoke(
+        app, [*command, "--method", "prune", "--effort", "quick", "--out", str(tmp_path / "c")]
+    )
+    assert result.exit_code != 0
+    assert isinstance(result.exception, CodeboundError)  # main prints it in one sentence
+    assert foreign.REFUSED[name] in str(result.exception)
+
+
+@pytest.mark.parametrize("name", all_but(CERTIFIED))
+def test_certified_and_verified_from_the_folder_alone(name, samples, tmp_path, monkeypatch):
+    folder = tmp_path / "c"
+    data = samples / f"{foreign.NETWORKS[name]}.npz"
+    command = ["certify", "--model", f"foreign_networks:{name}", "--data", str(data), "--method", "prune"]
+    result = CliRunner().invoke(app, [*command, "--effort", "quick", "--out", str(folder), "-q"])
+    assert result.exit_code == 0, result.exception
+    monkeypatch.setattr(foreign, name, None)  # the verifier needs none of the code
+    record = json.loads((folder / "result.json").read_text())
+    assert verify(shlex.split(record["verify"])[1:]) == 0
+    for path in folder.glob("network_*.py"):
+        lines = path.read_text().splitlines()
+        assert [line for line in lines if "import" in line] == ["import torch", "from torch import nn"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("name", foreign.NETWORKS)
+def test_other_verbs_take_them(name, verb, samples, tmp_path):
+    words = verb.split()
+    command = [words[0], "--model", f"foreign_networks:{name}", *words[1:]]
+    if words[0] == "sketch":
+        shape = "1x8x8" if foreign.NETWORKS[name] == "image" else str(foreign.LENGTH)
+        command += ["--input-shape", shape, "--classes", str(CLASSES)]
+    else:
+        command += ["--data", str(samples / f"{foreign.NETWORKS[name]}.npz"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0 or isinstance(result.exception, CodeboundError), result.exception

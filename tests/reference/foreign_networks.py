@@ -1,0 +1,643 @@
+"""Small networks as other people write them: one factory for every habit that a reader may trip over.
+
+``NETWORKS`` maps a name to the kind of its inputs; ``foreign_networks:NAME`` is its factory. Images are
+(1, 8, 8), tokens are 16 integers from 0 to 16. All have four classes.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils import prune
+
+CLASSES, WIDTH, TOKENS, LENGTH = 4, 8, 17, 16
+
+NETWORKS: dict[str, str] = {}
+REFUSED: dict[str, str] = {}
+"""Networks that no certificate can be about, with what the refusal has to name."""
+
+
+def of(kind: str):
+    """Notes a factory under the kind of its inputs."""
+
+    def note(factory):
+        NETWORKS[factory.__name__] = kind
+        return factory
+
+    return note
+
+
+def refused(reason: str):
+    """Notes a factory whose network has to be refused."""
+
+    def note(factory):
+        REFUSED[factory.__name__] = reason
+        return factory
+
+    return note
+
+
+class Rows(nn.Module):
+    """An image as a sequence of its rows, and the class from the mean over what a part makes of them."""
+
+    def __init__(self, part: nn.Module, head: int = WIDTH) -> None:
+        super().__init__()
+        self.part = part
+        self.head = nn.Linear(head, CLASSES)
+
+    def mixed(self, rows: Tensor) -> Tensor:
+        return self.part(rows)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.mixed(x.flatten(1, 2)).mean(1))
+
+
+@of("image")
+def multihead_attention():
+    class Attention(Rows):
+        def mixed(self, rows: Tensor) -> Tensor:
+            return self.part(rows, rows, rows, need_weights=False)[0]
+
+    return Attention(nn.MultiheadAttention(WIDTH, 2, batch_first=True))
+
+
+@of("image")
+def encoder_layer():
+    return Rows(nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True))
+
+
+@of("image")
+def encoder():
+    layer = nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True, norm_first=True, activation="gelu")
+    return Rows(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False))
+
+
+class FusedAttention(nn.Module):
+    """Queries, keys and values by one matrix."""
+
+    def __init__(self, *, causal: bool = False) -> None:
+        super().__init__()
+        self.qkv, self.out, self.causal = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH), causal
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, c = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, 2, c // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.out(y.transpose(1, 2).reshape(b, t, c))
+
+
+@of("image")
+def fused_attention():
+    return Rows(FusedAttention())
+
+
+@of("image")
+def attention_by_hand():
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q, self.k, self.v = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3))
+            self.register_buffer("mask", torch.tril(torch.ones(8, 8)).bool(), persistent=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            scores = self.q(x) @ self.k(x).transpose(-2, -1) * WIDTH**-0.5
+            scores = scores.masked_fill(~self.mask[: x.size(1), : x.size(1)], float("-inf"))
+            return torch.softmax(scores, dim=-1) @ self.v(x)
+
+    return Rows(Attention())
+
+
+@of("image")
+def norms():
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.GroupNorm(2, 4),
+        nn.SiLU(),
+        nn.InstanceNorm2d(4),
+        nn.Flatten(),
+        nn.LayerNorm(256),
+        nn.Linear(256, WIDTH),
+        nn.RMSNorm(WIDTH),
+        nn.GELU(),
+        nn.Linear(WIDTH, CLASSES),
+    )
+
+
+@of("tokens")
+def embedding_bag():
+    class Bag(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(TOKENS, WIDTH, padding_idx=0), nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return self.head(self.embedding(tokens).mean(1))
+
+    return Bag()
+
+
+@of("tokens")
+def masked_transformer():
+    class Text(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(TOKENS, WIDTH)
+            self.position = nn.Parameter(torch.randn(1, LENGTH, WIDTH) / 10)
+            self.layer = nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True)
+            self.head = nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            mask = tokens == 0
+            x = self.layer(self.embedding(tokens) + self.position, src_key_padding_mask=mask)
+            kept = (~mask).unsqueeze(-1).to(x.dtype)
+            return self.head((x * kept).sum(1) / kept.sum(1).clamp(min=1))
+
+    return Text()
+
+
+@of("tokens")
+def decoder():
+    """Positions by an integer buffer, a causal mask, and an embedding that is used again."""
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.places = nn.Embedding(TOKENS, WIDTH), nn.Embedding(LENGTH, WIDTH)
+            self.register_buffer("positions", torch.arange(LENGTH)[None])
+            self.attention, self.norm = FusedAttention(causal=True), nn.LayerNorm(WIDTH)
+            self.again = nn.Linear(WIDTH, TOKENS, bias=False)
+            self.again.weight = self.embedding.weight
+            self.score = nn.Linear(TOKENS, CLASSES)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            x = self.embedding(tokens) + self.places(self.positions[:, : tokens.shape[1]])
+            x = x + self.attention(self.norm(x))
+            return self.score(self.again(x)[:, -1])
+
+    return Decoder()
+
+
+@of("image")
+def vision_transformer():
+    class Vit(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches = nn.Conv2d(1, WIDTH, 4, stride=4)
+            self.token = nn.Parameter(torch.zeros(1, 1, WIDTH))
+            self.position = nn.Parameter(torch.randn(1, 5, WIDTH) / 10)
+            self.norm, self.attention = nn.LayerNorm(WIDTH), FusedAttention()
+            self.mlp = nn.Sequential(
+                nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 16), nn.GELU(), nn.Linear(16, WIDTH)
+            )
+            self.head = nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.patches(x).flatten(2).transpose(1, 2)
+            x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], dim=1) + self.position
+            x = x + self.attention(self.norm(x))
+            return self.head((x + self.mlp(x))[:, 0])
+
+    return Vit()
+
+
+class Recurrent(Rows):
+    def mixed(self, rows: Tensor) -> Tensor:
+        return self.part(rows)[0]
+
+
+@of("image")
+def lstm():
+    return Recurrent(nn.LSTM(8, WIDTH, batch_first=True))
+
+
+@of("image")
+def gru():
+    return Recurrent(nn.GRU(8, WIDTH // 2, batch_first=True, bidirectional=True))
+
+
+@of("image")
+def gru_cell():
+    class Cell(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell, self.head = nn.GRUCell(8, WIDTH), nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            state = x.new_zeros(x.shape[0], WIDTH)
+            for row in x.flatten(1, 2).unbind(1):
+                state = self.cell(row, state)
+            return self.head(state)
+
+    return Cell()
+
+
+@of("image")
+def transposed_convolution():
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(4, 2, 2, stride=2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(128, CLASSES),
+    )
+
+
+@of("image")
+def odd_convolutions():
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding="same"),
+        nn.PReLU(4),
+        nn.Conv2d(4, 4, 3, padding=1, groups=4, padding_mode="circular"),
+        nn.Conv2d(4, 8, (1, 3), padding=(0, 1), groups=2),
+        nn.LeakyReLU(0.1),
+        nn.Conv2d(8, 4, 3, dilation=2),
+        nn.ReLU6(),
+        nn.AdaptiveMaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, CLASSES),
+    )
+
+
+@of("image")
+def tied_weights():
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+            self.second.weight = self.first.weight
+            self.head = nn.Linear(64, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(functional.relu(self.second(functional.relu(self.first(x.flatten(1))))))
+
+    return Tied()
+
+
+@of("image")
+def buffers():
+    class Buffers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.full((64,), 0.25))
+            self.register_buffer("order", torch.arange(63, -1, -1))
+            self.register_buffer("scale", torch.full((1,), 2.0), persistent=False)
+            self.register_buffer("steps", torch.tensor(17))
+            self.head = nn.Linear(64, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head((x.flatten(1)[:, self.order] - self.mean) * self.scale)
+
+    return Buffers()
+
+
+@of("image")
+def weight_norm():
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.utils.parametrizations.weight_norm(nn.Linear(64, WIDTH)),
+        nn.ReLU(),
+        nn.Linear(WIDTH, CLASSES),
+    )
+
+
+@of("image")
+def spectral_norm():
+    return nn.Sequential(
+        nn.utils.parametrizations.spectral_norm(nn.Conv2d(1, 4, 3)),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.utils.spectral_norm(nn.Linear(144, CLASSES)),
+    )
+
+
+@of("image")
+def pruned():
+    layer = nn.Linear(64, CLASSES)
+    prune.l1_unstructured(layer, "weight", 0.5)
+    return nn.Sequential(nn.Flatten(), layer)
+
+
+@of("image")
+def half():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)).half()
+
+
+@of("image")
+def bfloat():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, CLASSES)).bfloat16()
+
+
+@of("image")
+def double():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)).double()
+
+
+@of("image")
+def cast_in_forward():
+    class Cast(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.Linear(64, WIDTH).bfloat16(), nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(torch.relu(self.body(x.flatten(1).to(torch.bfloat16))).float())
+
+    return Cast()
+
+
+@of("image")
+def compiled():
+    return torch.compile(
+        nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
+    )
+
+
+@of("image")
+def data_parallel():
+    return nn.DataParallel(nn.Sequential(nn.Flatten(), nn.Linear(64, CLASSES)))
+
+
+class Returns(nn.Module):
+    """A small network that hands out its logits in some container."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(64, WIDTH), nn.Linear(WIDTH, CLASSES)
+
+    def parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = torch.relu(self.body(x.flatten(1)))
+        return self.head(hidden), hidden
+
+
+@of("image")
+def tuple_output():
+    class Tuple(Returns):
+        def forward(self, x: Tensor):
+            return self.parts(x)
+
+    return Tuple()
+
+
+@of("image")
+def dict_output():
+    class Dict(Returns):
+        def forward(self, x: Tensor):
+            logits, hidden = self.parts(x)
+            return {"hidden": hidden, "logits": logits, "loss": None}
+
+    return Dict()
+
+
+Output = namedtuple("Output", "hidden logits")
+
+
+@of("image")
+def named_tuple_output():
+    class Named(Returns):
+        def forward(self, x: Tensor):
+            logits, hidden = self.parts(x)
+            return Output(hidden, logits)
+
+    return Named()
+
+
+@of("image")
+def asserts():
+    class Asserts(Returns):
+        def forward(self, x: Tensor) -> Tensor:
+            assert x.shape[1:] == (1, 8, 8), "wrong size"
+            assert len(x) > 0
+            b = x.size(0)
+            if x.dim() != 4:
+                raise ValueError(x.shape)
+            return self.parts(x.reshape(b, -1).float().to(self.head.weight.dtype))[0]
+
+    return Asserts()
+
+
+@of("image")
+def loops_over_length():
+    class Loops(Returns):
+        def forward(self, x: Tensor) -> Tensor:
+            rows = [x[:, :, i].flatten(1) for i in range(len(x[0, 0]))]
+            return self.parts(torch.cat(rows, dim=1))[0]
+
+    return Loops()
+
+
+class OwnBlock(nn.Module):
+    """A residual block as most people write it."""
+
+    def __init__(self, channels: int, out: int, shortcut: str) -> None:
+        super().__init__()
+        stride = 1 if channels == out else 2
+        self.conv1 = nn.Conv2d(channels, out, 3, stride=stride, padding=1, bias=False)
+        self.bn1, self.bn2 = nn.BatchNorm2d(out), nn.BatchNorm2d(out)
+        self.conv2 = nn.Conv2d(out, out, 3, padding=1, bias=False)
+        self.shortcut: nn.Module = nn.Sequential()
+        self.pads = shortcut == "pad" and stride == 2
+        if shortcut == "conv" and stride == 2:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(channels, out, 1, stride=2, bias=False), nn.BatchNorm2d(out)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = functional.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        if self.pads:
+            more = out.shape[1] - x.shape[1]
+            out += functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, more // 2, more - more // 2))
+        else:
+            out += self.shortcut(x)
+        return functional.relu(out)
+
+
+class OwnResNet(nn.Module):
+    def __init__(self, shortcut: str) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4)
+        self.layer1 = nn.Sequential(OwnBlock(4, 4, shortcut), OwnBlock(4, 8, shortcut))
+        self.linear = nn.Linear(8, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.layer1(functional.relu(self.bn1(self.conv1(x))))
+        out = functional.avg_pool2d(out, out.size()[3])
+        return self.linear(out.view(out.size(0), -1))
+
+
+@of("image")
+def own_resnet():
+    return _with_statistics(OwnResNet("pad"))
+
+
+@of("image")
+def projecting_resnet():
+    return _with_statistics(OwnResNet("conv"))
+
+
+def _with_statistics(module: nn.Module) -> nn.Module:
+    """Batch norms that have seen something."""
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            nn.init.uniform_(part.weight, 0.5, 1.5)
+            nn.init.normal_(part.bias, std=0.1)
+            nn.init.normal_(part.running_mean, std=0.1)
+            nn.init.uniform_(part.running_var, 0.5, 1.5)
+    return module
+
+
+@of("image")
+def functional_pools():
+    class Pools(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(1, 4, 3, padding=1), nn.Linear(16, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = functional.max_pool2d(functional.relu(self.conv(x)), 2)
+            return self.head(functional.avg_pool2d(x, 2).reshape(x.shape[0], -1))
+
+    return Pools()
+
+
+@of("image")
+def squeeze_and_excite():
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.bn = nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8)
+            self.squeeze, self.excite = nn.Conv2d(8, 2, 1), nn.Conv2d(2, 8, 1)
+            self.head = nn.Linear(8, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = functional.hardswish(self.bn(self.conv(x)))
+            gate = functional.adaptive_avg_pool2d(x, 1)
+            x = x * functional.hardsigmoid(self.excite(functional.relu(self.squeeze(gate))))
+            return self.head(x.mean((2, 3)))
+
+    return Block()
+
+
+@of("image")
+def own_linear():
+    """A layer that inherits from ``nn.Linear`` and overrides its forward pass."""
+
+    class Own(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return functional.linear(x, self.weight, self.bias)
+
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), Own(WIDTH, CLASSES))
+
+
+@of("image")
+def plain_attribute():
+    class Attribute(Returns):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mean = torch.linspace(0, 1, 64)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.parts(x.flatten(1) - self.mean)[0]
+
+    return Attribute()
+
+
+@of("image")
+def unused_layer():
+    class Unused(Returns):
+        def __init__(self) -> None:
+            super().__init__()
+            self.auxiliary = nn.Linear(WIDTH, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.parts(x)[0]
+
+    return Unused()
+
+
+@of("image")
+def batch_norm_first():
+    return nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, CLASSES))
+
+
+@of("image")
+def config_object():
+    """Attributes that are no tensors, and a forward with arguments that have defaults."""
+
+    class Configured(Returns):
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = SimpleNamespace(scale=2.0, use_cache=False)
+
+        def forward(self, x: Tensor, mask: Tensor | None = None, *, return_dict: bool = True):
+            logits = self.parts(x * self.config.scale)[0]
+            return SimpleNamespace(logits=logits) if return_dict else logits
+
+    return Configured()
+
+
+@refused("random")
+def active_dropout():
+    class Noisy(Returns):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.parts(functional.dropout(x, 0.5, training=True))[0]
+
+    return Noisy()
+
+
+@refused("batch")
+def batch_statistics():
+    class Centred(Returns):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.parts(x - x.mean(0, keepdim=True))[0]
+
+    return Centred()
+
+
+@refused("batch")
+def norm_without_statistics():
+    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64, track_running_stats=False), nn.Linear(64, CLASSES))
+
+
+@refused("one tensor")
+def two_inputs():
+    class Two(Returns):
+        def forward(self, x: Tensor, other: Tensor) -> Tensor:
+            return self.parts(x + other)[0]
+
+    return Two()
+
+
+@refused("one row of")
+def one_logit_for_each_row():
+    return nn.Linear(8, CLASSES)
+
+
+@refused("outputs")
+def wrong_number_of_classes():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+
+
+@refused("value")
+def decides_by_values():
+    class Decides(Returns):
+        def forward(self, x: Tensor) -> Tensor:
+            if x.sum() > 0:
+                x = -x
+            return self.parts(x)[0]
+
+    return Decides()
+
+
+@refused("raises")
+def fails():
+    class Fails(Returns):
+        def forward(self, x: Tensor) -> Tensor:
+            raise ValueError("this network raises")
+
+    return Fails()
