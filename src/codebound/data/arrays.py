@@ -171,10 +171,15 @@ def read_npy_folder(folder: Path, *, role: str, classes: int | None = None) -> D
     for key in ("x",) if role == "unlabelled" else ("x", "y"):
         path = folder / f"{key}.npy"
         try:
+            with path.open("rb") as file:
+                if file.read(7)[6:] != b"\x01":  # later versions may promise a header of gigabytes
+                    raise DataError(f"{path} is no readable .npy file of version 1, as numpy.save writes it.")
             # writable pages are copies of ours: nothing is ever written to the file
             arrays[key] = np.load(path, mmap_mode="c", allow_pickle=False)
         except FileNotFoundError as error:
             raise DataError(f"{folder} has no {key}.npy. Save it with numpy.save.") from error
+        except DataError:
+            raise
         except Exception as error:  # a crafted file can make the parser raise nearly anything
             raise DataError(f"{path} is no readable .npy file: {error}. Save it with numpy.save.") from error
     return from_arrays(
