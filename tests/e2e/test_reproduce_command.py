@@ -14,7 +14,8 @@ from codebound_papers.guha23.items.trained import parts_of, plan_for
 
 @pytest.fixture
 def command(monkeypatch, codebound, empty_folder):
-    """Runs the command in an empty folder, quick being tiny."""
+    """Runs the command in an empty folder, quick being tiny, and with an empty cache."""
+    monkeypatch.setenv("CODEBOUND_CACHE", str(empty_folder / "cache"))
     monkeypatch.setitem(sketch_phase._PLANS, "quick", sketch_phase._PLANS["tiny"])
     return partial(codebound, "reproduce")
 
@@ -36,7 +37,7 @@ def test_the_list_names_costs_and_committed_results(command, tmp_path):
 def test_the_list_says_what_cannot_be_had(command, monkeypatch):
     monkeypatch.delenv("CODEBOUND_MODELS", raising=False)
     rows = {row["item"]: row for row in json.loads(command("list", "--format", "json")[1])}
-    assert "6 networks: SVHN comes as MATLAB files" in rows["S-Tab1"]["not here"]
+    assert "6 networks: test_32x32.mat of SVHN is not in" in rows["S-Tab1"]["not here"]
     assert "2 networks: no folder of pretrained networks was given" in rows["S-Fig3"]["not here"]
     assert rows["S-Fig1"]["not here"] == "-"
 
@@ -80,7 +81,7 @@ def test_an_interrupted_run_says_how_to_continue(command, monkeypatch):
     assert command("sketch:phase", "--out", "o", "--device", "cpu")[0] == 0
 
 
-def test_with_no_time_left_it_shows_what_is_finished(command, tmp_path, tiny_networks, monkeypatch):
+def test_with_no_time_left_it_shows_what_is_finished(command, tmp_path, monkeypatch):
     monkeypatch.setattr(guha_table2, "plan_for", lambda data, size: plan_for(data, "tiny"))
     monkeypatch.setattr(guha_trained, "parts_of", lambda plan, size: parts_of(plan, size="tiny"))
     code, _, err = command("G-Tab2", "--deadline", "0", "--device", "cpu")

@@ -211,13 +211,26 @@ def test_a_residual_network_has_reasons_in_place_of_products():
     for each in published_expressions():
         assert {each.ref, each.refused} & shown(found), f"{each.ref} was left out in silence"
     assert "no chain" in rows["A-Thm2.2"].note
-    assert "factory" in rows["C-2"].note
+    assert rows["C-2"].value < 1.0  # it needs no chain, and the code of nobody
+    assert "accepted by the verifier" in rows["C-2"].note
     assert [row.name for row in found.rows if row.reference == "I-17" and row.value is not None] == [
         "Parameter counting"
     ]
     assert all("reason" in lemma for lemma in found.lemmas)
     assert found.complexities == ()
     json.dumps(found.record(), allow_nan=False)
+
+
+class Noisy(Residual):
+    def forward(self, x):
+        return super().forward(x + torch.randn_like(x))
+
+
+def test_what_cannot_be_certified_has_a_reason_in_place_of_a_certificate():
+    found = compare(Noisy(), blobs(120, seed=1), settings=PLAN)
+    (row,) = (row for row in found.rows if row.reference == "C-2")
+    assert row.value is None
+    assert "draws random numbers" in row.note
 
 
 def test_an_untrained_network_has_infinite_bounds_that_say_so():
