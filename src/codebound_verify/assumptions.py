@@ -69,8 +69,10 @@ def _format(header: Header, sample: str) -> str:
             f"own design is not. (The sample is {DEVELOPMENT[header.sample_sha256]}.)"
         )
     if (page := header.version.page) is not None:
-        named = f"version {header.version.number}, its page of SHA-256 {page.sha256}, frozen on {page.frozen}"
-        return f"The format ({named}) was fixed without looking at {sample}."
+        state = f"its page of SHA-256 {page.sha256}, frozen on {page.frozen}"
+        if not page.frozen:
+            state = "a draft whose page may still change: keep no file of it"
+        return f"The format (version {header.version.number}, {state}) was fixed without looking at {sample}."
     return (
         f"The format (version {header.version.number}, whose words were changed while it was in use) was "
         f"fixed without looking at {sample}."

@@ -195,6 +195,7 @@ def test_bad_input_is_one_message_and_an_exit_code(name, measure, tmp_path):
 
 
 def test_results_are_never_overwritten(measure, tmp_path):
+    (tmp_path / "kept.txt").write_text("mine")
     code, out, err = measure("--out", tmp_path)
     assert (code, out) == (2, "")
     assert "exists already" in err

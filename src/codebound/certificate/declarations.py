@@ -36,7 +36,7 @@ def development_sample(sample: Dataset) -> str:
 def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ...]:
     """The assumptions of the bound and the helper in words, the ones that are broken most easily first."""
     page = PAGES[assessed.version]
-    named = f"version {assessed.version}, its page of SHA-256 {page.sha256}, frozen on {page.frozen}"
+    named = f"version {assessed.version}, {page.named}"
     is_developed = bool(development_sample(task.sample))
     lines = [] if helper.base is None else [helper.base.declared(assessed.bound.ref)]
     lines += [task.sample.encoder] if task.sample.encoder else []

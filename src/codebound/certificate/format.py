@@ -35,6 +35,13 @@ class Page:
     sha256: str
     frozen: str
 
+    @property
+    def named(self) -> str:
+        """The page in words."""
+        if not self.frozen:
+            return "a draft whose page may still change: keep no file of it"
+        return f"its page of SHA-256 {self.sha256}, frozen on {self.frozen}"
+
 
 PAGE = Page(PAGE_SHA256, FROZEN)
 """docs/format.md."""

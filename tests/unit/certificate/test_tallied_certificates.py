@@ -316,3 +316,11 @@ def test_test_data_refute_what_is_false_and_nothing_else(fault, is_picked):
     assert (fresh.verdict, fresh.refuted_by_test) == ("ACCEPT", False)
     wrong = verify(found.certificate.to_bytes(), sample().x, sample().y, test=(x, (y + 2) % CLASSES))
     assert (wrong.verdict, wrong.refuted_by_test) == ("ACCEPT", True)
+
+
+def test_both_programs_say_whether_the_page_is_a_draft():
+    found = certified(NEW[0])
+    for lines in (found.certificate.declarations, verdict_on(found).assumptions):
+        named = next(line for line in lines if "(version 3, " in line)
+        assert ("keep no file" in named) == (not PAGE_3.frozen)
+        assert PAGE_3.sha256 in named
