@@ -161,7 +161,7 @@ def program(name: str) -> str:
     return str(beside) if beside.exists() else name
 
 
-def look(recipe: Recipe, out: Path, ways: Sequence[str]) -> dict[str, Any]:
+def look(recipe: Recipe, out: Path, ways: Sequence[str] = WAYS) -> dict[str, Any]:
     """Runs a recipe once and keeps all of it: a record, and a certificate for each way that gave one.
 
     Raises:

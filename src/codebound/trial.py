@@ -131,7 +131,7 @@ def _measured(picked: Certification, part: Dataset, held_out: int) -> tuple[int,
                 is_joined=False,
                 capacity=len(rows),
             )
-            learner.add(rows, [vectors[rows].float()])
+            learner.add(rows)
             outputs = learner.outputs(learner.coefficients())[rest]
         counts.append(int((margins(outputs, labels[rest]) <= 0.0).sum()))
     whole, half = counts

@@ -186,7 +186,8 @@ PACKED = TRUE.message.packed()
 CONTAINERS = {
     "empty file": (b"", "the shortest certificate"),
     "another magic": (b"X" + DATA[1:], "no certificate"),
-    "version 3": (writer.seal(head_bytes(), PACKED, version=3), "format version 3"),
+    "version 3 by the page of version 2": (writer.seal(head_bytes(), PACKED, version=3), "format must be"),
+    "version 4": (writer.seal(head_bytes(), PACKED, version=4), "format version 4"),
     "version 1 with a page": (writer.seal(head_bytes(), PACKED, version=1), "it must be an object with"),
     "a witness of nothing": (writer.seal(head_bytes(), PACKED, witness=b"proof"), "needs 0"),
     "a witness of 4 GB": (resealed(DATA[:-36] + b"\xff" * 4), "length of the witness"),

@@ -101,6 +101,16 @@ def test_a_first_look_happens_once(fresh, monkeypatch, tmp_path):
     assert fresh.look(fresh.RECIPES["letter"], tmp_path / "second")["failure"].strip() == "diverged"
 
 
+def test_a_recipe_may_be_run_in_parts(fresh, monkeypatch, tmp_path):
+    fake(fresh, monkeypatch, tmp_path, CERTIFIES)
+    first, *rest = fresh.WAYS
+    assert fresh.look(fresh.RECIPES["letter"], tmp_path, [first])["state"] == "begun"
+    with pytest.raises(fresh.RefusedError, match="a first look happens once"):
+        fresh.look(fresh.RECIPES["letter"], tmp_path, [first])
+    record = fresh.look(fresh.RECIPES["letter"], tmp_path, rest)
+    assert (record["state"], list(record["ways"])) == ("finished", [first, *rest])
+
+
 def test_what_could_not_be_fetched_was_not_looked_at(fresh, monkeypatch, tmp_path):
     fake(fresh, monkeypatch, tmp_path, "sys.exit('no network')\n")
     with pytest.raises(fresh.RefusedError, match="could not be fetched: no network"):
@@ -112,7 +122,7 @@ def test_an_interrupted_look_leaves_its_record(fresh, monkeypatch, tmp_path):
     def interrupt(command, **options):
         if "train" in command:
             raise KeyboardInterrupt
-        return fresh.Done(0.0, 0, False, "")
+        return fresh.Done(0.0, 0.0, 0, False, "")
 
     monkeypatch.setattr(fresh, "run", interrupt)
     with pytest.raises(KeyboardInterrupt):
@@ -139,11 +149,11 @@ def test_a_search_is_interrupted_at_its_limit_and_then_stopped(fresh, monkeypatc
         fresh,
         monkeypatch,
         tmp_path,
-        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    sys.exit('kept')\n",
+        "try:\n    while True: time.time()\nexcept KeyboardInterrupt:\n    sys.exit('kept')\n",
     )
     done = fresh.run([fresh.program("codebound")], folder=tmp_path, limit=1.0)
     assert (done.was_stopped, done.status, done.said.strip()) == (True, 1, "kept")
-    stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)\n"
+    stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.time()\n"
     fake(fresh, monkeypatch, tmp_path, stubborn)
     monkeypatch.setattr(fresh, "GRACE_SECONDS", 0.5)
     done = fresh.run([fresh.program("codebound")], folder=tmp_path, limit=1.0)
@@ -163,11 +173,22 @@ def test_the_page_shows_every_record(fresh, monkeypatch, tmp_path):
     fake(fresh, monkeypatch, tmp_path, CERTIFIES)
     fresh.look(fresh.RECIPES["letter"], tmp_path)
     (tmp_path / "dna.json").write_text(
-        json.dumps({"data": "dna", "rows": "DNA", "state": "begun", "ways": {}})
+        json.dumps(
+            {
+                "data": "dna",
+                "rows": "DNA",
+                "state": "begun",
+                "ways": {"default": None},
+                "recipe_commit": "1" * 40,
+                "commands": ["codebound certify --out default  # soon", "codebound certify --out prune"],
+            }
+        )
     )
-    table = page.first_looks(tmp_path)
+    *table, empty, taken, not_run = page.first_looks(tmp_path)
+    assert (empty, not_run) == ("", "Ways of the recipe that were not run for all data: prune.")
+    assert "as committed before (1111111)" in taken
     assert len(table) == 3 + 1 + 1 + len(METHODS)
-    assert "| [dna](fresh/dna.json), DNA | begun |" in table[3]
+    assert "| [dna](fresh/dna.json), DNA | default: begun, not finished |" in table[3]
     counted = "7 training errors of 80; 12 bits; 3 copies in the sample"
     assert f"`certify`, by prune | C-2 | {counted} | **25.00 %** | 31.00 % |" in table[4]
     assert any("| features | no certificate |" in line for line in table)
@@ -185,7 +206,8 @@ def test_the_real_commands_on_a_table_made_here(fresh, monkeypatch, tmp_path):
     ]
     table = tmp_path / "table.csv"
     table.write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr(fresh, "METHODS", ["features"])
+    ways = ("default", "features")
+    monkeypatch.setattr(fresh, "WAYS", ways)
     starter = tmp_path / "codebound"
     starter.write_text(f"#!{sys.executable}\nfrom codebound.cli.main import main\nmain()\n")
     checker = tmp_path / "codebound-verify"
@@ -195,7 +217,8 @@ def test_the_real_commands_on_a_table_made_here(fresh, monkeypatch, tmp_path):
     for path in (starter, checker):
         path.chmod(path.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setattr(fresh, "program", lambda name: str(tmp_path / name))
-    record = fresh.look(fresh.Recipe(f"{table}:kind", "mlp:widths=8", "rows", "quick"), tmp_path / "out")
+    recipe = fresh.Recipe(f"{table}:kind", "mlp:widths=8", "rows", "quick")
+    record = fresh.look(recipe, tmp_path / "out", ways)
     assert record["state"] == "finished", record
     default = record["ways"]["default"]
     assert (default["verify_status"], default["n"]) == (0, 320), default

@@ -115,7 +115,7 @@ def column_widths(cells: Sequence[Sequence[str]], room: int) -> list[int] | None
 
     Example:
         >>> column_widths([["what", "a long name"], ["value", "0.39427"]], 15)
-        [5, 10]
+        [8, 7]
         >>> column_widths([["0.39427"], ["0.15743"]], 13) is None
         True
     """
