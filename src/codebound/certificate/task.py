@@ -19,7 +19,7 @@ from codebound.chains.reading import chain_of
 from codebound.chains.setting import Setting, codable
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.faults import possible_examples
-from codebound.nets.fold import without_batch_norms
+from codebound.nets.fold import batch_norms_of, without_batch_norms
 from codebound.nets.rebuild import WHOLE, is_plain, with_weights
 from codebound.nets.walk import readable
 from codebound.tensors import float32_sha256
@@ -54,6 +54,7 @@ class Original:
         source: The Python file that makes the module, where codebound has written it.
         whole: Tensors whose entries are integers, which no message rounds.
         notes: What was done to read the module, in sentences.
+        batch_norms: Those of a module that is no chain, which are folded here.
     """
 
     chain: Chain | None
@@ -63,6 +64,7 @@ class Original:
     source: str = ""
     whole: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    batch_norms: tuple[str, ...] = ()
 
     @staticmethod
     def read(
@@ -105,7 +107,8 @@ class Original:
         name = name_of(source)
         sources = ((name, hashlib.sha256(source.encode()).hexdigest()),)
         named = Factory(f"{name}:{FACTORY}", sha256, sources)
-        return Original(None, state, folded, named, source, plain.meta[WHOLE], notes)
+        norms = batch_norms_of(plain)
+        return Original(None, state, folded, named, source, plain.meta[WHOLE], notes, norms)
 
     @staticmethod
     def of_factory(

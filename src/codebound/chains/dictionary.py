@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from codebound.errors import ModelError
-from codebound.nets.kinds import MODULE_KINDS, OTHER
+from codebound.nets.kinds import MODULE_KINDS, fixed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,4 +119,4 @@ def _opponent(x: Tensor) -> Tensor:
     return torch.stack([(red + green + blue) / 3.0, red - green, (red + green) / 2.0 - blue], dim=1)
 
 
-MODULE_KINDS[DictionaryFeatures] = OTHER  # known, so that it is one step of a network
+MODULE_KINDS[DictionaryFeatures] = fixed(DictionaryFeatures)  # known, so that it is one step of a network

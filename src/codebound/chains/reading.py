@@ -96,7 +96,9 @@ def _chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, di
         is_rectified |= operation.relu_inside
     if not open_layer:
         raise UnsupportedLayerError("a chain ends with a linear layer and no ReLU behind it.")
-    chain = _with_global_pools(Chain(tuple(input_shape), tuple(operations)))
+    chain = Chain(tuple(input_shape), tuple(operations))
+    if is_plain(folded):  # whoever wrote it; a network that says how it pools is read as it says
+        chain = _with_global_pools(chain)
     for name, shape in chain.tensor_shapes().items():
         if name not in tensors:
             raise UnsupportedLayerError(f"tensor {name} of the chain is computed from others.")

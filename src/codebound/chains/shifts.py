@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from codebound.errors import ModelError
+from codebound.nets.kinds import MODULE_KINDS, fixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,3 +129,7 @@ class MeanOverShifts(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:  # noqa: D102
         return logits.reshape(self.count, -1, logits.shape[1]).mean(0)
+
+
+for _step in (StackedShifts, MeanOverShifts):
+    MODULE_KINDS[_step] = fixed(_step)  # known, so that each is one step of a network

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.kinds import kind_of
@@ -108,6 +109,16 @@ def _scaled(graph: fx.Graph, node: fx.Node, shape: list[int]) -> None:
             result = graph.call_function(operation, (result, value))
     node.replace_all_uses_with(cast("fx.Node", result))
     graph.erase_node(node)
+
+
+def batch_norms_of(model: fx.GraphModule) -> tuple[str, ...]:
+    """The steps of a plain network that are batch norms, by name."""
+    return tuple(
+        str(node.target) if node.op == "call_module" else node.name
+        for node in model.graph.nodes
+        if node.target is aten.batch_norm.default
+        or (node.op == "call_module" and isinstance(model.get_submodule(str(node.target)), _BatchNorm))
+    )
 
 
 def has_batch_norms(model: nn.Module) -> bool:

@@ -24,7 +24,7 @@ class Kind:
 
     Attributes:
         name: ``layer``, ``batch norm``, ``norm``, ``activation``, ``pooling``, ``flatten``, ``dropout``,
-            ``identity``, ``index``, ``pad``, ``add``, ``input``, ``shape`` or ``other``.
+            ``identity``, ``index``, ``pad``, ``add``, ``input``, ``shape``, ``fixed`` or ``other``.
         lipschitz: An upper bound on the Lipschitz constant from l2 to l2, or None when none is known.
         homogeneous: Whether ``f(t x) = t f(x)`` for all ``t >= 0``.
     """
@@ -47,7 +47,20 @@ ADD = _homogeneous("add", math.sqrt(2.0))
 """Sum of two branches, as a map of the pair."""
 SHAPE = Kind("shape")
 """Sizes of a tensor rather than a tensor."""
+FIXED = Kind("fixed")
+"""A step of ours without tensors: all is known of what it computes, and nothing is claimed."""
 OTHER = Kind("other")
+
+
+def fixed(module_type: type[nn.Module]) -> Callable[[Any], Kind]:
+    """The kind of a step of ours; a module that may compute something else is read like any other."""
+
+    def kind(module: Any) -> Kind:
+        changed = any(map(callable, vars(module).values()))
+        hooked = module._forward_hooks or module._forward_pre_hooks
+        return OTHER if type(module) is not module_type or changed or hooked else FIXED
+
+    return kind
 
 
 def _leaky(module: Any) -> Kind:

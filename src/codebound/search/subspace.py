@@ -181,7 +181,7 @@ def _network_of_f(search: Search) -> tuple[Chain | None, Learner]:
         return chain, Learner.of_chain(chain)
     assert original.module is not None  # it is a chain or a module
     try:
-        learner = Learner.of_module(original.module)
+        learner = Learner.of_module(original.module, batch_norms=original.batch_norms)
     except ModelError as reason:
         raise UnsuitedError(str(reason)) from reason
     flat = [name for name, value in original.tensors.items() if value.dim() < 2 and "bias" not in name]

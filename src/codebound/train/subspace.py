@@ -27,7 +27,7 @@ from codebound.train.passes import Passes, half_cosine
 from codebound.train.updates import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -129,13 +129,18 @@ class Learner:
         )
 
     @classmethod
-    def of_module(cls, module: nn.Module) -> Learner:
+    def of_module(cls, module: nn.Module, *, batch_norms: Sequence[str] = ()) -> Learner:
         """Any network whose evaluation depends on nothing but its tensors and one example.
+
+        Args:
+            module: The network.
+            batch_norms: Those that it had before they were folded: without them it trains as another network.
 
         Raises:
             ModelError: The network has batch normalisations: their statistics are no coded tensors.
         """
-        norms = [name for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
+        own = (name for name, part in module.named_modules() if isinstance(part, _BatchNorm))
+        norms = [*batch_norms, *own]
         if norms:
             raise ModelError(
                 f"{', '.join(norms)}: a batch normalisation trains with the statistics of a batch, which no "

@@ -15,7 +15,7 @@ from torch import fx
 
 from codebound.errors import ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
-from codebound.nets.kinds import OTHER, SHAPE, Kind, kind_of_node
+from codebound.nets.kinds import FIXED, OTHER, SHAPE, Kind, kind_of_node
 from codebound.nets.layers import AbstractLayerView, refusal_of, view_of
 from codebound.nets.walk import Network, observe, traced_steps, wrap
 from codebound.rng import numpy_stream
@@ -135,8 +135,8 @@ def _cuts(steps: tuple[Step, ...], *, output: int) -> tuple[int, ...]:
     cuts = []
     horizon = 0  # last use of anything computed before this step
     for index, step in enumerate(steps[:output]):
-        # nothing is known about other steps: they may return several tensors, or none
-        if horizon <= index and step.kind not in (OTHER, SHAPE):
+        # nothing is known about other steps: they may return several tensors, or none; fixed ones stack views
+        if horizon <= index and step.kind not in (FIXED, OTHER, SHAPE):
             cuts.append(index)
         horizon = max(horizon, last_use[index])
     return (*cuts, output)

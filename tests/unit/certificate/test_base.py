@@ -172,10 +172,15 @@ class TestSubspace:
         with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
             certify(module, SAMPLE, method="subspace", factory="some_nets:tanh")
 
-    def test_a_batch_norm_that_follows_no_layer_is_a_factor_that_would_be_switched_off(self):
-        module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.BatchNorm1d(5), nn.Linear(5, 3))
-        with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
-            certify(module, SAMPLE, method="subspace", factory="some_nets:norm")
+    @pytest.mark.parametrize("affine", [True, False])
+    @pytest.mark.parametrize("at", [1, 2])
+    @pytest.mark.parametrize("has_base", [True, False])
+    def test_batch_statistics_are_refused_with_the_reason(self, has_base, at, affine):
+        layers = [nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)]
+        module = nn.Sequential(*layers[:at], nn.BatchNorm1d(5, affine=affine), *layers[at:])
+        base = Pretrained(module, WORDS) if has_base else None
+        with pytest.raises(UnsuitedError, match="statistics of a batch"):
+            certify(module, SAMPLE, method="subspace", base=base)
 
     def test_the_architecture_of_f_is_kept_for_images_too(self):
         sample = clusters(200, shape=(1, 6, 1))

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from codebound.certificate.task import Original
 from codebound.chains.few_bits import image_chain, image_chains, image_network, plain_network
 from codebound.chains.operations import Shifts
 from codebound.chains.reading import chain_of
@@ -15,6 +16,7 @@ def test_a_message_can_describe_the_networks(shape):
     chain, _ = chain_of(image_network(shape, 7), shape)
     assert chain == image_chain(shape, 7)
     assert chain_of(plain_network(shape, 7), shape)[0].classes == 7
+    assert Original.read(image_network(shape, 7), shape).chain == chain
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -8,7 +8,8 @@ from torch import fx, nn
 from torch.nn import functional
 
 from codebound.chains.dictionary import DictionaryFeatures
-from codebound.nets.kinds import FUNCTION_KINDS, MODULE_KINDS, Kind, kind_of, kind_of_node
+from codebound.chains.shifts import MeanOverShifts, StackedShifts
+from codebound.nets.kinds import FIXED, FUNCTION_KINDS, MODULE_KINDS, OTHER, Kind, kind_of, kind_of_node
 
 VECTOR, SERIES, IMAGE = (6,), (4, 9), (4, 8, 8)
 CASES = [
@@ -40,7 +41,7 @@ CASES = [
         (nn.Dropout2d(0.3), IMAGE),
     ),
     (nn.Identity(), VECTOR),
-    (DictionaryFeatures(1, 2), IMAGE),
+    *((DictionaryFeatures(1, 2), IMAGE), (StackedShifts(3), IMAGE), (MeanOverShifts(1), VECTOR)),
 ]
 every_case = pytest.mark.parametrize(
     ("module", "shape"), CASES, ids=lambda value: str(value).replace(" ", "")
@@ -82,6 +83,18 @@ def violations(module, shape, kind: Kind) -> list[str]:
 
 def test_every_listed_module_has_a_case():
     assert {type(module) for module, _ in CASES} == set(MODULE_KINDS)
+
+
+def test_a_fixed_step_that_was_changed_is_none():
+    class Brighter(DictionaryFeatures):
+        def planes(self, x):
+            return 2 * x
+
+    changed, hooked = DictionaryFeatures(1, 2), StackedShifts(1)
+    changed.planes = lambda x: 2 * x
+    hooked.register_forward_hook(lambda module, args, output: 2 * output)
+    assert [kind_of(each) for each in (DictionaryFeatures(1, 2), StackedShifts(1))] == [FIXED] * 2
+    assert [kind_of(each) for each in (Brighter(1, 2), changed, hooked)] == [OTHER] * 3
 
 
 @every_case
