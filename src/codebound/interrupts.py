@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,28 +24,35 @@ def interrupt_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, _interrupt)
 
 
-def answer_interrupts(note: Callable[[str], object]) -> None:
-    """From now on somebody who interrupts is answered in a second, whatever the main thread is busy with.
+@contextmanager
+def answering_interrupts(note: Callable[[str], object]) -> Iterator[None]:
+    """Inside, somebody who interrupts is answered in a second, whatever the main thread is busy with.
 
     What was found is still counted and written; who interrupts three times leaves at once.
     """
     if threading.current_thread() is not threading.main_thread():
+        yield
         return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_answer, args=(reader, note), daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writer)  # which ends the thread
 
 
 def _answer(reader: int, note: Callable[[str], object]) -> None:
     times = 0
-    while True:
-        times += sum(number in _SIGNALS for number in os.read(reader, 64))
+    while numbers := os.read(reader, 64):
+        before, times = times, times + sum(number in _SIGNALS for number in numbers)
         if times >= _MOST_INTERRUPTS:
             os._exit(_INTERRUPTED)
-        if times == 1:
-            time.sleep(_SECONDS_TO_END)
+        if before == 0 < times and not select.select([reader], [], [], _SECONDS_TO_END)[0]:
             note("Stopping: what was found until now is counted and written. Ctrl-C again gives that up.")
+    os.close(reader)
 
 
 def _interrupt(number: int, frame: object) -> None:

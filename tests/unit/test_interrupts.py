@@ -1,17 +1,22 @@
 """Somebody who interrupts is answered at once, whatever the main thread is busy with."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 
+import pytest
+
+from codebound.interrupts import answering_interrupts
+
 BUSY = """
 import hashlib, sys
-from codebound.interrupts import answer_interrupts
-answer_interrupts(lambda text: print(text, flush=True))
+from codebound.interrupts import answering_interrupts
 print("begun", flush=True)
 try:
-    hashlib.pbkdf2_hmac("sha256", b"", b"", {rounds})  # no signal is handled in here
+    with answering_interrupts(lambda text: print(text, flush=True)):
+        hashlib.pbkdf2_hmac("sha256", b"", b"", {rounds})  # no signal is handled in here
 except KeyboardInterrupt:
     print("kept", flush=True)
 """
@@ -42,3 +47,12 @@ def test_what_ends_at_once_says_nothing_more():
     program = started(1)
     program.send_signal(signal.SIGINT)
     assert program.communicate(timeout=10.0)[0] in ("kept\n", "")
+
+
+def test_interrupts_are_counted_for_each_command_alone():
+    before = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(before)
+    for _ in range(4):  # three in one command would end this process
+        with pytest.raises(KeyboardInterrupt), answering_interrupts(print):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.set_wakeup_fd(before) == before

@@ -2,8 +2,8 @@
 
 The numbers of requirements are those of EASA's concept paper on machine learning applications (issue 2), as
 published copies of its objectives have them (the paper itself was not at hand: compare before citing), and of
-Regulation (EU) 2024/1689, compared with copies of its text. What they ask for is in our own words. No page makes an
-application compliant.
+Regulation (EU) 2024/1689, compared with copies of its text. What they ask for is in our own words. No page
+makes an application compliant.
 """
 
 from __future__ import annotations
