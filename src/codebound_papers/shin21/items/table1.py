@@ -55,7 +55,7 @@ def _lacks(settings: Settings) -> tuple[str, ...]:
 
 def _obstacle(subject: Subject, settings: Settings) -> str:
     if subject.data == "svhn" and not (path := svhn_path()).is_file():
-        return f"{path.name} of SVHN is not in {path.parent}"
+        return f"{path.name} of SVHN is not in the folder svhn of the data cache"
     return obstacle(subject, settings)
 
 
