@@ -19,6 +19,8 @@ from .refusal import Refused
 from .rounding import Layer, Rounded, Whole, exact, filter_layer, gamma, local
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
     from .tensors import Doubles
@@ -86,27 +88,23 @@ def features(dictionary: int, pool: int, x: Rounded) -> Rounded:
         layer = _layer(table, x.values.shape[2:])
         error = torch.hypot(error, 2 * layer.error(x, terms=table.size**2 + pool**2 + 8))
     error = torch.hypot(error, x.error + local(x.lengths(), gamma(pool**2 + 1, dtype), dtype)) / pool
-    bank = (_bank(dictionary) / UNIT).to(dtype)
-    maps = [_maps(bank, pool, plane, dtype) for plane in torch.split(x.values, 1, 1)]
+    banks = [(bank / UNIT).to(dtype) for bank in _banks(dictionary)]
+    maps = [_maps(banks, pool, plane, dtype) for plane in torch.split(x.values, 1, 1)]
     values = torch.cat([*(2 * each for each in maps), _means(x.values, pool)], 1)
     return normalised(Rounded(values.contiguous(memory_format=torch.channels_last), error))
 
 
 @lru_cache(maxsize=16)
-def _bank(dictionary: int) -> Tensor:
-    """The integers of all filters with zeros around the small ones: real parts, then imaginary parts."""
-    largest = max(table.size for table in tables(dictionary))
-    parts = [
-        functional.pad(torch.from_numpy(table.filters * UNIT), ((largest - table.size) // 2,) * 4)
-        for table in tables(dictionary)
-    ]
-    return torch.cat([part[:, which] for which in (0, 1) for part in parts])[:, None]
+def _banks(dictionary: int) -> tuple[Tensor, ...]:
+    """The integers of the filters of each size: real parts, then imaginary parts."""
+    tensors = (torch.from_numpy(table.filters * UNIT) for table in tables(dictionary))
+    return tuple(torch.cat([filters[:, 0], filters[:, 1]])[:, None] for filters in tensors)
 
 
 def _fits(dictionary: int, pool: int, whole: Whole) -> bool:
     """Whether float32 holds all sums of integers exactly."""
     reach = max(abs(value) for plane in _planes(whole.values.shape[1]) for value in plane.reach)
-    heaviest = float(_bank(dictionary).abs().sum((1, 2, 3)).max())
+    heaviest = max(float(bank.abs().sum((1, 2, 3)).max()) for bank in _banks(dictionary))
     return max(pool**2, heaviest) * reach < EXACT
 
 
@@ -132,16 +130,15 @@ def _planes(channels: int) -> list[_Plane]:
 
 def _whole_features(dictionary: int, pool: int, whole: Whole, dtype: torch.dtype) -> Tensor:
     """The features of integers: what is summed is exact, and every number is rounded a few times."""
-    bank, maps, own = _bank(dictionary), [], []
+    banks, maps, own = _banks(dictionary), [], []
+    narrow = [bank.float() for bank in banks]
     for plane in _planes(whole.values.shape[1]):
         times = torch.tensor(plane.channels, dtype=torch.float32)[:, None, None]
         values = (whole.values * times).sum(1, keepdim=True)
-        everywhere = None
-        if plane.centre:
-            ones = torch.full((1, 1, *values.shape[2:]), plane.centre, dtype=torch.float64)
-            everywhere = functional.conv2d(ones, bank, padding=bank.shape[2] // 2).to(dtype)
+        ones = torch.full((1, 1, *values.shape[2:]), plane.centre, dtype=torch.float64)
+        everywhere = [_correlated(ones, bank).to(dtype) if plane.centre else None for bank in banks]
         unit = whole.unit * plane.unit
-        found = _maps(bank.float(), pool, values - plane.centre, dtype, added=everywhere)
+        found = _maps(narrow, pool, values - plane.centre, dtype, added=everywhere)
         maps.append(found * (2 * unit / UNIT))
         own.append(_means(values.to(dtype), pool) * unit)
     return torch.cat([*maps, *own], 1)
@@ -160,26 +157,41 @@ def _layer(table: Table, sides: tuple[int, ...]) -> Layer:
     return filter_layer(filters, None, grid=(height, width))
 
 
+def _correlated(plane: Tensor, bank: Tensor) -> Tensor:
+    """Sums around every pixel; what is outside of the plane is 0."""
+    return functional.conv2d(plane, bank, padding=bank.shape[2] // 2)
+
+
 def _maps(
-    bank: Tensor, pool: int, plane: Tensor, dtype: torch.dtype, *, added: Tensor | None = None
+    banks: Sequence[Tensor],
+    pool: int,
+    plane: Tensor,
+    dtype: torch.dtype,
+    *,
+    added: Sequence[Tensor | None] | None = None,
 ) -> Tensor:
     """The pooled maps of a plane, (batch, filters, rows, columns).
 
     Args:
-        bank: The filters, real parts first.
+        banks: The filters of each size, real parts first.
         pool: The window.
         plane: The plane, in the precision of its sums.
         dtype: The precision of everything behind them.
-        added: What is added to all sums.
+        added: What is added to all sums of each bank.
     """
-    pixels, half = plane[0].numel(), len(bank) // 2
+    pixels = plane[0].numel()
+    both = list(zip(banks, added or [None] * len(banks), strict=True))
+
+    def moduli(some: Tensor, bank: Tensor, more: Tensor | None) -> Tensor:
+        sums = _correlated(some, bank).to(dtype)
+        real, imaginary = (sums if more is None else sums + more).square_().tensor_split(2, dim=1)
+        return _means(real.add_(imaginary).sqrt_(), pool)
 
     def pooled(some: Tensor) -> Tensor:
-        sums = functional.conv2d(some, bank, padding=bank.shape[2] // 2).to(dtype)
-        squares = (sums if added is None else sums + added).square()
-        return _means((squares[:, :half] + squares[:, half:]).sqrt_(), pool)
+        return torch.cat([moduli(some, bank, more) for bank, more in both], 1)
 
-    return in_parts(pooled, plane, patches=bank[0].numel() * pixels, results=len(bank) * pixels)
+    patches = max(bank[0].numel() for bank in banks) * pixels
+    return in_parts(pooled, plane, patches=patches, results=max(map(len, banks)) * pixels)
 
 
 def _means(x: Tensor, pool: int) -> Tensor:

@@ -40,9 +40,10 @@ TOLERANCE = 0.5e-4  # half of the writer's: rounding cannot make the verifier co
 ROUNDING = 1e-5  # share of the largest logit that the error bound may have; twice the writer's
 FLOAT32_SHARE = 2.0**-10  # of what float32 is off: taken for the error of float64, which is far smaller
 ORDER_SHARE = 10.0  # of what sums in another order are off: they must agree within a millionth
-NUMBERS = 1 << 24  # numbers in the largest intermediate result of a batch: 128 MiB
+NUMBERS = 1 << 25  # numbers in the largest intermediate result of a batch: 256 MiB
 BATCH = 4096  # the largest batch
-CACHED = 1 << 21  # numbers in an intermediate result of a batch that is fast; more where weights are many
+CACHED = 1 << 24  # numbers in an intermediate result of a batch that is fast; more where weights are many
+WARM_UP = 8  # examples that say nothing: the first time takes longer
 PILOT = 64  # examples that say how much of a network float32 may compute
 BLOCKS = (1, 4)  # of channels in the sums of float32: more of them take longer and are more exact
 
@@ -179,6 +180,7 @@ class Evaluator:
         return best
 
     def _timed(self, function: Carrying, x: Inputs) -> tuple[Logits, float]:
+        self._evaluated(function, x[:WARM_UP])
         start = time.perf_counter()
         parts = [self._evaluated(function, x[at : at + self._batch]) for at in range(0, len(x), self._batch)]
         seconds = time.perf_counter() - start
