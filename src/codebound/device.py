@@ -12,7 +12,7 @@ from codebound.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "tensorfloat32", "bfloat16"]
 
 
 def resolve_device(device: torch.device | str) -> torch.device:
@@ -61,8 +61,24 @@ def seed_layers(seed: int, device: torch.device) -> None:
 
 
 def lower_precision(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
-    """Products and convolutions of float32 tensors inside are computed in that precision."""
-    if precision == "float32":
+    """Products and convolutions of float32 tensors inside are computed in bfloat16, if that is asked for."""
+    if precision != "bfloat16":
         return nullcontext()
     # each weight is cast once a step anyway, and a replayed step must not find the cast of an earlier one
     return torch.autocast(device.type, torch.bfloat16, cache_enabled=False)
+
+
+@contextmanager
+def rounded_products(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Products of float32 tensors inside round their factors to the 10 bits of TF32, if that is asked for, on
+    GPUs that have it; everywhere else they are as they are.
+    """
+    if precision != "tensorfloat32" or device.type != "cuda":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

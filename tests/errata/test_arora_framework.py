@@ -12,6 +12,7 @@ from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_binomial
 from codebound.facts import OccamFacts
 from codebound.scores import margins
+from codebound_papers.arora18.projection_plan import epsilon_for_margin
 from codebound_papers.measure.norms import frobenius_norm, l1_inf_norm
 from codebound_papers.measure.outputs import MarginReport
 
@@ -98,3 +99,25 @@ def test_a_e25_a_seed_that_was_chosen_after_looking_has_to_be_paid():
 
     assert failure(0.0) > 0.99
     assert failure(choice_bits(seeds)) <= delta
+
+
+def test_a_e2_with_the_printed_sign_there_is_no_probability():
+    """q parameters with r values each, at a deviation of sqrt(q ln r / m): the union bound leaves r^-q."""
+    q, r, m = 3, 4, 100
+    deviation = math.sqrt(q * math.log(r) / m)
+    fails = r**q * math.exp(-2.0 * m * deviation**2)
+    assert fails == pytest.approx(math.exp(-q * math.log(r)))
+    assert 1.0 - math.exp(q * math.log(r)) < 0.0
+
+
+def test_a_e16_an_accuracy_by_gamma_and_not_its_square_turns_labels_round():
+    """Lemma 10 allows eps^2 = gamma^2 / (2 max ||f||^2), a change of gamma / sqrt(2)."""
+    gamma = 0.01
+    f, g = np.array([0.02, 0.0]), np.array([0.02 - 0.049, 0.049])
+    change = np.linalg.norm(f - g)
+    assert f[0] - f[1] > gamma
+    assert g[0] < g[1]
+    assert change <= math.sqrt(gamma / 2.0)
+    allowed = epsilon_for_margin(gamma, largest_output=0.02) * 0.02
+    assert allowed == pytest.approx(gamma / math.sqrt(2.0))
+    assert change > allowed

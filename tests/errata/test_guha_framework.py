@@ -4,13 +4,16 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import binom, norm
 
 from codebound.bounds.margin import margin_for_deviation
 from codebound.bounds.occam import occam_hoeffding
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.facts import OccamFacts
+from codebound.rng import torch_stream
 from codebound_papers.compress.summary import exponential_deviation
+from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.measure.outputs import MarginReport, published_margin_loss
 
 
@@ -98,3 +101,43 @@ def test_g_e12_the_exponent_of_the_proof_has_the_square_of_tau():
     )  # the display of the theorem
     assert binom.cdf(math.floor(n * (0.5 - printed)), n, 0.5) > 8 * delta
     assert binom.cdf(math.floor(n * (0.5 - squared)), n, 0.5) <= delta
+
+
+def latala(squares: float, fourths: float, *, entries: int) -> tuple[float, float]:
+    """The right side of lemma B.1 for a diagonal matrix, without its constant: printed, and of all pairs."""
+    lines = 2.0 * math.sqrt(squares)
+    return lines + fourths**0.25, lines + (entries * fourths) ** 0.25
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e6])
+def test_g_e8_without_the_sum_over_rows_no_constant_makes_the_inequality_true(size):
+    """On a diagonal of size^2 entries, each +-size with probability size^-2 and else 0: its norm is the
+    largest entry. As printed the ratio grows like the root of the size; with all pairs it stays below 1.
+    """
+    entries = round(size**2)
+    norm_mean = -size * math.expm1(entries * math.log1p(-1.0 / size**2))
+    printed, true = latala(1.0, size**2, entries=entries)
+    assert norm_mean / printed > 0.5 * math.sqrt(size)
+    assert norm_mean / true < 1.0
+
+
+def test_g_e28_the_bound_on_rounding_is_none_on_pruning():
+    """rho J bounds what rounding does to a pruned matrix; what pruning did to the original is far above."""
+    stream = torch_stream(0, "g-e28")
+    original = torch.randn(60, 60, generator=stream)
+    pruned = prune_randomly(original, strength=1.0, variance=1.0, generator=stream)
+    step, nonzeros = 1e-4, int(pruned.count_nonzero())
+    rounding, pruning = (
+        float(torch.linalg.matrix_norm(change.double(), 2))
+        for change in ((pruned / step).round() * step - pruned, pruned - original)
+    )
+    assert rounding <= 0.5 * step * math.sqrt(nonzeros) < step * nonzeros < pruning
+
+
+def test_g_e30_what_holds_on_a_sample_need_not_hold_on_all_inputs():
+    target, ticket = np.array([1.0, 0.0]), np.array([1.0, 5.0])
+    sample = np.array([[0.3, 0.0], [-0.9, 0.0]])
+    assert np.abs(sample @ (target - ticket)).max() == 0.0
+    inputs = np.random.default_rng(0).normal(size=(1000, 2))
+    inputs /= np.linalg.norm(inputs, axis=1, keepdims=True)
+    assert np.abs(inputs @ (target - ticket)).max() > 4.9

@@ -185,3 +185,31 @@ def test_s_e21_the_norm_of_the_replacement_is_not_that_of_the_matrix():
     assert float(large.norm()) > 1.5 * float(matrix.norm())
     expected = 9.0 * 3000 + float(parts.tail.square().sum())
     assert float(large.square().sum()) == pytest.approx(expected, rel=0.1)
+
+
+def test_s_e3_markov_needs_a_variable_that_is_not_negative_and_chernoff_does_not():
+    values, weights, level = np.array([-1.0, 1.0]), np.array([0.5, 0.5]), 0.5
+    chance = float(weights[values >= level].sum())
+    assert chance == 0.5 > float(values @ weights) / level
+    assert all(
+        chance <= float(np.exp(t * values) @ weights) / math.exp(t * level) for t in (0.1, 0.55, 1.0, 3.0)
+    )
+
+
+def test_s_e9_what_layers_change_adds_up():
+    """Equation (77) multiplies the changes of the layers; the induction of A's lemma 3 adds them."""
+    changes = np.array([0.1, 0.2, 0.1])
+    happens = math.prod(1.0 + changes) - 1.0  # every layer a number that was 1
+    assert changes.sum() <= happens
+    assert changes.prod() < 0.01 * happens
+
+
+@pytest.mark.parametrize(("gamma", "moved"), [(1.0, -0.5), (1.0, -0.3), (0.2, -0.1), (2.0, 0.4)])
+def test_s_e20_the_square_belongs_to_the_whole_bracket(gamma, moved):
+    """a - c moves the score of the label, and the other has to move by gamma + a - c to meet it: the squared
+    distance is half of gamma^2 + (gamma + 2 (a - c))^2, so at least gamma^2 / 2.
+    """
+    squared = moved**2 + (gamma + moved) ** 2
+    assert squared == pytest.approx(0.5 * (gamma**2 + (gamma + 2.0 * moved) ** 2))
+    assert squared >= 0.5 * gamma**2
+    assert squared != pytest.approx(0.5 * (gamma**2 + gamma + 2.0 * moved**2))

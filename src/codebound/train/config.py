@@ -143,8 +143,9 @@ class TrainConfig:
         label_shuffle: Fraction of the training labels that is redrawn uniformly; see ``shuffle_labels``.
         augment: ``"crop"`` shifts each image by up to 4 pixels, ``"flip-crop"`` also mirrors half of them.
         precision: ``"bfloat16"`` has products and convolutions of the forward and backward pass in that
-            format, which is several times as fast on recent GPUs. Weights stay as they are, and so do the
-            passes that count errors.
+            format, which is several times as fast on recent GPUs; ``"tensorfloat32"`` rounds the factors of
+            products to 10 bits, on GPUs alone. Weights stay as they are, and so do the passes that count
+            errors.
         seed: Seed of the batch order, dropout, augmentation and label shuffling; in [0, 2^63).
         eval_every: Full passes over training and test set every so many epochs; 0: only at the end.
         checkpoint_every: Epochs between two checkpoints, where there is a run folder, >= 1.
@@ -180,7 +181,9 @@ class TrainConfig:
         require(self.batch_size >= 1, "batch_size", "at least 1")
         require(0.0 <= self.label_shuffle <= 1.0, "label_shuffle", "a fraction in [0, 1]")
         require(self.augment in get_args(Augment), "augment", f"one of {', '.join(get_args(Augment))}")
-        require(self.precision in get_args(Precision), "precision", "'float32' or 'bfloat16'")
+        require(
+            self.precision in get_args(Precision), "precision", f"one of {', '.join(get_args(Precision))}"
+        )
         require(0 <= self.seed < 2**63, "seed", "in [0, 2^63)")
         require(self.eval_every >= 0, "eval_every", "at least 0 (0: only at the end)")
         require(self.checkpoint_every >= 1, "checkpoint_every", "at least 1")

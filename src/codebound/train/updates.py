@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from codebound.device import isolated_random_state, lower_precision
+from codebound.device import isolated_random_state, lower_precision, rounded_products
 from codebound.errors import UsageError
 from codebound.rng import numpy_stream, torch_stream
 
@@ -205,10 +205,11 @@ def make_update(
     def step(picks: Picks) -> Seen:
         optimizer.zero_grad()
         x, y = picks.batch(data, dtype)
-        with lower_precision(config.precision, x.device):
-            outputs = model(_channels_last(x) if is_low else x)
-        loss = functional.cross_entropy(outputs.to(dtype), y)
-        loss.backward()  # type: ignore[no-untyped-call]
+        with rounded_products(config.precision, x.device):
+            with lower_precision(config.precision, x.device):
+                outputs = model(_channels_last(x) if is_low else x)
+            loss = functional.cross_entropy(outputs.to(dtype), y)
+            loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return Seen(loss.detach(), outputs.detach())
 

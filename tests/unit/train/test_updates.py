@@ -1,6 +1,7 @@
 """A recorded step trains like a plain one. Without a GPU a recording is played by doing the work again."""
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 
 from codebound.data.dataset import Dataset
+from codebound.device import rounded_products
 from codebound.train import harness, updates
 from codebound.train.config import Constant, Cosine, TrainConfig
 from codebound.train.harness import fit
@@ -143,3 +145,63 @@ def test_a_learning_rate_in_memory_is_changed_in_place(optimizer):
     updates.set_rate(made, 0.125)
     assert made.param_groups[0]["lr"] is place
     assert float(place) == 0.125
+
+
+def test_rounded_products_are_asked_for_on_gpus_alone_and_put_back():
+    gpu, before = torch.device("cuda"), torch.get_float32_matmul_precision()
+    inside = []
+
+    def fails():
+        with rounded_products("tensorfloat32", gpu):
+            inside.append(torch.get_float32_matmul_precision())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert inside == ["high"]
+    for precision, device in (("float32", gpu), ("bfloat16", gpu), ("tensorfloat32", torch.device("cpu"))):
+        with rounded_products(precision, device):
+            assert torch.get_float32_matmul_precision() == before
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_rounding_covers_both_passes_and_no_more(monkeypatch):
+    inside, seen = [False], []
+
+    @contextmanager
+    def watched(precision, device):
+        assert precision == "tensorfloat32"
+        inside[0] = True
+        yield
+        inside[0] = False
+
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            seen.append(("forward", inside[0]))
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            seen.append(("backward", inside[0]))
+            return gradient
+
+    class Watched(torch.nn.Linear):
+        def forward(self, x):
+            return Same.apply(super().forward(x.flatten(1)))
+
+    monkeypatch.setattr(updates, "rounded_products", watched)
+    fit(Watched(36, 2), images(), TrainConfig(epochs=1, precision="tensorfloat32"))
+    backward = [place for name, place in seen if name == "backward"]
+    assert backward
+    assert all(backward)
+    assert sum(place for name, place in seen if name == "forward") == len(backward)  # not where errors count
+
+
+def test_rounded_products_change_nothing_on_a_cpu():
+    config = TrainConfig(learning_rate=0.01, epochs=2)
+    plain, asked = (
+        fit(network(), images(), replace(config, precision=precision))
+        for precision in ("float32", "tensorfloat32")
+    )
+    assert asked.weights_sha256 == plain.weights_sha256

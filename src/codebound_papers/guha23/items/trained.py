@@ -30,7 +30,7 @@ from codebound_papers.measure.outputs import margin_report
 from codebound_papers.reproduce.training import Samples, Trained, made_up_samples, named_samples, trained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codebound_papers.measure.record import Measured
     from codebound_papers.reproduce.items import Row, Settings, Size
@@ -96,7 +96,9 @@ def plan_for(data: Data, size: Size) -> Plan:
         deviations=tuple(_known_deviations(data)),
     )
     if size == "full":
-        return full
+        on_gpus = "On a GPU, products of the trainings round their factors to 10 bits (TF32)."
+        coarse = {name: replace(each, precision="tensorfloat32") for name, each in full.trainings.items()}
+        return replace(full, trainings=coarse, deviations=(*full.deviations, on_gpus))
     often = replace(full, keep_every=2)
     if size == "tiny":
         rate = 0.1 if is_mnist else 0.01  # one with a positive margin in the end, one without
@@ -205,6 +207,15 @@ class Networks:
     def watched(self) -> Trained:
         """The network of the figures that look at one, trained by the code's settings."""
         return self.trained(CODE, self.plan.watched)
+
+    def measured(self, what: str, parts: Mapping[str, Callable[[], Row]]) -> list[Row]:
+        """Measurements of that network, which several processes share out; some, when time is out."""
+
+        def compute(name: str, measure: Callable[[], Row]) -> Row:
+            return self.watched.measured(f"{name}, {what}, {self.settings.size}", measure)
+
+        shared = {name: partial(compute, name, measure) for name, measure in parts.items()}
+        return self.settings.cells.get_some(shared)
 
     @cached_property
     def plotted_epoch(self) -> int:

@@ -76,7 +76,8 @@ def guha_figure2(settings: Settings) -> Reproduction:
     plan = plan_for("mnist", settings.size)
     networks = Networks(plan, settings)
     epochs = settings.cells.get("epochs", lambda: {"kept": list(networks.watched.kept_epochs)})["kept"]
-    states = [settings.cells.get(f"epoch {epoch}", partial(_state, networks, epoch)) for epoch in epochs]
+    parts = {f"epoch {epoch}": partial(_state, networks, epoch) for epoch in epochs}
+    states = networks.measured("bound", parts)
     rows = relative(rescaled(rescaled(states, "bound"), "bound_by_change"))
     watched = (
         f"One network of width {plan.watched}, looked at every {plan.keep_every} epochs, trained by the "
@@ -219,7 +220,8 @@ def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
     plan = plan_for(data, settings.size)
     networks, cells = Networks(plan, settings), settings.cells
     trained = cells.get("network", networks.plotted_record)
-    points = [cells.get(f"d={d:.6g}", partial(_change, networks, d)) for d in strengths(settings.size)]
+    parts = {f"d={d:.6g}": partial(_change, networks, d) for d in strengths(settings.size)}
+    points = networks.measured(f"pruned after {PLOTTED} epochs", parts)
     pruned = [row for row in points if row["d"] > 0.0]
     fewer: tuple[str, ...] = (
         (f"{len(points)} strengths; the repository has 100.",) if len(points) < 100 else ()
