@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from codebound.certificate.base import MAX_WORDS, Pretrained, load_base, trained_on
-from codebound.certification import SHARES, certify
+from codebound.certification import ENCODES, SHARES, certify
 from codebound.data.load import load_dataset
 from codebound.data.oddities import remarks
 from codebound.data.splits import split
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from codebound.train.runs import TrainResult
 
 _CLASSES = 10
+_HALF = 5  # tenths of a sample: no message says of which share a helper that encodes was made
 # settings of a training whose option has another name
 _OTHER_NAMES = {"learning_rate": "lr", "label_shuffle": "shuffle_labels", "keep_every": "keep_epochs"}
 TRAIN_OPTIONS = {each.name: _OTHER_NAMES.get(each.name, each.name) for each in fields(TrainConfig)}
@@ -144,7 +145,8 @@ def certify_from_options(
     unlabelled = (
         None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, None, encoder=encoder)
     )
-    fraction = options["prior_fraction"]
+    fraction, helper = options["prior_fraction"], _given_helper(options, sample)
+    is_encoding = helper is not None and options["method"] in ENCODES
     with (
         new_folder(out) as folder,
         _unchanged_or_said(options["data"], content),
@@ -155,9 +157,9 @@ def certify_from_options(
             sample,
             test_set=test_set,
             unlabelled=unlabelled,
-            prior_tenths=None if fraction is None else _tenths(fraction),
+            prior_tenths=None if fraction is None else _tenths(fraction, is_one=is_encoding),
             trained_on=None if options["weights"] is None else trained_on(Path(options["weights"])),
-            helper=_given_helper(options, sample),
+            helper=helper,
             base=base,
             factory=factory,
             trust_code=options["trust_code"],
@@ -173,7 +175,9 @@ def certify_from_options(
             found,
             folder,
             settings=record_options(options),
-            data=options["data"] if is_there and options["holdout"] is None and encoder is None else "",
+            data=options["data"]
+            if is_there and options["holdout"] is None and not found.sample.encoder
+            else "",
             data_folder=folder_of_data,
         )
 
@@ -243,9 +247,9 @@ def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
     return f"After {_epochs(result.epochs)}, {arch} is wrong on {train_part}{test_part}."
 
 
-def _tenths(fraction: str | float) -> int | tuple[int, ...]:
+def _tenths(fraction: str | float, *, is_one: bool = False) -> int | tuple[int, ...]:
     if fraction == "auto":
-        return SHARES
+        return _HALF if is_one else SHARES
     try:
         exact = 10 * float(fraction)
     except ValueError:
@@ -260,14 +264,14 @@ def _tenths(fraction: str | float) -> int | tuple[int, ...]:
 
 def _given_helper(
     options: Mapping[str, Any], sample: Dataset
-) -> Callable[[Dataset], nn.Module] | Pretrained | None:
+) -> Callable[[Dataset], Any] | Pretrained | None:
     """What makes the helper of a split, or its weights: helper_from and helper_weights."""
     maker, weights = options["helper_from"], options["helper_weights"]
     if maker is not None and weights is not None:
         raise UsageError("a helper is made by a function or read from a file: choose one of them.")
     if maker is not None:
         try:
-            found: Callable[[Dataset], nn.Module] = import_named(maker)
+            found: Callable[[Dataset], Any] = import_named(maker)
         except (ImportError, AttributeError) as error:
             raise UsageError(
                 f"no function {maker}: {error}. Give package.module:function; its module must be importable "
@@ -278,6 +282,11 @@ def _given_helper(
         return None
     if options["model"] is None:
         raise UsageError("helper_weights belong to a model: give the model.")
+    if trained_on(Path(weights)) == sample.sha256:
+        raise UsageError(
+            f"{weights} was trained on this very sample, as its folder says; a helper is made of its first "
+            "part alone."
+        )
     network = load_network(options["model"], sample, weights)
     return Pretrained(
         network, f"weights {Path(weights).name!r}, made of the first part of the split alone"[:MAX_WORDS]

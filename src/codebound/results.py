@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import nn
 
 from codebound.bounds.held_out import Confrontation, confront
 from codebound.certificate.base import BASE_FILE
@@ -25,14 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-    from torch import nn
 
     from codebound.bounds.risk import RiskBound
     from codebound.certificate.file import Certificate
     from codebound.data.dataset import Dataset
+    from codebound.encoders.encoder import Encoder
     from codebound.search.routes import Route
 
 WEIGHTS = "g.safetensors"
+HELPER = "helper.safetensors"
+"""Tensors of a helper that encodes: of its networks in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Certification:
         source: The Python file that the architecture of g is named by, where it is no chain; the verifier
             needs it.
         notes: What was done to read the network that was given, in sentences.
+        encoder: What was made of the first part of a sample and encoded the rest, where that is the sample.
     """
 
     certificate: Certificate
@@ -101,6 +105,7 @@ class Certification:
     routes: tuple[Route, ...] = ()
     source: str = ""
     notes: tuple[str, ...] = ()
+    encoder: Encoder | None = None
 
     def __str__(self) -> str:
         from codebound.report.summary import holdout_rows
@@ -230,6 +235,12 @@ class Certification:
                 write_text(place / "picks.csv", picks_table(self.network, self.sample))
             state = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
             write_atomically(place / weights, tensor_bytes(state))
+            if self.encoder is not None and isinstance(self.encoder.function, nn.Module):
+                made = {
+                    name: tensor.detach().cpu().contiguous()
+                    for name, tensor in self.encoder.function.state_dict().items()
+                }
+                write_atomically(place / HELPER, tensor_bytes(made))
             write_json(place / "config.json", words)
             write_json(place / "result.json", result)
             write_text(place / "report.html", page)

@@ -16,7 +16,7 @@ import torch
 
 from codebound.bounds.original import through_disagreement
 from codebound.bounds.risk import percent
-from codebound.certificate.decoding import decode, verify
+from codebound.certificate.decoding import decode, require_declared, verify
 from codebound.certificate.file import Certificate
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.rows import require_disjoint, rows_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from codebound.data.dataset import Dataset
+    from codebound.encoders.encoder import Encoder
 
 _ROWS = 500
 
@@ -94,6 +95,7 @@ def bound_through(
     delta: float = 0.025,
     base: Mapping[str, NDArray[np.float32]] | None = None,
     weights: Path | str | None = None,
+    encoder: Encoder | None = None,
     allow_copies: bool = False,
 ) -> Through:
     """Bounds the risk of f by a certificate about g and by how often f and g differ on unlabelled inputs.
@@ -106,6 +108,8 @@ def bound_through(
         delta: Failure probability of the limit on the disagreement, beside that of the certificate.
         base: The tensors of the base, where the message codes differences.
         weights: The file of a network that was learned from picks.
+        encoder: Where the sample is the table of an encoder: the one that the certificate declares. It
+            encodes the unlabelled inputs for g; f takes them as they are.
         allow_copies: Whether copies among the examples are independent draws.
 
     Raises:
@@ -118,14 +122,18 @@ def bound_through(
     total = Fraction(delta) + Fraction(found.claim.delta)
     if total >= 1:
         raise UsageError(f"both failure probabilities together are below 1. Got {float(total)}.")
-    require_disjoint(unlabelled, sample)
+    rows = unlabelled
+    if encoder is not None:
+        require_declared(encoder, found)
+        rows = encoder.table(unlabelled)
+    require_disjoint(rows, sample)
     rows_of(unlabelled, allow_copies=allow_copies)
     verdict = verify(found, sample, base=base, allow_copies=allow_copies)
     if not verdict.is_accepted:
         raise CertificateError("the verifier refuses the certificate:\n  " + "\n  ".join(verdict.reasons))
-    require_one_example(f, sample)
+    require_one_example(f, unlabelled)
     g = decode(found, base=base, weights=weights)
-    errors = _disagreements(f, g, unlabelled, takes_stored=found.claim.statement == "C-15")
+    errors = _disagreements(f, g, unlabelled, rows, takes_stored=found.claim.statement == "C-15")
     return Through(
         bound=through_disagreement(
             found.claim.bound, HoldoutFacts(errors=errors, n=unlabelled.n, delta=delta)
@@ -150,16 +158,21 @@ def _rounded_up(value: Fraction) -> float:
 
 
 @torch.no_grad()
-def _disagreements(f: nn.Module, g: nn.Module, unlabelled: Dataset, *, takes_stored: bool) -> int:
-    """Inputs on which the two predict differently, or one of them not clearly."""
+def _disagreements(
+    f: nn.Module, g: nn.Module, unlabelled: Dataset, rows: Dataset, *, takes_stored: bool
+) -> int:
+    """Inputs on which the two predict differently, or one of them not clearly; g takes the rows of them."""
     f = with_weights(f, f.state_dict()).double().eval()
     g = g if takes_stored else g.double().eval()
     total = 0
     for start in range(0, unlabelled.n, _ROWS):
-        stored = torch.from_numpy(unlabelled.x[start : start + _ROWS])
-        scaled = unlabelled.scaling.apply(stored, torch.float64)
+        part, own = (torch.from_numpy(each.x[start : start + _ROWS]) for each in (unlabelled, rows))
         (a, is_clear_a), (b, is_clear_b) = (
-            _clear(outputs) for outputs in (f(scaled), g(stored if takes_stored else scaled))
+            _clear(outputs)
+            for outputs in (
+                f(unlabelled.scaling.apply(part, torch.float64)),
+                g(own if takes_stored else rows.scaling.apply(own, torch.float64)),
+            )
         )
         total += int((~(is_clear_a & is_clear_b & (a == b))).sum())
     return total

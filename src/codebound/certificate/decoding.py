@@ -62,11 +62,7 @@ def decode(
     certificate = source if isinstance(source, Certificate) else Certificate.load(source)
     helper, is_picked = certificate.helper, certificate.claim.statement == "C-15"
     if encoder is not None:
-        if encoder.declared[:MAX_CHARACTERS] not in certificate.declarations:
-            raise CertificateError(
-                f"this certificate does not declare the encoder {encoder.name} of SHA-256 {encoder.sha256}: "
-                "see what it declares with codebound show."
-            )
+        require_declared(encoder, certificate)
         from codebound.encoders.encoder import Encoded
 
         return Encoded(
@@ -94,6 +90,15 @@ def decode(
     )
     _require_agreement(message, certificate)
     return build_network(message, module=module if message.chain is None else None, base=base)
+
+
+def require_declared(encoder: Encoder, certificate: Certificate) -> None:
+    """Refuses an encoder that the certificate does not declare."""
+    if encoder.declared[:MAX_CHARACTERS] not in certificate.declarations:
+        raise CertificateError(
+            f"this certificate does not declare the encoder {encoder.name} of SHA-256 {encoder.sha256}: "
+            "see what it declares with codebound show."
+        )
 
 
 def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:

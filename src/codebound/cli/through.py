@@ -25,6 +25,7 @@ def command(
     base: Annotated[
         Path | None, option("Safetensors file of the base, if the message codes differences.")
     ] = None,
+    encoder: opt.EncoderName = None,
     delta: Annotated[
         float, option("Failure probability of the limit on the disagreement, beside that of the certificate.")
     ] = 0.025,
@@ -41,6 +42,8 @@ def command(
     from codebound.commands import load_network
     from codebound.data.catalogue import KNOWN
     from codebound.data.load import load_dataset
+    from codebound.encoders.known import load_encoder
+    from codebound.encoders.tables import encoded
     from codebound.errors import UsageError
     from codebound.files import write_json
     from codebound.nets.loading import load_arrays
@@ -48,17 +51,20 @@ def command(
 
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already. Choose another --out.")
-    sample = load_dataset(data, folder=data_folder)
+    known = None if encoder is None else load_encoder(encoder)
+    raw = load_dataset(data, folder=data_folder)
+    sample = raw if known is None else encoded(known, raw)
     is_known = unlabelled.lower() in KNOWN
     fresh = load_dataset(unlabelled, role="test" if is_known else "unlabelled", folder=data_folder)
     found = bound_through(
         file,
-        load_network(model, sample, weights),
+        load_network(model, raw, weights),
         sample=sample,
         unlabelled=fresh.select(range(fresh.n), role="unlabelled"),
         delta=delta,
         base=None if base is None else load_arrays(base),
         weights=g_weights,
+        encoder=known,
         allow_copies=allow_copies,
     )
     record = found.record()

@@ -16,7 +16,7 @@ import numpy as np
 
 from codebound.data.cifar import read_binary, read_pickled
 from codebound.data.idx import MAX_BYTES, parse_idx, read_whole
-from codebound.data.packaged import frame_of_bytes, frame_of_numbers, pixels, series, texts
+from codebound.data.packaged import frame_of_bytes, frame_of_numbers, pixels, plain_texts, series, texts
 from codebound.data.rdata import unpack
 from codebound.errors import DataError
 
@@ -51,6 +51,7 @@ class Known:
             blue planes), whatever form it is found in.
         parts: Canonical file names by role, for data files that a package carries.
         parse: Turns those files, unpacked, into inputs and labels.
+        levels: What the classes are called, where the inputs are texts.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Known:
     digests: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     parse: Parse | None = None
+    levels: tuple[str, ...] = ()
 
     def files(self, role: str) -> tuple[str, ...]:
         """Canonical file names of a split; inputs before labels where they are apart."""
@@ -130,6 +132,7 @@ def _of_texts(name: str, title: str, stem: str, sizes: tuple[int, int], classes:
         divisor=1.0,
         parts={role: (f"{stem}-{role}.tab",) for role in ("train", "test")},
         parse=partial(texts, classes=classes, dimension=_WORDS),
+        levels=classes,
     )
 
 
@@ -349,6 +352,22 @@ def places(known: Known, folder: Path | None) -> list[Path]:
     return [*([folder] if folder is not None else []), cache_folder() / known.name]
 
 
+def located(known: Known, role: str, folder: Path | None) -> Found:
+    """The files of a split, where they are.
+
+    Raises:
+        DataError: They are nowhere; the message says what to do.
+    """
+    for place in places(known, folder):
+        found = find(known, role, place)
+        if found is not None:
+            return found
+    looked = " and in ".join(map(str, places(known, folder)))
+    raise DataError(
+        f"the {role} split of {known.name} was not found; looked in {looked}. To get it: {remedy(known)}."
+    )
+
+
 def known_datasets(folder: Path | None = None) -> dict[str, str]:
     """Where each dataset known by name was found, in words; empty when it is not here. Nothing is read."""
     where = {}
@@ -432,12 +451,22 @@ def read(found: Found) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
     return x, y.astype(np.int64)
 
 
-def _read_packaged(found: Found, parse: Parse) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
-    known, contents = found.known, {}
-    for file, path in zip(known.files(found.role), found.files, strict=True):
+def read_texts(found: Found) -> tuple[list[str], NDArray[np.int64]]:
+    """Texts and labels of a split, after the checksum of its file."""
+    return plain_texts(_contents(found), classes=found.known.levels)
+
+
+def _contents(found: Found) -> dict[str, bytes]:
+    contents = {}
+    for file, path in zip(found.known.files(found.role), found.files, strict=True):
         contents[file] = bytes(content_of(path))
-        check_content(known, file, contents[file], path=path)
-    x, y = parse(contents)
+        check_content(found.known, file, contents[file], path=path)
+    return contents
+
+
+def _read_packaged(found: Found, parse: Parse) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    known = found.known
+    x, y = parse(_contents(found))
     if x.size != len(y) * math.prod(known.input_shape):
         raise DataError(
             f"{found.folder}: {known.title} has inputs of {known.input_shape}. "

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from codebound.data.arrays import from_arrays, read_image_folder, read_npy_folder, read_npz
-from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, has_digest, places, read, remedy
+from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, has_digest, located, read
 from codebound.data.dataset import Dataset, Scaling
 from codebound.data.given import collected
 from codebound.data.splits import ROLES
@@ -104,14 +104,7 @@ def _load_known(known: Known, role: str, folder: Path | None, classes: int | Non
         raise UsageError(f"{known.name} has {known.classes} classes. Got classes={classes}.")
     if known.layout == "embedded":
         return _load_digits(known)
-    for place in places(known, folder):
-        found = find(known, role, place)
-        if found is not None:
-            return _read_found(found, name=known.name)
-    looked = " and in ".join(map(str, places(known, folder)))
-    raise DataError(
-        f"the {role} split of {known.name} was not found; looked in {looked}. To get it: {remedy(known)}."
-    )
+    return _read_found(located(known, role, folder), name=known.name)
 
 
 def _read_found(found: Found, *, name: str) -> Dataset:

@@ -40,15 +40,20 @@ def frame_of_numbers(files: Mapping[str, bytes], *, target: str, unit: float) ->
 
 
 def texts(files: Mapping[str, bytes], *, classes: Sequence[str], dimension: int) -> Sample:
-    """Texts with their categories, a line each, in Orange's table of two columns; see ``words``."""
+    """Texts with their categories as counts of words; see ``words``."""
+    found, y = plain_texts(files, classes=classes)
+    return hashed_words(found, dimension), y
+
+
+def plain_texts(files: Mapping[str, bytes], *, classes: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Texts with their categories, a line each, in Orange's table of two columns."""
     ((name, content),) = files.items()
     lines = content.split(b"\n")
     if tuple(lines[:3]) != _TAB_HEADER:
         raise DataError(f"{name}: expected the columns Category and Text of an Orange table.")
     rows = [line.decode("utf-8", "replace").partition("\t") for line in lines[3:] if line]
-    return hashed_words((text for _, _, text in rows), dimension), _numbered(
-        [category for category, _, _ in rows], classes, name
-    )
+    y = _numbered([category for category, _, _ in rows], classes, name)
+    return [text for _, _, text in rows], y
 
 
 def series(files: Mapping[str, bytes], *, channels: int, length: int) -> Sample:

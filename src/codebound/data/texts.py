@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codebound.data.arrays import from_arrays
+from codebound.data.catalogue import KNOWN, located, read_texts
 from codebound.data.tables import labelled_texts, table_of
 from codebound.errors import DataError
 from codebound.user_code import import_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+_NAMES = ", ".join(name for name, known in KNOWN.items() if known.levels)
 _PLACE = np.zeros((1, 1), dtype=np.uint8)
 
 
@@ -58,16 +61,25 @@ class Texts:
         return digest.hexdigest()
 
 
-def load_texts(spec: str, *, role: str = "train", classes: int | None = None) -> Texts:
-    """Texts from ``table.csv:LABELS``, whose other columns are the text, or from ``package.module:factory``.
+def load_texts(
+    spec: str, *, role: str = "train", folder: Path | None = None, classes: int | None = None
+) -> Texts:
+    """Texts of a known name, from ``table.csv:LABELS``, or from ``package.module:factory``.
+
+    Of a table all other columns are the text.
 
     A factory is called without arguments and returns a list of texts and a list of labels.
 
     Raises:
         DataError: There is no such table or factory, or it holds no texts.
     """
+    known = KNOWN.get(spec.lower())
     table = table_of(spec)
-    if table is not None:
+    if known is not None and known.levels:
+        found = located(known, role, folder)
+        (texts, labels), levels = read_texts(found), known.levels
+        source = f"{known.title} from {found.folder}, checksums verified"
+    elif table is not None:
         texts, labels, levels = labelled_texts(table, role=role)
         source = f"table {table.path}"
     elif ":" in spec:
@@ -75,14 +87,14 @@ def load_texts(spec: str, *, role: str = "train", classes: int | None = None) ->
         texts, labels, levels, source = list(made[0]), np.asarray(made[1]), (), f"factory {spec}"
     else:
         raise DataError(
-            f"no texts {spec!r}: an encoder of texts reads table.csv:LABELS, or package.module:factory that "
-            "returns a list of texts and a list of labels."
+            f"no texts {spec!r}: an encoder of texts reads {_NAMES}, table.csv:LABELS, or "
+            "package.module:factory that returns a list of texts and a list of labels."
         )
     if not texts or not all(isinstance(each, str) for each in texts):
         raise DataError(f"{spec} must hold at least one text, and nothing but texts.")
-    known = classes if classes is not None else len(levels) or None
+    count = classes if classes is not None else len(levels) or None
     blank = np.repeat(_PLACE, len(texts), axis=0)
-    checked = from_arrays(blank, labels, name=spec, role=role, classes=known)  # one check of labels for all
+    checked = from_arrays(blank, labels, name=spec, role=role, classes=count)  # one check of labels for all
     return Texts(spec, role, tuple(texts), checked.y, checked.classes, levels, source)
 
 

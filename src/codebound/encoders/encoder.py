@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from codebound.data.dataset import Dataset, Scaling
+from codebound.data.dataset import Dataset, Scaling, row_digests
 from codebound.data.texts import Texts
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.progress import Progress, silent
@@ -38,6 +38,7 @@ SCALING = Scaling(255.0)
 _ROWS = 50
 _LOOKED_AT = 2  # inputs that are encoded once more, alone
 _MOVED = 0.01  # share of bytes that rounding may move
+_MOST_SEEN = 100  # one input in so many may be a copy of one that it was made of
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,8 @@ class Encoder:
         licence: Under which its weights come.
         origin: What it was made from, in words.
         takes_texts: Whether inputs are texts.
+        made_of: What it has to do with the sample, in words; empty where it was fixed without it.
+        seen: Digests of the inputs that it was made of.
     """
 
     name: str
@@ -59,6 +62,8 @@ class Encoder:
     licence: str = "unknown"
     origin: str = ""
     takes_texts: bool = False
+    made_of: str = ""
+    seen: frozenset[bytes] = frozenset()
 
     @property
     def declared(self) -> str:
@@ -66,7 +71,7 @@ class Encoder:
         made = f", {self.origin}" if self.origin else ""
         return (
             f"The inputs are rows of the encoder {self.name} (SHA-256 {self.sha256}; licence: {self.licence}"
-            f"{made}), which was fixed without looking at this sample."
+            f"{made}), {self.made_of or 'which was fixed without looking at this sample'}."
         )
 
     @torch.no_grad()
@@ -97,7 +102,10 @@ class Encoder:
         Raises:
             UsageError: It takes texts and these are numbers, or the other way round.
             ModelError: What it makes of an input depends on the other inputs of a batch.
+            DataError: It was made of these very inputs.
         """
+        if not isinstance(sample, Texts):
+            self._require_unseen(sample)
         if self.takes_texts != isinstance(sample, Texts):
             kind = ("texts", "numbers") if self.takes_texts else ("numbers", "texts")
             raise UsageError(f"the encoder {self.name} takes {kind[0]}; {sample.name} has {kind[1]}.")
@@ -109,6 +117,15 @@ class Encoder:
             if start == 0:
                 self._require_one_input(inputs, parts[0])
         return self.as_table(np.concatenate(parts), sample)
+
+    def _require_unseen(self, sample: Dataset) -> None:
+        """Refuses a sample that it was made of; now and then an input is drawn twice."""
+        known = sum(content in self.seen for content, _ in row_digests(sample)) if self.seen else 0
+        if sample.role != "prior" and _MOST_SEEN * known > sample.n:
+            raise DataError(
+                f"the encoder {self.name} was made of {known} of these {sample.n} inputs: a bound on them "
+                "would be void. Give it the examples after the first part."
+            )
 
     def _require_one_input(self, inputs: Tensor | Sequence[str], rows: NDArray[np.uint8]) -> None:
         """Refuses an encoder that looks at other inputs too; rounding may move a few bytes by one."""

@@ -50,7 +50,7 @@ def load_table(
     """
     raw: Dataset | Texts
     if encoder.takes_texts:
-        raw = load_texts(spec, role=role, classes=classes)
+        raw = load_texts(spec, role=role, folder=folder, classes=classes)
     else:
         raw = load_dataset(spec, role=role, folder=folder, classes=classes)
     return encoded(encoder, raw, device=device, progress=progress)

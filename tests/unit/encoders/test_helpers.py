@@ -1,0 +1,234 @@
+"""Helpers made of a first part that encode the rest: rows, words, refusals, and the promise, with teeth."""
+
+import re
+import shlex
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta
+from torch import nn
+
+from codebound.certificate.base import Pretrained
+from codebound.certificate.claims import prior_and_rest
+from codebound.certificate.decoding import decode, verify
+from codebound.certification import certify
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Dataset
+from codebound.encoders.encoder import stored
+from codebound.encoders.helpers import helper_encoder
+from codebound.errors import DataError, UsageError
+from codebound.through import bound_through
+
+RISK = 0.75  # of every classifier, when four labels are drawn at random
+
+
+def blobs(n=240, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    x = rng.normal(size=(n, 6)) + 2.0 * np.eye(3, 6)[y]
+    return Dataset("blobs", "train", x.astype(np.float32), y, 3)
+
+
+def trained(first, steps=150, width=16):
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Linear(first.input_shape[0], width), nn.Tanh(), nn.Linear(width, first.classes)
+    )
+    x, y = torch.from_numpy(first.x), torch.from_numpy(first.y)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+    return network
+
+
+@pytest.fixture(scope="module")
+def behind():
+    seen = []
+
+    def make(first):
+        seen.append(first)
+        return trained(first)
+
+    sample = blobs(400)
+    return sample, seen, certify(None, sample, prior_tenths=5, helper=make, method="picks", effort="quick")
+
+
+def test_rows_are_what_enters_the_last_layer_of_a_classifier():
+    sample = blobs(40)
+    network = trained(sample, steps=1)
+    weight, bias = (value.detach().double().numpy() for value in list(network.parameters())[:2])
+    hidden = np.tanh(sample.x @ weight.T + bias)
+    hidden /= np.sqrt((hidden**2).mean(1, keepdims=True))
+    found = helper_encoder(network, sample, n=80, says="x").rows(torch.from_numpy(sample.x))
+    assert np.abs(found.astype(int) - stored(hidden, "x")).max() <= 1  # rounding in float32
+    both = helper_encoder([network, network], sample, n=80, says="x").rows(torch.from_numpy(sample.x))
+    assert np.array_equal(both, np.concatenate([found, found], 1))
+
+
+@pytest.mark.parametrize(
+    "network", [nn.Linear(6, 3), nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 5))]
+)
+def test_rows_of_other_networks_are_their_outputs(network):
+    sample = blobs(40)
+    outputs = network(torch.from_numpy(sample.x)).detach().double().numpy()
+    found = helper_encoder(network, sample, n=80, says="x").rows(torch.from_numpy(sample.x))
+    assert np.abs(found.astype(int) - stored(outputs, "x")).max() <= 1
+
+
+def test_the_helper_sees_the_first_part_and_the_certificate_is_about_the_rest(behind):
+    sample, (given,), found = behind
+    prior, rest = prior_and_rest(sample, 5)
+    assert np.array_equal(given.x, prior.x)
+    facts = found.certificate.facts
+    assert facts.n + facts.extra["first"] == rest.n
+    assert np.array_equal(found.sample.y, rest.y)
+    assert np.array_equal(found.sample.x, found.encoder.rows(torch.from_numpy(rest.x)))
+    assert verify(found.certificate, found.sample).is_accepted
+
+
+def test_both_programs_and_the_page_say_of_what_it_was_made(behind, tmp_path):
+    _, _, found = behind
+    words = "made of the first 200 of 400 examples in the fixed order of C-10"
+    assert words in verify(found.certificate, found.sample).declarations[0]
+    assert words in found.certificate.declarations[0]
+    assert not any("encoder" in line and "fixed without" in line for line in found.certificate.declarations)
+    saved = found.save_to(tmp_path / "c")
+    assert words in (saved.folder / "report.html").read_text()
+    assert words in saved.result["encoder_declared"]
+    assert str(saved.folder / "sample.npz") in shlex.split(saved.result["verify"])
+    assert (saved.folder / "helper.safetensors").is_file()
+
+
+def test_g_takes_raw_inputs_behind_its_helper_and_others_are_refused(behind, tmp_path):
+    sample, _, found = behind
+    folder = found.save_to(tmp_path / "c").folder
+    weights = folder / "g.safetensors"
+    g = decode(found.certificate, weights=weights, encoder=found.encoder)
+    _, rest = prior_and_rest(sample, 5)
+    right = g(torch.from_numpy(rest.x)).argmax(1).numpy() == rest.y
+    counted = found.certificate.facts.errors + found.certificate.facts.extra["picks"]
+    assert (~right).sum() <= counted + found.certificate.facts.extra["first"]
+    fresh = blobs(300, seed=1).select(range(300), role="unlabelled")
+    f = trained(sample)
+    through = bound_through(
+        found.certificate, f, sample=found.sample, unlabelled=fresh, weights=weights, encoder=found.encoder
+    )
+    x = torch.from_numpy(fresh.x)
+    assert abs(through.disagreements - int((f(x).argmax(1) != g(x).argmax(1)).sum())) <= 3  # and doubt
+
+
+def test_an_encoder_takes_no_examples_that_it_was_made_of(behind):
+    """Else the rule would start with fewer examples than it was made of, and count some that it knows."""
+    sample, _, found = behind
+    prior, rest = prior_and_rest(sample, 5)
+    for seen in (sample, prior.select(range(prior.n), role="train")):
+        with pytest.raises(DataError, match="was made of 200 of these"):
+            found.encoder.table(seen)
+    assert found.encoder.table(rest).n == rest.n
+    assert found.encoder.table(prior).n == prior.n  # to learn from, never to count on
+
+
+def test_with_nothing_picked_it_is_a_hold_out_set_and_a_few_bits():
+    found = certify(None, blobs(400), prior_tenths=5, helper=trained, effort="quick")
+    (message,) = (each for each in found.routes if each.name == "message")
+    errors, n, bits = map(int, re.match(r"(\d+) errors of (\d+), (\d+) bits", message.price).groups())
+    assert n == 200
+    assert message.bound == pytest.approx(beta.ppf(1 - 0.05 * 2.0**-bits, errors + 1, n - errors), abs=1e-6)
+    assert bits <= 24
+    assert found.certificate.claim.bound == min(each.bound for each in found.routes if each.has_certificate)
+
+
+def random_labels(seed, n=200):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 8)).astype(np.float32)
+    return from_arrays(x, rng.integers(0, 4, n), name="random labels", classes=4)
+
+
+def knowing(sample):
+    """A network that knows the labels of a sample by heart."""
+    return trained(sample, steps=400, width=256)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_helper_of_the_first_part_promises_no_better_than_guessing(seed):
+    sample = random_labels(seed)
+    found = certify(None, sample, prior_tenths=5, helper=knowing, effort="quick")
+    assert found.certificate.claim.bound >= RISK
+
+
+def test_a_helper_that_saw_the_rest_breaks_the_promise_and_only_the_declaration_shows_it():
+    """Bits, picks and errors are right and the verifier accepts, so it says what it could not check."""
+    sample = random_labels(0)
+    liar = knowing(sample)
+    found = certify(None, sample, prior_tenths=5, helper=lambda first: liar, effort="quick")
+    assert found.certificate.claim.bound < 0.5 < RISK
+    verdict = verify(found.certificate, found.sample, base=found.base)
+    assert verdict.is_accepted
+    assert any("none of which it saw" in line for line in verdict.declarations)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"helper": lambda first: 3}, "torch module"),
+        ({"helper": lambda first: []}, "Got none"),
+        ({"helper": lambda first: nn.Sequential(nn.Linear(6, 3), nn.Flatten(0))}, "a row of numbers"),
+        ({"helper": trained, "prior_tenths": (3, 5)}, "one share"),
+        ({"helper": trained, "base": Pretrained(nn.Linear(6, 3), "x")}, "no base"),
+    ],
+)
+def test_a_helper_that_cannot_encode_is_refused(asked, reason):
+    with pytest.raises(UsageError, match=reason):
+        certify(None, blobs(), effort="quick", **{"prior_tenths": 5, **asked})
+
+
+MAKER = """
+import torch
+from torch import nn
+
+def make(first):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    x, y = first.scaling.apply(torch.from_numpy(first.x)), torch.from_numpy(first.y)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    for _ in range(100):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(x), y).backward()
+        optimizer.step()
+    network.origin = "no other data"
+    return network
+"""
+
+
+def test_the_command_makes_a_helper_and_picks_behind_it(codebound, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "my_maker.py").write_text(MAKER)
+    asked = ("certify", "--data", "digits", "--helper-from", "my_maker:make", "--prior-fraction", "auto")
+    code, out, err = codebound(*asked, "--method", "picks", "--effort", "quick", "--out", "c")
+    assert code == 0, err
+    assert "made of the first 898 of 1797" in " ".join(out.split())
+    code, out, err = codebound("verify", "c/certificate.cbound", "--data", "c/sample.npz")
+    assert code == 0, err
+    assert "no other data" in out
+
+
+def test_weights_of_the_whole_sample_are_no_helper(codebound, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert codebound("train", "linear", "--data", "digits", "--epochs", "1", "--out", "f")[0] == 0
+    asked = (
+        "certify",
+        "--model",
+        "linear",
+        "--data",
+        "digits",
+        "--prior-fraction",
+        "0.5",
+        "--helper-weights",
+    )
+    code, _, err = codebound(*asked, "f/model.safetensors", "--out", "c")
+    assert code == 2
+    assert "trained on this very sample" in err
