@@ -238,7 +238,6 @@ def certify(
             device=place,
             engine=engine,
             progress=progress,
-            allows_picks=stated.fault.kind != "cost",
         )
         best = run(search, method, minutes=minutes)
         if stated.fault != WRONG:

@@ -138,6 +138,10 @@ class Fault:
         """The largest cost, which a mean cost is divided by; 1 for what is no cost."""
         return max(map(max, self.matrix(classes))) if self.kind == "cost" else 1
 
+    def costs(self, classes: int) -> tuple[int, ...]:
+        """The costs above 0 that there are, from small to large."""
+        return tuple(sorted({cost for row in self.matrix(classes) for cost in row} - {0}))
+
     def is_counted(self, labels: Tensor) -> Tensor:
         """Which examples it can happen on."""
         if self.kind in ("class", "confused"):

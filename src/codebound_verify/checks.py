@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -112,10 +113,23 @@ def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
         if header.errors > tally.kept:
             reasons.append(f"Facts: errors is {header.errors}; only {tally.kept} examples are kept.")
             return Forms(*[mpmath.mpf(1)] * 3), reasons
-        silent = occam(errors=tally.abstained, n=header.n, code_bits=bits, delta=delta / 2)
-        reasons += _dishonest("share", tally.share, silent.bound)
-        return occam(errors=header.errors, n=tally.kept, code_bits=bits, delta=delta / 2), reasons
+        silent = occam(errors=tally.abstained, n=header.n, code_bits=bits, delta=delta / 2).bound
+        kept = occam(errors=header.errors, n=tally.kept, code_bits=bits, delta=delta / 2)
+        if isinstance(extra, Disagreement):
+            return _kept_by_f(tally, kept, silent, added, reasons)
+        return kept, reasons + _dishonest("share", tally.share, silent)
     return occam(errors=header.errors, n=header.n, code_bits=bits, delta=delta).plus(added), reasons
+
+
+def _kept_by_f(
+    tally: Abstaining, kept: Forms, silent: mpmath.mpf, disagreement: mpmath.mpf, reasons: list[str]
+) -> tuple[Forms, list[str]]:
+    """C-12b with abstaining: what the limits for g and for disagreements say about f."""
+    with mpmath.workdps(DIGITS):
+        if silent >= 1:
+            return Forms(*[mpmath.mpf(1)] * 3), [*reasons, "Claim: g may abstain from all new data."]
+        forms, share = kept.plus(disagreement / (1 - silent)), min(mpmath.mpf(1), silent + disagreement)
+    return forms, reasons + _dishonest("share", tally.share, share)
 
 
 def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> tuple[mpmath.mpf, list[str]]:
@@ -138,9 +152,29 @@ def _picked_forms(header: Header, extra: Picked) -> tuple[Forms, list[str]]:
             for count in (header.errors, tally.abstained)
         )
         return Forms(*[quotient(error, share)] * 3), _dishonest("share", tally.share, share)
+    if isinstance(tally, Costly):
+        return _picked_cost(header, extra, tally)
     picks = tally.picks if isinstance(tally, PartOfPicks) else extra.picks
     value = picked(counted=picks + header.errors, n=n, code_bits=code_bits, delta=header.delta)
     return Forms(value, value, value), []
+
+
+def _picked_cost(header: Header, extra: Picked, tally: Costly) -> tuple[Forms, list[str]]:
+    """A mean cost after picks, from how many examples cost more than each cost (docs/format-3.md, 10.7)."""
+    ladder, largest, reasons = header.fault.ladder, header.fault.largest, []
+    if sum(step * count for (_, step), count in zip(ladder, tally.above, strict=True)) != tally.cost:
+        reasons.append(f"Facts: tally.cost is {tally.cost}, which {list(tally.above)} do not add up to.")
+    if any(more > fewer for fewer, more in itertools.pairwise(tally.above)):
+        reasons.append(f"Facts: more examples cost more: tally.above is {list(tally.above)}.")
+    if header.errors != -(-tally.cost // largest):
+        reasons.append(f"Facts: errors is {header.errors}, which a cost of {tally.cost} does not give.")
+    with mpmath.workdps(DIGITS):
+        level, total = mpmath.mpf(header.delta) / len(ladder), mpmath.mpf(0)
+        for (_, step), count in zip(ladder, tally.above, strict=True):
+            limit = picked(counted=extra.picks + count, n=header.n, code_bits=header.code_bits, delta=level)
+            total += step * limit
+        value = total / largest
+    return Forms(value, value, value), reasons
 
 
 def _dishonest(name: str, printed: float, exact: mpmath.mpf) -> list[str]:
@@ -289,6 +323,8 @@ def _check_counts(header: Header, counts: tuple[int, ...], n: int, who: str) -> 
     found = {"makes {} errors": (counts[0], header.errors)}
     if isinstance(tally, Costly):
         found = {"costs {}": (sum(counts), tally.cost)}
+        for (limit, _), stated in zip(header.fault.ladder, tally.above, strict=False):
+            found[f"costs more than {limit} in {{}} cases"] = counts[limit], stated
     if isinstance(tally, Abstaining):
         found["abstains from {}"] = counts[1], tally.abstained
         found["is not right on {}"] = counts[2], n - (tally.kept - header.errors)
@@ -450,8 +486,7 @@ def check_disagreements(
     repeats = count_repeats(x, np.zeros(len(x), np.int64))
     if reasons := _too_many(repeats, "unlabelled inputs", allow_copies=allow_copies):
         raise Refused(*reasons)
-    best = header.fault.named[0] if header.fault.kind == "top" else 1
-    if (count := count_disagreements(*networks, x, best)) > extra.disagreements:
+    if (count := count_disagreements(*networks, x, header.fault)) > extra.disagreements:
         raise Refused(
             f"Facts: f and g disagree on {count} of {len(x)} unlabelled inputs; "
             f"the certificate states {extra.disagreements}."

@@ -129,15 +129,20 @@ class Evaluator:
         """The logits of consecutive batches of x, in float64."""
         return ((part, logits.values) for part, logits in self._logits(x))
 
-    def predictions(self, x: Inputs, best: int = 1) -> Iterator[Tensor]:
+    def predictions(self, x: Inputs, fault: Fault = WRONG) -> Iterator[Tensor]:
         """The classes of the largest logits of consecutive batches, -1 where they are ambiguous (section 7).
 
-        Their order among each other does not count: they are in that of their numbers.
+        Their order among each other does not count: they are in that of their numbers. A network that
+        abstains says one class more than there are.
         """
+        asked = fault if fault.kind in ("top", "abstain") else WRONG
         for _, logits in self._logits(x):
-            where = logits.values.topk(best, dim=1).indices
-            last = Fault("top", (best,)) if best > 1 else WRONG
-            yield torch.where(_is_right(logits, where[:, -1], 0.0, last), where.sort(1).values, -1)
+            where = logits.values.topk(asked.named[0] if asked.kind == "top" else 1, dim=1).indices
+            clear = _is_right(logits, where[:, -1], 0.0, asked)
+            answers = torch.where(clear[:, -1:], where.sort(1).values, -1)
+            if asked.kind == "abstain":  # right or silent, kept, right: of what it predicts itself
+                answers = torch.where(clear[:, :1] & ~clear[:, 2:], self._classes, answers)
+            yield answers
 
     def _logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
         return self._over(x, lambda part: self._evaluated(self._functions.wide, x[part]))
@@ -414,7 +419,7 @@ def count_faults(
         return tuple((len(x) - right).tolist())
 
 
-def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, best: int = 1) -> int:
-    """Inputs on which the best guesses differ or one of the two networks is ambiguous (section 7)."""
-    one, other = (torch.cat(list(network.predictions(x, best))) for network in (first, second))
+def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, fault: Fault = WRONG) -> int:
+    """Inputs on which the answers differ or one of the two networks is ambiguous (section 7)."""
+    one, other = (torch.cat(list(network.predictions(x, fault))) for network in (first, second))
     return int(((one != other) | (one < 0)).any(1).sum())

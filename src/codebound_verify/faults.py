@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -56,6 +57,12 @@ class Fault:
     def largest(self) -> int:
         """What costs are shares of."""
         return max(map(max, self.costs))
+
+    @property
+    def ladder(self) -> list[tuple[int, int]]:
+        """The costs that occur, upwards from 0: each as the one below it and the step up to it."""
+        rungs = sorted({0}.union(*self.costs))
+        return [(low, high - low) for low, high in itertools.pairwise(rungs)]
 
     @property
     def is_partial(self) -> bool:

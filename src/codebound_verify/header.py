@@ -103,9 +103,10 @@ class Abstaining:
 
 @dataclass(frozen=True)
 class Costly:
-    """``facts.tally`` of ``cost``: the sum over all examples."""
+    """``facts.tally`` of ``cost``: the sum over all examples; in C-15 how many cost more than each cost."""
 
     cost: int
+    above: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -327,7 +328,7 @@ def _statement(fields: _Fields, value: object) -> Statement:
 def _fault(fields: _Fields, value: object, statement: Statement, classes: object, version: Version) -> Fault:
     found = read_fault(value, classes if type(classes) is int else 0, has_new=version.has_tally)
     allowed = version.has_tally or found == WRONG or statement in ("C-2", "C-10")
-    if found is None or not allowed or (statement, found.kind) in (("C-12b", "abstain"), ("C-15", "cost")):
+    if found is None or not allowed:
         fields.wrong("claim.fault", f"a fault that {statement} can be about, with {classes} classes", value)
     return found or WRONG
 
@@ -343,8 +344,11 @@ def _tally(fields: _Fields, value: object, statement: Statement, fault: Fault, n
             share=fields.real(found["share"], f"{where}.share", 0.0, 1.0),
         )
     if fault.kind == "cost":
-        found = fields.record(value, where, "cost")
-        return Costly(fields.integer(found["cost"], f"{where}.cost", 0, fault.largest * n))
+        steps = fault.ladder if statement == "C-15" else []
+        found = fields.record(value, where, "above cost" if steps else "cost")
+        cost = fields.integer(found["cost"], f"{where}.cost", 0, fault.largest * n)
+        entries = fields.items(found["above"], f"{where}.above", len(steps), len(steps)) if steps else []
+        return Costly(cost, tuple(fields.integer(each, f"{where}.above", 0, n) for each in entries))
     if fault.is_partial and statement == "C-12b":
         found = fields.record(value, where, "examples share")
         return PartOfSample(

@@ -111,7 +111,7 @@ def claims() -> list[Seed]:
     others = [
         *(AboutG(fault=parse_fault(text)) for text in (*old, *new)),
         OnDomain(0.0, 16.0, fault=parse_fault("confused:0:2")),
-        ByDisagreement(fresh, fault=parse_fault("class:1")),
+        *(ByDisagreement(fresh, fault=parse_fault(text)) for text in ("class:1", "abstain:0.05")),
     ]
     for claim in (*others, *plain):
         base = ("zero", zeros) if claim.trains_base else None
@@ -132,10 +132,12 @@ def claims() -> list[Seed]:
 def picks() -> list[Seed]:
     """Certificates of networks that were learned from picked examples, of every kind of features."""
     from codebound.certificate.assessment import issue
+    from codebound.certificate.claims import AboutG
     from codebound.certificate.picked import assess_picked
     from codebound.certificate.task import Task
     from codebound.data.arrays import from_arrays
     from codebound.data.dataset import Scaling
+    from codebound.faults import parse_fault
     from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
     from codebound.picks.picking import pick
     from codebound.picks.rule import Rule
@@ -143,13 +145,14 @@ def picks() -> list[Seed]:
     x, y = rules.shapes(90, seed=1)
     sample = from_arrays(x, y, name="shapes", classes=3, scaling=Scaling(16.0))
     found = []
-    for features, copies in (
-        (ColumnFeatures(), 0),
-        (ColumnFeatures(True), 0),
-        (FilterFeatures(True, 3, 3), 2),
-        (PatchFeatures(3, 256, 1, 2, 2), 1),
+    for features, copies, fault in (
+        (ColumnFeatures(), 0, "wrong"),
+        (ColumnFeatures(True), 0, "wrong"),
+        (FilterFeatures(True, 3, 3), 2, "wrong"),
+        (PatchFeatures(3, 256, 1, 2, 2), 1, "wrong"),
+        *((ColumnFeatures(), 0, fault) for fault in ("class:1", "abstain:0.05", "cost:012,103,f10")),
     ):
-        task = Task(sample=sample, delta=0.05)
+        task = Task(sample=sample, delta=0.05, claim=AboutG(fault=parse_fault(fault)))
         picked = pick(Rule(features, first=30, copies=copies, batch=2, rounds=3), sample)
         certificate = issue(assess_picked(picked, task), task)
         found.append(Seed(certificate.to_bytes(), sample.x, sample.y))
@@ -674,8 +677,18 @@ def false_picks(seed: Seed, certificate) -> list[str]:
     if "abstained" in tally:
         share = rules.picked_limit(picks + tally["abstained"], n, facts.code_bits, delta)
         least = least / (1.0 - share) if share < 1.0 else 1.0
+    errors = counts[0]
+    if "above" in tally:
+        costs = sorted({int(each, 16) for each in claim.fault.split(":")[1].replace(",", "")} - {0})
+        steps = np.diff([0, *costs])
+        limits = [
+            rules.picked_limit(picks + count, n, facts.code_bits, delta / len(costs))
+            for count in tally["above"]
+        ]
+        least, errors = float(steps @ limits) / costs[-1], -(-sum(counts) // costs[-1])
     checks = {
-        f"the rule leaves {counts[0]} errors": counts[0] <= facts.errors,
+        f"the rule leaves {errors} errors": errors <= facts.errors,
+        "it costs more": sum(counts) <= tally.get("cost", math.inf),
         "it abstains more often": counts[-2:][0] <= tally.get("abstained", counts[-2:][0]),
         f"the rule picks {picks} there": tally.get("picks", picks) == picks,
         "the rule picks others": picked.rule == message.rule,
@@ -716,7 +729,13 @@ def falsehoods(seed: Seed) -> list[str]:
             limit = float(np.nanmax(np.abs(leads - others)))  # theta is larger: this is seen on the sample
     if claim.statement == "C-12b":
         added, differ = _disagreements(seed, network, certificate)
-        added /= tally.get("share", 1.0)
+        share = tally.get("share", 1.0)
+        if "kept" in tally:
+            level = facts.extra["delta_risk"] / 2
+            silent = writer.binomial_limit(tally["abstained"], facts.n, facts.code_bits, level)
+            added, shared = added / (1 - silent), min(1.0, silent + added)
+        else:
+            added /= share
     counts = (~(leads[counted] > limit)).sum(axis=0)
     errors = int(counts[0])
     delta = facts.extra.get("delta_risk", claim.delta)
@@ -750,6 +769,8 @@ def falsehoods(seed: Seed) -> list[str]:
         checks["rows occur again"] = repeats == (facts.copies, facts.contradictions)
         common = int(np.bincount(seed.y[counted]).max())
         checks["the commonest label is another"] = common == facts.commonest
+    if claim.statement == "C-12b" and "kept" in tally:
+        checks["f abstains more often"] = shared <= share * (1 + 1e-12)
     if claim.statement == "C-12b":
         checks["f and g disagree more often"] = differ <= facts.extra["disagreements"]
     return [what for what, is_so in checks.items() if not is_so]
@@ -801,6 +822,10 @@ def _disagreements(seed: Seed, network, certificate) -> tuple[float, int]:
     limit = writer.binomial_limit(stated, facts.extra["n_unlabelled"], 0, facts.extra["delta_disagreement"])
     best = certificate.fault.numbers[0] if certificate.fault.kind == "top" else 1
     guesses = [np.sort(np.argsort(-each, axis=1)[:, :best], axis=1) for each in (first, second)]
+    if certificate.fault.kind == "abstain":
+        two = [np.sort(each, axis=1)[:, -2:] for each in (first, second)]
+        silent = [each[:, 1:] - each[:, :1] <= certificate.fault.threshold for each in two]
+        guesses = [np.where(quiet, -1, guess) for quiet, guess in zip(silent, guesses, strict=True)]
     return limit, int((guesses[0] != guesses[1]).any(axis=1).sum())
 
 

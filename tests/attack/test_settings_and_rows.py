@@ -42,7 +42,7 @@ def claimed(x=X, y=Y, *, scaling=SIXTEEN, version=2, **changes) -> bytes:
     """A file that claims little: every example may be an error."""
     message = writer.Message(LINEAR, TENSORS, scaling=scaling, version=version)
     fields = writer.header(message, x, y, errors=changes.pop("errors", len(y)), classes=3, **changes)
-    return writer.write(message, fields) if version == 2 else writer.write_first(message, fields)
+    return writer.write_as(version, message, fields)
 
 
 # ---------------------------------------------------------------- the number of classes
@@ -128,14 +128,14 @@ def test_constants_that_the_message_does_not_say_are_refused():
             decode(Certificate.from_bytes(lie))
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_trained_constants_for_every_number_of_an_input(version):
     """Stored as many channels of one pixel, a classifier could hide in mean and std."""
     x = X.reshape(-1, 4, 1, 1).repeat(2, 1)
     scaling = {"divisor": 16.0, "mean": [0.3] * 8, "std": [0.7] * 8}
     message = writer.Message([["linear", 3, False]], {"0.weight": writer.zero((3, 8))}, version=version)
     fields = writer.header(message, x, Y, errors=400, classes=3, scaling=scaling)
-    data = writer.write(message, fields) if version == 2 else writer.write_first(message, fields)
+    data = writer.write_as(version, message, fields)
     refused(data, "a list of 1 to 4 entries", x)
 
 
@@ -144,7 +144,7 @@ def own(x: np.ndarray) -> dict[str, float]:
     return {"mean": float(np.float32((x / 16).mean())), "std": float(np.float32((x / 16).std()))}
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("name", ["mean", "std"])
 def test_statistics_of_the_sample_are_no_constants(name, version):
     for factor, is_fine in ((1.0, False), (1.0005, False), (1.01, True)):
@@ -188,7 +188,7 @@ def test_certify_refuses_the_means_of_the_sample():
 # ---------------------------------------------------------------- rows
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_sample_that_is_repeated(version):
     x, y = np.tile(X, (20, 1, 1, 1)), np.tile(Y, 20)
     data = claimed(x, y, version=version)

@@ -109,7 +109,6 @@ UNSUITED = {
     "on a domain": ({"input_range": (0.0, 16.0)}, "learned from the sample and counted on all of it"),
     "by disagreement": ({"unlabelled": None}, "learned from the sample and counted on all of it"),
     "from a base": ({"base": None}, "learned from the sample and counted on all of it"),
-    "a mean cost": ({"fault": "cost:distance"}, "no bound for a mean cost"),
 }
 
 

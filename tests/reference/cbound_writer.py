@@ -936,6 +936,16 @@ def write_first(message: Message, fields: dict) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
+def write_as(version: int, message: Message, fields: dict) -> bytes:
+    """The file of any version; the fields are those of version 2."""
+    if version == 1:
+        return write_first(message, fields)
+    if version == 2:
+        return write(message, fields)
+    fields = {**fields, "facts": {**fields["facts"], "tally": None}, "format": page(version)}
+    return seal(canonical(fields), message.packed(), witness=message.witness, version=version)
+
+
 def margins(logits: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Margins and largest absolute logits, for counting by section 6."""
     rows = np.arange(len(y))

@@ -110,11 +110,27 @@ def copies_forgotten(seed, sample):
     return tuple(sorted(picks + errors)), [z for z in range(TYPES) if learner.margin(last.model, z) <= 0.0]
 
 
-def ended_by_errors(count):
+def left(rule, count):
     """Broken: the rounds end at a number of errors that may not have been picked."""
-    rule = Rule(batch=1)
     object.__setattr__(rule, "leave", count)
-    return stated(rule)
+    return rule
+
+
+def ended_by_errors(count):
+    return stated(left(Rule(batch=1), count))
+
+
+def beside_errors(rule, stop=None):
+    """What is counted beside the errors, such as abstaining, in their place: any function of the model."""
+
+    def compress(seed, sample):
+        learner = AnyLearner(seed, sample)
+        *_, last = run(learner, rule, stop)
+        is_counted = [margin(-1 - seed, last.model, z) <= 0.0 for z in range(TYPES)]
+        found = [at for at in range(len(sample)) if is_counted[sample[at]] and at not in last.picks]
+        return kept(sample, last.picks, found), np.flatnonzero(is_counted).tolist()
+
+    return compress
 
 
 def violations(compress, seed, *, types=TYPES, most=MOST):
@@ -148,8 +164,12 @@ SOUND = {
     "limit of two rounds": stated(Rule(batch=1, max_rounds=2)),
     "no rounds": stated(Rule(batch=1), 0),
     "warm": stated(Rule(batch=1, leave=0), warm=True),
+    "beside the errors": beside_errors(Rule(batch=1)),
+    "beside the errors, some left": beside_errors(Rule(batch=2, leave=1)),
+    "beside the errors, growing batches": beside_errors(Rule(batch=2, growth=1.0, leave=1), 2),
 }
 BROKEN = {
+    "beside errors that end the rounds": beside_errors(left(Rule(batch=1), 1)),
     "looks at the size": stated(Rule(batch=1), kind=LookingLearner),
     "ends at one error": ended_by_errors(1),
     "ends at two errors": ended_by_errors(2),

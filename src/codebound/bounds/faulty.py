@@ -1,5 +1,6 @@
 """Bounds on faults other than plain errors: on one class, on what was not abstained from, and costs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -157,6 +158,43 @@ def part_disagreement(
     return min(1.0, total * _OUTWARD), share
 
 
+@implements("C-17:kept", kind="certificate")
+def kept_disagreement(
+    error: float, abstained: float, *, disagreement: HoldoutFacts
+) -> tuple[float | None, float]:
+    r"""Error of f where it does not abstain, and how often it does, through its disagreement with g. For f.
+
+    Statement.  Let p be the error of g where g does not abstain, a the share that g abstains from, and d the
+                probability that f and g disagree: not both of them abstain, nor do both answer the same. Then
+                f errs on at most ``p + d / (1 - a)`` of the data that f does not abstain from, and abstains
+                from at most ``a + d``.
+    Reference.  C-17. Where they agree, f errs on x <= p (1 - a) of the data and answers on y >= 1 - a - d;
+                where they disagree it answers on z <= d. So it errs on at most (x + z) / (y + z), which rises
+                with x and z and falls with y as long as it is below 1.
+    Direction.  Upper. The failure probabilities of all three limits add up.
+    Checked by. validity (teeth: the share of g left out, and the plain disagreement of predictions).
+
+    Args:
+        error: Limit on p.
+        abstained: Limit on a.
+        disagreement: Inputs on which they disagree.
+
+    Returns:
+        Both limits; the first is None where g may abstain from everything.
+
+    Example:
+        >>> apart = HoldoutFacts(errors=2, n=20_000, delta=0.025)
+        >>> bound, share = kept_disagreement(0.0129, 0.1203, disagreement=apart)
+        >>> round(bound, 4), round(share, 4)
+        (0.0133, 0.1207)
+    """
+    apart = holdout(disagreement).value
+    share = min(1.0, (abstained + apart) * _OUTWARD)
+    if abstained >= 1.0:
+        return None, share
+    return min(1.0, (error + apart / (1.0 - abstained)) * _OUTWARD), share
+
+
 @implements("C-17:picked", kind="certificate")
 def picked_abstaining(facts: PickedFacts, *, abstained: int) -> tuple[float, float]:
     r"""Error where a network that was learned from picks does not abstain, and how often it abstains. For g.
@@ -183,3 +221,31 @@ def picked_abstaining(facts: PickedFacts, *, abstained: int) -> tuple[float, flo
     error = picked_risk(half).value
     share = picked_risk(replace(half, errors=abstained)).value
     return (1.0 if share >= 1.0 else min(1.0, error / (1.0 - share) * _OUTWARD)), share
+
+
+@implements("C-17:picked-cost", kind="certificate")
+def picked_cost(facts: PickedFacts, *, above: Sequence[int], costs: Sequence[int]) -> float:
+    r"""Limit on the expected cost of a network that was learned from picks, as a share of the largest. For g.
+
+    Statement.  Let costs take the values 0 and v_1 < .. < v_r, so that a cost is the sum of v_i - v_(i-1)
+                over the i with cost >= v_i. By C-15 at ``delta / r`` each, P(cost >= v_i) is at most the
+                limit e_i for ``picks + above_i``; so the mean is at most the sum of (v_i - v_(i-1)) e_i.
+    Needs.      What C-15 needs.
+    Direction.  Upper; counting too many is safe.
+    Checked by. oracle (mpmath), validity (teeth: picks that are not counted).
+
+    Args:
+        facts: Picks, n, bits and delta; its errors are not used.
+        above: For each value of the costs, how many examples that were not picked cost as much.
+        costs: The values that a cost above 0 can have, from small to large.
+
+    Example:
+        >>> facts = PickedFacts(picks=30, errors=0, n=1700, delta=0.05)
+        >>> round(picked_cost(facts, above=[20, 5], costs=[1, 5]), 4)
+        0.0366
+    """
+    share = facts.delta / len(costs) * (1.0 - 1e-15)
+    limits = [picked_risk(replace(facts, errors=count, delta=share)).value for count in above]
+    steps = [cost - before for before, cost in zip((0, *costs), costs, strict=False)]
+    total = math.fsum(step * limit for step, limit in zip(steps, limits, strict=True))
+    return min(1.0, total / costs[-1] * _OUTWARD)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
-from codebound.bounds.faulty import occam_cost, occam_fault
+from codebound.bounds.faulty import kept_disagreement, occam_cost, occam_fault
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
 from codebound.bounds.original import grid_theta
 from codebound.certificate.declarations import declared_by
@@ -23,7 +23,7 @@ from codebound.certificate.file import Certificate, CertificateFacts, Claim
 from codebound.certificate.format import PAGES, code_commit
 from codebound.certificate.rows import commonest
 from codebound.errors import CertificateError
-from codebound.facts import OccamFacts, PickedFacts
+from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.faults import WRONG
 from codebound.interrupts import finishing
 from codebound.numerics import round_up
@@ -136,6 +136,8 @@ def assess(
         if "cost" in tally:
             bound = replace(bound, value=_cost_forms(tally["cost"], facts, task, conclusion.added)[0])
         conclusion = replace(conclusion, bound=bound, tally=tally)
+        if "abstained" in tally and conclusion.added:
+            conclusion = _kept_by_f(conclusion, facts)
     return Assessed(fitted, bits, ledger, network, count, facts, conclusion, task.counted)
 
 
@@ -158,6 +160,23 @@ def _tallied(count: Count, code_bits: int, task: Task) -> tuple[OccamFacts, dict
     half = replace(facts, n=tally["kept"], delta=facts.delta / 2.0)
     silent = OccamFacts(errors=tally["abstained"], n=n, code_bits=code_bits, delta=half.delta)
     return half, {**tally, "share": occam_fault(silent).value}
+
+
+def _kept_by_f(conclusion: Conclusion, facts: OccamFacts) -> Conclusion:
+    """What follows for f, which abstains by itself, from what was counted of g (docs/format-3.md, 7)."""
+    tally, counted = conclusion.tally or {}, conclusion.counted
+    apart = HoldoutFacts(
+        errors=counted["disagreements"], n=counted["n_unlabelled"], delta=counted["delta_disagreement"]
+    )
+    value, share = kept_disagreement(occam_binomial(facts).value, tally["share"], disagreement=apart)
+    if value is None:
+        raise CertificateError(
+            "g may abstain from all new data, so nothing can be said about the errors of f. Choose a smaller "
+            "threshold."
+        )
+    added = conclusion.added / (1.0 - tally["share"]) * (1.0 + 1e-15)
+    bound = replace(conclusion.bound, value=value)
+    return replace(conclusion, bound=bound, added=added, tally={**tally, "share": share})
 
 
 def abstaining_tally(counts: tuple[int, ...], n: int) -> dict[str, Any]:

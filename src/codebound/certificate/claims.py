@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from codebound.bounds.faulty import part_disagreement, picked_abstaining
+from codebound.bounds.faulty import part_disagreement, picked_abstaining, picked_cost
 from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import (
@@ -180,7 +180,7 @@ def fault_counts(fault: Fault, facts: CertificateFacts, plain: tuple[Counted, ..
     )
     found = [Counted("faults", f"faults of g ({fault})", facts.errors, tally.get("kept", of), meaning)]
     if fault.kind == "cost":
-        most, meaning = facts.n * fault.largest_cost(facts.classes), "of all examples; the worst counts"
+        most, meaning = of * fault.largest_cost(facts.classes), "of all examples; the worst counts"
         found = [Counted("cost", f"costs of g ({fault})", tally["cost"], most, meaning)]
     if "abstained" in tally:
         meaning = "examples that g abstains from, or may abstain from"
@@ -220,7 +220,7 @@ class FromPicks(AbstractStatement):
 
     @staticmethod
     def conclude(
-        facts: PickedFacts, *, picks: int, tally: dict[str, Any] | None = None, abstained: int | None = None
+        facts: PickedFacts, *, picks: int, tally: dict[str, Any] | None = None, costs: tuple[int, ...] = ()
     ) -> Conclusion:
         """The bound that follows from picks and errors.
 
@@ -228,12 +228,14 @@ class FromPicks(AbstractStatement):
             facts: Picks and errors on the examples that the fault can happen on.
             picks: All that were picked.
             tally: What the fault counts beside its errors.
-            abstained: Examples that the network abstains from, where it does.
+            costs: The costs that there are, of a fault that is their mean.
         """
-        bound = picked_risk(facts)
-        if abstained is not None:
-            value, share = picked_abstaining(facts, abstained=abstained)
-            bound, tally = replace(bound, value=value), {**(tally or {}), "share": share}
+        bound, tally = picked_risk(facts), dict(tally) if tally else None
+        if tally and "above" in tally:
+            bound = replace(bound, value=picked_cost(facts, above=tally["above"], costs=costs))
+        if tally and "abstained" in tally:
+            value, tally["share"] = picked_abstaining(facts, abstained=tally["abstained"])
+            bound = replace(bound, value=value)
         return Conclusion(bound, counted={"first": facts.n_first, "picks": picks}, tally=tally)
 
     @staticmethod
@@ -369,20 +371,14 @@ class ByDisagreement(AbstractClaimAboutF):
     fault: Fault = field(default=WRONG, repr=False)
 
     def check(self, task: Task) -> None:  # noqa: D102
-        if self.fault.kind == "abstain":
-            raise UsageError(
-                "unlabelled inputs do not tell how often f errs where it does not abstain. Certify g, or "
-                "give an input range."
-            )
         require_shape("unlabelled", self.unlabelled, task.sample)
         require_disjoint(self.unlabelled, task.sample)
         rows_of(self.unlabelled, allow_copies=task.allow_copies)
         super().check(task)
 
     def conclude(self, facts: OccamFacts, *, message: Message, network: nn.Module, task: Task) -> Conclusion:  # noqa: D102
-        fresh, delta = self.unlabelled, facts.delta / 2.0 if self.fault.has_part else facts.delta
-        best = self.fault.numbers[0] if self.fault.kind == "top" else 1
-        errors = count_disagreements(task.f.build(), network, fresh.on("cpu"), best=best)
+        fresh, delta = self.unlabelled, task.delta / (4.0 if self.fault.has_part else 2.0)
+        errors = count_disagreements(task.f.build(), network, fresh.on("cpu"), fault=self.fault)
         apart = HoldoutFacts(errors=errors, n=fresh.n, delta=delta)
         bound, added = (
             occam_disagreement(DisagreementFacts(risk=facts, disagreement=apart)),
@@ -404,7 +400,7 @@ class ByDisagreement(AbstractClaimAboutF):
             counted={
                 "disagreements": errors,
                 "n_unlabelled": fresh.n,
-                "delta_risk": facts.delta,
+                "delta_risk": task.delta / 2.0,
                 "delta_disagreement": delta,
             },
             tally=tally,

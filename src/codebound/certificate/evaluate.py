@@ -198,26 +198,29 @@ def _float32_deviation(network: nn.Module, sample: DeviceData, chunk_size: int) 
 
 @implements("I-07", kind="algorithm")
 @torch.no_grad()
-def count_disagreements(first: nn.Module, second: nn.Module, sample: DeviceData, *, best: int = 1) -> int:
-    """Inputs on which the best guesses of two networks differ, or are ambiguous for one of them.
+def count_disagreements(
+    first: nn.Module, second: nn.Module, sample: DeviceData, *, fault: Fault = WRONG
+) -> int:
+    """Inputs on which the answers of two networks differ, or are ambiguous for one of them.
 
     Args:
         first: One network.
         second: The other.
         sample: The inputs.
-        best: How many guesses count; their order does not matter.
+        fault: What is asked: as many guesses as it allows, whose order does not matter, and no answer where
+            it abstains.
     """
     total = 0
     networks = [_Evaluation(network, sample.scaling) for network in (first, second)]
     for x, _ in sample.chunks(_chunk_size(sample), torch.float64):
-        (a, is_sound_a), (b, is_sound_b) = (_guesses(*network.wide(x), best) for network in networks)
+        (a, is_sound_a), (b, is_sound_b) = (_answers(*network.wide(x), fault) for network in networks)
         total += int((~(is_sound_a & is_sound_b & (a == b).all(dim=1))).sum())
     return total
 
 
-def _guesses(logits: Tensor, is_sure: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The classes that win, in their own order, and whether they win beyond the tolerance."""
-    best = logits.topk(count + 1, dim=1)
-    lead = best.values[:, -2] - best.values[:, -1]
-    is_sound = is_sure & logits.isfinite().all(dim=1) & (lead > TOLERANCE * logits.abs().amax(dim=1))
-    return best.indices[:, :-1].sort(dim=1).values, is_sound
+def _answers(logits: Tensor, is_sure: Tensor, fault: Fault) -> tuple[Tensor, Tensor]:
+    """The classes that win, in their own order, -1 for none, and whether that is so beyond the tolerance."""
+    best = logits.topk(1 + (fault.numbers[0] if fault.kind == "top" else 1), dim=1)
+    lead = best.values[:, -2] - best.values[:, -1] - (fault.threshold if fault.kind == "abstain" else 0.0)
+    is_sound = is_sure & logits.isfinite().all(dim=1) & (lead.abs() > TOLERANCE * logits.abs().amax(dim=1))
+    return best.indices[:, :-1].sort(dim=1).values.masked_fill(lead.unsqueeze(1) < 0.0, -1), is_sound

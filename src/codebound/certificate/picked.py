@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,16 +29,20 @@ def assess_picked(picked: Picked, task: Task) -> Assessed:
     bits, ledger = message.encode()
     facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=task.sample.classes)
     counts: tuple[int, ...] = (facts.errors,)
-    tally, abstained = None, None
+    tally: dict[str, Any] | None = None
+    costs: tuple[int, ...] = ()
     if fault != WRONG:
         facts, counts = _on_part(picked, task.sample, fault, facts)
     if fault.has_part:
         tally = {"picks": facts.picks}
     if fault.kind == "abstain":
         tally = abstaining_tally(counts, facts.n - facts.picks)
-        abstained = tally["abstained"]
+    if fault.kind == "cost":
+        costs, cost = fault.costs(task.sample.classes), sum(counts)
+        tally = {"cost": cost, "above": [counts[before] for before in (0, *costs[:-1])]}
+        facts = replace(facts, errors=-(-cost // costs[-1]))
     network = PickedNetwork.of(picked, torch.from_numpy(task.sample.x), task.sample.scaling.divisor)
-    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, tally=tally, abstained=abstained)
+    conclusion = FromPicks.conclude(facts, picks=picked.last.picks, tally=tally, costs=costs)
     rest = task.sample.select(permutation(task.sample.n)[picked.rule.first :], role="certify")
     counted = possible_examples(fault, rest)
     return Assessed(message, bits, ledger, network, Count(counts, 0.0), facts, conclusion, counted, picked)

@@ -91,7 +91,10 @@ def command(
             raise UsageError(f"{name} belongs to the fault {kind}: give both, or leave out one.")
     if mean_cost is not None or kept is not None:
         if picks is not None and mean_cost is not None:
-            raise UsageError("picks have no bound for a mean cost: count the costs above a limit instead.")
+            raise UsageError(
+                "after picks a mean cost is bounded cost by cost (docs/picked.md): ask for each cost-above "
+                "with --errors, at delta divided by their number; certify --fault cost:COSTS does all of it."
+            )
         paid = (bits or 0.0) + (0.0 if looks is None else log2_up(looks))
         record = _faulty(errors, n=n, kept=kept, mean_cost=mean_cost, bits=paid, delta=delta, picks=picks)
         _print_faulty(record, output, named)

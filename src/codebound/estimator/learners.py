@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from codebound.errors import UsageError
 from codebound.estimator.rule import Judgement
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.estimator.rule import Positions
+    from codebound.faults import Fault
 
+_SCORES = ("predict_proba", "decision_function")
 _SCORE_BITS = 16
 """Margins are rounded to so many bits of the largest score of an example: rounding errors become ties."""
 
@@ -38,7 +41,8 @@ class Fitter:
         labels: The labels or values of the sample.
         apart: Positions of the examples that are always learned from.
         tau: Largest residual that is no fault; None for classifiers.
-        faults: For classifiers, the classes and which prediction is a fault for each label.
+        fault: For classifiers, what is a fault, of labels that are whole numbers; None: any error.
+        classes: How many classes there are then.
         aim: Wrong examples with a margin near ``-aim`` are picked first; None: the smallest margins.
         warm: Whether a model goes on from the one before.
     """
@@ -50,7 +54,8 @@ class Fitter:
     tau: float | None
     aim: float | None
     warm: bool
-    faults: tuple[NDArray[Any], NDArray[np.bool_]] | None = None
+    fault: Fault | None = None
+    classes: int = 0
 
     def learn(self, picks: Positions, before: Any) -> Any:
         """The estimator, fitted on the examples set apart and the picks, in this order.
@@ -81,12 +86,13 @@ class Fitter:
         again = self.learn(picks, before)
         return all(
             _is_alike(_answers(model, name, self.inputs), _answers(again, name, self.inputs))
-            for name in ("predict", "predict_proba", "decision_function")
+            for name in ("predict", *_SCORES)
             if hasattr(model, name)
         )
 
     def _judged(self, model: Any, rest: Positions, parts: Iterable[Positions]) -> Judgement:
         wrong, score = np.zeros(len(rest), dtype=bool), np.zeros(len(rest))
+        beside = np.zeros((len(rest), self._columns), dtype=bool)
         for part in parts:
             if not len(part):
                 continue
@@ -98,25 +104,49 @@ class Fitter:
                     f"{len(at)} examples: one for each is needed."
                 )
             predicted = predicted.reshape(len(at))
-            wrong[part] = self._faults(predicted, at)
+            wrong[part], beside[part] = self._faults(model, predicted, at)
             failed = wrong[part]
             if failed.any():
                 score[part[failed]] = self._scores(model, predicted[failed], at[failed])
-        return Judgement(wrong, score)
+        return Judgement(wrong, score, beside if self._columns else None)
 
-    def _faults(self, predicted: NDArray[Any], at: Positions) -> NDArray[np.bool_]:
-        if self.tau is None and self.faults is not None:
-            classes, is_bad = self.faults
-            places = np.searchsorted(classes, predicted).clip(max=len(classes) - 1)
-            unknown = classes[places] != predicted  # a class that no label has
-            return np.asarray(is_bad[np.searchsorted(classes, self.labels[at]), places] | unknown)
-        if self.tau is None:
-            return np.asarray(predicted != self.labels[at], dtype=bool)
-        return np.asarray(~(np.abs(predicted - self.labels[at]) <= self.tau))  # NaN is a fault
+    @property
+    def _columns(self) -> int:
+        """How many numbers are counted beside the faults."""
+        if self.fault is None or self.fault.kind not in ("abstain", "cost"):
+            return 0
+        return 1 if self.fault.kind == "abstain" else len(self.fault.costs(self.classes))
+
+    def _faults(
+        self, model: Any, predicted: NDArray[Any], at: Positions
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which examples are wrong, and what is counted beside."""
+        labels, fault = self.labels[at], self.fault
+        none = np.zeros((len(at), 0), dtype=bool)
+        if self.tau is not None:
+            return ~(np.abs(predicted - labels) <= self.tau), none  # NaN is a fault
+        if fault is None:
+            return np.asarray(predicted != labels, dtype=bool), none
+        if fault.kind == "top":
+            _require_scores(model)
+            inputs = _safe_indexing(self.inputs, at)
+            return _rounded(*_margins(model, inputs, labels, best=fault.numbers[0])) <= 0.0, none
+        if fault.kind == "abstain":
+            is_silent = abstains(model, _safe_indexing(self.inputs, at), fault.threshold)
+            return (predicted != labels) & ~is_silent, is_silent[:, None]
+        is_known = np.isin(predicted, np.arange(self.classes))  # others cost the most
+        places = np.where(is_known, predicted, 0).astype(np.int64)
+        if fault.kind != "cost":
+            return np.array(fault.is_bad(self.classes))[labels, places] | ~is_known, none
+        costs = np.array(fault.matrix(self.classes))[labels, places]
+        above = (costs[:, None] >= np.array(fault.costs(self.classes))) | ~is_known[:, None]
+        return above[:, 0], above
 
     def _scores(self, model: Any, predicted: NDArray[Any], at: Positions) -> NDArray[np.float64]:
         if self.tau is None:
-            margins, scale = _margins(model, _safe_indexing(self.inputs, at), self.labels[at])
+            best = self.fault.numbers[0] if self.fault is not None and self.fault.kind == "top" else 1
+            inputs = _safe_indexing(self.inputs, at)
+            margins, scale = _margins(model, inputs, self.labels[at], best=best)
         else:
             margins = self.tau - np.abs(predicted - self.labels[at])
             scale = np.maximum(np.abs(predicted), np.abs(self.labels[at]))
@@ -135,22 +165,51 @@ def _answers(model: Any, method: str, inputs: Any) -> NDArray[Any]:
         ) from error
 
 
-def _margins(
-    model: Any, inputs: Any, labels: NDArray[Any]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score of the label less the largest other one, and the largest score; zero without scores."""
-    method = next((name for name in ("predict_proba", "decision_function") if hasattr(model, name)), None)
+def abstains(model: Any, inputs: Any, threshold: float) -> NDArray[np.bool_]:
+    """Where the largest score does not exceed the second by more than the threshold, rounded as margins are.
+
+    Raises:
+        LearnerError: It has no scores.
+    """
+    _require_scores(model)
+    scores = _all_scores(model, inputs)
+    if scores is None:  # it knows one class alone
+        return np.ones(_num_samples(inputs), dtype=bool)
+    ordered = np.sort(scores, axis=1)
+    lead = _rounded(ordered[:, -1] - ordered[:, -2], np.abs(scores).max(axis=1))
+    return np.asarray(~(lead > threshold))
+
+
+def _require_scores(model: Any) -> None:
+    if not any(hasattr(model, name) for name in _SCORES):
+        raise LearnerError(
+            f"the learner {type(model).__name__} has no scores of its classes ({' or '.join(_SCORES)}), "
+            "which this fault is about. Ask for another fault."
+        )
+
+
+def _all_scores(model: Any, inputs: Any) -> NDArray[np.float64] | None:
+    """The scores of the classes that a model knows; None without, or where it knows one class alone."""
+    method = next((name for name in _SCORES if hasattr(model, name)), None)
     classes = getattr(model, "classes_", None)
-    nothing = np.zeros(len(labels))
     if method is None or classes is None or len(classes) < 2:
-        return nothing, nothing
+        return None
     scores = _answers(model, method, inputs).astype(np.float64)
     if scores.ndim == 1:
         scores = np.column_stack([-scores, scores])
-    if scores.shape != (len(labels), len(classes)):
-        return nothing, nothing
-    is_label = np.asarray(classes)[None, :] == labels[:, None]
-    others = np.where(is_label, -np.inf, scores).max(axis=1)
+    return scores if scores.shape == (_num_samples(inputs), len(classes)) else None
+
+
+def _margins(
+    model: Any, inputs: Any, labels: NDArray[Any], *, best: int = 1
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Score of the label less the largest other one, or a later one, and the largest; zero without scores."""
+    scores = _all_scores(model, inputs)
+    if scores is None:
+        return np.zeros(len(labels)), np.zeros(len(labels))
+    is_label = np.asarray(model.classes_)[None, :] == labels[:, None]
+    ordered = np.sort(np.where(is_label, -np.inf, scores), axis=1)  # the label itself is the first of them
+    others = ordered[:, -min(best, scores.shape[1])]
     label = np.where(is_label, scores, -np.inf).max(axis=1)
     label = np.where(is_label.any(axis=1), label, scores.min(axis=1))  # a class that no pick had
     return label - others, np.abs(scores).max(axis=1)

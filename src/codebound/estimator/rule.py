@@ -94,10 +94,16 @@ class Judgement:
     Attributes:
         wrong: Whether it gets each of them wrong.
         score: Wrong examples with the smallest scores are picked first.
+        beside: What is counted on each of them beside that it is wrong, one column each; None: nothing.
     """
 
     wrong: NDArray[np.bool_]
     score: NDArray[np.float64]
+    beside: NDArray[np.bool_] | None = None
+
+    def is_like(self, other: Judgement) -> bool:
+        """Whether nothing that is counted differs."""
+        return np.array_equal(self.wrong, other.wrong) and np.array_equal(self.beside, other.beside)  # type: ignore[arg-type]
 
 
 class Learner(Protocol[M]):
@@ -121,6 +127,7 @@ class Round(Generic[M]):
         model: What was learned from the picks.
         before: The model of the round before.
         is_last: Whether the rule ends here.
+        beside: How often what is counted beside the errors happens on the examples that were not picked.
     """
 
     number: int
@@ -129,6 +136,7 @@ class Round(Generic[M]):
     model: M
     before: M | None
     is_last: bool
+    beside: tuple[int, ...] = ()
 
 
 def rounds(contents: Contents, learner: Learner[M], rule: Rule, *, apart: int = 0) -> Iterator[Round[M]]:
@@ -152,11 +160,12 @@ def rounds(contents: Contents, learner: Learner[M], rule: Rule, *, apart: int = 
         before, model = model, learner.learn(picks, model)
         rest = order[~np.isin(order, picks)]
         judged = learner.judge(model, rest)
-        if any(not np.array_equal(each.wrong, judged[0].wrong) for each in judged):
+        if not all(each.is_like(judged[0]) for each in judged):
             raise UndecidedError("whether an example is wrong")
         errors = rest[judged[0].wrong]
         is_last = len(errors) <= rule.leave or number == rule.max_rounds
-        yield Round(number, picks, errors, model, before, is_last)
+        beside = () if judged[0].beside is None else tuple(judged[0].beside.sum(axis=0).tolist())
+        yield Round(number, picks, errors, model, before, is_last, beside)
         if is_last:
             return
         count = rule.size(apart + len(picks))

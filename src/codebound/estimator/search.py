@@ -135,8 +135,8 @@ class Search:
             messages = [self._wanted] if is_reached else []
         picks, errors = variant.counted(at)
         for message in messages:
-            bound = variant.terms.bound(message, picks=picks, errors=errors)
-            stage = Stage(message, picks, errors, bound)
+            bound, abstained = variant.terms.bound(message, picks=picks, errors=errors, beside=at.beside)
+            stage = Stage(message, picks, errors, bound, abstained)
             self.stages.append(stage)
             if self._best is None or bound.value < self._best.stage.bound.value:
                 self._best = Best(stage, at, variant)
@@ -149,7 +149,8 @@ class Search:
         """Whether no later round of this candidate can be better."""
         if self._wanted is not None or self._best is None:
             return self._best is not None
-        hoped = variant.terms.bound(Message(number), picks=variant.counted(at)[0], errors=0)
+        picks, nothing = variant.counted(at)[0], (0,) * len(at.beside)
+        hoped, _ = variant.terms.bound(Message(number), picks=picks, errors=0, beside=nothing)
         return hoped.value >= self._best.stage.bound.value
 
 

@@ -20,7 +20,7 @@ from codebound.data.splits import permutation
 from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.errors import DataError, UsageError
 from codebound.estimator.content import digests, sample_sha256
-from codebound.estimator.learners import Fitter
+from codebound.estimator.learners import Fitter, abstains
 from codebound.estimator.rule import Rule
 from codebound.estimator.search import Best, Sample, Search, Variant
 from codebound.estimator.stages import Terms
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from codebound.bounds.risk import RiskBound
     from codebound.estimator.rule import Positions
     from codebound.estimator.stages import Message
+    from codebound.faults import Fault
     from codebound.progress import Progress
 
 F = TypeVar("F")
@@ -69,8 +70,9 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         estimator: A deterministic classifier or regressor, such as one with a fixed ``random_state``.
         tau: For regressors: a prediction that is off by more than this is wrong.
         fault: For classifiers: what counts, and is picked, in place of any error: ``class:C``,
-            ``confused:A:B``, ``false-alarm:C`` or ``cost-above:L:COSTS`` (docs/faults.md). Labels are then
-            whole numbers from 0 on. The bound is about data that the fault can happen on.
+            ``confused:A:B``, ``false-alarm:C``, ``top:K``, ``abstain:T``, ``cost-above:L:COSTS`` or
+            ``cost:COSTS`` (docs/faults.md). Labels are then whole numbers from 0 on. The bound is about data
+            that the fault can happen on; scores are probabilities, or decisions without them.
         delta: Failure probability over the draw of the sample.
         first: First picks in each class (for regressors: in all), in the order of a hash of their content.
         apart: Examples that are set apart before, and learned from without being counted, by the fixed order
@@ -96,6 +98,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         errors_: Positions of the others that are wrong.
         apart_: Positions of the examples that were set apart.
         n_: Examples that could be picked.
+        abstained_: The limit on how often it abstains, which holds together with the bound; None where it
+            never does.
         message_: Which candidate, and after how many rounds.
         settings_: The settings of that candidate.
         stages_: All rounds, each with its bound.
@@ -186,6 +190,17 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Scores of ``estimator_``; no bound is about them."""
         return self._learned.decision_function(X)  # type: ignore[no-any-return]
 
+    def abstains(self, X: Any) -> NDArray[np.bool_]:
+        """Where ``estimator_`` abstains, for the fault ``abstain:T``: the bound is about all other data.
+
+        Raises:
+            UsageError: The fault is another one.
+        """
+        fault = parse_fault(self.fault)
+        if fault.kind != "abstain":
+            raise UsageError(f"it abstains with the fault abstain:T alone. Got {self.fault!r}.")
+        return abstains(self._learned, X, fault.threshold)
+
     @_has("score")
     def score(self, X: Any, y: ArrayLike) -> float:
         """The score of ``estimator_``: accuracy, or R² of a regressor."""
@@ -202,6 +217,8 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             does = f"is off by more than {self.tau!r} on at most {share} of new data"
         elif self.fault != str(WRONG):
             does = parse_fault(self.fault).says(share)
+        if self.abstained_ is not None:
+            does += f", and abstains from at most {percent(self.abstained_)} of new data"
         return (
             f"With probability at least 1 - {bound.delta!r} over the draw of the sample, what was learned "
             f"{does} ({bound.ref})."
@@ -316,24 +333,27 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             leave=self.leave,
             max_rounds=self.max_rounds,
         )
-        faults, part = self._faults(sample)
+        fault, classes = self._fault(sample)
         fitter = Fitter(
-            self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim, self.warm, faults
+            *(self.estimator, sample.inputs, sample.labels, apart, self.tau, self.aim, self.warm),
+            fault=fault,
+            classes=classes,
         )
         contents = sample.contents(apart, by_class=self.tau is None)
-        terms = self._terms(sample, len(apart), candidates)
-        if part is not None:
+        terms, part = self._terms(sample, len(apart), candidates), None
+        if fault is not None and fault.kind == "cost":
+            terms = replace(terms, costs=fault.costs(classes))
+        if fault is not None and fault.has_part:
+            part = fault.is_counted(torch.from_numpy(sample.labels.astype(np.int64))).numpy()
             terms = replace(terms, n=int(part.sum()) - int(part[apart].sum()))
             if not terms.n:
                 raise DataError(f"no example that is not set apart can have the fault {self.fault}.")
         return Variant(rule, fitter, contents, terms, part)
 
-    def _faults(
-        self, sample: Sample
-    ) -> tuple[tuple[NDArray[Any], NDArray[np.bool_]] | None, NDArray[np.bool_] | None]:
-        """Which predictions are faults, and on which examples; nothing for plain errors."""
+    def _fault(self, sample: Sample) -> tuple[Fault | None, int]:
+        """What is a fault, and how many classes there are for it; None for plain errors."""
         if self.fault == str(WRONG):
-            return None, None
+            return None, 0
         if self.tau is not None:
             raise UsageError("a regressor has the fault that `tau` says: leave out `fault`.")
         labels, found = sample.labels, parse_fault(self.fault)
@@ -344,13 +364,12 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         named = 1 + max(found.numbers, default=0) if found.has_part else 0
         count = max(int(labels.max()) + 1, found.detail.count(",") + 1, named)
-        fault = parse_fault(self.fault, classes=count)
-        part = fault.is_counted(torch.from_numpy(labels.astype(np.int64))).numpy() if fault.has_part else None
-        return (np.arange(count), np.array(fault.is_bad(count))), part
+        return parse_fault(self.fault, classes=count), count
 
     def _keep(self, best: Best, sample: Sample) -> None:
         self.estimator_ = best.at.model
         self.risk_bound_: RiskBound = best.stage.bound
+        self.abstained_ = best.stage.abstained
         self.message_ = best.stage.message
         self.settings_ = dict(self.candidates[self.message_.candidate]) if self.candidates else {}
         self.picks_, self.errors_ = best.at.picks, np.sort(best.at.errors)

@@ -6,6 +6,10 @@ libraries are imported when they are asked for; neither is needed otherwise.
 
 from __future__ import annotations
 
+import importlib
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,25 +17,32 @@ import torch
 from codebound.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from torch import Tensor, nn
 
     from codebound.holdouts.metric import MeasuredRisk, RiskBoundMetric
 
+    Batches = Iterable[tuple[Tensor, Tensor] | Mapping[str, Tensor]]
 
-def lightning_callback(metric: RiskBoundMetric, batches: Iterable[tuple[Tensor, Tensor]]) -> Any:
+_LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+"""Two names of one library, whose trainers take callbacks of their own name alone."""
+
+
+def lightning_callback(metric: RiskBoundMetric, batches: Batches) -> Any:
     """A callback for a ``Trainer`` of Lightning: after fitting, it measures the network on test batches.
 
-    What was found is its attribute ``found``; ``certified_error`` and ``error_rate`` go to the loggers.
+    What was found is its attribute ``found``; ``certified_error`` and ``error_rate`` go to the loggers. It
+    fits ``lightning`` and ``pytorch_lightning``, whichever is imported.
 
     Args:
         metric: What to count; its looks are planned.
-        batches: Inputs and labels that took no part in training or choosing, such as a ``DataLoader``.
+        batches: Inputs and labels that took no part in training or choosing, such as a ``DataLoader``: pairs,
+            or mappings with ``labels``, whose other entries are arguments of the network.
     """
-    callback_type = _base("pytorch_lightning", "Callback", "pytorch-lightning")
+    callback_types = _bases(_LIGHTNING, "Callback", "lightning")
 
-    class RiskBoundCallback(callback_type):  # type: ignore[misc, valid-type]
+    class RiskBoundCallback(*callback_types):  # type: ignore[misc]
         """Measures once, when fitting ends."""
 
         found: MeasuredRisk | None = None
@@ -45,9 +56,9 @@ def lightning_callback(metric: RiskBoundMetric, batches: Iterable[tuple[Tensor, 
     return RiskBoundCallback()
 
 
-def trainer_callback(metric: RiskBoundMetric, batches: Iterable[tuple[Tensor, Tensor]]) -> Any:
+def trainer_callback(metric: RiskBoundMetric, batches: Batches) -> Any:
     """The same for the ``Trainer`` of Hugging Face's transformers; the numbers go to its log history."""
-    callback_type = _base("transformers", "TrainerCallback", "transformers")
+    (callback_type,) = _bases(("transformers",), "TrainerCallback", "transformers")
 
     class RiskBoundCallback(callback_type):  # type: ignore[misc, valid-type]
         """Measures once, when training ends."""
@@ -63,17 +74,20 @@ def trainer_callback(metric: RiskBoundMetric, batches: Iterable[tuple[Tensor, Te
 
 
 @torch.no_grad()
-def measured(
-    network: nn.Module, metric: RiskBoundMetric, batches: Iterable[tuple[Tensor, Tensor]]
-) -> MeasuredRisk:
+def measured(network: nn.Module, metric: RiskBoundMetric, batches: Batches) -> MeasuredRisk:
     """What a network does on batches, in evaluation mode and on its own device; outputs may carry logits."""
     place = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     was_training = network.training
     network.eval()
     try:
         metric.reset()
-        for inputs, labels in batches:
-            outputs = network(inputs.to(place))
+        for batch in batches:
+            if isinstance(batch, Mapping):
+                named = {name: value.to(place) for name, value in batch.items() if name != "labels"}
+                outputs, labels = network(**named), batch["labels"]
+            else:
+                inputs, labels = batch
+                outputs = network(inputs.to(place))
             metric.update(getattr(outputs, "logits", outputs), labels)
         return metric.compute()
     finally:
@@ -84,12 +98,13 @@ def _numbers(found: MeasuredRisk) -> dict[str, float]:
     return {"certified_error": found.upper, "error_rate": found.error_rate}
 
 
-def _base(module: str, name: str, package: str) -> type:
-    """The class that a library's callbacks are made from."""
-    import importlib
-
-    try:
-        found: type = getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        raise UsageError(f"{module} is not installed: pip install {package}.") from error
-    return found
+def _bases(modules: Sequence[str], name: str, package: str) -> tuple[type, ...]:
+    """The classes that a library's callbacks are made from: all that are imported, or one that can be."""
+    found = [sys.modules[module] for module in modules if sys.modules.get(module) is not None]
+    for module in () if found else modules:
+        with suppress(ImportError):
+            found = [importlib.import_module(module)]
+            break
+    if not found:
+        raise UsageError(f"{package} is not installed: pip install {package}.")
+    return tuple(getattr(module, name) for module in found)

@@ -29,6 +29,7 @@ class Term:
         bits: Length of the message.
         share: Of the failure probability.
         outside: A limit on how often it does not apply; it is divided by the rest.
+        weight: What the limit is multiplied by.
     """
 
     law: Law
@@ -37,6 +38,7 @@ class Term:
     bits: float = 0.0
     share: float = 1.0
     outside: Term | None = None
+    weight: float = 1.0
 
     def limit(self, delta: float) -> float:
         """The limit at a failure probability of the whole bound."""
@@ -46,6 +48,7 @@ class Term:
         else:
             inverse = binomial_inverse_upper if self.law == "binomial" else picked_inverse_upper
             found = inverse(int(self.count), self.n, log_delta)
+        found *= self.weight
         if self.outside is None:
             return found
         rest = 1.0 - self.outside.limit(delta)
@@ -94,29 +97,42 @@ def _picks(certificate: Certificate) -> int | None:
 def _claimed(certificate: Certificate) -> list[Term]:
     facts, fault = certificate.facts, certificate.fault
     extra, tally, picks = facts.extra, facts.tally or {}, _picks(certificate)
-    has_second_draw = "disagreements" in extra
-    share = 0.5 if has_second_draw or "abstained" in tally else 1.0
+    has_second_draw, half = "disagreements" in extra, 0.5 if "abstained" in tally else 1.0
+    share = half * (0.5 if has_second_draw else 1.0)
     first = Term("binomial", facts.errors, tally.get("kept", facts.n), facts.code_bits, share)
     if picks is not None:
         first = replace(first, law="picked", count=facts.errors + picks, n=facts.n)
         if "abstained" in tally:
             first = replace(first, outside=replace(first, count=tally["abstained"] + picks))
+        if "above" in tally:
+            return _above(first, picks, tally["above"], fault.costs(facts.classes))
     elif "cost" in tally:
         first = replace(first, law="kl", count=tally["cost"] / fault.largest_cost(facts.classes))
     if not has_second_draw:
         return [first]
-    apart = Term("binomial", extra["disagreements"], extra["n_unlabelled"], share=share)
+    apart = Term("binomial", extra["disagreements"], extra["n_unlabelled"], share=0.5)
+    if "abstained" in tally:
+        apart = replace(apart, outside=replace(first, count=tally["abstained"], n=facts.n))
     if "examples" in tally:
-        others = Term("binomial", tally["examples"] - facts.n, tally["examples"], share=share / 2.0)
-        apart = replace(apart, share=share / 2.0, outside=others)
+        others = Term("binomial", tally["examples"] - facts.n, tally["examples"], share=0.25)
+        apart = replace(apart, share=0.25, outside=others)
     return [first, apart]
+
+
+def _above(term: Term, picks: int, above: Sequence[int], costs: Sequence[int]) -> list[Term]:
+    """The terms of a mean cost after picks: one for each cost that there is."""
+    steps = [(cost - before) / costs[-1] for before, cost in zip((0, *costs), costs, strict=False)]
+    return [
+        replace(term, count=picks + count, share=term.share / len(costs), weight=step)
+        for count, step in zip(above, steps, strict=True)
+    ]
 
 
 def costs(certificate: Certificate) -> list[tuple[str, float]]:
     """What a certified error is made of, part by part; nothing where the parts do not add up to it."""
     claim, facts = certificate.claim, certificate.facts
     (first, *others), picks = _claimed(certificate), _picks(certificate)
-    if first.law == "kl" or first.outside is not None:
+    if first.law == "kl" or first.outside is not None or first.weight != 1.0:
         return []
     plain = replace(first, law="binomial", count=facts.errors, bits=0.0)
     steps = [("what is still wrong", facts.errors / first.n), ("chance", plain.limit(claim.delta))]

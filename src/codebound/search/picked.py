@@ -53,8 +53,6 @@ _SPLIT_VALUES = {"quick": 2e7, "standard": 6e7, "max": 4e8}  # of the kernel of 
 def propose_picks(search: Search) -> None:
     """Compares rules on a part of the sample, and carries out the best one on all of it."""
     task, sample = search.task, search.task.sample
-    if not search.allows_picks:
-        raise UnsuitedError("picks have no bound for a mean cost; cost-above has one.")
     if not task.claim.allows_picks or task.base is not None:
         raise UnsuitedError(
             "picks make a network of their own, learned from the sample and counted on all of it."

@@ -48,7 +48,6 @@ class Search:
         device: Where networks are trained.
         engine: Where errors are counted; None: here.
         progress: Told how far the method is.
-        allows_picks: Whether plain errors are all that is counted, so that examples may be picked.
         best: The best message so far.
         method: The method that proposed it.
         tried: Messages that were assessed.
@@ -67,7 +66,6 @@ class Search:
     device: str | torch.device = "cpu"
     engine: Engine | None = None
     progress: Progress = silent
-    allows_picks: bool = True
     best: Assessed | None = field(default=None, init=False)
     method: str = field(default="", init=False)
     tried: int = field(default=0, init=False)

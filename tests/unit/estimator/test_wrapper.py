@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import codebound
+from codebound.bounds.faulty import picked_abstaining, picked_cost
 from codebound.bounds.picked import picked_risk
 from codebound.data.splits import permutation
 from codebound.errors import CodeboundError, UsageError
@@ -30,6 +31,7 @@ from codebound.faults import parse_fault
 
 X, Y = load_digits(n_class=3, return_X_y=True)
 NEAREST = KNeighborsClassifier(1)
+VAGUE = LogisticRegression(C=1e-5)
 
 
 class Scripted(ClassifierMixin, BaseEstimator):
@@ -395,12 +397,68 @@ def test_another_fault_is_picked_counted_and_bounded_on_its_part(fault):
     assert parse_fault(fault).says("").split(" at most")[0] in model.claim_
 
 
+def fitted_with(fault):
+    model = codebound.PickToLearn(VAGUE, fault=fault, batch=2, max_rounds=3).fit(X, Y)
+    rest = np.setdiff1d(np.arange(len(Y)), model.picks_)
+    facts = PickedFacts(
+        picks=len(model.picks_),
+        errors=len(model.errors_),
+        n=len(Y),
+        delta=0.05,
+        code_bits=model.code_bits_,
+    )
+    return model, rest, facts
+
+
+def test_the_label_is_among_the_best_guesses():
+    model, rest, facts = fitted_with("top:2")
+    places = np.argsort(np.argsort(-model.predict_proba(X), axis=1), axis=1)[np.arange(len(Y)), Y]
+    assert np.array_equal(rest[places[rest] >= 2], model.errors_)
+    assert model.risk_bound_.value == pytest.approx(picked_risk(facts).value, rel=1e-12)
+    plain = codebound.PickToLearn(VAGUE, batch=2, max_rounds=3).fit(X, Y)
+    assert len(model.errors_) < len(plain.errors_) or len(model.picks_) < len(plain.picks_)
+
+
+def test_where_it_abstains_it_makes_no_errors_and_that_is_bounded_too():
+    model, rest, facts = fitted_with("abstain:0.5")
+    ordered = np.sort(model.predict_proba(X), axis=1)
+    silent = ordered[:, -1] - ordered[:, -2] <= 0.5
+    assert np.array_equal(model.abstains(X), silent)
+    assert silent[rest].any()
+    assert np.array_equal(rest[~silent[rest] & (model.predict(X)[rest] != Y[rest])], model.errors_)
+    both = picked_abstaining(facts, abstained=int(silent[rest].sum()))
+    assert (model.risk_bound_.value, model.abstained_) == pytest.approx(both, rel=1e-12)
+    assert "and abstains from at most" in model.claim_
+
+
+@pytest.mark.parametrize("costs", ["distance", "013,103,520"])
+def test_a_mean_cost_is_bounded_cost_by_cost(costs):
+    model, rest, facts = fitted_with(f"cost:{costs}")
+    matrix = np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
+    if costs != "distance":
+        matrix = np.array([[0, 1, 3], [1, 0, 3], [5, 2, 0]])
+    found = matrix[Y, model.predict(X)][rest]
+    values = sorted(set(matrix.ravel().tolist()) - {0})
+    above = [int((found >= value).sum()) for value in values]
+    assert model.risk_bound_.value == pytest.approx(picked_cost(facts, above=above, costs=values), rel=1e-12)
+    assert "costs on average" in model.claim_
+
+
+def test_abstaining_needs_scores_and_its_fault():
+    with pytest.raises(UsageError, match="has no scores"):
+        codebound.PickToLearn(Scripted([], 0, None), fault="abstain:0.5").fit(X, Y)
+    with pytest.raises(UsageError, match="has no scores"):
+        codebound.PickToLearn(Scripted([], 0, None), fault="top:2").fit(X, Y)
+    with pytest.raises(UsageError, match="abstain:T alone"):
+        codebound.PickToLearn(GaussianNB()).fit(X, Y).abstains(X)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"fault": "abstain:0.5"}, "predicted class alone"),
-        ({"fault": "cost:distance"}, "predicted class alone"),
-        ({"fault": "top:2"}, "predicted class alone"),
+        ({"fault": "abstain:0.51"}, "thresholds"),
+        ({"fault": "cost:01,10"}, "costs for 3 classes"),
+        ({"fault": "top:3"}, "does not fit 3 classes"),
         ({"fault": "class:9"}, "can have the fault"),
         ({"fault": "nonsense"}, "unknown fault"),
         ({"fault": "class:1", "candidates": [{"fault": "class:2"}]}, "cannot differ in fault"),

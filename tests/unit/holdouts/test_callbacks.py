@@ -39,17 +39,36 @@ def test_outputs_that_carry_logits():
     assert found.errors == N
 
 
+def test_batches_of_named_arguments():
+    class Named(nn.Module):
+        def forward(self, *, words, mask):
+            return words * mask
+
+    found = measured(
+        Named(),
+        RiskBoundMetric(classes=3),
+        [{"words": x, "mask": -torch.ones(3), "labels": y} for x, y in batches()],
+    )
+    assert (found.errors, found.n) == (N, N)
+
+
 @pytest.mark.parametrize(
-    ("module", "make"), [("pytorch_lightning", lightning_callback), ("transformers", trainer_callback)]
+    ("package", "modules", "make"),
+    [
+        ("lightning", ("lightning.pytorch", "pytorch_lightning"), lightning_callback),
+        ("transformers", ("transformers",), trainer_callback),
+    ],
 )
-def test_a_library_that_is_not_there_is_named(monkeypatch, module, make):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UsageError, match=f"{module} is not installed"):
+def test_a_library_that_is_not_there_is_named(monkeypatch, package, modules, make):
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UsageError, match=f"{package} is not installed"):
         make(RiskBoundMetric(classes=3), batches())
 
 
-def test_lightning(tmp_path):
-    lightning = pytest.importorskip("pytorch_lightning")
+@pytest.mark.parametrize("name", ["lightning.pytorch", "pytorch_lightning"])
+def test_lightning(tmp_path, name):
+    lightning = pytest.importorskip(name)
 
     class Task(lightning.LightningModule):
         def __init__(self):

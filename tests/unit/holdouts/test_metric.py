@@ -87,3 +87,14 @@ def test_what_no_batch_is_is_refused():
 def test_what_is_no_yes_or_no_is_for_a_ledger(fault):
     with pytest.raises(UsageError, match="codebound holdout"):
         RiskBoundMetric(classes=3, fault=fault)
+
+
+def test_it_agrees_with_the_accuracy_of_torchmetrics():
+    torchmetrics = pytest.importorskip("torchmetrics")
+    theirs = torchmetrics.Accuracy(task="multiclass", num_classes=3)
+    ours = RiskBoundMetric(classes=3)
+    scores, labels = batches(2)
+    for part in torch.arange(200).split(33):
+        theirs.update(scores[part], labels[part])
+        ours.update(scores[part], labels[part])
+    assert ours.compute().error_rate == pytest.approx(1.0 - float(theirs.compute()), abs=1e-6)
