@@ -345,7 +345,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "out_of_time": found.is_out_of_time,
         "seconds": round(found.seconds, 3),
         "data_sha256": facts.sample_sha256,
-        "development_sample": development_sample(found.sample) or None,
+        "development_sample": development_sample(found.sample, found.certificate.version) or None,
         "copies": facts.copies,
         "contradictions": facts.contradictions,
         "warnings": list(found.sample.warnings),

@@ -16,6 +16,19 @@ DEVELOPMENT = {  # samples by their hash: version 2 of the format was made with 
     "fddd55df4bf9137d7e42a8735dc4d26d0cdb543d359e849ee30b5c484a622f14": "Fashion-MNIST",
     "fff8faed6be6904782e23de72ba76d01c46b8aab6852f2561df24df2713b2f51": "CIFAR-10",
 }
+DEVELOPMENT_3 = {  # and those that version 3 was made with beside them
+    "fbe387d1f393d5163c790f722c0453ec701206a865fffc6b138925f5eb815b25": "dna",
+    "84110e3964343c2b06d4a3003ebe446934029f6f81547e85d980e53f62ec34fd": "italy-power",
+    "e149879f2c4422478ca9c9b65ecc15879b350c9f0d3c56c035b61dc800d5cc99": "japanese-vowels",
+    "ad216d090bd788ccf4760f633feb0e07dc0f6e7ae2f8976f7d5f25007dd2e010": "letter",
+    "a2fec3baa0e09a7c7e6b874695b1a6d7567e764083b4c5e16f1b502ab8c6845a": "mfeat",
+    "96b1fa6c240e7dc41b52b96cd1041d08274a74f3d24981b83f61670db78f4162": "newsgroups",
+    "ce3daef585be9476ce75e2de7b627e1fc8369a85f6a1ed377c50ccd1cc406abe": "r8",
+    "6ab00670da4da6b2307179569e804f843c61898cd5d2ba7c1eba0c606d142f5c": "satellite",
+    "fe8d458016dca4c31f24bfb869b6a8242ed29215b1d1e2d95a50f75bd61f9e92": "shuttle",
+    "ee2439416354aa432218362894436ff94efecbe47dc67ab1aaf08835aee04152": "sklearn-breast-cancer",
+    "c2a1ded42f51394ed96b32f9804d08b77295ae14e844bb3d7fb7789e3cca17f8": "sklearn-wine",
+}
 
 
 ROWS = (
@@ -62,11 +75,19 @@ def assumed_by(header: Header, made: Made | None, repeats: Repeats | None) -> tu
     return tuple(lines)
 
 
+def developed_on(header: Header) -> str | None:
+    """The name of the sample, if the version of the file was made with a view of it."""
+    found = DEVELOPMENT.get(header.sample_sha256)
+    if found is None and header.version.number > 2:
+        found = DEVELOPMENT_3.get(header.sample_sha256)
+    return found
+
+
 def _format(header: Header, sample: str) -> str:
-    if header.sample_sha256 in DEVELOPMENT:
+    if (known := developed_on(header)) is not None:
         return (
             "This format was developed on this very sample: choices among what it lists are paid for, its "
-            f"own design is not. (The sample is {DEVELOPMENT[header.sample_sha256]}.)"
+            f"own design is not. (The sample is {known}.)"
         )
     if (page := header.version.page) is not None:
         state = f"its page of SHA-256 {page.sha256}, frozen on {page.frozen}"

@@ -175,7 +175,7 @@ def _read_architecture(decoder: Decoder, header: Header) -> Chain | None:
 def _read_rule(decoder: Decoder, header: Header, ledger: _Ledger) -> Network:
     """Scheme 3: how g is learned from the sample (section 10)."""
     _agree("a factory", False, "the header names a factory", header.architecture is not None)
-    rule = read_rule(decoder, header.input_shape)
+    rule = read_rule(decoder, header.input_shape, has_layers=header.version.has_layers)
     ledger.close("rule")
     end = decoder.finish()
     ledger.add("end", end - decoder.shifts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from .assumptions import DEVELOPMENT, assumed_by
+from .assumptions import assumed_by, developed_on
 from .checks import (
     ClassRow,
     check_claim,
@@ -240,7 +240,7 @@ def verify(
         vacuous=vacuous,
         copies=None if repeats is None else repeats.copies,
         contradictions=None if repeats is None else repeats.contradictions,
-        development_sample=DEVELOPMENT.get(header.sample_sha256),
+        development_sample=developed_on(header),
     )
 
 

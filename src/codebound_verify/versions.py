@@ -37,6 +37,7 @@ class Version:
     names_graph: bool
     codes_setting: bool  # classes and scaling are in the message
     has_tally: bool  # faults that count more than errors, and faults of every statement
+    has_layers: bool  # features of picked networks that are weighted by the message
     schemes: int  # those of messages are 1 .. schemes
 
 
@@ -51,6 +52,7 @@ FIRST = Version(
     names_graph=False,
     codes_setting=False,
     has_tally=False,
+    has_layers=False,
     schemes=2,
 )
 SECOND = Version(
@@ -64,6 +66,7 @@ SECOND = Version(
     names_graph=True,
     codes_setting=True,
     has_tally=False,
+    has_layers=False,
     schemes=3,
 )
 THIRD = replace(
@@ -72,5 +75,6 @@ THIRD = replace(
     page=Page(PAGE_3_SHA256, FROZEN_3),
     facts_keys=SECOND.facts_keys + " tally",
     has_tally=True,
+    has_layers=True,
 )
 VERSIONS = {version.number: version for version in (FIRST, SECOND, THIRD)}

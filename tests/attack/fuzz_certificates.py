@@ -141,6 +141,7 @@ def picks() -> list[Seed]:
     from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
     from codebound.picks.picking import pick
     from codebound.picks.rule import Rule
+    from codebound.picks.weighting import LayerFeatures
 
     x, y = rules.shapes(90, seed=1)
     sample = from_arrays(x, y, name="shapes", classes=3, scaling=Scaling(16.0))
@@ -151,6 +152,9 @@ def picks() -> list[Seed]:
         (FilterFeatures(True, 3, 3), 2, "wrong"),
         (PatchFeatures(3, 256, 1, 2, 2), 1, "wrong"),
         *((ColumnFeatures(), 0, fault) for fault in ("class:1", "abstain:0.05", "cost:012,103,f10")),
+        (LayerFeatures(ColumnFeatures(), (2, 3, 2, 1, 0, 2) * 6), 0, "wrong"),
+        (LayerFeatures(FilterFeatures(True, 3, 3), (2, 3, 2, 1), by_window=True), 2, "wrong"),
+        (LayerFeatures(PatchFeatures(3, 256, 1, 2, 2), (2, 3)), 1, "wrong"),
     ):
         task = Task(sample=sample, delta=0.05, claim=AboutG(fault=parse_fault(fault)))
         picked = pick(Rule(features, first=30, copies=copies, batch=2, rounds=3), sample)
@@ -409,14 +413,19 @@ def random_message(choice: random.Random, fields: dict) -> str:
 
 
 def random_rule(coder: writer.Coder, choice: random.Random) -> None:
-    """Any point of the grid of rules, reserved features and rounds out of order included."""
+    """Any point of the grid of rules; layers of any length, and rounds out of order, included."""
     coder.uniform(choice.choice((0, 0, 1, 2, 3, 7, 15)), 16)
     coder.bit(is_usual := choice.random() < 0.2)
     if not is_usual:
-        coder.uniform(kind := choice.choice((0, 0, 1, 1, 2, 2, 3)), 4)
-        for total in ((2,), (2, 2, 4), (8, 4, 8, 4, 8, 4), ())[kind]:
+        coder.uniform(kind := choice.choice((0, 0, 1, 1, 2, 2, 3, 3, 3)), 4)
+        if kind == 3:
+            coder.uniform(below := choice.randrange(4), 4)
+        for total in ((2,), (2, 2, 4), (8, 4, 8, 4, 8, 4), ())[below if kind == 3 else kind]:
             coder.uniform(choice.randrange(total), total)
-        coder.uniform(choice.choice((0, 0, choice.randrange(8))), 8)
+        if kind == 3:
+            random_layer(coder, choice)
+        if kind != 3 or below != 3:
+            coder.uniform(choice.choice((0, 0, choice.randrange(8))), 8)
         for total in (16, 16, 8):
             coder.uniform(choice.randrange(total), total)
     coder.uniform(choice.choice((0, 1, 2, 5, 31)), 32)
@@ -425,6 +434,18 @@ def random_rule(coder: writer.Coder, choice: random.Random) -> None:
     for _ in range(longer if rounds else 0):
         coder.uniform(choice.randrange(rounds), rounds)
         coder.uniform(choice.randrange(8), 8)
+
+
+def random_layer(coder: writer.Coder, choice: random.Random) -> None:
+    """Weights of a layer: as many as columns or windows may have, or not."""
+    if choice.random() < 0.5:
+        coder.bit(choice.random() < 0.5)
+    coder.bit(near := choice.random() < 0.5)
+    contexts, before = [writer.Context(4) for _ in range(4)], 2
+    for _ in range(choice.choice((1, 2, 4, 4, 9, 36, 36))):
+        symbol = choice.choice((0, 1, 2, 2, 2, 3))
+        contexts[before if near else 0].code(coder, symbol)
+        before = symbol
 
 
 def random_scaling(choice: random.Random) -> dict:
@@ -637,7 +658,8 @@ def rules_differ(seed: Seed) -> str:
     ours = theirs = None
     with contextlib.suppress(CodeboundError):
         message = decode_rule(certificate.message, input_shape=certificate.helper.input_shape)
-        if message.setting == certificate.setting and not certificate.witness:  # else neither takes it
+        is_known = message.version <= max(2, certificate.version)
+        if message.setting == certificate.setting and is_known and not certificate.witness:
             ours = message.rule
     with contextlib.suppress(Refused):
         theirs = decode(file).rule
@@ -646,8 +668,13 @@ def rules_differ(seed: Seed) -> str:
             "" if ours is theirs else f"only {'codebound' if theirs is None else 'the verifier'} reads a rule"
         )
     batches = tuple(map(ours.batch_of, range(ours.rounds)))
-    mine = ours.first, ours.copies, ours.gamma, ours.ridge, -ours.wanted_margin, batches
+    layer = None
+    if ours.has_layer:
+        groups = ours.features.below.groups(message.input_shape, by_window=ours.features.by_window)
+        layer = tuple((0, 1, 2, 4)[ours.features.symbols[group]] for group in groups)
+    mine = ours.first, ours.copies, ours.gamma, ours.ridge, -ours.wanted_margin, batches, layer
     other = theirs.first, theirs.copies, theirs.gamma, theirs.ridge, theirs.target, theirs.batches
+    other = *other, theirs.layer
     return "" if mine == other else f"the programs read different rules: {mine} and {other}"
 
 

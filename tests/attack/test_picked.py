@@ -20,6 +20,7 @@ MESSAGE = rules.RuleMessage(features=rules.DIRECTIONS, gamma=1)
 def picked_by(message: rules.RuleMessage, x, y):
     """What the rule of a message on columns picks and gets wrong."""
     normalised = message.features == rules.DIRECTIONS
+    layer = tuple((0, 1, 2, 4)[symbol] for symbol in message.symbols) or None
     setting = SimpleNamespace(input_shape=x.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
     rule = Rule(
         message.first,
@@ -29,6 +30,7 @@ def picked_by(message: rules.RuleMessage, x, y):
         2.0**message.ridge,
         message.score / 8,
         (message.batch,) * message.rounds,
+        layer,
     )
     return learn(rule, setting, x, y)
 
@@ -92,7 +94,7 @@ def test_other_data_order_and_labels():
 @pytest.mark.parametrize(
     ("changes", "because"),
     [
-        ({"features": ((3, 4),)}, "kind 3"),
+        ({"features": rules.layer(rules.COLUMNS), "symbols": (2,) * 36}, "kind 3 are reserved in version 2"),
         ({"copies": 2}, "columns have no copies"),
         ({"features": rules.filters(straight=0, dictionary=3, pool=2), "copies": 1}, "for patches alone"),
         ({"longer": ((2, 1), (2, 1))}, "must be in order"),
@@ -110,6 +112,82 @@ def test_other_data_order_and_labels():
 def test_rules_that_there_are_not(changes, because):
     message = rules.RuleMessage(**{"features": rules.DIRECTIONS, **changes})
     refused(sealed(message), because)
+
+
+LAYER = rules.RuleMessage(features=rules.layer(rules.COLUMNS), symbols=(2, 3, 2, 1, 0, 2) * 6, gamma=1)
+USUAL_BELOW = rules.RuleMessage(features=(*rules.USUAL_BELOW, (1, 2)), symbols=(2, 2, 3, 1, 2, 2, 0, 3, 3))
+
+
+def sealed_3(message: rules.RuleMessage, x=X, y=Y) -> bytes:
+    """The same in version 3."""
+    n = len(x) - message.first
+    return rules.certificate(message, x, y, errors=max(0, n - message.picks), version=3)
+
+
+@pytest.mark.parametrize("message", [LAYER, USUAL_BELOW], ids=["columns", "usual"])
+def test_a_layer_is_true_to_begin_with(message):
+    assert verify(sealed_3(message), X, Y).reasons == ()
+
+
+FILTERS = rules.filters(straight=0, dictionary=3, pool=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "because"),
+    [
+        ({"symbols": (0,) * 36}, "all weights of the layer are 0"),
+        ({"symbols": (2,) * 35}, ""),  # the last one is read from what follows
+        ({"symbols": (2,) * 37}, ""),
+        ({"symbols": (), "features": ((3, 4), (0, 4), (0, 2))}, ""),
+        ({"copies": 2}, "columns have no copies"),
+        ({"features": rules.layer(FILTERS, by=1), "symbols": (2,) * 9, "copies": 1}, "for patches alone"),
+        ({"features": rules.layer(rules.patches(size=7)), "symbols": (2,) * 2}, "do not fit"),
+        ({"features": rules.layer(rules.patches(size=3, grid=5)), "symbols": (2,) * 15}, "fewer patches"),
+    ],
+)
+def test_layers_that_there_are_not(changes, because):
+    message = rules.RuleMessage(**{"features": LAYER.features, "symbols": LAYER.symbols, **changes})
+    verdict = verify(sealed_3(message), X, Y)
+    assert not verdict.is_accepted or verdict.bound == 1.0
+    assert any(because in reason for reason in verdict.reasons) or not because
+
+
+def test_weights_other_than_those_that_were_counted_with():
+    """The claim of one layer around the message of another: the rule is run, and its errors are more."""
+    x, y = rules.shapes(400)
+    good = rules.RuleMessage(features=rules.layer(rules.COLUMNS), symbols=(2,) * 36, gamma=1, rounds=8)
+    bad = rules.RuleMessage(features=good.features, symbols=(0,) * 24 + (3,) * 12, gamma=1, rounds=8)
+    errors = picked_by(good, x, y).errors
+    assert errors < picked_by(bad, x, y).errors
+    assert verify(rules.certificate(good, x, y, errors=errors, version=3), x, y).reasons == ()
+    refused(rules.certificate(bad, x, y, errors=errors, version=3), "errors", x, y)
+
+
+@pytest.mark.parametrize(
+    ("shape", "features", "because"),
+    [
+        ((1, 300, 300), rules.layer(rules.COLUMNS), "the length of a vector would be 90000"),
+        ((1, 128, 128), rules.layer(FILTERS, by=0), "the length of a vector would be"),
+        ((1, 300, 300), rules.layer(FILTERS, by=0), "pictures of 1 or 3 channels and sides from 3 to 128"),
+        ((300,), rules.layer(rules.patches(size=3)), "pictures of 1 or 3 channels"),
+        ((1, 256, 256), rules.layer(rules.COLUMNS), "which is too much"),
+    ],
+)
+def test_a_layer_that_asks_for_too_much_is_refused(shape, features, because):
+    x = np.random.default_rng(0).integers(0, 17, (30, *shape)).astype(np.uint8)
+    symbols = (3,) * (1 << 16) if because == "which is too much" else (2,) * 4
+    message = rules.RuleMessage(features=features, symbols=symbols, rounds=1)
+    refused(sealed_3(message, x, Y[:30]), because, x, Y[:30])
+
+
+@pytest.mark.parametrize("message", [LAYER, USUAL_BELOW], ids=["columns", "usual"])
+def test_every_flipped_bit_of_a_layer_is_refused_or_another_rule(message):
+    for place in range(0, len(message.bits), 3):
+        other = copy.copy(message)
+        other.bits = message.bits[:place] + str(1 - int(message.bits[place])) + message.bits[place + 1 :]
+        verdict = verify(sealed_3(other), X, Y)
+        assert verdict.verdict in ("ACCEPT", "REFUSE")
+        assert not verdict.is_accepted or verdict.bound == 1.0
 
 
 def test_a_tiny_file_that_asks_for_huge_vectors():

@@ -6,8 +6,10 @@ import re
 import cbound_writer as writer
 import numpy as np
 import pytest
+import rule_writer as rules
 import torch
 from attack.crafting import both
+from sklearn.datasets import load_wine
 
 from codebound.certificate import declarations
 from codebound.certificate.claims import ByDisagreement
@@ -24,7 +26,7 @@ from codebound.data.dataset import Scaling
 from codebound.data.load import load_dataset
 from codebound.errors import CertificateError, CodeboundError, DataError
 from codebound_verify import verify
-from codebound_verify.assumptions import DEVELOPMENT, ROWS
+from codebound_verify.assumptions import DEVELOPMENT, DEVELOPMENT_3, ROWS
 
 X, Y = writer.clusters()
 LINEAR = [["linear", 3, True]]
@@ -285,7 +287,7 @@ def test_another_split_of_delta(risk):
 
 def test_digits_are_no_fresh_sample_to_either_program():
     digits = load_dataset("digits")
-    assert DEVELOPMENT[digits.sha256] == "digits" == development_sample(digits)
+    assert DEVELOPMENT[digits.sha256] == "digits" == development_sample(digits, 1)
     path = next(iter(sorted((writer.PAGE.parents[1] / "tests/golden/version-1").glob("digits-l*.cbound"))))
     verdict = verify(path, digits.x, digits.y)
     assert verdict.development_sample == "digits"
@@ -302,6 +304,28 @@ def test_both_programs_have_the_samples_of_the_page():
     stated = dict(map(str.split, re.findall(r"^    (\S+ +[0-9a-f]{64})$", section, flags=re.MULTILINE)))
     assert {sha256: name for name, sha256 in stated.items()} == DEVELOPMENT
     assert set(DEVELOPMENT) == set(declarations._DEVELOPMENT)
+    section = writer.PAGE.with_name("format-3.md").read_text().partition("## 11.")[2]
+    stated = dict(map(str.split, re.findall(r"^    (\S+ +[0-9a-f]{64})$", section, flags=re.MULTILINE)))
+    assert {sha256: name for name, sha256 in stated.items()} == DEVELOPMENT_3
+    assert declarations._DEVELOPMENT_3 == declarations._DEVELOPMENT | DEVELOPMENT_3
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_version_3_alone_was_made_with_a_view_of_wine(version):
+    """Files of version 2 on the same sample are about a format that was fixed before anybody looked."""
+    x, y = load_wine(return_X_y=True)
+    sample = from_arrays(x, y, name="wine")
+    assert development_sample(sample, version) == ("sklearn-wine" if version == 3 else "")
+    message = rules.RuleMessage(classes=3, scaling={"divisor": 1, "mean": [0.0], "std": [1.0]})
+    verdict = verify(rules.certificate(message, x, y, errors=138, version=version), x, y)
+    assert verdict.reasons == ()
+    assert verdict.development_sample == ("sklearn-wine" if version == 3 else None)
+    assert any("developed on this very sample" in line for line in verdict.assumptions) == (version == 3)
+    assert any("was fixed without looking" in line for line in verdict.assumptions) == (version == 2)
+    fault = "class:1" if version == 3 else "wrong"  # which version 2 cannot count under picks
+    certificate = certify(None, sample, method="picks", effort="quick", fault=fault).certificate
+    assert certificate.version == version
+    assert (DEVELOPED in certificate.declarations) == (version == 3)
 
 
 def test_other_samples_are_declared_unseen():

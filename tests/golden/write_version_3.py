@@ -31,8 +31,12 @@ PICKED = {f"picked-{name}": {"fault": fault} for name, fault in FAULTS.items()}
 def certificates():
     """Name and certificate of each, all of them accepted by the second program."""
     import codebound as cb
+    from codebound.certificate.assessment import issue
+    from codebound.certificate.picked import assess_picked
+    from codebound.certificate.task import Task
     from codebound.data.arrays import from_arrays
     from codebound.data.dataset import Scaling
+    from codebound.picks.picking import pick
 
     with np.load(OLD / "given.npz") as arrays:
         found = dict(arrays)
@@ -48,6 +52,19 @@ def certificates():
         yield name, cb.certify(model, sample, method="prune", effort="quick", **asked).certificate
     for name, asked in PICKED.items():
         yield name, cb.certify(None, sample, method="picks", effort="quick", **asked).certificate
+    for name, rule in layers():
+        task = Task(sample=sample, delta=0.05)
+        yield name, issue(assess_picked(pick(rule, sample), task), task)
+
+
+def layers():
+    """Rules with a coded layer: above columns, and above the features that are usual for such inputs."""
+    from codebound.picks.features import ColumnFeatures
+    from codebound.picks.rule import Rule
+    from codebound.picks.weighting import LayerFeatures
+
+    for name, below in (("picked-layer", ColumnFeatures()), ("picked-directions", ColumnFeatures(True))):
+        yield name, Rule(LayerFeatures(below, (3, 2, 0, 1)), first=20, batch=2, rounds=4)
 
 
 def main(folder: Path = NEW) -> None:

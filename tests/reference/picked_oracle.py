@@ -107,27 +107,29 @@ def rint(value: float) -> int:
     return round(value)  # ties to even
 
 
-def lengthened(y: list[int]) -> list[int]:
+def lengthened(y: list[int], weights: list[int] | None = None) -> list[int]:
+    y = [v * w for v, w in zip(y, weights or [1] * len(y), strict=True)]
     n = sum(v * v for v in y)
     return [rint(float(v * radius(len(y))) / math.sqrt(n)) if n else 0 for v in y]
 
 
-def column_vectors(first, inputs, *, normalised: bool):
-    """``first`` and ``inputs`` are lists of flat lists of floats."""
+def column_vectors(first, inputs, *, normalised: bool, weights: list[int] | None = None):
+    """``first`` and ``inputs`` are lists of flat lists of floats; ``weights`` are those of a layer."""
     d, t0 = len(inputs[0]), len(first)
     if normalised:
         found = []
         for x in inputs:
             m = max(abs(v) for v in x)
-            found.append(lengthened([rint(v * 32767 / m) if m else 0 for v in x]))
+            found.append(lengthened([rint(v * 32767 / m) if m else 0 for v in x], weights))
         return found
-    u = math.floor((4095 - math.sqrt(d) / 2) / (4 * math.sqrt(d)))
+    weights = weights or [1] * d
+    u = math.floor((4095 - math.sqrt(d) / 2) / (4 * math.sqrt(sum(w * w for w in weights))))
     vectors = [[0] * d for _ in inputs]
     for j in range(d):
         v = sorted(x[j] for x in first)
         spread = v[9 * t0 // 10] - v[t0 // 10] or v[-1] - v[0] or 1.0
         for q, x in zip(vectors, inputs, strict=True):
-            q[j] = rint(min(4.0, max(-4.0, (x[j] - v[t0 // 2]) / spread)) * u)
+            q[j] = rint(min(4.0, max(-4.0, (x[j] - v[t0 // 2]) / spread)) * (weights[j] * u))
     return vectors
 
 
@@ -265,10 +267,12 @@ class Bank:
         return found
 
 
-def ended(first_values: list[list[int]], values: list[list[int]]) -> list[list[int]]:
+def ended(
+    first_values: list[list[int]], values: list[list[int]], weights: list[int] | None = None
+) -> list[list[int]]:
     """The end of 10.4; ``first_values`` are those whose mean is the centre."""
     centre = [sum(column) // len(first_values) for column in zip(*first_values, strict=True)]
-    return [lengthened([v - c for v, c in zip(row, centre, strict=True)]) for row in values]
+    return [lengthened([v - c for v, c in zip(row, centre, strict=True)], weights) for row in values]
 
 
 def kernel(one: list[int], other: list[int], *, gamma: float, squared_scale: float) -> float:

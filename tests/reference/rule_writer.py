@@ -39,9 +39,20 @@ def patches(
     )
 
 
+USUAL_BELOW = ((3, 4), (3, 4))
+
+
+def layer(features, *, by: int | None = None):
+    """Features of kind 3 above others; ``by`` is coded above filters."""
+    return ((3, 4), *features, *([] if by is None else [(by, 2)]))
+
+
 @dataclass
 class RuleMessage:
-    """The message of 10.1; numbers are those of the page, not their indices, where they are listed."""
+    """The message of 10.1; numbers are those of the page, not their indices, where they are listed.
+
+    ``symbols`` are those of the weights of a layer.
+    """
 
     first: int = 20
     features: tuple[tuple[int, int], ...] = COLUMNS
@@ -58,6 +69,8 @@ class RuleMessage:
     longer_count: int | None = None
     fault: str = "wrong"
     witness: bytes = b""
+    symbols: tuple[int, ...] = ()
+    near: int = 0
     bits: str = field(init=False)
     ledger: list[list] = field(init=False)
 
@@ -79,7 +92,10 @@ class RuleMessage:
         coder.bit(0)  # nothing is usual
         for number, total in self.features:
             coder.uniform(number, total)
-        coder.uniform(self.copies, 8)
+        if self.features[0] == (3, 4):
+            self._write_weights(coder)
+        if self.features[:2] != USUAL_BELOW:
+            coder.uniform(self.copies, 8)
         coder.uniform(self.gamma + 5, 16)
         coder.uniform(self.ridge + 8, 16)
         coder.uniform(self.score - 1, 8)
@@ -93,6 +109,13 @@ class RuleMessage:
         word = coder.end()
         self.ledger.append(["end", len(word) - coder.shifts])
         self.bits = word
+
+    def _write_weights(self, coder: writer.Coder) -> None:
+        coder.bit(self.near)
+        contexts, before = [writer.Context(4) for _ in range(4)], 2
+        for symbol in self.symbols:
+            contexts[before if self.near else 0].code(coder, symbol)
+            before = symbol
 
     @property
     def picks(self) -> int:
@@ -165,5 +188,10 @@ def shapes(n: int = 160, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x.astype(np.uint8), y
 
 
-def certificate(message: RuleMessage, x: np.ndarray, y: np.ndarray, *, errors: int, **changes) -> bytes:
-    return writer.write(message, header(message, x, y, errors=errors, **changes))
+def certificate(
+    message: RuleMessage, x: np.ndarray, y: np.ndarray, *, errors: int, version: int = 2, **changes
+) -> bytes:
+    if version == 3:
+        changes = {"tally": None, **changes}
+    head = writer.canonical(header(message, x, y, errors=errors, **changes))
+    return writer.seal(head, message.packed(), version=version)

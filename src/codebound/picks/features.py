@@ -74,10 +74,19 @@ class AbstractFeatures(ABC):
     kind: ClassVar[int]
     has_pictures: ClassVar[bool] = True
 
+    @property
+    def plain(self) -> AbstractFeatures:
+        """The features below a coded layer: these, where there is none."""
+        return self
+
     @classmethod
     @abstractmethod
     def code(cls, coder: AbstractCoder, value: AbstractFeatures) -> AbstractFeatures:
         """Codes the choices, or returns those that are read."""
+
+    @abstractmethod
+    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:
+        """Which weight of a layer each number of a vector has; ``by_window`` matters to filters alone."""
 
     @abstractmethod
     def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:
@@ -85,7 +94,7 @@ class AbstractFeatures(ABC):
 
     @abstractmethod
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Vectors of integers in float32, one a row."""
+        """Vectors of integers in float32, one a row; ``weights`` among the tensors are those of a layer."""
 
     def read(self, x: Tensor, divisor: float) -> Tensor:
         """Stored inputs as pictures of levels."""
@@ -104,7 +113,7 @@ class AbstractFeatures(ABC):
         """The numbers of vectors that mirroring exchanges with the others, and those of the mirror images."""
         raise ModelError("only patches have mirror images as one support.")
 
-    def unit(self, size: int) -> float:
+    def unit(self, size: int, tensors: Mapping[str, Tensor]) -> float:
         """Square of the length of every vector of ``size`` numbers, before it is rounded."""
         return float(_length(size) ** 2)
 
@@ -114,7 +123,7 @@ class AbstractFeatures(ABC):
         pictures = self.read(first, divisor)
         tensors = self.fit(pictures, is_mirrored=is_mirrored)
         size = self.vectors(pictures[:1], tensors).shape[1]
-        return FeatureMap(self, tensors, divisor, self.unit(size))
+        return FeatureMap(self, tensors, divisor, self.unit(size, tensors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +154,24 @@ class ColumnFeatures(AbstractFeatures):
         spread = torch.where(spread == 0.0, torch.where(whole == 0.0, 1.0, whole), spread)
         return {"middle": ranked[n // 2], "spread": spread}
 
+    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
+        return torch.arange(math.prod(shape))
+
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
+        weights = tensors.get("weights")
         if not self.is_normalised:
             parts = (x - tensors["middle"]) / tensors["spread"]
-            return parts.clamp_(-4.0, 4.0).mul_(float(_column_unit(x.shape[1]))).round_().float()
+            unit = float(_column_unit(x.shape[1], weights))
+            return parts.clamp_(-4.0, 4.0).mul_(unit if weights is None else weights * unit).round_().float()
         largest = x.abs().amax(1, keepdim=True)
         whole = (x * 32767.0 / largest).nan_to_num_(0.0).round_()
-        return _to_length(whole)
+        return _to_length(whole, weights)
 
-    def unit(self, size: int) -> float:  # noqa: D102
-        return (
-            AbstractFeatures.unit(self, size) if self.is_normalised else float(size * _column_unit(size) ** 2)
-        )
+    def unit(self, size: int, tensors: Mapping[str, Tensor]) -> float:  # noqa: D102
+        if self.is_normalised:
+            return AbstractFeatures.unit(self, size, tensors)
+        weights = tensors.get("weights")
+        return float(_squares(size, weights) * _column_unit(size, weights) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +200,16 @@ class FilterFeatures(AbstractFeatures):
     def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
         return {"centre": _centre(self._pooled(part) for part in chunks(first, _chunk(first)))}
 
+    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
+        channels = shape[0] * (1 + sum(len(table.filters) // 2 for table in filter_tables(self.table)))
+        windows = (shape[1] // self.pool) * (shape[2] // self.pool)
+        if by_window:
+            return torch.arange(windows).repeat(channels)
+        return torch.arange(channels).repeat_interleave(windows)
+
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        parts = chunks(x, _chunk(x))
-        return torch.cat([_to_length(self._pooled(part).double() - tensors["centre"]) for part in parts])
+        found = (self._pooled(part).double() - tensors["centre"] for part in chunks(x, _chunk(x)))
+        return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
 
     def _pooled(self, x: Tensor) -> Tensor:
         if self.is_straight:
@@ -276,7 +298,13 @@ class PatchFeatures(AbstractFeatures):
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         parts = chunks(x, self._chunk(x))
         found = (self._windows(part, tensors).double() - tensors["centre"] for part in parts)
-        return torch.cat([_to_length(part) for part in found])
+        return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
+
+    def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
+        places = torch.arange(self.grid)
+        half = torch.minimum(places, self.grid - 1 - places)  # mirroring changes no group
+        windows = places[:, None] * ((self.grid + 1) // 2) + half[None]
+        return windows.flatten().repeat(2 * self.count)
 
     def halves(self, vectors: Tensor) -> tuple[Tensor, Tensor]:  # noqa: D102
         # sign, filter or its mirror image, which of them, rows and columns of windows
@@ -361,13 +389,23 @@ def _length(size: int) -> int:
     return LARGEST - math.ceil(math.sqrt(size) / 2.0)
 
 
-def _column_unit(size: int) -> int:
-    root = math.sqrt(size)
-    return math.floor((LARGEST - root / 2.0) / (4.0 * root))
+def _squares(size: int, weights: Tensor | None) -> int:
+    """The sum of the squares of all weights, which are 1 without a layer."""
+    return size if weights is None else int(weights.square().sum())
 
 
-def _to_length(x: Tensor) -> Tensor:
-    """Rows of integers brought to the common length, and rounded."""
+def _column_unit(size: int, weights: Tensor | None) -> int:
+    """What a column of weight 1 is multiplied with."""
+    root = math.sqrt(_squares(size, weights))
+    found = math.floor((LARGEST - math.sqrt(size) / 2.0) / (4.0 * root))
+    if found < 1:
+        raise ModelError(f"the weights of {size} columns are too large for whole numbers.")
+    return found
+
+
+def _to_length(x: Tensor, weights: Tensor | None) -> Tensor:
+    """Rows of integers, weighted, brought to the common length, and rounded."""
+    x = x if weights is None else x * weights
     squares = x.square().sum(1, keepdim=True)
     found = x.mul(float(_length(x.shape[1]))).div_(squares.sqrt_())
     return found.nan_to_num_(0.0).round_().float()

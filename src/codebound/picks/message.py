@@ -36,7 +36,7 @@ class PickedMessage:
     @property
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
-        return 2 if self.setting.fault == WRONG else 3
+        return 3 if self.setting.fault != WRONG or self.rule.has_layer else 2
 
     @property
     def setting(self) -> Setting:

@@ -109,7 +109,7 @@ class PickedNetwork(nn.Module):
         """The feature map, on the device of the network."""
         settings, tensors = self.rule.features, {name: getattr(self, name) for name in self._names}
         size = settings.vectors(settings.read(self.picks[:1], self.divisor), tensors).shape[1]
-        return FeatureMap(settings, tensors, self.divisor, settings.unit(size))
+        return FeatureMap(settings, tensors, self.divisor, settings.unit(size, tensors))
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102

@@ -14,6 +14,7 @@ from codebound.picks.features import (
     PatchFeatures,
 )
 from codebound.picks.images import mirrored, moved, turned
+from codebound.picks.weighting import LayerFeatures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +113,11 @@ class Rule:
         """Whether a pick and its mirror image are one support."""
         return self.copies == MIRRORED
 
+    @property
+    def has_layer(self) -> bool:
+        """Whether the features have a coded layer on top, which version 2 cannot say."""
+        return isinstance(self.features, LayerFeatures)
+
     def batch_of(self, round_: int) -> int:
         """Examples picked in a round."""
         return self.batch + dict(self.longer).get(round_, 0)
@@ -132,19 +138,17 @@ class Rule:
         if bit(coder, int(self == replace(usual, **{name: getattr(self, name) for name in _OF_THE_SIZE}))):
             known = usual
         else:
-            known = self._code_learner(coder)
+            known = self._code_learner(coder, usual, input_shape)
         batch, rounds = _one_of(coder, BATCHES, self.batch), _one_of(coder, ROUNDS, self.rounds)
         longer = self._code_longer(coder, rounds)
         return replace(known, first=first, batch=batch, rounds=rounds, longer=longer)
 
-    def _code_learner(self, coder: AbstractCoder) -> Rule:
-        kind = uniform(coder, self.features.kind, 4)
-        coder.require(kind in FEATURES, f"there are no features of kind {kind}.")
-        features = FEATURES[kind].code(coder, self.features)
-        copies = uniform(coder, self.copies, 8)
-        coder.require(copies == 0 or features.has_pictures, "columns have no copies.")
+    def _code_learner(self, coder: AbstractCoder, usual: Rule, input_shape: tuple[int, ...]) -> Rule:
+        features, copies = self._code_features(coder, usual, input_shape)
+        coder.require(copies == 0 or features.plain.has_pictures, "columns have no copies.")
         coder.require(
-            copies != MIRRORED or features.kind == 2, "only patches have mirror images as one support."
+            copies != MIRRORED or features.plain.kind == PatchFeatures.kind,
+            "only patches have mirror images as one support.",
         )
         gamma_index, ridge_index = uniform(coder, self.gamma_index, 16), uniform(coder, self.ridge_index, 16)
         score_index = uniform(coder, self.score_index, 8)
@@ -155,6 +159,20 @@ class Rule:
             ridge_index=ridge_index,
             score_index=score_index,
         )
+
+    def _code_features(
+        self, coder: AbstractCoder, usual: Rule, input_shape: tuple[int, ...]
+    ) -> tuple[AbstractFeatures, int]:
+        """Features and copies; below a layer, the usual ones cost two bits."""
+        layer, plain = LayerFeatures.kind, self.features.plain
+        kind = below = uniform(coder, self.features.kind, 4)
+        if kind == layer:
+            is_usual = (plain, self.copies) == (usual.features, usual.copies)
+            below = uniform(coder, layer if is_usual else plain.kind, 4)
+        features = usual.features if below == layer else FEATURES[below].code(coder, plain)
+        if kind == layer:
+            features = LayerFeatures.code_above(coder, features, self.features, input_shape)
+        return features, usual.copies if below == layer else uniform(coder, self.copies, 8)
 
     def _code_longer(self, coder: AbstractCoder, rounds: int) -> tuple[tuple[int, int], ...]:
         count = gamma(coder, len(self.longer) + 1) - 1

@@ -112,7 +112,7 @@ class _Comparison:
             for _ in range(_PASSES[self.search.effort]):
                 rule = self._better(rule)
         best = min(self.found.values(), key=self._expected)
-        if not best.rule.features.has_pictures:  # a table is small enough to try
+        if not best.rule.features.plain.has_pictures:  # a table is small enough to try
             for rule in dict.fromkeys((best.rule, families[0])):
                 self._resize(rule)
             return [min(self.found.values(), key=self._expected)]
@@ -229,10 +229,10 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
     picks = found.last.picks * (sample.n / part) ** _GROWTH
     copies = 1 if rule.is_mirrored else len(rule.changes())
     room = _room(sample.n, found.learner.dimension, copies)
-    share = 1.0 / _FIRST_SHARE if rule.features.has_pictures else rule.first / part
+    share = 1.0 / _FIRST_SHARE if rule.features.plain.has_pictures else rule.first / part
     first = given or _first(sample.n * share, max(room / 4.0, room - picks))
     batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))
-    if part == sample.n and not rule.features.has_pictures:
+    if part == sample.n and not rule.features.plain.has_pictures:
         first, batch = rule.first, rule.batch
     rounds = _rounds(sample.n, first, batch, most=min(_MOST_ROUNDS, (room - first) / batch))
     rule = replace(rule, first=first, batch=batch, rounds=rounds, longer=())

@@ -87,8 +87,10 @@ def radius(dimension: int) -> int:
     return LONGEST - int(np.ceil(np.sqrt(np.float64(dimension)) / 2))
 
 
-def normalised(y: Doubles) -> Vectors:
-    """Vectors of integers, brought to the same length and rounded."""
+def normalised(y: Doubles, layer: tuple[int, ...] | None) -> Vectors:
+    """Vectors of integers, weighted where there is a layer, brought to the same length and rounded."""
+    if layer is not None:
+        y *= np.array(layer, np.float64)
     squares = np.einsum("ij,ij->i", y, y)
     if not np.all(squares < DOUBLE):
         raise Refused("Rule: a vector is too long for exact arithmetic.")

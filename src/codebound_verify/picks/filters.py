@@ -22,8 +22,10 @@ TOGETHER = 1 << 17  # numbers in the responses of pictures that are made at a ti
 class FilterMap:
     """Lengths of complex responses, summed over windows, less their mean over the first examples."""
 
-    def __init__(self, choice: Filters, first: Inputs, *, divisor: float) -> None:
-        self._choice, self._divisor = choice, divisor
+    def __init__(
+        self, choice: Filters, first: Inputs, *, divisor: float, layer: tuple[int, ...] | None = None
+    ) -> None:
+        self._choice, self._divisor, self._layer = choice, divisor, layer
         self._tables = [
             torch.from_numpy((table.filters * UNIT).reshape(-1, table.size, table.size).astype(np.float32))
             for table in tables(choice.dictionary)
@@ -42,7 +44,7 @@ class FilterMap:
 
     def vectors(self, pictures: Pictures) -> Vectors:
         """The vectors of pictures."""
-        return normalised(self._values(pictures) - self._centre)
+        return normalised(self._values(pictures) - self._centre, self._layer)
 
     def _values(self, pictures: Pictures) -> Doubles:
         if self._choice.straight:

@@ -42,10 +42,14 @@ def feature_map(rule: Rule, first: Inputs, *, divisor: float) -> FeatureMap:
     """The feature map of a rule, learned from the first examples."""
     features = rule.features
     if isinstance(features, Filters):
-        return FilterMap(features, first, divisor=divisor)
+        return FilterMap(features, first, divisor=divisor, layer=rule.layer)
     if not isinstance(features, Columns):
-        return PatchMap(features, first, divisor=divisor, is_mirrored=rule.copies == MIRRORED)
-    return DirectionMap(first[0].size) if features.normalised else ColumnMap(first)
+        return PatchMap(
+            features, first, divisor=divisor, is_mirrored=rule.copies == MIRRORED, layer=rule.layer
+        )
+    if features.normalised:
+        return DirectionMap(first[0].size, rule.layer)
+    return ColumnMap(first, rule.layer)
 
 
 def check_finite(x: Inputs) -> None:

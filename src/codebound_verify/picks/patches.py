@@ -39,8 +39,17 @@ BRIGHT = 2**19  # sum of squares from which a patch is a candidate
 class PatchMap:
     """Cosines above a threshold, with patches of the first pictures."""
 
-    def __init__(self, choice: Patches, first: Inputs, *, divisor: float, is_mirrored: bool) -> None:
+    def __init__(
+        self,
+        choice: Patches,
+        first: Inputs,
+        *,
+        divisor: float,
+        is_mirrored: bool,
+        layer: tuple[int, ...] | None = None,
+    ) -> None:
         self._choice, self._divisor, self._is_mirrored = choice, divisor, is_mirrored
+        self._layer = layer
         _, channels, height, width = first.shape
         self._patch = (channels, choice.size, choice.size)
         self._places = (height - choice.size + 1, width - choice.size + 1)
@@ -63,7 +72,7 @@ class PatchMap:
 
     def vectors(self, pictures: Pictures) -> Vectors:
         """The vectors of pictures."""
-        return normalised(self._values(pictures) - self._centre)
+        return normalised(self._values(pictures) - self._centre, self._layer)
 
     def mirrored(self, vectors: Doubles) -> Doubles:
         """The vectors of the mirror images: filters and windows change places."""

@@ -1,15 +1,19 @@
-"""The rule that a message names (docs/format.md, section 10.1), and what it may ask for (10.8)."""
+"""The rule that a message names (docs/format.md and docs/format-3.md, 10.1), and its limits (10.8)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
+from ..arithmetic import Context
 from ..dictionary import tables
 from ..refusal import Refused
 
 if TYPE_CHECKING:
     from ..arithmetic import Decoder
+    from .exact import Integers
 
 FIRST = (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000, 5000, 10000, 15000, 20000, 30000)
 BATCHES = (
@@ -22,6 +26,9 @@ ROUNDS = (
 )
 MIRRORED = 1  # the number of "x and its mirror image, as one"
 COPIES = (1, 1, 5, 9, 7, 11, 10, 3)  # supports of one pick, by the number of 10.5
+LAYER = 3  # the kind of features with weights
+WEIGHTS = (0, 1, 2, 4)  # by their symbols
+START = 2  # the symbol before the first
 
 SIDES = range(3, 129)
 DIMENSION_LIMIT = 1 << 16
@@ -48,6 +55,10 @@ class Columns:
             size *= side
         return size
 
+    def groups(self, shape: tuple[int, ...], *, windows: bool) -> Integers:
+        """The group that a layer puts every number of a vector into."""
+        return np.arange(self.dimension(shape))
+
 
 @dataclass(frozen=True)
 class Filters:
@@ -64,6 +75,12 @@ class Filters:
             raise Refused(f"Rule: windows of {self.pool} do not fit into pictures of {height} x {width}.")
         filters = sum(len(table.filters) for table in tables(self.dictionary))
         return channels * (filters + 1) * (height // self.pool) * (width // self.pool)
+
+    def groups(self, shape: tuple[int, ...], *, windows: bool) -> Integers:
+        """The group that a layer puts every number of a vector into."""
+        places = (shape[1] // self.pool) * (shape[2] // self.pool)
+        channel, window = np.divmod(np.arange(self.dimension(shape)), places)
+        return window if windows else channel
 
 
 @dataclass(frozen=True)
@@ -86,6 +103,11 @@ class Patches:
             raise Refused(f"Rule: there are fewer patches than the {self.grid} windows of a side.")
         return 2 * self.filters * self.grid**2
 
+    def groups(self, shape: tuple[int, ...], *, windows: bool) -> Integers:
+        """The group that a layer puts every number of a vector into."""
+        row, column = np.divmod(np.arange(self.dimension(shape)) % self.grid**2, self.grid)
+        return np.asarray(row * -(-self.grid // 2) + np.minimum(column, self.grid - 1 - column))
+
     def check_work(self, shape: tuple[int, ...], first: int) -> None:
         """Refuse patches that ask for too much."""
         channels, height, width = shape
@@ -104,6 +126,7 @@ class Patches:
 
 
 Features: TypeAlias = Columns | Filters | Patches
+Layer: TypeAlias = tuple[int, ...]  # a weight for every number of a vector
 Learner: TypeAlias = tuple[Features, int, float, float, float]
 
 
@@ -118,6 +141,7 @@ class Rule:
     ridge: float
     target: float  # the margin of the examples that are picked first, times -1
     batches: tuple[int, ...]
+    layer: Layer | None = None
 
     @property
     def picks(self) -> int:
@@ -129,13 +153,15 @@ class Rule:
         return picked * COPIES[self.copies]
 
 
-def read_rule(decoder: Decoder, shape: tuple[int, ...]) -> Rule:
+def read_rule(decoder: Decoder, shape: tuple[int, ...], *, has_layers: bool) -> Rule:
     """The rule of a message, as coded, for inputs of a shape."""
     first = FIRST[decoder.uniform(len(FIRST))]
-    learner = _usual(shape) if decoder.bit() else _read_learner(decoder)
+    learner, layer = _usual(shape), None
+    if not decoder.bit():
+        learner, layer = _read_learner(decoder, shape, has_layers=has_layers)
     batch = BATCHES[decoder.uniform(len(BATCHES))]
     rounds = ROUNDS[decoder.uniform(len(ROUNDS))]
-    return Rule(first, *learner, _read_batches(decoder, batch, rounds))
+    return Rule(first, *learner, _read_batches(decoder, batch, rounds), layer)
 
 
 def _usual(shape: tuple[int, ...]) -> Learner:
@@ -150,35 +176,63 @@ def _usual(shape: tuple[int, ...]) -> Learner:
     return Columns(normalised=False), 0, 2.0, 0.25, 0.5
 
 
-def _read_learner(decoder: Decoder) -> Learner:
-    features = _read_features(decoder)
-    copies = decoder.uniform(len(COPIES))
+def _read_learner(
+    decoder: Decoder, shape: tuple[int, ...], *, has_layers: bool
+) -> tuple[Learner, Layer | None]:
+    kind, layer, copies = decoder.uniform(4), None, None
+    if kind < LAYER:
+        features = _read_features(decoder, kind)
+    elif not has_layers:
+        raise Refused("Rule: features of kind 3 are reserved in version 2; 0 to 2 are known.")
+    else:
+        if (below := decoder.uniform(4)) < LAYER:
+            features = _read_features(decoder, below)
+        else:
+            features, copies = _usual(shape)[:2]
+        layer = _read_layer(decoder, features, shape)
+    if copies is None:
+        copies = decoder.uniform(len(COPIES))
     if copies and isinstance(features, Columns):
         raise Refused(f"Rule: columns have no copies; number {copies} is coded.")
     if copies == MIRRORED and not isinstance(features, Patches):
         raise Refused("Rule: a picture and its mirror image are one for patches alone.")
     gamma, ridge = 2.0 ** (decoder.uniform(16) - 5), 2.0 ** (decoder.uniform(16) - 8)
-    return features, copies, gamma, ridge, (decoder.uniform(8) + 1) / 8
+    return (features, copies, gamma, ridge, (decoder.uniform(8) + 1) / 8), layer
 
 
-def _read_features(decoder: Decoder) -> Features:
-    kind = decoder.uniform(4)
+def _read_features(decoder: Decoder, kind: int) -> Features:
     if kind == 0:
         return Columns(normalised=bool(decoder.bit()))
     if kind == 1:
         return Filters(
             straight=bool(decoder.bit()), dictionary=(3, 1)[decoder.uniform(2)], pool=decoder.uniform(4) + 2
         )
-    if kind == 2:
-        return Patches(
-            size=decoder.uniform(8) + 3,
-            filters=256 << decoder.uniform(4),
-            threshold=decoder.uniform(8),
-            grid=decoder.uniform(4) + 2,
-            whitening=2.0 ** -(7 + decoder.uniform(8)),
-            seed=decoder.uniform(4),
+    return Patches(
+        size=decoder.uniform(8) + 3,
+        filters=256 << decoder.uniform(4),
+        threshold=decoder.uniform(8),
+        grid=decoder.uniform(4) + 2,
+        whitening=2.0 ** -(7 + decoder.uniform(8)),
+        seed=decoder.uniform(4),
+    )
+
+
+def _read_layer(decoder: Decoder, features: Features, shape: tuple[int, ...]) -> Layer:
+    """The weights of all numbers of a vector, of which each group has one."""
+    windows = bool(decoder.bit()) if isinstance(features, Filters) else False
+    if (dimension := features.dimension(shape)) > DIMENSION_LIMIT:
+        raise Refused(
+            f"Rule: the length of a vector would be {dimension}; at most {DIMENSION_LIMIT} is allowed."
         )
-    raise Refused("Rule: features of kind 3 are reserved; 0 to 2 are known.")
+    groups = features.groups(shape, windows=windows)
+    near = decoder.bit()
+    contexts, before, weights = [Context(len(WEIGHTS)) for _ in WEIGHTS], START, []
+    for _ in range(groups.max() + 1):
+        before = contexts[before if near else 0].read(decoder)
+        weights.append(WEIGHTS[before])
+    if not any(weights):
+        raise Refused("Rule: all weights of the layer are 0.")
+    return tuple(weights[group] for group in groups)
 
 
 def _read_batches(decoder: Decoder, batch: int, rounds: int) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from codebound_verify.picks.exact import SINGLE, full_precision
 from codebound_verify.picks.filters import FilterMap
 from codebound_verify.picks.patches import PatchMap
 from codebound_verify.picks.pictures import levels, mirrored
-from codebound_verify.picks.rule import Filters, Patches
+from codebound_verify.picks.rule import Columns, Filters, Patches
 from codebound_verify.refusal import Refused
 
 
@@ -44,6 +44,28 @@ def test_columns(shape, dtype):
     assert directions.vectors(x).tolist() == oracle.column_vectors([], flat, normalised=True)
 
 
+@pytest.mark.parametrize("weights", [(4, 0, 1, 2, 2), (0, 0, 1, 0, 0), (2, 2, 2, 2, 2)])
+def test_columns_below_a_layer(weights):
+    x = inputs((40, 5))
+    flat = x.tolist()
+    features = ColumnMap(x[5:27], weights)
+    found = oracle.column_vectors(flat[5:27], flat, normalised=False, weights=list(weights))
+    assert features.vectors(x).tolist() == found
+    assert max(sum(v * v for v in row) for row in found) <= SINGLE
+    total = sum(w * w for w in weights)
+    assert features.squared_scale == total * ((4095 - 5**0.5 / 2) // (4 * total**0.5)) ** 2
+    directions = DirectionMap(5, weights)
+    found = oracle.column_vectors([], flat, normalised=True, weights=list(weights))
+    assert directions.vectors(x).tolist() == found
+
+
+def test_weights_that_leave_no_room_are_refused():
+    x = np.zeros((1, 1 << 16))
+    assert ColumnMap(x, (3,) * (1 << 16)).squared_scale > 0
+    with pytest.raises(Refused, match="too much"):
+        ColumnMap(x, (4,) * (1 << 16))
+
+
 def test_no_vector_is_too_long_for_float32():
     for d in (1, 2, 64, 3072, 65536):
         x = np.random.default_rng(d).normal(size=(3, d)) * 1e9
@@ -63,6 +85,23 @@ def test_filters(channels, straight, dictionary, pool):
         for picture in levels(x, 16.0).tolist()
     ]
     assert features.vectors(features.prepared(x)).tolist() == oracle.ended(values[:3], values)
+    weights = np.resize((4, 0, 1, 2, 1), len(values[0])).tolist()
+    weighted = FilterMap(Filters(straight, dictionary, pool), x[:3], divisor=16.0, layer=tuple(weights))
+    assert weighted.vectors(features.prepared(x)).tolist() == oracle.ended(values[:3], values, weights)
+
+
+def test_groups_of_a_layer():
+    """Section 10.4 of version 3, a number at a time."""
+    columns = Columns(normalised=False).groups((2, 3), windows=False)
+    assert columns.tolist() == list(range(6))
+    filters, windows = Filters(True, 3, 2), 3 * 2
+    size = filters.dimension((3, 6, 5))
+    assert filters.groups((3, 6, 5), windows=False).tolist() == [at // windows for at in range(size)]
+    assert filters.groups((3, 6, 5), windows=True).tolist() == [at % windows for at in range(size)]
+    for grid, half in ((2, [0, 0]), (3, [0, 1, 0]), (4, [0, 1, 1, 0]), (5, [0, 1, 2, 1, 0])):
+        patches = Patches(3, 256, 1, grid, 2**-7, 0)
+        wanted = [i * (max(half) + 1) + half[j] for _ in range(512) for i in range(grid) for j in range(grid)]
+        assert patches.groups((1, 9, 9), windows=False).tolist() == wanted
 
 
 GREY, COLOUR = Patches(3, 256, 1, 2, 2**-7, 0), Patches(3, 256, 3, 3, 2**-11, 2)
@@ -91,6 +130,12 @@ def test_patches(channels, choice, is_mirrored):
         if is_mirrored
     ]
     assert features.vectors(levels(x, 16.0)).tolist() == oracle.ended(values[:first] + images, values)
+    groups = choice.groups(x.shape[1:], windows=False)
+    weights = [(4, 1, 2, 0, 1, 4)[group] for group in groups]
+    weighted = PatchMap(choice, x[:first], divisor=16.0, is_mirrored=is_mirrored, layer=tuple(weights))
+    assert weighted.vectors(levels(x, 16.0)).tolist() == oracle.ended(
+        values[:first] + images, values, weights
+    )
 
 
 def test_the_vector_of_a_mirror_image_is_a_permuted_one():
