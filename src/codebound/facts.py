@@ -253,6 +253,8 @@ class PickedFacts:
         n_first: Examples that were set apart first, in an order that ignores the data: learned from, and
             never counted.
         classes: Number of classes; None when unknown.
+        is_held_out: Whether the rule picks nothing, whatever the sample: then what is not first is a hold-out
+            set. (Of a part of the data nothing may have been picked by a rule that picks.)
     """
 
     picks: int
@@ -262,6 +264,7 @@ class PickedFacts:
     code_bits: float = 0.0
     n_first: int = 0
     classes: int | None = None
+    is_held_out: bool = False
 
     def __post_init__(self) -> None:
         _make_plain(self, whole=("picks", "errors", "n", "n_first", "classes"), real=("code_bits", "delta"))
@@ -276,6 +279,8 @@ class PickedFacts:
             )
         if not 0 <= self.n_first <= MAX_N:
             raise UsageError(f"`n_first` counts the examples set apart first. Got {self.n_first}.")
+        if self.is_held_out and self.picks:
+            raise UsageError(f"a hold-out set has no picks. Got picks={self.picks}.")
 
     @property
     def counted(self) -> int:

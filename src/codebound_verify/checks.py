@@ -26,6 +26,7 @@ from .formulas import (
     SLACK,
     Forms,
     clopper_pearson,
+    held_out,
     is_honest,
     least_share,
     mean_cost,
@@ -45,13 +46,14 @@ from .header import (
     Split,
 )
 from .picks.picking import Learned, learn
+from .picks.rule import check_share
 from .refusal import Refused
 from .rows import Repeats, count_repeats, count_shared, is_standardised, statistics_in
 from .sample import Inputs, Labels, canonical_inputs, canonical_labels, permutation, sample_sha256
 from .weights import same_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -146,22 +148,24 @@ def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> t
 def _picked_forms(header: Header, extra: Picked) -> tuple[Forms, list[str]]:
     """The one form of C-15."""
     tally, n, code_bits = header.tally, header.n, header.code_bits
+    limit = _limit_of(header, extra)
     if isinstance(tally, Abstaining):
         error, share = (
-            picked(counted=extra.picks + count, n=n, code_bits=code_bits, delta=header.delta / 2)
+            limit(counted=extra.picks + count, n=n, code_bits=code_bits, delta=header.delta / 2)
             for count in (header.errors, tally.abstained)
         )
         return Forms(*[quotient(error, share)] * 3), _dishonest("share", tally.share, share)
     if isinstance(tally, Costly):
         return _picked_cost(header, extra, tally)
     picks = tally.picks if isinstance(tally, PartOfPicks) else extra.picks
-    value = picked(counted=picks + header.errors, n=n, code_bits=code_bits, delta=header.delta)
+    value = limit(counted=picks + header.errors, n=n, code_bits=code_bits, delta=header.delta)
     return Forms(value, value, value), []
 
 
 def _picked_cost(header: Header, extra: Picked, tally: Costly) -> tuple[Forms, list[str]]:
     """A mean cost after picks, from how many examples cost more than each cost (docs/format-3.md, 10.7)."""
     ladder, largest, reasons = header.fault.ladder, header.fault.largest, []
+    limit = _limit_of(header, extra)
     if sum(step * count for (_, step), count in zip(ladder, tally.above, strict=True)) != tally.cost:
         reasons.append(f"Facts: tally.cost is {tally.cost}, which {list(tally.above)} do not add up to.")
     if any(more > fewer for fewer, more in itertools.pairwise(tally.above)):
@@ -171,10 +175,15 @@ def _picked_cost(header: Header, extra: Picked, tally: Costly) -> tuple[Forms, l
     with mpmath.workdps(DIGITS):
         level, total = mpmath.mpf(header.delta) / len(ladder), mpmath.mpf(0)
         for (_, step), count in zip(ladder, tally.above, strict=True):
-            limit = picked(counted=extra.picks + count, n=header.n, code_bits=header.code_bits, delta=level)
-            total += step * limit
+            found = limit(counted=extra.picks + count, n=header.n, code_bits=header.code_bits, delta=level)
+            total += step * found
         value = total / largest
     return Forms(value, value, value), reasons
+
+
+def _limit_of(header: Header, extra: Picked) -> Callable[..., mpmath.mpf]:
+    """The limit of C-15, or of a hold-out set where the rule picks nothing (docs/format-3.md, 10.7)."""
+    return held_out if header.version.has_short and extra.picks == 0 else picked
 
 
 def _dishonest(name: str, printed: float, exact: mpmath.mpf) -> list[str]:
@@ -362,7 +371,9 @@ def class_table(
         errors, picks, exact = 0, 0, None
         if isinstance(network, Learned):
             picks, (errors,) = network.counted(WRONG, y, own)
-            exact = picked(counted=picks + errors, n=len(own), **common) if len(own) else None
+            assert isinstance(header.extra, Picked)  # it was learned
+            limit = _limit_of(header, header.extra)
+            exact = limit(counted=picks + errors, n=len(own), **common) if len(own) else None
         elif len(own):
             errors = count_errors(network, x[own], y[own], theta=theta)
             exact = occam(errors=errors, n=len(own), **common).bound
@@ -380,6 +391,7 @@ def check_picks(
             f"Facts: first is {stated.first} and picks {stated.picks}; the rule starts with {rule.first} "
             f"examples and picks {rule.picks}."
         )
+    check_share(rule, sample[1], permutation(len(sample[1])), header.classes)
     learned = learn(rule, header, *sample, progress)
     places = counted_places(header, sample[1])
     picks, counts = learned.counted(header.fault, sample[1], places)

@@ -100,6 +100,16 @@ def picked(*, counted: int, n: int, code_bits: int, delta: float) -> mpf:
         return -mpmath.expm1(-_picked_inverse(counted, n, target))
 
 
+def held_out(*, counted: int, n: int, code_bits: int, delta: float) -> mpf:
+    """The p with P(Bin(n, p) <= counted) = delta 2^-code_bits: C-15 where nothing is picked.
+
+    Example:
+        >>> mpmath.nstr(held_out(counted=5, n=100, code_bits=0, delta=0.05), 4)
+        '0.1023'
+    """
+    return occam(errors=counted, n=n, code_bits=code_bits, delta=delta).bound
+
+
 def probability_of_more(errors: int, n: int, risk: float) -> mpf:
     """P(Bin(n, risk) >= errors), rounded up: how likely so many test errors are, or more, at that risk.
 

@@ -8,12 +8,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from .arithmetic import Decoder, Witness
-from .chain import Chain, Layout, read_chain
+from .chain import Chain, Layout, fit, read_chain
 from .codes import read_tensor
-from .faults import WRONG, decode_fault, decode_new_fault
-from .picks.rule import Rule, read_rule
+from .faults import WRONG, Fault, decode_fault, decode_new_fault
+from .header import Picked
+from .operations import Operation
+from .picks.rule import Columns, Rule, read_rule, read_rule_without_picks
 from .refusal import Refused
-from .setting import read_setting
+from .setting import read_scaling, read_setting
+from .short import (
+    HEAD_AFTER_SPLIT,
+    NAME,
+    RULE,
+    is_short,
+    read_biases,
+    read_fault,
+    read_flag_of_fault,
+    read_form,
+)
 from .stack import read_stack
 from .subspace import read_integers, read_subspace
 from .tensors import TENSOR_LIMIT, Blocks, Content, Floats, Recipe, Shape, Static, Values, grid, to_float32
@@ -59,6 +71,8 @@ def decode(
     witness = Witness(certificate.witness) if header.version.has_witness else None
     decoder = Decoder(certificate.message, header.code_bits, witness=witness)
     ledger = _Ledger(decoder)
+    if is_short(header):
+        return _read_short(decoder, header, ledger, factory_layout, base or {})
     if header.version.codes_setting:
         read_setting(decoder, header)
         ledger.close("setting")
@@ -71,8 +85,7 @@ def decode(
         fault = decode_new_fault(decoder, header.classes)
         ledger.close("fault")
         scheme = decoder.gamma()
-    if fault != header.fault:
-        raise Refused(f"Message: it counts the fault {fault.text}; claim.fault is {header.fault.text}.")
+    _agree_on_fault(fault, header)
     if scheme > header.version.schemes:
         raise Refused(f"Message: scheme {scheme} is unknown; those up to {header.version.schemes} are known.")
     ledger.close("method")  # what files call the scheme
@@ -177,13 +190,77 @@ def _read_rule(decoder: Decoder, header: Header, ledger: _Ledger) -> Network:
     _agree("a factory", False, "the header names a factory", header.architecture is not None)
     rule = read_rule(decoder, header.input_shape, has_layers=header.version.has_layers)
     ledger.close("rule")
+    _finish_word(decoder, header, ledger)
+    return Network(None, {}, None, None, tuple(ledger.entries), rule)
+
+
+def _finish_word(decoder: Decoder, header: Header, ledger: _Ledger) -> None:
+    """The end of a message without blocks and without a witness."""
     end = decoder.finish()
     ledger.add("end", end - decoder.shifts)
     if decoder.witness is not None:
         decoder.witness.finish()
     if end != header.code_bits:
         raise Refused(f"Message: decoding it takes {end} bits, but facts.code_bits is {header.code_bits}.")
-    return Network(None, {}, None, None, tuple(ledger.entries), rule)
+
+
+def _read_short(
+    decoder: Decoder,
+    header: Header,
+    ledger: _Ledger,
+    factory_layout: Layout | None,
+    base: Mapping[str, Floats],
+) -> Network:
+    """A short message (docs/format-3.md, sections 5.7 and 10.9)."""
+    form = read_form(decoder)
+    has_fault = read_flag_of_fault(decoder)
+    ledger.close(NAME)
+    fault = read_fault(decoder, header.classes) if has_fault else WRONG
+    if has_fault:
+        ledger.close("fault")
+    _agree_on_fault(fault, header)
+    _agree("a rule", form == RULE, "the statement is C-15", header.statement == "C-15")
+    _agree("differences to a base", form != RULE, "the header names a base", header.base is not None)
+    if isinstance(header.extra, Picked):
+        _agree("a factory", False, "the header names a factory", header.architecture is not None)
+        rule = read_rule_without_picks(decoder, header.input_shape, header.extra.first)
+        if not isinstance(rule.features, Columns):
+            read_scaling(decoder, header, literal=False)
+        ledger.close("rule")
+        _finish_word(decoder, header, ledger)
+        return Network(None, {}, None, None, tuple(ledger.entries), rule)
+
+    is_split = form == HEAD_AFTER_SPLIT
+    _agree("a split", is_split, "the statement is C-10", header.statement == "C-10")
+    _agree("no margin theta", True, "the statement is not C-12a", header.statement != "C-12a")
+    split = decoder.uniform(9) + 1 if is_split else None
+    read_scaling(decoder, header)
+    ledger.close("setting")
+    if decoder.bit():
+        _agree("a factory", False, "the header names a factory", header.architecture is not None)
+        linear = Operation("linear", out=header.classes, bias=1)
+        chain: Chain | None = fit([linear], header.input_shape, header.classes)
+    else:
+        chain = _read_architecture(decoder, header)
+    ledger.close("architecture")
+    layout = chain.layout() if chain is not None else factory_layout or ()
+    if not layout:
+        raise Refused("Message: the network has no tensors, so there is nothing that a base could be.")
+    starts = _starts(layout, base)
+    _check_sizes(layout)
+    added = read_biases(decoder, layout[-1][1], header.classes)
+    ledger.close("biases")
+    _finish_word(decoder, header, ledger)
+    tensors = {name: starts[name] for name, _ in layout}
+    if added is not None:
+        name, shape = layout[-1]
+        tensors[name] = _rounded(name, added.values(), shape, starts[name])
+    return Network(chain, tensors, split, None, tuple(ledger.entries))
+
+
+def _agree_on_fault(fault: Fault, header: Header) -> None:
+    if fault != header.fault:
+        raise Refused(f"Message: it counts the fault {fault.text}; claim.fault is {header.fault.text}.")
 
 
 def _check_sizes(layout: Layout) -> None:

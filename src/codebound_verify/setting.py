@@ -19,7 +19,14 @@ def read_setting(decoder: Decoder, header: Header) -> None:
     classes = decoder.size("classes - 1", CLASSES_LIMIT - 1) + 1
     if classes != header.classes:
         raise Refused(f"Message: it is about {classes} classes; facts.classes is {header.classes}.")
+    read_scaling(decoder, header)
+
+
+def read_scaling(decoder: Decoder, header: Header, *, literal: bool = True) -> None:
+    """Read the scaling, which must be that of the header; constants are refused unless ``literal``."""
     word = decoder.uniform(len(DIVISORS) + 1)
+    if word == len(DIVISORS) and not literal:
+        raise Refused("Message: a rule that picks nothing has one of the listed scalings.")
     scaling = Scaling(DIVISORS[word], (0.0,), (1.0,)) if word < len(DIVISORS) else _literal(decoder)
     if scaling != header.scaling:
         raise Refused(f"Message: its scaling is {scaling}; helper.scaling is {header.scaling}.")

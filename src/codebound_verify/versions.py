@@ -39,6 +39,7 @@ class Version:
     has_tally: bool  # faults that count more than errors, and faults of every statement
     has_layers: bool  # features of picked networks that are weighted by the message
     schemes: int  # those of messages are 1 .. schemes
+    has_short: bool = False  # short messages, and the limit of a hold-out set where nothing is picked
 
 
 FIRST = Version(
@@ -76,5 +77,6 @@ THIRD = replace(
     facts_keys=SECOND.facts_keys + " tally",
     has_tally=True,
     has_layers=True,
+    has_short=True,
 )
 VERSIONS = {version.number: version for version in (FIRST, SECOND, THIRD)}

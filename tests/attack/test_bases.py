@@ -80,7 +80,7 @@ def test_another_base_is_refused_by_both_programs(name):
 def rewritten(change):
     fields = json.loads(DATA[12 : 12 + int.from_bytes(DATA[8:12], "little")])
     change(fields)
-    return writer.seal(writer.canonical(fields), FOUND.certificate.message.data)
+    return writer.seal(writer.canonical(fields), FOUND.certificate.message.data, version=DATA[7])
 
 
 MISFITS = {

@@ -11,11 +11,10 @@ import pytest
 
 import codebound.certificate.format as ours
 import codebound_verify.versions as theirs
-from codebound.certificate.decoding import decode
+from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
 from codebound.data.load import load_dataset
 from codebound.errors import FormatError
-from codebound.picks.message import decode_rule
 from codebound_verify import decode_network, verify
 
 HERE = Path(__file__).parent
@@ -54,7 +53,7 @@ def test_both_programs_read_it(path):
     assert content[7] == version == certificate.version
     assert certificate.to_bytes() == content
     if certificate.claim.statement == "C-15":  # the network is learned from the sample
-        message = decode_rule(certificate.message, input_shape=certificate.helper.input_shape)
+        message = rule_message(certificate)
         assert message.encode() == (certificate.message, certificate.ledger)
         return
     base = tensors(given(path), "base/") if certificate.helper.base else None

@@ -25,15 +25,23 @@ G = {
     "disagreement-top": {"fault": "top:2"},
     "disagreement-abstain": {"fault": "abstain:0.5"},
 }
-PICKED = {f"picked-{name}": {"fault": fault} for name, fault in FAULTS.items()}
+PICKED = {
+    **{f"picked-{name}": {"fault": fault, "method": "picks"} for name, fault in FAULTS.items()},
+    **{f"share-{name}": {"fault": fault, "method": "split"} for name, fault in FAULTS.items()},
+    "share": {"method": "split"},
+}
 
 
 def certificates():
     """Name and certificate of each, all of them accepted by the second program."""
     import codebound as cb
-    from codebound.certificate.assessment import issue
+    from codebound.certificate.assessment import assess, issue
     from codebound.certificate.picked import assess_picked
-    from codebound.certificate.task import Task
+    from codebound.certificate.task import Original, Task
+    from codebound.chains.chain import Chain
+    from codebound.chains.message import Message
+    from codebound.chains.operations import Linear
+    from codebound.coding.tensors import Dense, Zero
     from codebound.data.arrays import from_arrays
     from codebound.data.dataset import Scaling
     from codebound.picks.picking import pick
@@ -51,10 +59,20 @@ def certificates():
             asked = {**asked, "unlabelled": fresh}
         yield name, cb.certify(model, sample, method="prune", effort="quick", **asked).certificate
     for name, asked in PICKED.items():
-        yield name, cb.certify(None, sample, method="picks", effort="quick", **asked).certificate
+        yield name, cb.certify(None, sample, effort="quick", **asked).certificate
     for name, rule in layers():
         task = Task(sample=sample, delta=0.05)
         yield name, issue(assess_picked(pick(rule, sample), task), task)
+    for name, biases in {"head": None, "head-biases": np.array([1, 0, -1], dtype=np.int32)}.items():
+        original = Original(
+            Chain(sample.input_shape, (Linear(3, True),)),
+            {f"0.{each}": torch.from_numpy(found[f"base/0.{each}"]) for each in ("weight", "bias")},
+        )
+        task = Task(sample=sample, delta=0.05, original=original, base=("golden", original.arrays))
+        codes = {each: Zero(value.shape) for each, value in original.arrays.items()}
+        if biases is not None:
+            codes["0.bias"] = Dense(biases, -32, 1)
+        yield name, issue(assess(Message(task.options, original.chain, codes), task), task)
 
 
 def layers():

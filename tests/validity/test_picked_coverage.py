@@ -86,3 +86,13 @@ def test_picks_that_count_for_nothing_are_caught():
 
 def test_errors_that_count_for_nothing_are_caught():
     assert exceeds(misses(WORLDS["coins"], free_errors, choices=(1,)))
+
+
+@pytest.mark.parametrize("bits", [6, 0])
+def test_the_best_of_many_learners_is_paid_for_on_a_hold_out_set(bits):
+    """64 networks that guess, of which the one with the fewest errors is taken: 6 bits."""
+    rng, n, missed = np.random.default_rng(0), 60, 0
+    for errors in rng.binomial(n, 0.5, size=(REPS, 64)).min(axis=1):
+        facts = PickedFacts(picks=0, errors=int(errors), n=n, code_bits=bits, delta=DELTA, is_held_out=True)
+        missed += picked_risk(facts).value < 0.5
+    assert exceeds(missed) == (bits == 0)

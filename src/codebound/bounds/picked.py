@@ -12,7 +12,7 @@ from codebound.bounds.risk import (
     RiskBound,
 )
 from codebound.facts import PickedFacts
-from codebound.numerics import picked_inverse_upper
+from codebound.numerics import binomial_inverse_upper, picked_inverse_upper
 from codebound.refs import implements
 
 
@@ -32,6 +32,8 @@ def picked_risk(facts: PickedFacts) -> RiskBound:
                 that defines their limit in closed form. docs/picked.md has the proof.
     Differs.    The union over the rules of a code is ours, as in C-2. Examples that were set apart first are
                 not counted: given them the others are still independent draws.
+                A rule that picks nothing (``is_held_out``) leaves a hold-out set, for which
+                ``P(Bin(n, p) <= errors) = delta 2^-l`` is enough: a union bound over Clopper-Pearson limits.
     Needs.      The rule looks at what was picked and at constants, never at the rest of S: docs/picked.md
                 lists what breaks it.
     Direction.  Upper; it rises with ``picks + errors``, so counting too many is safe.
@@ -42,10 +44,11 @@ def picked_risk(facts: PickedFacts) -> RiskBound:
         >>> round(picked_risk(facts).value, 5)
         0.01703
     """
+    inverse = binomial_inverse_upper if facts.is_held_out else picked_inverse_upper
     apart = (FIRST_APART,) if facts.n_first else ()
     return RiskBound(
         ref="C-15",
-        value=picked_inverse_upper(facts.counted, facts.n, -facts.nats),
+        value=inverse(facts.counted, facts.n, -facts.nats),
         delta=facts.delta,
         subject="g",
         facts=facts,

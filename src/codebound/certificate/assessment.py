@@ -115,13 +115,14 @@ def assess(
     """Encodes a message, unless that was done, decodes it, and bounds the risk of the decoded network."""
     if message.options.setting is None:
         message = replace(message, options=replace(message.options, setting=task.options.setting))
-    fitted = task.claim.fitted(message, task)
+    fitted = task.claim.fitted(message, task).shortened()
     bits, ledger = encoded if encoded is not None and fitted is message else fitted.encode()
     network = decode_bits(
         bits,
         input_shape=task.sample.input_shape,
         module=task.module,
         base=task.base_tensors,
+        short_classes=task.sample.classes if fitted.is_short else None,
         witness=fitted.witness(),
     )
     index = fitted.options.theta_index

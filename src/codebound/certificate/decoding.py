@@ -86,6 +86,7 @@ def decode(
         input_shape=helper.input_shape,
         module=None if helper.architecture is None else module,
         known=certificate.setting if certificate.version == 1 else None,
+        short_classes=certificate.setting.classes if certificate.is_short else None,
         witness=None if certificate.version == 1 else certificate.witness,
     )
     _require_agreement(message, certificate)
@@ -104,7 +105,6 @@ def require_declared(encoder: Encoder, certificate: Certificate) -> None:
 def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
     """The network that was learned by the rule of the message, from its file."""
     from codebound.nets.loading import load_weights
-    from codebound.picks.message import decode_rule
     from codebound.picks.network import PickedNetwork
 
     if weights is None:
@@ -112,7 +112,7 @@ def _learned(certificate: Certificate, weights: Path | str | None) -> nn.Module:
             "g was learned from picked examples of the sample: give its weights, the file g.safetensors that "
             "was saved beside the certificate."
         )
-    message = decode_rule(certificate.message, input_shape=certificate.helper.input_shape)
+    message = rule_message(certificate)
     _require_agreement(message, certificate)
     if certificate.witness != message.witness():
         raise CertificateError("the file has a witness, and a rule needs none.")
@@ -178,10 +178,13 @@ def decode_bits(
     input_shape: tuple[int, ...],
     module: nn.Module | None,
     base: Mapping[str, NDArray[np.float32]] | None,
+    short_classes: int | None,
     witness: bytes,
 ) -> nn.Module:
     """The network that a message decodes to, given what the decoder knows beforehand."""
-    message = read_message(bits, input_shape=input_shape, module=module, witness=witness)
+    message = read_message(
+        bits, input_shape=input_shape, module=module, short_classes=short_classes, witness=witness
+    )
     return build_network(message, module=module, base=base)
 
 
@@ -191,13 +194,29 @@ def read_message(
     input_shape: tuple[int, ...],
     module: nn.Module | None,
     known: Setting | None = None,
+    short_classes: int | None = None,
     witness: bytes | None = None,
 ) -> Message:
     """The message, given the factory's module if the architecture is a helper."""
     state = None if module is None else message_state(module)
     shapes = None if state is None else {name: tuple(tensor.shape) for name, tensor in state.items()}
     proofs = None if witness is None else Witness(witness)
-    return decode_message(bits, input_shape=input_shape, factory=shapes, known=known, witness=proofs)
+    return decode_message(
+        bits,
+        input_shape=input_shape,
+        factory=shapes,
+        known=known,
+        short_classes=short_classes,
+        witness=proofs,
+    )
+
+
+def rule_message(certificate: Certificate) -> PickedMessage:
+    """The rule that the message of a certificate names."""
+    from codebound.picks.message import decode_rule
+
+    known = (certificate.setting, certificate.facts.extra["first"]) if certificate.is_short else None
+    return decode_rule(certificate.message, input_shape=certificate.helper.input_shape, known=known)
 
 
 def build_network(

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from codebound.bounds.risk import claim_sentence, percent
 from codebound.certificate.claims import CLAIMS, AbstractStatement, Counted, fault_counts
 from codebound.certificate.format import PAGE, PAGES, VERSIONS, Page, version_of, with_new, without_new
-from codebound.chains.setting import Setting
+from codebound.chains.setting import FORM, Setting
 from codebound.coding.bits import Bits
 from codebound.coding.tensors import MAX_WITNESS
 from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by their types
@@ -141,6 +141,16 @@ class Certificate:
     def version(self) -> int:
         """The version of its file."""
         return version_of(self.format)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its message is a short one (docs/format-3.md, 5.7)."""
+        return self.ledger[0][0] == FORM
+
+    @property
+    def is_held_out(self) -> bool:
+        """Whether it has a rule that picks nothing, with the bound of a hold-out set since version 3."""
+        return self.version == 3 and self.facts.extra.get("picks") == 0
 
     @property
     def setting(self) -> Setting:

@@ -25,25 +25,28 @@ if TYPE_CHECKING:
 
 def assess_picked(picked: Picked, task: Task) -> Assessed:
     """Encodes a rule and bounds the risk of the network that was learned by it."""
-    message, fault = PickedMessage(task.options, picked.rule, task.sample.input_shape), task.claim.fault
+    sample, fault = task.sample, task.claim.fault
+    order = permutation(sample.n)
+    spare = sample.classes - 1 - int(sample.y[order[: picked.rule.first]].max())
+    message = PickedMessage(task.options, picked.rule, sample.input_shape, spare)
     bits, ledger = message.encode()
-    facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=task.sample.classes)
+    facts = picked.facts(code_bits=bits.length, delta=task.delta, classes=sample.classes)
     counts: tuple[int, ...] = (facts.errors,)
     tally: dict[str, Any] | None = None
     costs: tuple[int, ...] = ()
     if fault != WRONG:
-        facts, counts = _on_part(picked, task.sample, fault, facts)
+        facts, counts = _on_part(picked, sample, fault, facts)
     if fault.has_part:
         tally = {"picks": facts.picks}
     if fault.kind == "abstain":
         tally = abstaining_tally(counts, facts.n - facts.picks)
     if fault.kind == "cost":
-        costs, cost = fault.costs(task.sample.classes), sum(counts)
+        costs, cost = fault.costs(sample.classes), sum(counts)
         tally = {"cost": cost, "above": [counts[before] for before in (0, *costs[:-1])]}
         facts = replace(facts, errors=-(-cost // costs[-1]))
-    network = PickedNetwork.of(picked, torch.from_numpy(task.sample.x), task.sample.scaling.divisor)
+    network = PickedNetwork.of(picked, torch.from_numpy(sample.x), sample.scaling.divisor)
     conclusion = FromPicks.conclude(facts, picks=picked.last.picks, tally=tally, costs=costs)
-    rest = task.sample.select(permutation(task.sample.n)[picked.rule.first :], role="certify")
+    rest = sample.select(order[picked.rule.first :], role="certify")
     counted = possible_examples(fault, rest)
     return Assessed(message, bits, ledger, network, Count(counts, 0.0), facts, conclusion, counted, picked)
 

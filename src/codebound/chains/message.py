@@ -9,23 +9,39 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from codebound.chains.chain import Chain
 from codebound.chains.grid import BLANK_POINT, grid_point_of
-from codebound.chains.operations import OPERATIONS
-from codebound.chains.setting import FAULT, NEW_FAULT, Setting, code_fault, write_fault
+from codebound.chains.operations import OPERATIONS, Linear
+from codebound.chains.setting import (
+    FAULT,
+    FORM,
+    HEAD,
+    NEW_FAULT,
+    RULE,
+    SPLIT_HEAD,
+    Setting,
+    code_fault,
+    code_form,
+    code_scaling,
+    has_fault,
+    read_fault,
+    write_fault,
+)
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.bits import join
 from codebound.coding.modes import read_blocks, read_tensor, write_tensor
 from codebound.coding.numbers import bit, gamma, signed, uniform
 from codebound.coding.subspace import Subspace
+from codebound.coding.tensors import AbstractGridCode, Dense, Zero
 from codebound.errors import FormatError, ModelError, UsageError
 from codebound.faults import WRONG
 from codebound.refs import implements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from codebound.chains.operations import AbstractOperation
@@ -44,6 +60,9 @@ MAX_ELEMENTS = 1 << 26
 MAX_RESULT = 1 << 22
 MAX_PATCHES = 1 << 25
 MAX_WORK = 1 << 30
+OCTAVES = range(-12, 4)
+"""The units that a short message adds to biases, as powers of 2."""
+_STEPS_OF_OCTAVE = 8
 
 Ledger = tuple[tuple[str, int], ...]
 Shapes = dict[str, tuple[int, ...]]
@@ -76,12 +95,14 @@ class Message:
         chain: The architecture, or None when it is the factory of the helper.
         codes: Tensors by name, in message order; or the subspace that they all come from.
         factory: Names and shapes of the factory's tensors, which a subspace does not know by itself.
+        is_short: Whether it is written in the few bits of a base with biases (docs/format-3.md, 5.7).
     """
 
     options: Options
     chain: Chain | None
     codes: Mapping[str, AbstractTensorCode] | Subspace
     factory: Shapes | None = None
+    is_short: bool = False
 
     @property
     def shapes(self) -> Shapes:
@@ -99,7 +120,18 @@ class Message:
     @property
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
-        return 3 if self.setting.fault.is_new else 2
+        return 3 if self.is_short or self.setting.fault.is_new else 2
+
+    def shortened(self) -> Message:
+        """The same as a short message, if it is a base with nothing, or with small biases, added."""
+        if self.is_short or not self.options.has_base or self.options.theta_index is not None:
+            return self
+        if isinstance(self.codes, Subspace) or not self.codes:
+            return self
+        *others, last = self.codes.values()
+        if not all(isinstance(each, Zero) for each in others) or not _is_small(last, self.setting.classes):
+            return self
+        return replace(self, is_short=True)
 
     @property
     def needs_factory(self) -> bool:
@@ -127,6 +159,10 @@ class Message:
             ledger.append((part, writer.shifts - spent))
             spent = writer.shifts
 
+        if self.is_short:
+            self._write_head(writer, enter)
+            word = writer.finish()
+            return word, (*ledger, ("end", word.length - writer.shifts))
         self.setting.code(writer)
         enter("setting")
         if self.setting.fault != WRONG:
@@ -136,18 +172,8 @@ class Message:
         enter("method")  # what files call the scheme
         code_options(writer, self.options)
         enter("options")
-        if self.chain is None:
-            gamma(writer, FACTORY)
-        else:
-            point = grid_point_of(self.chain.operations)
-            gamma(writer, CHAIN if point is None else GRID)
-            if point is None:
-                _code_chain(writer, self.chain.operations, classes=self.chain.classes)
-            else:
-                point.code(writer)
-            _require_modest(writer, self.chain)
+        self._write_architecture(writer)
         enter("architecture")
-        _require_few(writer, self.shapes.values())
         if isinstance(self.codes, Subspace):
             self.codes.code_choices(writer, self.shapes.values())
             enter("subspace")
@@ -163,6 +189,40 @@ class Message:
         ledger.append(("end", word.length - writer.shifts))
         ledger.extend((f"block {name}", block.length) for name, block in behind)
         return join(word, *(block for _, block in behind)), tuple(ledger)
+
+    def _write_architecture(self, writer: Writer) -> None:
+        if self.chain is None:
+            gamma(writer, FACTORY)
+        else:
+            point = grid_point_of(self.chain.operations)
+            gamma(writer, CHAIN if point is None else GRID)
+            if point is None:
+                _code_chain(writer, self.chain.operations, classes=self.chain.classes)
+            else:
+                point.code(writer)
+            _require_modest(writer, self.chain)
+        _require_few(writer, self.shapes.values())
+
+    def _write_head(self, writer: Writer, enter: Callable[[str], None]) -> None:
+        """All of a short message."""
+        setting, tenths = self.setting, self.options.tenths
+        code_form(writer, HEAD if tenths is None else SPLIT_HEAD)
+        is_other = has_fault(writer, setting.fault)
+        enter(FORM)
+        if is_other:
+            write_fault(writer, setting.fault, setting.classes)
+            enter("fault")
+        if tenths is not None:
+            uniform(writer, tenths - 1, 9)
+        code_scaling(writer, setting.scaling)
+        enter("setting")
+        is_linear = self.chain is not None and self.chain.operations == (Linear(setting.classes, True),)
+        if not bit(writer, is_linear):
+            self._write_architecture(writer)
+        enter("architecture")
+        assert not isinstance(self.codes, Subspace)  # it is short
+        _code_biases(writer, list(self.codes.values())[-1], setting.classes)
+        enter("biases")
 
     def witness(self) -> bytes:
         """The proofs that a decoder would have to search for (docs/format.md, section 1)."""
@@ -201,6 +261,7 @@ def decode(
     input_shape: tuple[int, ...],
     factory: Shapes | None = None,
     known: Setting | None = None,
+    short_classes: int | None = None,
     witness: Witness | None = None,
 ) -> Message:
     """The message that these bits are; refuses bits that are none, or more than one.
@@ -210,9 +271,16 @@ def decode(
         input_shape: Shape of one input.
         factory: Names and shapes of the tensors where the architecture is a helper.
         known: Classes and scaling of a message of version 1, which does not say them.
+        short_classes: Classes of a short message, which does not say them; None where it is not short.
         witness: What proves what tensors stand for; without it that is searched for.
     """
     reader = Reader(bits)
+    if short_classes is not None:
+        message = _read_head(reader, input_shape, factory, short_classes)
+        _require_end(reader.finish(), bits)
+        if witness is not None:
+            witness.require_end()
+        return message
     setting = Setting(2).code(reader, input_shape) if known is None else known
     scheme = gamma(reader, 0)
     if scheme in (FAULT, NEW_FAULT) and known is None:
@@ -226,14 +294,36 @@ def decode(
     if scheme not in (TENSORS, SUBSPACE):
         raise FormatError(f"scheme {scheme} is unknown to this version; it knows {TENSORS} and {SUBSPACE}.")
     options = code_options(reader, Options(setting=setting))
+    chain, shapes = _read_architecture(reader, input_shape, setting.classes, factory)
+    codes: Mapping[str, AbstractTensorCode] | Subspace
+    if scheme == SUBSPACE:
+        choices = Subspace.blank().code_choices(reader, shapes.values())
+        codes, end = choices.code_integers(reader).with_blocks(bits, reader.finish())
+    else:
+        tensors = [read_tensor(reader, shape) for shape in shapes.values()]
+        complete, end = read_blocks(bits, reader.finish(), tensors)
+        codes = dict(zip(shapes, complete, strict=True))
+    _require_end(end, bits)
+    if not isinstance(codes, Subspace):
+        codes = {name: code.solved(witness) for name, code in codes.items()}
+    if witness is not None:
+        witness.require_end()
+    return Message(options, chain, codes, factory)
+
+
+def _read_architecture(
+    reader: Reader, input_shape: tuple[int, ...], classes: int, factory: Shapes | None
+) -> tuple[Chain | None, Shapes]:
+    """The chain, None for a factory, and the shapes of its tensors."""
+    chain: Chain | None
     kind = gamma(reader, 0)
     if kind in (CHAIN, GRID):
         try:
             chain = Chain(
                 input_shape,
-                _code_chain(reader, (), classes=setting.classes)
+                _code_chain(reader, (), classes=classes)
                 if kind == CHAIN
-                else BLANK_POINT.code(reader).operations(setting.classes),
+                else BLANK_POINT.code(reader).operations(classes),
             )
         except ModelError as error:
             raise FormatError(f"the message describes no network: {error}") from error
@@ -248,21 +338,64 @@ def decode(
             else f"architecture {kind} is unknown."
         )
     _require_few(reader, shapes.values())
-    codes: Mapping[str, AbstractTensorCode] | Subspace
-    if scheme == SUBSPACE:
-        choices = Subspace.blank().code_choices(reader, shapes.values())
-        codes, end = choices.code_integers(reader).with_blocks(bits, reader.finish())
+    return chain, shapes
+
+
+def _read_head(reader: Reader, input_shape: tuple[int, ...], factory: Shapes | None, classes: int) -> Message:
+    """A short message, but for the check of its end."""
+    form = code_form(reader, HEAD)
+    if form == RULE:
+        raise FormatError("the message names a rule: give the tensors of the network that it learned.")
+    fault = read_fault(reader, classes) if has_fault(reader, WRONG) else WRONG
+    tenths = uniform(reader, 0, 9) + 1 if form == SPLIT_HEAD else None
+    setting = Setting(classes, code_scaling(reader, Setting(2).scaling, input_shape), fault)
+    if bit(reader, 0):
+        chain: Chain | None = Chain(input_shape, (Linear(classes, True),))
+        assert chain is not None  # just made
+        _require_modest(reader, chain)
+        shapes = chain.tensor_shapes()
+        _require_few(reader, shapes.values())
     else:
-        tensors = [read_tensor(reader, shape) for shape in shapes.values()]
-        complete, end = read_blocks(bits, reader.finish(), tensors)
-        codes = dict(zip(shapes, complete, strict=True))
+        chain, shapes = _read_architecture(reader, input_shape, classes, factory)
+    if not shapes:
+        raise FormatError("a network without tensors has no base.")
+    codes: dict[str, AbstractTensorCode] = {name: Zero(shape) for name, shape in shapes.items()}
+    name = list(shapes)[-1]
+    codes[name] = _code_biases(reader, codes[name], classes)
+    return Message(Options(tenths, None, True, setting), chain, codes, factory, is_short=True)
+
+
+def _is_small(code: AbstractTensorCode, classes: int) -> bool:
+    """Whether a tensor is zero, or has biases that a short message can say."""
+    if isinstance(code, Zero):
+        return True
+    if not isinstance(code, AbstractGridCode) or code.shape != (classes,):
+        return False
+    octave, rest = divmod(code.step, _STEPS_OF_OCTAVE)
+    return rest == 0 and octave in OCTAVES and int(np.abs(code.levels).max()) <= 1
+
+
+def _code_biases(coder: AbstractCoder, given: AbstractTensorCode, classes: int) -> AbstractTensorCode:
+    """What is added to the last tensor of a base: nothing, or -1, 0 or 1 of a unit for each class."""
+    if not bit(coder, isinstance(given, AbstractGridCode)):
+        return Zero(given.shape)
+    coder.require(given.shape == (classes,), "the last tensor of the base has no element for each class.")
+    levels, step = [0] * classes, 0
+    if isinstance(given, AbstractGridCode):
+        levels, step = given.levels.tolist(), given.step
+    octave = OCTAVES[uniform(coder, step // _STEPS_OF_OCTAVE - OCTAVES[0], len(OCTAVES))]
+    found = []
+    for level in levels:
+        slot = coder.locate((0, 1, 3)[level + 1], 4)
+        cum, freq = ((0, 1), (1, 2), (1, 2), (3, 1))[slot]
+        coder.narrow(cum, freq, 4)
+        found.append(-1 if cum == 0 else 1 if cum == 3 else 0)
+    return Dense(np.array(found, dtype=np.int32), octave * _STEPS_OF_OCTAVE, 1)
+
+
+def _require_end(end: int, bits: Bits) -> None:
     if end != bits.length:
         raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
-    if not isinstance(codes, Subspace):
-        codes = {name: code.solved(witness) for name, code in codes.items()}
-    if witness is not None:
-        witness.require_end()
-    return Message(options, chain, codes, factory)
 
 
 def code_options(coder: AbstractCoder, options: Options) -> Options:

@@ -24,6 +24,10 @@ _KINDS = ("class", "confused", "false-alarm", "top")
 _NEW_KINDS = ("abstain", "cost-above", "cost", "")
 FAULT, NEW_FAULT = 4, 6
 """What stands in front of the scheme where another fault is counted than plain errors; 6 since version 3."""
+HEAD, SPLIT_HEAD, RULE = 0, 1, 2
+"""What a short message is: a base with biases, the same after a split, or a rule that picks nothing."""
+FORM = "form"
+"""The first part of the ledger of a short message."""
 MAX_CONSTANTS = 4
 """Means, and deviations, of a literal scaling."""
 
@@ -43,16 +47,46 @@ class Setting:
         """
         classes = gamma(coder, self.classes - 1) + 1
         coder.require(classes <= MAX_CLASSES, f"at most {MAX_CLASSES} classes are allowed. Got {classes}.")
-        is_listed = self.scaling in CATALOGUE
-        word = uniform(
-            coder, CATALOGUE.index(self.scaling) if is_listed else len(CATALOGUE), len(CATALOGUE) + 1
-        )
-        scaling = CATALOGUE[word] if word < len(CATALOGUE) else _code_constants(coder, self.scaling)
-        coder.require(
-            input_shape is None or len(scaling.mean) in (1, _channels(input_shape)),
-            f"scaling has {len(scaling.mean)} constants for inputs of shape {input_shape}.",
-        )
-        return Setting(classes, scaling)
+        return Setting(classes, code_scaling(coder, self.scaling, input_shape))
+
+
+def code_scaling(
+    coder: AbstractCoder,
+    given: Scaling,
+    input_shape: tuple[int, ...] | None = None,
+    *,
+    is_listed: bool = False,
+) -> Scaling:
+    """How stored values become inputs, coded or read; some messages have no literal constants."""
+    at = CATALOGUE.index(given) if given in CATALOGUE else len(CATALOGUE)
+    word = uniform(coder, at, len(CATALOGUE) + 1)
+    coder.require(not is_listed or word < len(CATALOGUE), "this message has no literal scaling.")
+    scaling = CATALOGUE[word] if word < len(CATALOGUE) else _code_constants(coder, given)
+    coder.require(
+        input_shape is None or len(scaling.mean) in (1, _channels(input_shape)),
+        f"scaling has {len(scaling.mean)} constants for inputs of shape {input_shape}.",
+    )
+    return scaling
+
+
+def code_form(coder: AbstractCoder, form: int) -> int:
+    """What a short message is, behind the bit that pays for being one (docs/format-3.md, 5.7)."""
+    coder.require(bool(bit(coder, 1)), "a short message begins with a one.")
+    if bit(coder, form == HEAD):
+        return HEAD
+    return SPLIT_HEAD if bit(coder, form == SPLIT_HEAD) else RULE
+
+
+def has_fault(coder: AbstractCoder, fault: Fault) -> bool:
+    """Whether a short message counts another fault than plain errors, coded or read: it seldom does."""
+    return bool(coder.split(fault != WRONG, 7, 8))
+
+
+def read_fault(coder: AbstractCoder, classes: int) -> Fault:
+    """The fault of a short message, behind the flag that there is one."""
+    word = gamma(coder, 0)
+    coder.require(word in (FAULT, NEW_FAULT), f"a fault is announced by {FAULT} or {NEW_FAULT}. Got {word}.")
+    return code_fault(coder, word, WRONG, classes)
 
 
 def write_fault(coder: AbstractCoder, fault: Fault, classes: int) -> None:

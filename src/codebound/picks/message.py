@@ -1,4 +1,7 @@
-"""The message of a picked network: a rule in place of architecture and tensors (docs/format.md, 10.1)."""
+"""The message of a picked network: a rule in place of architecture and tensors (docs/format.md, 10.1).
+
+A rule that picks a tenth or more first and then nothing has a short message (docs/format-3.md, 10.9).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from codebound.chains.message import PICKED, Options, code_options
-from codebound.chains.setting import FAULT, NEW_FAULT, Setting, code_fault, write_fault
+from codebound.chains.setting import (
+    FAULT,
+    FORM,
+    NEW_FAULT,
+    RULE,
+    Setting,
+    code_fault,
+    code_form,
+    code_scaling,
+    has_fault,
+    read_fault,
+    write_fault,
+)
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.numbers import gamma
 from codebound.errors import FormatError
@@ -14,6 +29,8 @@ from codebound.faults import WRONG
 from codebound.picks.rule import Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codebound.chains.message import Ledger
     from codebound.coding.bits import Bits
 
@@ -26,17 +43,25 @@ class PickedMessage:
         options: What every message says in front: classes and scaling.
         rule: How examples are picked and learned from.
         input_shape: Shape of one input.
+        spare_classes: Classes above the largest label of the first examples, which a short message codes.
     """
 
     options: Options
     rule: Rule
     input_shape: tuple[int, ...]
+    spare_classes: int = 0
     needs_factory: ClassVar[bool] = False
 
     @property
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
-        return 3 if self.setting.fault != WRONG or self.rule.has_layer else 2
+        is_old = self.setting.fault == WRONG and self.rule.rounds > 0 and not self.rule.has_layer
+        return 2 if is_old else 3
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is written in few bits: nothing is picked, and tenths of the sample come first."""
+        return self.rule.tenths is not None
 
     @property
     def setting(self) -> Setting:
@@ -51,27 +76,60 @@ class PickedMessage:
     def encode(self) -> tuple[Bits, Ledger]:
         """The bits, and how many of them each part takes."""
         writer = Writer()
-        ends = []
-        self.setting.code(writer)
-        ends.append(("setting", writer.shifts))
-        if self.setting.fault != WRONG:
-            write_fault(writer, self.setting.fault, self.setting.classes)
-            ends.append(("fault", writer.shifts))
-        gamma(writer, PICKED)
-        ends.append(("method", writer.shifts))
-        code_options(writer, self.options)
-        ends.append(("options", writer.shifts))
-        self.rule.code(writer, self.input_shape)
-        ends.append(("rule", writer.shifts))
+        ends: list[tuple[str, int]] = []
+        write = self._write_short if self.is_short else self._write
+        write(writer, lambda part: ends.append((part, writer.shifts)))
         word = writer.finish()
         ends.append(("end", word.length))
         starts = [0, *(end for _, end in ends)]
         return word, tuple((part, end - start) for (part, end), start in zip(ends, starts, strict=False))
 
+    def _write(self, writer: Writer, enter: Callable[[str], None]) -> None:
+        self.setting.code(writer)
+        enter("setting")
+        if self.setting.fault != WRONG:
+            write_fault(writer, self.setting.fault, self.setting.classes)
+            enter("fault")
+        gamma(writer, PICKED)
+        enter("method")
+        code_options(writer, self.options)
+        enter("options")
+        self.rule.code(writer, self.input_shape)
+        enter("rule")
 
-def decode_rule(bits: Bits, *, input_shape: tuple[int, ...]) -> PickedMessage:
-    """The message that these bits are; refuses bits that name no rule."""
+    def _write_short(self, writer: Writer, enter: Callable[[str], None]) -> None:
+        code_form(writer, RULE)
+        is_other = has_fault(writer, self.setting.fault)
+        enter(FORM)
+        if is_other:
+            write_fault(writer, self.setting.fault, self.setting.classes)
+            enter("fault")
+        gamma(writer, self.spare_classes + 1)
+        self.rule.code_without_picks(writer, self.input_shape)
+        if self.rule.features.has_pictures:
+            code_scaling(writer, self.setting.scaling, is_listed=True)
+        enter("rule")
+
+
+def decode_rule(
+    bits: Bits, *, input_shape: tuple[int, ...], known: tuple[Setting, int] | None = None
+) -> PickedMessage:
+    """The message that these bits are; refuses bits that name no rule.
+
+    Args:
+        bits: The whole message.
+        input_shape: Shape of one input.
+        known: What a short message does not say: the setting, and how many examples come first; else None.
+    """
     reader = Reader(bits)
+    found = _read(reader, input_shape) if known is None else _read_short(reader, input_shape, *known)
+    end = reader.finish()
+    if end != bits.length:
+        raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
+    return found
+
+
+def _read(reader: Reader, input_shape: tuple[int, ...]) -> PickedMessage:
     setting = Setting(2).code(reader, input_shape)
     scheme = gamma(reader, 0)
     if scheme in (FAULT, NEW_FAULT):
@@ -82,8 +140,17 @@ def decode_rule(bits: Bits, *, input_shape: tuple[int, ...]) -> PickedMessage:
     options = code_options(reader, Options(setting=setting))
     if replace(options, setting=None) != Options():
         raise FormatError("a rule has neither a split nor a margin nor a base.")
-    rule = Rule().code(reader, input_shape)
-    end = reader.finish()
-    if end != bits.length:
-        raise FormatError(f"the message ends after {end} bits, the file has {bits.length}.")
-    return PickedMessage(options, rule, input_shape)
+    return PickedMessage(options, Rule().code(reader, input_shape), input_shape)
+
+
+def _read_short(reader: Reader, input_shape: tuple[int, ...], known: Setting, first: int) -> PickedMessage:
+    if code_form(reader, RULE) != RULE:
+        raise FormatError("this message names no rule: it is a base with biases.")
+    fault = read_fault(reader, known.classes) if has_fault(reader, WRONG) else WRONG
+    spare = gamma(reader, 0) - 1
+    rule = replace(Rule().code_without_picks(reader, input_shape), first=first)
+    scaling = known.scaling
+    if rule.features.has_pictures:
+        scaling = code_scaling(reader, scaling, input_shape, is_listed=True)
+    setting = Setting(known.classes, scaling, fault)
+    return PickedMessage(Options(setting=setting), rule, input_shape, spare)

@@ -113,6 +113,7 @@ class Picked:
             code_bits=code_bits,
             delta=delta,
             classes=classes,
+            is_held_out=self.rule.rounds == 0,
         )
 
 

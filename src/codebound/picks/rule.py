@@ -60,11 +60,13 @@ ROUNDS = (
     *(112, 126, 142, 160),
 )
 MIRRORED = 1
+_MOVED = 2
 _TURN = 178
 _NEAR = ((0, 1), (0, -1), (1, 0), (-1, 0))
 _DIAGONAL = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 _LONGER = 8
 _OF_THE_SIZE = ("first", "batch", "rounds", "longer")  # chosen for a sample, whatever its inputs are
+_WITHOUT_PICKS = (*_OF_THE_SIZE, "tenths", "score_index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class Rule:
         batch: Examples picked in a round.
         rounds: Number of rounds.
         longer: Rounds that pick some more, with how many: where two examples are too close to tell apart.
+        tenths: Of the sample, that come first where nothing is picked; None: their number is coded.
     """
 
     features: AbstractFeatures = field(default_factory=ColumnFeatures)
@@ -92,6 +95,7 @@ class Rule:
     batch: int = 10
     rounds: int = 20
     longer: tuple[tuple[int, int], ...] = ()
+    tenths: int | None = None
 
     @property
     def gamma(self) -> float:
@@ -135,7 +139,7 @@ class Rule:
         """Codes the rule, or returns the one that is read; what is usual for such inputs costs a bit."""
         first = _one_of(coder, FIRST, self.first)
         usual = usual_rule(input_shape)
-        if bit(coder, int(self == replace(usual, **{name: getattr(self, name) for name in _OF_THE_SIZE}))):
+        if bit(coder, self._is_like(usual, _OF_THE_SIZE)):
             known = usual
         else:
             known = self._code_learner(coder, usual, input_shape)
@@ -143,14 +147,29 @@ class Rule:
         longer = self._code_longer(coder, rounds)
         return replace(known, first=first, batch=batch, rounds=rounds, longer=longer)
 
+    def code_without_picks(self, coder: AbstractCoder, input_shape: tuple[int, ...]) -> Rule:
+        """The same for a rule that picks nothing, in fewer bits: the rule that is read knows no ``first``."""
+        tenths = uniform(coder, (self.tenths or 1) - 1, 9) + 1
+        known = usual_rule(input_shape)
+        is_plain = known.copies == _MOVED and self.copies == 0
+        if bit(coder, self._is_like(replace(known, copies=0) if is_plain else known, _WITHOUT_PICKS)):
+            if known.copies == _MOVED and bit(coder, is_plain):
+                known = replace(known, copies=0)
+        else:
+            kind = uniform(coder, self.features.kind, 4) if _is_picture(input_shape) else ColumnFeatures.kind
+            coder.require(kind in FEATURES, "a rule that picks nothing has no layer.")
+            features = FEATURES[kind].code(coder, self.features)
+            copies = self._code_copies(coder, features) if features.has_pictures else 0
+            gamma_index, ridge_index = self._code_kernel(coder)
+            known = Rule(features, copies=copies, gamma_index=gamma_index, ridge_index=ridge_index)
+        return replace(known, first=0, rounds=0, tenths=tenths)
+
+    def _is_like(self, other: Rule, apart: tuple[str, ...]) -> bool:
+        return self == replace(other, **{name: getattr(self, name) for name in apart})
+
     def _code_learner(self, coder: AbstractCoder, usual: Rule, input_shape: tuple[int, ...]) -> Rule:
         features, copies = self._code_features(coder, usual, input_shape)
-        coder.require(copies == 0 or features.plain.has_pictures, "columns have no copies.")
-        coder.require(
-            copies != MIRRORED or features.plain.kind == PatchFeatures.kind,
-            "only patches have mirror images as one support.",
-        )
-        gamma_index, ridge_index = uniform(coder, self.gamma_index, 16), uniform(coder, self.ridge_index, 16)
+        gamma_index, ridge_index = self._code_kernel(coder)
         score_index = uniform(coder, self.score_index, 8)
         return Rule(
             features,
@@ -172,7 +191,19 @@ class Rule:
         features = usual.features if below == layer else FEATURES[below].code(coder, plain)
         if kind == layer:
             features = LayerFeatures.code_above(coder, features, self.features, input_shape)
-        return features, usual.copies if below == layer else uniform(coder, self.copies, 8)
+        return features, usual.copies if below == layer else self._code_copies(coder, features)
+
+    def _code_copies(self, coder: AbstractCoder, features: AbstractFeatures) -> int:
+        copies = uniform(coder, self.copies, 8)
+        coder.require(copies == 0 or features.plain.has_pictures, "columns have no copies.")
+        coder.require(
+            copies != MIRRORED or features.plain.kind == PatchFeatures.kind,
+            "only patches have mirror images as one support.",
+        )
+        return copies
+
+    def _code_kernel(self, coder: AbstractCoder) -> tuple[int, int]:
+        return uniform(coder, self.gamma_index, 16), uniform(coder, self.ridge_index, 16)
 
     def _code_longer(self, coder: AbstractCoder, rounds: int) -> tuple[tuple[int, int], ...]:
         count = gamma(coder, len(self.longer) + 1) - 1
@@ -190,10 +221,15 @@ def usual_rule(input_shape: tuple[int, ...]) -> Rule:
     sides = input_shape[1:] or (0,)
     if len(input_shape) == 3 and input_shape[0] == 1 and 6 <= min(sides) <= max(sides) <= 128:
         filters = FilterFeatures(True, 3, min(5, max(2, min(sides) // 7)))
-        return Rule(filters, copies=2, gamma_index=4, ridge_index=8)
+        return Rule(filters, copies=_MOVED, gamma_index=4, ridge_index=8)
     if len(input_shape) == 3 and input_shape[0] == 3 and 16 <= min(sides) <= max(sides) <= 128:
         return Rule(PatchFeatures(), copies=MIRRORED, gamma_index=4, ridge_index=6)
     return Rule(ColumnFeatures(), gamma_index=6, ridge_index=6)
+
+
+def _is_picture(shape: tuple[int, ...]) -> bool:
+    """Whether inputs of a shape have filters and patches (docs/format.md, 10.3)."""
+    return len(shape) == 3 and shape[0] in (1, 3) and 3 <= min(shape[1:]) <= max(shape[1:]) <= 128
 
 
 def _one_of(coder: AbstractCoder, values: tuple[int, ...], value: int) -> int:

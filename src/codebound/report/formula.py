@@ -74,7 +74,7 @@ def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, l
         if name in result:
             found[name] = (result[name], [Term("binomial", result[errors], result["test_n"])])
     rows = result.get("by_class", ())
-    law: Law = "picked" if "picks" in certificate.facts.extra else "binomial"
+    law: Law = "binomial" if _picks(certificate) is None else "picked"
     for row in rows:
         if row["bound"] is not None:
             counted = row["errors"] + row["picks"]
@@ -88,8 +88,10 @@ def formulas(certificate: Certificate, result: Mapping[str, Any]) -> dict[str, l
 
 
 def _picks(certificate: Certificate) -> int | None:
-    """The picks that count; None where nothing was picked."""
+    """The picks that count; None where nothing is picked."""
     facts = certificate.facts
+    if certificate.is_held_out:
+        return None
     picks: int | None = (facts.tally or {}).get("picks", facts.extra.get("picks"))
     return picks
 
@@ -100,8 +102,10 @@ def _claimed(certificate: Certificate) -> list[Term]:
     has_second_draw, half = "disagreements" in extra, 0.5 if "abstained" in tally else 1.0
     share = half * (0.5 if has_second_draw else 1.0)
     first = Term("binomial", facts.errors, tally.get("kept", facts.n), facts.code_bits, share)
-    if picks is not None:
-        first = replace(first, law="picked", count=facts.errors + picks, n=facts.n)
+    if picks is not None or certificate.is_held_out:
+        law: Law = "binomial" if picks is None else "picked"
+        picks = picks or 0
+        first = replace(first, law=law, count=facts.errors + picks, n=facts.n)
         if "abstained" in tally:
             first = replace(first, outside=replace(first, count=tally["abstained"] + picks))
         if "above" in tally:

@@ -6,12 +6,13 @@ classes, or be a linear layer of an encoder.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from codebound.chains.message import Message
+from codebound.chains.message import OCTAVES, Message
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import nearest_step, step_size
 from codebound.coding.tensors import Zero
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _SCALES = (0.5, 1.0, 2.0)  # of the middle lead of a winner
 _PRICES = (0.0, 0.25, 0.5, 1.0, 2.0)  # of a number other than zero, in errors
 _LARGEST = 7
+_OCTAVES = (-1, 0, 1)  # around that of the middle lead
 _PASSES = 4
 _ROWS = 1000
 
@@ -44,14 +46,16 @@ def propose_biases(search: Search) -> None:
     labels = task.counted.y
     best_two = np.sort(scores, axis=1)[:, -2:]
     lead = float(np.median(best_two[:, 1] - best_two[:, 0])) or 1.0
+    wide = dict.fromkeys((nearest_step(scale * lead), _LARGEST) for scale in _SCALES)
+    octave = round(np.log2(lead))  # of those that a short message can add, by one unit
+    short = ((8 * (octave + more), 1) for more in _OCTAVES if octave + more in OCTAVES)
     seen = set()
-    for step in dict.fromkeys(nearest_step(scale * lead) for scale in _SCALES):
-        for price in _PRICES:
-            found = descended(scores, labels, unit=step_size(step), price=price)
-            if found.any() and (step, found.tobytes()) not in seen:
-                seen.add((step, found.tobytes()))
-                code = best_tensor_code(found, step=step)
-                search.propose(Message(task.options, task.original.chain, {**zeros, name: code}))
+    for (step, largest), price in itertools.product((*short, *wide), _PRICES):
+        found = descended(scores, labels, unit=step_size(step), price=price, largest=largest)
+        if found.any() and (step, found.tobytes()) not in seen:
+            seen.add((step, found.tobytes()))
+            code = best_tensor_code(found, step=step)
+            search.propose(Message(task.options, task.original.chain, {**zeros, name: code}))
 
 
 @torch.no_grad()
@@ -65,7 +69,12 @@ def _scores(search: Search) -> NDArray[np.float64]:
 
 
 def descended(
-    scores: NDArray[np.float64], labels: NDArray[np.int64], *, unit: float, price: float
+    scores: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    *,
+    unit: float,
+    price: float,
+    largest: int = _LARGEST,
 ) -> NDArray[np.int32]:
     """Whole numbers for the classes, in units, that lower errors plus a price for each that is not zero.
 
@@ -84,7 +93,7 @@ def descended(
     for _ in range(_PASSES):
         before = least
         for at in range(len(added)):
-            for value in sorted(range(-_LARGEST, _LARGEST + 1), key=abs):
+            for value in sorted(range(-largest, largest + 1), key=abs):
                 moved = added.copy()
                 moved[at] = value
                 if (found := cost(moved)) < least:

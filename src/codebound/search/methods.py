@@ -46,6 +46,11 @@ METHODS = {
         "codebound.search.picked:propose_picks",
         is_own=True,
     ),
+    "split": Method(
+        "The same learner on a share of the sample, and nothing picked: a hold-out set at 20 bits or so.",
+        "codebound.search.rivals:propose_split",
+        is_own=True,
+    ),
     "features": Method(
         "A sparse linear layer on features that cost no bits: those of fixed filters, or of the base.",
         "codebound.search.features:propose_features",

@@ -1,7 +1,13 @@
-"""Other ways to spend the same labels: a hold-out set of the best share, and a helper from a first part."""
+"""Other ways to spend the same labels: a hold-out set of the best share, and what a first part teaches.
+
+Where a share is learned from and nothing is picked, the rest is a hold-out set too. A message says which
+share and which learner: in at most 20 bits for tables, and for the usual learner of pictures.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,9 +15,17 @@ import torch
 from torch import nn
 
 from codebound.bounds.looked import looked_risk
+from codebound.bounds.risk import percent
+from codebound.certificate.picked import assess_picked
+from codebound.errors import ModelError, UsageError
 from codebound.facts import LookFacts
-from codebound.picks.picking import features_of, is_wrong, permutation
+from codebound.numerics import binomial_inverse_upper
+from codebound.picks.features import ColumnFeatures, RoomError
+from codebound.picks.message import PickedMessage
+from codebound.picks.picking import features_of, is_wrong, permutation, pick
 from codebound.picks.ridge import KernelRidge, exact_products
+from codebound.picks.rule import Rule, usual_rule
+from codebound.search.search import UnsuitedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,14 +33,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from codebound.data.dataset import Dataset
-    from codebound.picks.rule import Rule
+    from codebound.search.search import Search
 
-SHARES = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9)
-"""Shares that a rival learns from; whoever takes the best of them pays for the choice."""
+TENTHS = (2, 3, 5, 7, 8, 9)
+"""Of a sample, that a rival learns from; whoever takes the best of them pays for the choice."""
 _MOST_VALUES = 60_000_000  # of the kernel of all examples with all that is learned from
 _MOST_SUPPORTS = 4000
 _RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
 _FIFTH = 5
+_LEAST = 12  # examples that a share can be taken of
+_FEW = 1500  # examples for which learners are moved
+_INDICES = 16  # of widths and ridges
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +51,20 @@ class HeldOut:
     """What a hold-out set would have said of the same learner, without picks.
 
     Attributes:
+        rule: The learner; copies of what is learned from are left out where there would be too many.
         value: The bound at the share that came out best, with its choice paid for.
         learned: Examples that were learned from.
+        tenths: Which share of the sample they are; None if less than any of them is affordable.
         errors: Errors on the others.
         n: The others.
         shares: Shares that were tried.
         is_whole: Whether all shares were; large ones cost time and memory.
     """
 
+    rule: Rule
     value: float
     learned: int
+    tenths: int | None
     errors: int
     n: int
     shares: int
@@ -52,24 +73,41 @@ class HeldOut:
 
 @torch.no_grad()
 def best_held_out(
-    rule: Rule, sample: Dataset, *, delta: float, device: str | torch.device = "cpu"
+    rule: Rule,
+    sample: Dataset,
+    *,
+    delta: float,
+    keeps_copies: bool = False,
+    device: str | torch.device = "cpu",
 ) -> HeldOut:
     """The smallest hold-out bound of the learner of a rule, over the shares that are affordable.
 
     The shares are fixed beforehand, so the best of them costs as much as that many looks (C-16).
     """
-    copies = 1 if rule.is_mirrored else len(rule.changes())
-    sizes = [max(1, round(share * sample.n)) for share in SHARES]
-    if max(sizes) * copies > _MOST_SUPPORTS:
+    copies = _copies_of(rule)
+    sizes = {max(1, tenths * sample.n // 10): tenths for tenths in TENTHS}
+    if max(sizes) * copies > _MOST_SUPPORTS and not keeps_copies:
         rule, copies = replace(rule, copies=rule.copies if rule.is_mirrored else 0), 1
-    room = min(_MOST_SUPPORTS, _MOST_VALUES // sample.n)
-    tried = [size for size in sizes if size * copies <= room] or [max(1, min(sizes[0], room))]
+    room = _room(sample.n) // copies
+    tried = [size for size in sizes if size <= room] or [max(1, min(*sizes, room))]
     found = []
     for size, errors in zip(tried, _errors_after(tried, rule, sample, device), strict=True):
         n = sample.n - size
         value = looked_risk(LookFacts(errors=errors, n=n, delta=delta, looks=len(tried))).value
-        found.append(HeldOut(value, size, errors, n, len(tried), len(tried) == len(sizes)))
+        found.append(
+            HeldOut(rule, value, size, sizes.get(size), errors, n, len(tried), len(tried) == len(sizes))
+        )
     return min(found, key=lambda each: each.value)
+
+
+def _copies_of(rule: Rule) -> int:
+    """Supports that one example becomes."""
+    return 1 if rule.is_mirrored else len(rule.changes())
+
+
+def _room(n: int) -> int:
+    """Supports that are affordable for so many examples."""
+    return min(_MOST_SUPPORTS, _MOST_VALUES // n)
 
 
 def _errors_after(sizes: list[int], rule: Rule, sample: Dataset, device: str | torch.device) -> Iterator[int]:
@@ -99,6 +137,92 @@ def _errors_after(sizes: list[int], rule: Rule, sample: Dataset, device: str | t
             learner.add(rows, copies)
             wrong = is_wrong(learner.outputs(learner.coefficients()), labels)
             yield int(wrong[order[stop:]].sum())
+
+
+def propose_split(search: Search) -> None:
+    """Share and learner of the best hold-out set that was found, as a rule that picks nothing (C-15)."""
+    task, sample = search.task, search.task.sample
+    if not task.claim.allows_picks or task.base is not None:
+        raise UnsuitedError("what learns from a share is a network of its own, counted on the rest of the sample.")
+    if sample.n < _LEAST:
+        raise UnsuitedError(f"a share needs at least {_LEAST} examples. Got {sample.n}.")
+    if TENTHS[0] * sample.n // 10 > _room(sample.n):
+        raise UnsuitedError(f"no share of {sample.n} examples is affordable; picks start with fewer.")
+    promising = _Learners(search).best()
+    if promising is None:
+        raise UnsuitedError("no share of these examples can be learned from.")
+    promise, rule = promising
+    is_costly = rule.features.has_pictures and not search.is_asked
+    if is_costly and search.best is not None and promise >= search.best.rank[0]:
+        raise UnsuitedError(
+            f"a share that is learned from promises {percent(promise)} here, and {search.method} came to "
+            f"{percent(search.best.rank[0])}. To run it all the same, choose the method split."
+        )
+    try:
+        picked = pick(rule, sample, device=search.device, progress=search.progress)
+    except RoomError as error:
+        raise UnsuitedError(f"no share can be learned from on every machine alike: {error}") from error
+    search.offer(assess_picked(picked, task))
+
+
+class _Learners:
+    """Learners without picks, each at its best share, and the bounds that they promise."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.found: dict[Rule, tuple[float, Rule]] = {}
+
+    def best(self) -> tuple[float, Rule] | None:
+        """The smallest bound that is promised, and its rule."""
+        search, shape = self.search, self.search.task.sample.input_shape
+        starts = [usual_rule(shape)]
+        if not starts[0].features.has_pictures:
+            starts.append(Rule(ColumnFeatures(True), gamma_index=11, ridge_index=5))
+        if search.best is not None and search.best.picked is not None:
+            starts.append(search.best.picked.rule)
+        for rule in starts:
+            self._try(rule)
+            if _copies_of(rule) > 1:
+                self._try(rule, keeps_copies=True)
+        if not self.found:
+            return None
+        if search.effort != "quick" and search.task.sample.n <= _FEW:
+            self._improve()
+        return min(self.found.values(), key=lambda each: each[0])
+
+    def _improve(self) -> None:
+        """Moves width and ridge of the best one while that helps."""
+        rule = min(self.found, key=lambda each: self.found[each][0])
+        for name, step in itertools.product(("gamma_index", "ridge_index"), (-1, 1)):
+            while 0 <= getattr(rule, name) + step < _INDICES:
+                moved = replace(rule, **{name: getattr(rule, name) + step})
+                self._try(moved)
+                if moved not in self.found or self.found[moved][0] >= self.found[rule][0]:
+                    break
+                rule = moved
+
+    def _try(self, rule: Rule, *, keeps_copies: bool = False) -> None:
+        task, device = self.search.task, self.search.device
+        self.search.progress(len(self.found), None, f"shares that are learned from {self.search.note}")
+        try:
+            held = best_held_out(
+                rule, task.sample, delta=task.delta, keeps_copies=keeps_copies, device=device
+            )
+        except (ModelError, RoomError):
+            return
+        if held.tenths is None:
+            return
+        plain = replace(held.rule, first=held.learned, rounds=0, longer=(), tenths=held.tenths, score_index=3)
+        message = PickedMessage(task.options, plain, task.sample.input_shape)
+        try:
+            bits = message.encode()[0].length
+        except UsageError:  # a literal scaling of pictures has no short code
+            return
+        promise = binomial_inverse_upper(held.errors, held.n, math.log(task.delta) - bits * math.log(2.0))
+        if rule not in self.found or promise < self.found[rule][0]:
+            self.found[rule] = promise, plain
+        if self.search.held_out is None or held.value < self.search.held_out.value:
+            self.search.held_out = held
 
 
 def linear_helper(first: Dataset) -> nn.Module:

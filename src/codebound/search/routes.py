@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,12 +51,12 @@ def compared_routes(
         for route in search.routes.values():
             if route.name not in found or route.bound < found[route.name].bound:
                 found[route.name] = route
-    picked = next((each.best.picked for each in searches if each.best and each.best.picked), None)
-    rule = usual_rule(sample.input_shape) if picked is None else picked.rule
-    try:
-        rival = best_held_out(rule, sample, delta=delta, device=device)
-    except (ModelError, RoomError):
-        rival = None
+    rival = next((each.held_out for each in searches if each.held_out is not None), None)
+    if rival is None:
+        picked = next((each.best.picked for each in searches if each.best and each.best.picked), None)
+        rule = usual_rule(sample.input_shape) if picked is None else picked.rule
+        with suppress(ModelError, RoomError):
+            rival = best_held_out(rule, sample, delta=delta, device=device)
     if rival is not None:
         more = "" if rival.is_whole else "; learning from more of them was not tried"
         price = (
@@ -68,6 +69,12 @@ def compared_routes(
 
 def route_of(method: str, facts: object, bound: float) -> Route | None:
     """The route that a method goes, from what was counted; None for what is compared with nothing."""
+    if isinstance(facts, PickedFacts) and facts.is_held_out:
+        price = (
+            f"{facts.errors} errors of {facts.n}, after learning from the other {facts.n_first} without "
+            f"picks; {facts.code_bits:g} bits"
+        )
+        return Route("split", bound, price)
     if isinstance(facts, PickedFacts):
         price = (
             f"{facts.picks} picks and {facts.errors} errors of {facts.n}, beside {facts.n_first} first ones; "

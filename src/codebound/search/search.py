@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from codebound.chains.message import Message
     from codebound.data.dataset import DeviceData
     from codebound.engine.job import Engine
+    from codebound.search.rivals import HeldOut
 
 Effort = Literal["quick", "standard", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -55,6 +56,7 @@ class Search:
         is_interrupted: Whether the search was interrupted.
         running: The method that is running.
         routes: The best of every route that was gone.
+        held_out: The best hold-out set that was found beside them.
         is_asked: Whether the running method was asked for by name: then it is carried out to its end.
         until: When its time is up, by ``time.monotonic()``.
         is_out_of_time: Whether it ended for that.
@@ -76,6 +78,7 @@ class Search:
     is_out_of_time: bool = field(default=False, init=False)
     running: str = field(default="", init=False)
     routes: dict[str, Route] = field(default_factory=dict, init=False)
+    held_out: HeldOut | None = field(default=None, init=False)
     _held: tuple[float, Message] | None = field(default=None, init=False)
 
     @cached_property

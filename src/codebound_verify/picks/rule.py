@@ -13,6 +13,7 @@ from ..refusal import Refused
 
 if TYPE_CHECKING:
     from ..arithmetic import Decoder
+    from ..sample import Labels
     from .exact import Integers
 
 FIRST = (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000, 5000, 10000, 15000, 20000, 30000)
@@ -25,6 +26,7 @@ ROUNDS = (
     *(88, 99, 112, 126, 142, 160),
 )
 MIRRORED = 1  # the number of "x and its mirror image, as one"
+MOVED = 2  # the number of "x, and x moved by one pixel"
 COPIES = (1, 1, 5, 9, 7, 11, 10, 3)  # supports of one pick, by the number of 10.5
 LAYER = 3  # the kind of features with weights
 WEIGHTS = (0, 1, 2, 4)  # by their symbols
@@ -142,6 +144,8 @@ class Rule:
     target: float  # the margin of the examples that are picked first, times -1
     batches: tuple[int, ...]
     layer: Layer | None = None
+    tenths: int | None = None  # of the sample, that come first (docs/format-3.md, 10.9)
+    more_classes: int = 0  # than the labels of the first examples need, where ``tenths`` says how many
 
     @property
     def picks(self) -> int:
@@ -162,6 +166,41 @@ def read_rule(decoder: Decoder, shape: tuple[int, ...], *, has_layers: bool) -> 
     batch = BATCHES[decoder.uniform(len(BATCHES))]
     rounds = ROUNDS[decoder.uniform(len(ROUNDS))]
     return Rule(first, *learner, _read_batches(decoder, batch, rounds), layer)
+
+
+def read_rule_without_picks(decoder: Decoder, shape: tuple[int, ...], first: int) -> Rule:
+    """The rule of a short message (docs/format-3.md, 10.9); ``first`` is what the header says."""
+    more_classes = decoder.gamma() - 1
+    tenths = decoder.uniform(9) + 1
+    if decoder.bit():
+        learner = _usual(shape)
+        if learner[1] == MOVED and decoder.bit():
+            learner = learner[0], 0, *learner[2:]
+    else:
+        has_kinds = len(shape) == 3 and shape[0] in (1, 3) and shape[1] in SIDES and shape[2] in SIDES
+        if (kind := decoder.uniform(4) if has_kinds else 0) == LAYER:
+            raise Refused("Rule: features of kind 3 belong to a rule that picks.")
+        features = _read_features(decoder, kind)
+        copies = 0 if isinstance(features, Columns) else _read_copies(decoder, features)
+        learner = features, copies, *_read_widths(decoder), 0.0
+    return Rule(first, *learner, (), tenths=tenths, more_classes=more_classes)
+
+
+def check_share(rule: Rule, labels: Labels, order: Integers, classes: int) -> None:
+    """The examples that come first are the coded share, and their labels say how many classes there are."""
+    if rule.tenths is None:
+        return
+    first = rule.tenths * len(labels) // 10
+    if first != rule.first:
+        raise Refused(
+            f"Facts: first is {rule.first}; {rule.tenths}/10 of {len(labels)} examples are {first}."
+        )
+    found = int(labels[order[:first]].max()) + 1 + rule.more_classes
+    if found != classes:
+        raise Refused(
+            f"Message: by the labels of the first examples there are {found} classes; facts.classes is "
+            f"{classes}."
+        )
 
 
 def _usual(shape: tuple[int, ...]) -> Learner:
@@ -191,13 +230,22 @@ def _read_learner(
             features, copies = _usual(shape)[:2]
         layer = _read_layer(decoder, features, shape)
     if copies is None:
-        copies = decoder.uniform(len(COPIES))
+        copies = _read_copies(decoder, features)
+    return (features, copies, *_read_widths(decoder), (decoder.uniform(8) + 1) / 8), layer
+
+
+def _read_copies(decoder: Decoder, features: Features) -> int:
+    copies = decoder.uniform(len(COPIES))
     if copies and isinstance(features, Columns):
         raise Refused(f"Rule: columns have no copies; number {copies} is coded.")
     if copies == MIRRORED and not isinstance(features, Patches):
         raise Refused("Rule: a picture and its mirror image are one for patches alone.")
-    gamma, ridge = 2.0 ** (decoder.uniform(16) - 5), 2.0 ** (decoder.uniform(16) - 8)
-    return (features, copies, gamma, ridge, (decoder.uniform(8) + 1) / 8), layer
+    return copies
+
+
+def _read_widths(decoder: Decoder) -> tuple[float, float]:
+    """gamma and lambda."""
+    return 2.0 ** (decoder.uniform(16) - 5), 2.0 ** (decoder.uniform(16) - 8)
 
 
 def _read_features(decoder: Decoder, kind: int) -> Features:

@@ -15,7 +15,7 @@ from codebound.picks.features import ColumnFeatures
 from codebound.picks.picking import permutation
 from codebound.picks.rule import Rule
 from codebound.search import rivals
-from codebound.search.rivals import SHARES, best_held_out, linear_helper
+from codebound.search.rivals import TENTHS, best_held_out, linear_helper
 from codebound.search.routes import Route, advice
 
 
@@ -45,14 +45,14 @@ def test_the_hold_out_rival_is_that_of_another_computation():
     sample, rule = table(), Rule(ColumnFeatures(), first=50)
     found = best_held_out(rule, sample, delta=0.05)
     bounds = {}
-    for share in SHARES:
-        size = round(share * sample.n)
+    for tenths in TENTHS:
+        size = tenths * sample.n // 10
         errors, n = ridge_errors(sample, size, rule), sample.n - size
-        bounds[size] = beta.ppf(1 - 0.05 / len(SHARES), errors + 1, n - errors)
+        bounds[size] = beta.ppf(1 - 0.05 / len(TENTHS), errors + 1, n - errors)
     assert found.is_whole
     assert abs(ridge_errors(sample, found.learned, rule) - found.errors) <= 1  # columns are rounded
     assert found.value == pytest.approx(
-        beta.ppf(1 - 0.05 / len(SHARES), found.errors + 1, found.n - found.errors), abs=1e-9
+        beta.ppf(1 - 0.05 / len(TENTHS), found.errors + 1, found.n - found.errors), abs=1e-9
     )
     assert found.value <= min(bounds.values()) + 0.02
 
