@@ -35,6 +35,7 @@ from codebound.device import resolve_device
 from codebound.errors import CertificateError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, PickedFacts, check_delta
 from codebound.faults import WRONG, parse_fault, possible_examples
+from codebound.nets.origins import UNKNOWN, Origin, origin_of
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent, watched
 from codebound.results import Certification, ClassBound
@@ -123,8 +124,9 @@ def certify(
             several networks, whose rows stand side by side. With other methods the message codes the
             difference to it. None: the model is trained on it from a fresh start, or without a model a
             linear network is learned from it in closed form.
-        trained_on: The ``sha256`` of the sample that f was trained on, where it is known: then the hold-out
-            bound of f, beside that of g, is either shown without an "if" or left out.
+        trained_on: The ``sha256`` of the sample that f was trained on, and no other: then the hold-out bound
+            of f, beside that of g, is either shown without an "if" or left out. Of networks that ``fit``
+            trained it is known.
         fault: What the certificate counts (docs/faults.md). The network is chosen by its plain errors all the
             same: one that is good at nothing but avoiding a fault is of no use.
         base: A network of the same architecture that was neither trained nor selected on the sample: the
@@ -158,9 +160,9 @@ def certify(
     start, place = time.perf_counter(), resolve_device(device)
     sample = as_dataset(sample)
     if test_set is not None:
-        test_set = as_dataset(test_set, role="test", classes=sample.classes)
+        test_set = as_dataset(test_set, role="test", like=sample)
     if unlabelled is not None:
-        unlabelled = as_dataset(unlabelled, role="unlabelled", classes=sample.classes)
+        unlabelled = as_dataset(unlabelled, role="unlabelled", like=sample)
     helped = None
     if helper is not None and prior_tenths is not None and method in ENCODES:
         if any(each is not None for each in (claim, unlabelled, input_range, base)):
@@ -196,6 +198,9 @@ def certify(
             f"model is a torch.nn.Module, or None: then a network is made. Got {type(module).__name__}; "
             "codebound.PickToLearn bounds the error of an estimator of scikit-learn."
         )
+    origin = UNKNOWN if module is None else origin_of(module)
+    if trained_on is not None:
+        origin = Origin(trained_on)
     original = None if module is None else _original(module, sample, factory, trust_code=trust_code)
     original_errors = (
         None
@@ -294,7 +299,7 @@ def certify(
         },
         holdout=fresh,
         holdout_f=beside,
-        trained_on=trained_on,
+        origin=origin,
         original_errors=original_errors,
         base=task.base_tensors,
         original=task.f.arrays if claim.is_about_f else None,
@@ -489,7 +494,9 @@ def _original(module: nn.Module, sample: Dataset, factory: str, *, trust_code: b
         require_one_example(original.module, sample)
     if original.chain is not None and original.chain.classes != sample.classes:
         raise ModelError(
-            f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes."
+            f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes. Where "
+            "the last classes have no example, say how many there are: codebound.from_arrays(x, y, name=..., "
+            "classes=...), or a factory that returns that, package.module:factory."
         )
     return original
 

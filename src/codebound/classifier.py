@@ -1,25 +1,39 @@
-"""The network g as something to use: a module that takes inputs as they are stored."""
+"""The network g as something to use: a module that takes inputs as they are stored, and the same as ONNX."""
 
 from __future__ import annotations
 
+import json
+import logging
+import tempfile
+import warnings
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.errors import FormatError
+from codebound.encoders.encoder import Encoded
+from codebound.errors import FormatError, ModelError, UsageError
+from codebound.files import read_json, write_atomically
 from codebound.nets.loading import load_arrays, load_model
-from codebound.results import WEIGHTS
+from codebound.picks.network import PickedNetwork
+from codebound.results import RESULT, WEIGHTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from torch import Tensor
 
     from codebound.data.dataset import Scaling
+    from codebound.encoders.encoder import Encoder
 
 CERTIFICATE = "certificate.cbound"
+_OPSET = 20
+_EXAMPLES = 3  # in the batch that is exported; their number stays open
 
 
 class Classifier(nn.Module):
@@ -30,26 +44,128 @@ class Classifier(nn.Module):
         scaling: What the network expects to be done to stored values; None where it does that by itself.
         input_shape: Of one input.
         classes: How many outputs it has.
+        class_names: What they are called, where that is known.
+        sentence: The guarantee, in words.
     """
 
     def __init__(
-        self, network: nn.Module, scaling: Scaling | None, *, input_shape: tuple[int, ...], classes: int
+        self,
+        network: nn.Module,
+        scaling: Scaling | None,
+        *,
+        input_shape: tuple[int, ...],
+        classes: int,
+        class_names: tuple[str, ...] = (),
+        sentence: str = "",
     ) -> None:
         super().__init__()
         self.network, self.scaling = network, scaling
         self.input_shape, self.classes = input_shape, classes
-        self.eval()
+        self.class_names, self.sentence = class_names, sentence
+        self.eval().requires_grad_(False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Sequence[str]) -> Tensor:
         """One number for each class, for inputs as they are stored; the largest is the prediction."""
-        outputs: Tensor = self.network(x if self.scaling is None else self.scaling.apply(x))
+        outputs: Tensor = self.network(x if self.scaling is None else self.scaling.apply(torch.as_tensor(x)))
         return outputs
 
+    @torch.no_grad()
+    def predict(self, x: Tensor | Sequence[str]) -> list[str] | list[int]:
+        """The class of each input: its name where classes have names, or its label."""
+        labels: list[int] = self(x).argmax(dim=1).tolist()
+        return [self.class_names[each] for each in labels] if self.class_names else labels
 
-def load_classifier(path: Path | str) -> Classifier:
+    def save_onnx(self, path: Path | str) -> Path:
+        """Writes the network as ONNX: ``stored`` to ``scores`` and ``label``, for any number of inputs.
+
+        Inputs have the type of the sample where g was learned from picks, and are float32 otherwise, with
+        values as they are stored. Names of classes, guarantee and shape are in its metadata.
+
+        Raises:
+            UsageError: The packages that write ONNX are not installed.
+            ModelError: There is no ONNX for this network.
+        """
+        target = Path(path)
+        if isinstance(self.network, Encoded):
+            raise UsageError("ONNX has the part behind an encoder: load the network without the encoder.")
+        try:
+            import onnx
+            import onnxscript  # noqa: F401  # torch.onnx needs it
+        except ImportError as error:
+            raise UsageError("ONNX needs two more packages: pip install onnx onnxscript.") from error
+        picks = self.network.picks if isinstance(self.network, PickedNetwork) else torch.zeros(())
+        batch = torch.zeros(_EXAMPLES, *self.input_shape, dtype=picks.dtype)
+        subject = _WithLabel(self)
+        with tempfile.TemporaryDirectory() as folder, _quietly():
+            file = Path(folder) / "g.onnx"
+            try:
+                subject(batch)  # what is computed once and kept has to be there before
+                torch.onnx.export(
+                    subject,
+                    (batch,),
+                    file,
+                    input_names=["stored"],
+                    output_names=["scores", "label"],
+                    dynamic_shapes=({0: torch.export.Dim("inputs")},),
+                    opset_version=_OPSET,
+                    dynamo=True,
+                    verbose=False,
+                    external_data=False,
+                )
+            except Exception as error:  # the exporter raises nearly anything
+                reason = str(error).strip().split("\n")[0]
+                raise ModelError(f"there is no ONNX for this network: {reason}") from error
+            model = onnx.load(file)
+        known = {"classes": json.dumps(self.class_names or list(range(self.classes)))}
+        onnx.helper.set_model_props(model, {**known, "guarantee": self.sentence})
+        write_atomically(target, model.SerializeToString())
+        return target
+
+
+class _WithLabel(nn.Module):
+    """Scores together with the label of the largest."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, stored: Tensor) -> tuple[Tensor, Tensor]:
+        scores = self.network(stored)
+        return scores, scores.argmax(dim=1)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """What the exporter has to say is for its authors."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def load_classifier(
+    path: Path | str,
+    *,
+    encoder: Encoder | None = None,
+    model: str | None = None,
+    base: Path | None = None,
+    weights: Path | None = None,
+) -> Classifier:
     """The network g of a certificate, from the folder that ``certify`` wrote, or from the file in it.
 
     Needs nothing but that folder, and the code of the factory where a certificate names one.
+
+    Args:
+        path: The folder, or the certificate.
+        encoder: What the inputs of the sample went through, where the certificate declares one: then the
+            network takes texts, or inputs scaled as those of the sample.
+        model: ``package.module:factory``, where it is not what the certificate names.
+        base: The file of the base, where it is not beside the certificate.
+        weights: The file ``g.safetensors``, where it is needed and not beside the certificate.
 
     Raises:
         FormatError: There is no certificate, or what it needs is not beside it.
@@ -64,7 +180,7 @@ def load_classifier(path: Path | str) -> Classifier:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     saved = certify(None, few, effort="quick").save_to(Path(folder) / "cert")
         ...     g = load_classifier(saved.folder)
-        >>> g(torch.from_numpy(digits.x[:5])).argmax(dim=1).tolist() == digits.y[:5].tolist()
+        >>> g.predict(torch.from_numpy(digits.x[:5])) == digits.y[:5].tolist()
         True
     """
     file = Path(path)
@@ -74,15 +190,35 @@ def load_classifier(path: Path | str) -> Classifier:
     helper, facts = certificate.helper, certificate.facts
     module, is_learned = None, certificate.claim.statement == "C-15"
     if helper.architecture is not None:
-        module = load_model(helper.architecture.name, input_shape=helper.input_shape, classes=facts.classes)
+        factory = model or _factory(file, helper.architecture.name)
+        module = load_model(factory, input_shape=helper.input_shape, classes=facts.classes)
+    if helper.base is not None:
+        base = base or _beside(file, BASE_FILE)
     network = decode(
         certificate,
         module=module,
-        base=None if helper.base is None else load_arrays(_beside(file, BASE_FILE)),
-        weights=_beside(file, WEIGHTS) if is_learned else None,
+        base=None if base is None else load_arrays(base),
+        weights=weights or _beside(file, WEIGHTS) if is_learned else None,
+        encoder=encoder,
     )
-    scaling = None if is_learned else helper.scaling
-    return Classifier(network, scaling, input_shape=helper.input_shape, classes=facts.classes)
+    names: tuple[str, ...] = ()
+    with suppress(FormatError):  # a certificate alone has no names
+        names = tuple(read_json(file.with_name(RESULT), advice="").get("class_names", ()))
+    return Classifier(
+        network,
+        None if is_learned or encoder is not None else helper.scaling,
+        input_shape=helper.input_shape,
+        classes=facts.classes,
+        class_names=names if len(names) == facts.classes else (),
+        sentence=certificate.sentence,
+    )
+
+
+def _factory(file: Path, name: str) -> str:
+    """A factory by its name, or in the file that was written beside the certificate."""
+    module, _, function = name.partition(":")
+    written = file.with_name(f"{module}.py")
+    return f"{written}:{function}" if written.is_file() else name
 
 
 def _beside(file: Path, name: str) -> Path:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from codebound.certificate.base import MAX_WORDS, Pretrained, load_base, trained_on
+from codebound.certificate.base import MAX_WORDS, Pretrained, load_base, origin_of_file
 from codebound.certification import ENCODES, SHARES, certify
 from codebound.data.load import load_dataset
 from codebound.data.oddities import remarks
@@ -27,6 +27,7 @@ from codebound.encoders.known import load_encoder
 from codebound.encoders.tables import load_table, prototypes
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.nets.loading import factory_of, load_model
+from codebound.nets.origins import origin_of, remember
 from codebound.nets.walk import Network, wrap
 from codebound.nets.zoo import ZOO
 from codebound.progress import NOBODY, Listener, Progress, silent
@@ -71,9 +72,11 @@ def train_from_options(
     config, place = replace(start, **changes), resolve_device(options["device"])
     sample, test_set = load_samples(options)
     model = load_network(arch, sample, options["weights"], seed=config.seed)
+    run = run_record(model, sample, config, test_set=test_set)
     if out is None:
-        run = json.dumps(run_record(model, sample, config, test_set=test_set), sort_keys=True)
-        out = Path("runs") / f"{_slug(arch)}-{_slug(data)}-{hashlib.sha256(run.encode()).hexdigest()[:10]}"
+        key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:10]
+        out = Path("runs") / f"{_slug(arch)}-{_slug(data)}-{key}"
+    runs.require_same(out, run)
     for warning in remarks(sample):
         listener.note(f"Warning: {warning}.")
     listener.note(_start_line(arch, sample, config, place=str(place), done=runs.epochs_on_disk(out)))
@@ -84,6 +87,7 @@ def train_from_options(
         "model": arch,
         "data": data,
         **result.record(),
+        "starts_fresh": origin_of(model).is_whole,
         "weights": str(out / runs.WEIGHTS),
         "out": str(out),
         "sentence": _sentence(arch, result, test_name="held-out" if options["test"] is None else "test"),
@@ -126,6 +130,8 @@ def certify_from_options(
     network, factory = None, ""
     if model is not None:
         network, factory = load_network(model, sample, options["weights"]), factory_of(model)
+        if options["weights"] is not None:
+            remember(network, origin_of_file(Path(options["weights"])))
     elif options["weights"] is not None or options["base"] is not None:
         raise UsageError("weights and base belong to a model: give the model.")
     base = None if network is None else given_base(options, network, sample)
@@ -142,9 +148,7 @@ def certify_from_options(
         )
     elif network is not None and options["weights"] is None:
         listener.note(f"Warning: no weights were given: {model} is as random as it was made.")
-    unlabelled = (
-        None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, None, encoder=encoder)
-    )
+    unlabelled = None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, encoder=encoder)
     fraction, helper = options["prior_fraction"], _given_helper(options, sample)
     is_encoding = helper is not None and options["method"] in ENCODES
     with (
@@ -158,7 +162,6 @@ def certify_from_options(
             test_set=test_set,
             unlabelled=unlabelled,
             prior_tenths=None if fraction is None else _tenths(fraction, is_one=is_encoding),
-            trained_on=None if options["weights"] is None else trained_on(Path(options["weights"])),
             helper=helper,
             base=base,
             factory=factory,
@@ -282,7 +285,7 @@ def _given_helper(
         return None
     if options["model"] is None:
         raise UsageError("helper_weights belong to a model: give the model.")
-    if trained_on(Path(weights)) == sample.sha256:
+    if origin_of_file(Path(weights)).data_sha256 == sample.sha256:
         raise UsageError(
             f"{weights} was trained on this very sample, as its folder says; a helper is made of its first "
             "part alone."
@@ -329,12 +332,12 @@ def load_samples(
         )
     if holdout is not None and not 0.0 < holdout < 1.0:
         raise UsageError(f"holdout must be a fraction in (0, 1). Got {holdout}.")
-    sample = _loaded(options["data"], "train", folder, None, encoder=encoder, progress=progress)
+    sample = _loaded(options["data"], "train", folder, encoder=encoder, progress=progress)
     if holdout is not None:
         parts = split(sample, {"train": 1.0 - holdout, "test": holdout})
         return parts["train"], parts["test"]
     if test is not None:
-        return sample, _loaded(test, "test", folder, sample.classes, encoder=encoder, progress=progress)
+        return sample, _loaded(test, "test", folder, like=sample, encoder=encoder, progress=progress)
     return sample, None
 
 
@@ -342,14 +345,17 @@ def _loaded(
     spec: str,
     role: str,
     folder: Path | None,
-    classes: int | None,
     *,
     encoder: Encoder | None,
+    like: Dataset | None = None,
     progress: Progress = silent,
 ) -> Dataset:
+    classes, names = (None, ()) if like is None else (like.classes, like.class_names)
     if encoder is None:
-        return load_dataset(spec, role=role, folder=folder, classes=classes)
-    return load_table(encoder, spec, role=role, folder=folder, classes=classes, progress=progress)
+        return load_dataset(spec, role=role, folder=folder, classes=classes, class_names=names)
+    return load_table(
+        encoder, spec, role=role, folder=folder, classes=classes, class_names=names, progress=progress
+    )
 
 
 def load_network(
@@ -389,7 +395,7 @@ def model_sizes(
     if name in ZOO:
         return ZOO[name].input_shape, classes
     if ":" in model:
-        raise UsageError(f"the input shape of {model} is unknown. Give input_shape, or data.")
+        raise UsageError(f"the input shape of {model} is unknown. Give input_shape.")
     raise UsageError(f"unknown model {model!r}. Give {', '.join(ZOO)}, or package.module:factory.")
 
 

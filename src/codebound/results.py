@@ -18,6 +18,7 @@ from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts
 from codebound.files import make_folder, write_arrays, write_atomically, write_json, write_text, written_whole
 from codebound.interrupts import finishing
+from codebound.nets.origins import UNKNOWN, Origin
 from codebound.search.methods import known_methods
 from codebound.search.routes import advice
 from codebound_verify.data import NAMES
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 WEIGHTS = "g.safetensors"
 HELPER = "helper.safetensors"
 """Tensors of a helper that encodes: of its networks in their order."""
+RESULT = "result.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Certification:
         holdout: Hold-out bound, on the test sample where one was given, of the network that the certificate
             is about.
         holdout_f: The same of f, where it is not about f; true only if f has not been trained on that sample.
-        trained_on: The ``sha256`` of the sample that f was trained on, where it is known.
+        origin: What f was trained on, where it is known.
         original_errors: Errors of f on the whole sample; None where f was never trained.
         base: Tensors of the base, with the names of the message; the verifier needs them.
         original: Tensors of f, where the certificate is about f; the verifier needs them.
@@ -99,7 +101,7 @@ class Certification:
     seconds: float
     is_out_of_time: bool = False
     holdout_f: RiskBound | None = None
-    trained_on: str | None = None
+    origin: Origin = UNKNOWN
     allow_copies: bool = False
     by_class: tuple[ClassBound, ...] = ()
     routes: tuple[Route, ...] = ()
@@ -187,14 +189,16 @@ class Certification:
         write_text(target, self._page(self.result, self.settings))
         return target
 
+    def _title(self, words: Mapping[str, Any]) -> str:
+        subject = f"a new network made by {self.method}" if self.is_new else words["model"]
+        return f"Certificate for {subject} on {words['data']}"
+
     def _page(self, result: Mapping[str, Any], words: Mapping[str, Any]) -> str:
         from codebound.report.examples import shown_examples
         from codebound.report.html import certificate_page
 
-        subject = f"a new network made by {self.method}" if self.is_new else words["model"]
-        title = f"Certificate for {subject} on {words['data']}"
         shown = shown_examples(self.network, self.sample, self.certificate.fault)
-        return certificate_page(self.certificate, result, title=title, shown=shown)
+        return certificate_page(self.certificate, result, title=self._title(words), shown=shown)
 
     def save_to(
         self,
@@ -205,7 +209,7 @@ class Certification:
         data_folder: Path | None = None,
         weights: str = WEIGHTS,
     ) -> Saved:
-        """Writes g, what the verifier needs, settings, result, report, certificate: all of it or nothing.
+        """Writes g, what the verifier needs, settings, result, pages, certificate: all of it or nothing.
 
         Args:
             folder: New, or empty.
@@ -219,6 +223,7 @@ class Certification:
 
         from codebound.picks.network import PickedNetwork
         from codebound.report.examples import picks_table
+        from codebound.report.guide import README, folder_guide
 
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -242,8 +247,11 @@ class Certification:
                 }
                 write_atomically(place / HELPER, tensor_bytes(made))
             write_json(place / "config.json", words)
-            write_json(place / "result.json", result)
+            write_json(place / RESULT, result)
             write_text(place / "report.html", page)
+            files = {path.name, *(each.name for each in place.iterdir())}
+            guide = folder_guide(self.certificate, result, title=self._title(words), files=files)
+            write_text(place / README, guide)
             write_atomically(place / path.name, self.certificate.to_bytes())
         return Saved(folder, result, self.certificate.sentence)
 
@@ -316,12 +324,17 @@ def _written(found: Certification, name: str, place: Path, folder: Path) -> str 
 
 def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
     """The result as plain JSON."""
+    from codebound.report.guide import inputs_record
+
     claim, facts = found.certificate.claim, found.certificate.facts
     counts = found.certificate.counts
     result = {
         "bound": claim.bound,
         **{each.key: each.count for each in counts},
         "n": facts.n,
+        "classes": facts.classes,
+        "class_names": list(found.sample.class_names),
+        "inputs": inputs_record(found.sample, is_helped=found.encoder is not None),
         "code_bits": facts.code_bits,
         "delta": claim.delta,
         "vacuous": claim.vacuous,
@@ -396,11 +409,16 @@ def _beside(found: Certification) -> dict[str, Any]:
         return {}
     assert isinstance(found.holdout_f.facts, HoldoutFacts)
     told: dict[str, Any] = {"test_errors_f": found.holdout_f.facts.errors}
-    if _has_copies(found) or found.trained_on not in (None, found.sample.sha256):
+    origin = found.origin
+    if _has_copies(found) or origin.data_sha256 not in ("", found.sample.sha256):
         why = "f was trained on other data than the sample, and they may be among these"
         why = "they occur in the sample" if _has_copies(found) else why
         return told | {"holdout_f_words": f": NO GUARANTEE, {why}"}
-    doubt = "" if found.trained_on else ", IF it was neither trained nor selected on them"
+    doubt = ", IF it had seen none of them before it was trained on the sample"
+    if not origin.data_sha256:
+        doubt = "" if origin.is_whole else ", IF it was neither trained nor selected on them"
+    elif origin.is_whole:
+        doubt = ""
     return told | {"holdout_f": found.holdout_f.value, "holdout_f_words": doubt}
 
 

@@ -1,6 +1,6 @@
 """The command ``codebound-verify``: exit status 0 for ACCEPT, 1 for REFUSE or a demand that is not met.
 
-Status 2: wrong usage.
+Status 2: wrong usage, or something that is needed was not given: nothing is said about the file.
 Status 3: the file is accepted, and the test data that were given refute what it claims.
 """
 
@@ -13,7 +13,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .refusal import Refused
 
@@ -28,14 +28,23 @@ if TYPE_CHECKING:
 REFUTED = 3  # exit status: accepted, and refuted by test data
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+class _Parser(argparse.ArgumentParser):
+    """Errors in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message.rstrip('.')}. See {self.prog} --help.\n")
+
+
+def main(arguments: Sequence[str] | None = None, *, prog: str = "codebound-verify") -> int:
     """Check one certificate and print the verdict."""
-    parser = _parser()
+    parser = _parser(prog)
     options = parser.parse_args(arguments)
     if options.file.suffix == ".jsonl":
         return _verify_looks(parser, options)
     if options.data is None:
-        parser.error("the following arguments are required: --data")
+        parser.error("the sample is needed: give it with --data")
+    if lacking := _lacking(options):
+        parser.error(f"this certificate cannot be checked without {' and '.join(lacking)}")
     from .data import load_data
     from .verdict import verify
     from .weights import read_tensors, read_weights
@@ -139,9 +148,9 @@ def _ledger_text(verdict: LedgerVerdict) -> str:
     return "\n".join(lines + _sections(verdict))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="codebound-verify",
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=prog,
         description="Decide whether a certificate is true. Decodes the network, counts its errors on the "
         "sample and recomputes the bound; shares no code with the program that wrote the file.",
     )
@@ -178,6 +187,25 @@ def _parser() -> argparse.ArgumentParser:
     add("--allow-copies", action="store_true", help="vouch that equal examples are independent draws")
     add("--format", choices=("text", "json"), default="text", help="how to print the verdict")
     return parser
+
+
+def _lacking(options: argparse.Namespace) -> list[str]:
+    """What the header asks for and was not given; nothing for a file that is none."""
+    from .container import load, read
+
+    try:
+        header = read(load(options.file)).header
+    except (Refused, OSError):
+        return []
+    named = header.architecture
+    needed = {
+        f"the factory {'' if named is None else _printable(named.name)} (--model)": named is not None
+        and not options.model,
+        "its base (--base)": header.base is not None and not options.base,
+        "the weights of f (--subject-weights)": header.subject == "f" and not options.subject_weights,
+        "the unlabelled inputs (--unlabelled)": header.statement == "C-12b" and not options.unlabelled,
+    }
+    return [what for what, is_lacking in needed.items() if is_lacking]
 
 
 def _labelled(spec: str, folder: Path | None) -> tuple[Inputs, Inputs]:

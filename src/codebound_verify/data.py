@@ -62,7 +62,8 @@ def load_data(spec: str, folder: Path | None = None) -> Sample:
     if name not in NAMES or role not in ("", "train", "test"):
         raise Refused(
             f"Data: {spec!r} is unknown. Give an .npz file with x and y, a folder with x.npy and y.npy, or "
-            f"one of {', '.join(NAMES)}, followed by :test for the test part."
+            f"one of {', '.join(NAMES)}, followed by :test for the test part. Where the sample was anything "
+            "else, it lies as sample.npz beside the certificate."
         )
     if name == "digits":
         if role == "test":

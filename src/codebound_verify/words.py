@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from .faults import WRONG
 from .formulas import probability_of_costs, probability_of_more
@@ -84,9 +86,20 @@ def claimed(header: Header, *, vacuous: bool) -> str:
         data += f", if the base never saw {unseen},"
     return (
         f"With probability at least 1 - {header.delta} over the draw of {drawn}, the {header.fault.claim} of "
-        f"{header.subject} on {data} is at most {header.bound!r}{_share(header)} ({header.statement}"
-        + (", VACUOUS)." if vacuous else ").")
+        f"{header.subject} on {data} is at most {percent(header.bound)}{_share(header)} ({header.bound!r}, "
+        f"{header.statement}" + (", VACUOUS)." if vacuous else ").")
     )
+
+
+def percent(bound: float) -> str:
+    """A bound in hundredths of a per cent, not smaller than it is.
+
+    Example:
+        >>> percent(0.0737163), percent(0.07)
+        ('7.38 %', '7.01 %')
+    """
+    hundredths = math.ceil(Fraction(bound) * 10_000)
+    return f"{hundredths // 100}.{hundredths % 100:02d} %"
 
 
 def _share(header: Header) -> str:

@@ -193,8 +193,8 @@ def test_a_tip_stays_on_a_phone(made, browser):
 
 def test_the_command_can_be_copied(made, browser):
     browser.open(page_of(made, "picks"))
-    browser.find("[data-copies]").click()
-    assert browser.text("[data-copies]") == "Copied"
+    browser.find("[data-copies=command]").click()
+    assert browser.text("[data-copies=command]") == "Copied"
     assert browser.js("return getSelection().toString().trim()") == made["picks"][1].result["verify_here"]
 
 

@@ -176,7 +176,7 @@ class TestTrain:
             (("mlp", "--effort", "max"), 2, "belongs to --for-certificate"),
             ((), 2, "give an architecture"),
             (("--for-certificate", "--base", "b.safetensors"), 2, "argument ARCH"),
-            (("--for-certificate", "--effort", "quick"), 1, "effort is quick"),
+            (("--for-certificate", "--effort", "quick"), 1, "longer than a quick search"),
             (("--for-certificate", "--effort", "huge"), 2, "unknown effort"),
             (("few_nets:normed", "--for-certificate"), 1, "statistics of a batch"),
         ],

@@ -76,7 +76,7 @@ def test_trained_masks(name, spec, networks, digits, monkeypatch):
     found = certify(networks[spec], digits, method=name, effort="standard")
     assert found.method == name
     assert 1 <= found.tried <= 2
-    with pytest.raises(UnsuitedError, match="effort is quick"):
+    with pytest.raises(UnsuitedError, match="longer than a quick search"):
         certify(networks[spec], digits, method=name, effort="quick")
 
 
@@ -180,7 +180,7 @@ def test_the_command_names_the_method_and_what_was_skipped(codebound, empty_fold
     assert set(record["methods_skipped"]) == {"conv", "biases", *TRAINED}
     code, out, err = run(*command, "--out", "b")
     assert f"by {record['method']}" in out
-    assert "Skipped lottery: lottery trains" in err
+    assert "Skipped features, subspace, subspace-f, lottery, imp: training takes longer" in err
     code, out, err = run(*command, "--method", "lottery", "--out", "c")
     assert (code, out) == (1, "")
     assert "Choose the effort standard" in err

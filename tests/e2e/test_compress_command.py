@@ -79,6 +79,22 @@ def test_every_method_writes_a_message_that_decodes_to_the_weights(method, codeb
     assert config["options"] == record["options"]
 
 
+def test_options_that_are_not_given_spare_the_accuracy(codebound):
+    assert codebound("train", "linear", "--data", "digits", "--epochs", 8, "--out", "f", "-q")[0] == 0
+    asked = ("compress", "--model", "linear", "--weights", "f/model.safetensors", "--method", "mbp")
+    code, text, err = codebound(*asked, "--data", "digits", "--out", "mild", "--format", "json")
+    assert code == 0, err
+    mild = json.loads(text)
+    assert mild["accuracy_after"] >= mild["accuracy_before"] - 0.01 - 1e-9
+    options = [part for name, value in mild["options"].items() for part in ("--set", f"{name}={value}")]
+    code, text, err = codebound(*asked, "--data", "digits", *options, "--out", "b", "--format", "json")
+    assert json.loads(text)["coded_bits"] == mild["coded_bits"]
+    code, text, _ = codebound(
+        *asked, "--data", "digits", "--set", "strength=1", "--out", "c", "--format", "json"
+    )
+    assert json.loads(text)["accuracy_after"] < mild["accuracy_after"]  # the default of the class
+
+
 def test_weights_of_the_same_architecture_load_again(codebound, tmp_path):
     arguments = ("--model", "resnet20", "--method", "naive")
     code, _, err = codebound("compress", *arguments, "--out", "o", "-q")

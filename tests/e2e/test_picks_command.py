@@ -131,9 +131,8 @@ def test_what_starts_from_a_network_asks_for_one(digits):
 
 
 def test_the_commands(codebound, empty_folder):
-    code, out, err = codebound(
-        "certify", "--data", "digits", "--effort", "quick", "--format", "json", "--out", "c"
-    )
+    asked = ("--data", "digits", "--method", "picks", "--effort", "quick")
+    code, out, err = codebound("certify", *asked, "--format", "json", "--out", "c")
     assert code == 0, err
     record = json.loads(out)
     assert (record["statement"], record["method"], record["g_is_new"]) == ("C-15", "picks", True)
@@ -156,12 +155,16 @@ def test_the_commands(codebound, empty_folder):
     code, out, err = codebound("show", "c/certificate.cbound")
     assert code == 0
     assert "rule" in out
-    decode = ("decode", "c/certificate.cbound", "--out", "again.safetensors")
+    (empty_folder / "alone.cbound").write_bytes((empty_folder / "c/certificate.cbound").read_bytes())
+    decode = ("decode", "alone.cbound", "--out", "again.safetensors")
     code, out, err = codebound(*decode)
     assert (code, out) == (1, "")
-    assert "give its weights" in err
+    assert "needs g.safetensors, which is not beside it" in err
     assert not (empty_folder / "again.safetensors").exists()
     assert codebound(*decode, "--weights", "c/g.safetensors")[0] == 0
+    assert codebound("decode", "c", "--out", "beside.safetensors")[0] == 0
+    beside, decoded = (empty_folder / f"{name}.safetensors" for name in ("beside", "again"))
+    assert beside.read_bytes() == decoded.read_bytes()
     g, again = load_file("c/g.safetensors"), load_file("again.safetensors")
     assert g.keys() == again.keys()
     assert all(torch.equal(g[name], again[name]) for name in g)

@@ -17,6 +17,7 @@ from codebound_verify.__main__ import main as verify
 
 SAMPLE = images()
 FILES = {"certificate.cbound", "g.safetensors", "sample.npz", "config.json", "result.json", "report.html"}
+FILES |= {"README.md"}
 
 
 @pytest.fixture(autouse=True)

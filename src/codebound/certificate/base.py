@@ -15,6 +15,7 @@ import torch
 from codebound.errors import CertificateError, FormatError, UsageError
 from codebound.files import read_json
 from codebound.nets.loading import install, load_weights
+from codebound.nets.origins import UNKNOWN, Origin
 from codebound.nets.rebuild import with_weights
 from codebound.tensors import ADVICE
 from codebound.train.runs import CONFIG, EPOCHS, RESULT
@@ -114,10 +115,12 @@ def _refuse_trained_on(sample: Dataset, path: Path) -> str:
     return same_data
 
 
-def trained_on(path: Path) -> str | None:
-    """The SHA-256 of the sample that weights were trained on, where the folder of their training has it."""
-    hashes = [found["data_sha256"] for _, found in _records(path) if "data_sha256" in found]
-    return str(hashes[0]) if hashes else None
+def origin_of_file(path: Path) -> Origin:
+    """What weights were trained on, where the folder of their training has it."""
+    found = next((each for _, each in _records(path) if "data_sha256" in each), None)
+    if found is None:
+        return UNKNOWN
+    return Origin(str(found["data_sha256"]), found.get("starts_fresh") is True)
 
 
 def _records(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -213,7 +213,7 @@ class Task:
     def f(self) -> Original:
         """The network f, where there is one."""
         if self.original is None:
-            raise ModelError("there is no network to start from: give a model.")
+            raise ModelError("there is no network to start from. Give a model.")
         return self.original
 
     def helper(self, message: Message | PickedMessage) -> Helper:

@@ -32,7 +32,7 @@ def _verify(context: typer.Context) -> None:
         raise typer.Exit(rerun.main(context.args))
     from codebound_verify.__main__ import main
 
-    raise typer.Exit(main(context.args or ["--help"]))
+    raise typer.Exit(main(context.args or ["--help"], prog="codebound verify"))
 
 
 check = typer.Typer(add_completion=False)
@@ -53,43 +53,45 @@ def _check(
     from codebound_verify.__main__ import main
 
     demands = ["--max-error", str(max_error), "--max-delta", str(delta), "--fault", fault]
-    raise typer.Exit(main([str(file), *demands, *context.args]))
+    raise typer.Exit(main([str(file), *demands, *context.args], prog="codebound check"))
 
 
 def decode(
-    file: opt.CertificateFile,
-    out: Annotated[Path, option("Where to write the network g (.safetensors).")],
+    file: Annotated[Path, typer.Argument(help="The folder that certify wrote, or the certificate in it.")],
+    out: Annotated[Path, option("Where to write the network g: .safetensors, or .onnx to run it elsewhere.")],
     model: Annotated[
         str | None, option("package.module:factory, if the architecture is outside the file.")
     ] = None,
     base: Annotated[
-        Path | None, option("Safetensors file of the base, if the message codes differences.")
+        Path | None, option("Safetensors file of the base, if it is not beside the certificate.")
     ] = None,
     weights: Annotated[
-        Path | None, option("The file g.safetensors beside the certificate, if g was learned from picks.")
+        Path | None, option("The file g.safetensors, if it is needed and not beside the certificate.")
     ] = None,
 ) -> None:
-    """Write the network that a certificate is about."""
+    """Write the network that a certificate is about.
+
+    Example: codebound decode runs/certify-1 --out g.onnx
+    """
     from safetensors.torch import save
 
-    from codebound.certificate import decoding
-    from codebound.certificate.file import Certificate
+    from codebound.classifier import load_classifier
     from codebound.files import write_atomically
-    from codebound.nets.loading import load_arrays, load_model
 
+    if out.suffix not in (".safetensors", ".onnx"):
+        raise UsageError(f"a network is written as .safetensors or .onnx. Got --out {out}.")
     if out.exists():
         raise UsageError(f"{out} exists already. Choose another --out.")
     if not out.parent.is_dir():
         raise UsageError(f"the folder {out.parent} does not exist. Choose another --out.")
-    certificate = Certificate.load(file)
-    shape, classes = certificate.helper.input_shape, certificate.facts.classes
-    module = None if model is None else load_model(model, input_shape=shape, classes=classes)
-    network = decoding.decode(
-        certificate, module=module, base=None if base is None else load_arrays(base), weights=weights
-    )
-    write_atomically(out, save({name: t.contiguous() for name, t in network.state_dict().items()}))
-    note(f"{network}")
-    note(f"{certificate}\nWritten to {out}.")
+    g = load_classifier(file, model=model, base=base, weights=weights)
+    if out.suffix == ".onnx":
+        g.save_onnx(out)
+    else:
+        tensors = g.network.state_dict().items()
+        write_atomically(out, save({name: tensor.contiguous() for name, tensor in tensors}))
+    note(f"{g.network}")
+    note(f"{g.sentence}\nWritten to {out}.")
 
 
 def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:

@@ -120,7 +120,7 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
     from codebound.bounds.risk import percent
     from codebound.certificate.declarations import DEVELOPED
     from codebound.report.html import class_rows
-    from codebound.report.summary import result_rows
+    from codebound.report.summary import result_rows, skipped_lines
 
     result = saved.result
     tables = [tabulate(("what", "value", "note"), result_rows(result))]
@@ -138,8 +138,8 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
             note("The time was up; this is the best message found until then.")
         for sentence in result["notes"]:
             note(sentence)
-        for method, reason in result["methods_skipped"].items():
-            note(f"Skipped {method}: {reason}")
+        for line in skipped_lines(result["methods_skipped"]):
+            note(line)
         for warning in result["warnings"]:
             note(f"Warning: {warning}")
         note(saved.sentence)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    plan: Annotated[Path, typer.Argument(help="A plan in TOML: [defaults], [grid] and [[jobs]].")],
+    plan: Annotated[Path, typer.Argument(help="A plan in TOML, with the tables defaults, grid and jobs.")],
     engine: Annotated[
         str, option("local: processes of this machine; ray: a Ray cluster.", PARALLEL)
     ] = "local",

@@ -262,6 +262,7 @@ def read_image_folder(
         scaling=Scaling(divisor=255.0),
         source=f"image folder {folder}; classes {named}{', ...' if len(names) > _NAMED_CLASSES else ''}",
         warnings=tuple(warnings),
+        class_names=tuple(names) if classes in (None, len(names)) else (),
     )
 
 

@@ -91,6 +91,7 @@ class Dataset:
         source: Where the bytes came from, in words.
         warnings: What a reader of any result on this sample should know.
         encoder: What a certificate declares of the encoder that made the inputs, where one did.
+        class_names: What the classes are called, in the order of labels, where that is known.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Dataset:
     source: str = ""
     warnings: tuple[str, ...] = ()
     encoder: str = ""
+    class_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.x.ndim < 2 or self.x.size == 0:
@@ -126,6 +128,10 @@ class Dataset:
             raise DataError(
                 f"{self.name}: labels must lie in [0, {self.classes - 1}] for {self.classes} classes. "
                 f"Got labels from {low} to {high}."
+            )
+        if len(self.class_names) not in (0, self.classes):
+            raise DataError(
+                f"{self.name}: {len(self.class_names)} names for {self.classes} classes. Give one for each."
             )
         for constants in (self.scaling.mean, self.scaling.std):
             if len(constants) not in (1, self.x.shape[1]):
@@ -189,13 +195,36 @@ def _are_finite(x: NDArray[np.generic]) -> bool:
     return all(np.isfinite(x[start : start + rows]).all() for start in range(0, len(x), rows))
 
 
-def as_dataset(given: object, *, role: str = "train", classes: int | None = None) -> Dataset:
-    """The sample that was given, in any way that ``load_dataset`` takes; a Dataset stays what it is."""
+def as_dataset(given: object, *, role: str = "train", like: Dataset | None = None) -> Dataset:
+    """The sample that was given, in any way that ``load_dataset`` takes; a Dataset stays what it is.
+
+    Classes are those of the sample that it is ``like``, where there is one.
+    """
+    classes, names = (None, ()) if like is None else (like.classes, like.class_names)
     if isinstance(given, Dataset):
-        return given
+        return named_alike(given, names)
     from codebound.data.load import load_dataset
 
-    return load_dataset(given, role=role, classes=classes)
+    return load_dataset(given, role=role, classes=classes, class_names=names)
+
+
+def named_alike(dataset: Dataset, names: tuple[str, ...]) -> Dataset:
+    """The sample with its labels in the order of these names, where it has names of its own.
+
+    Raises:
+        DataError: It has a class of another name.
+    """
+    own = dataset.class_names
+    if not names or not own or own == names:
+        return dataset
+    strange = [each for each in own if each not in names]
+    if strange and dataset.role != "unlabelled":
+        raise DataError(
+            f"{dataset.name} has classes that the sample has not: {', '.join(strange[:8])}. Those of the "
+            f"sample are {', '.join(names[:8])}{', ...' if len(names) > 8 else ''}."
+        )
+    y = dataset.y if strange else np.array([names.index(each) for each in own], dtype=np.int64)[dataset.y]
+    return replace(dataset, y=y, classes=len(names), class_names=names)
 
 
 @dataclass(frozen=True, slots=True)

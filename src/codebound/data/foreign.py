@@ -31,7 +31,13 @@ def is_frame(value: object) -> bool:
 
 
 def from_frame(
-    frame: Any, target: str | None = None, *, name: str = "", role: str = "train", classes: int | None = None
+    frame: Any,
+    target: str | None = None,
+    *,
+    name: str = "",
+    role: str = "train",
+    classes: int | None = None,
+    class_names: tuple[str, ...] = (),
 ) -> Dataset:
     """The sample in a data frame of pandas, polars or pyarrow, by the rule of ``frames``.
 
@@ -44,13 +50,16 @@ def from_frame(
         name: What to call the sample in results.
         role: What it may be used for.
         classes: Number of classes; by default what occurs or is declared.
+        class_names: What they are called, in the order of labels, where words are not declared.
 
     Raises:
         DataError: The frame leaves something open; the message says what to do.
     """
     package = _package(frame)
     source = name or f"a {package} frame"
-    columns, labels = split_table(titled(frame, name=source), target, name=source, role=role)
+    columns, labels = split_table(
+        titled(frame, name=source), target, name=source, role=role, class_names=class_names
+    )
     return sample_of(columns, labels, name=source, role=role, classes=classes, source=f"{package} frame")
 
 

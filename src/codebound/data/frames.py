@@ -86,7 +86,12 @@ Values: TypeAlias = "NDArray[np.float64] | Sequence[str]"
 
 
 def split_table(
-    table: Sequence[tuple[Title, Values]], target: str | None, *, name: str, role: str
+    table: Sequence[tuple[Title, Values]],
+    target: str | None,
+    *,
+    name: str,
+    role: str,
+    class_names: tuple[str, ...] = (),
 ) -> tuple[list[Column], Column | None]:
     """The columns of inputs, and that of the labels, which an unlabelled table need not have.
 
@@ -94,9 +99,9 @@ def split_table(
         DataError: The table leaves something open; the message says what to write.
     """
     at = position([title.name for title, _ in table], target, name=name, role=role)
-    labels = (
-        None if at is None or role == "unlabelled" else column_of_labels(*table[at], name=name, role=role)
-    )
+    labels = None
+    if at is not None and role != "unlabelled":
+        labels = column_of_labels(*table[at], name=name, role=role, class_names=class_names)
     columns = [
         column
         for i, (title, values) in enumerate(table)
@@ -113,12 +118,25 @@ def position(names: Sequence[str], target: str | None, *, name: str, role: str) 
     return find_target(names, target, name=name)
 
 
-def column_of_labels(title: Title, values: Values, *, name: str, role: str) -> Column:
-    """The labels; words that are not declared are numbered in their order, except for a test sample."""
+def column_of_labels(
+    title: Title, values: Values, *, name: str, role: str, class_names: tuple[str, ...] = ()
+) -> Column:
+    """The labels; words that are neither declared nor among ``class_names`` are numbered in their order.
+
+    Those of a test sample are not: their order must be that of the sample.
+    """
     if isinstance(values, np.ndarray):
         return Column(title.name, values)
     words = sorted(set(values) - MISSING)
-    if not title.levels and not all(map(is_number, words)):
+    if not title.levels and class_names and set(words) <= set(class_names):
+        title = replace(title, levels=class_names)
+    elif not title.levels and not all(map(is_number, words)):
+        if class_names:
+            strange = ", ".join(word for word in words if word not in class_names)
+            raise DataError(
+                f"{name}: column {title.name!r} holds classes that the sample has not: {strange}. Those of "
+                f"the sample are {', '.join(class_names[:_SHOWN_LEVELS])}."
+            )
         if role == "test":
             cell = f"{title.name}{{{'|'.join(words[:_SHOWN_LEVELS])}}}"
             raise DataError(
@@ -214,7 +232,7 @@ def sample_of(
         classes=classes if classes is not None else len(levels) or None,
         source=source + (f", labels in column {labels.name}{_in_words(levels)}" if labels else ""),
     )
-    return replace(found, warnings=(*found.warnings, *_remarks(columns)))
+    return replace(found, warnings=(*found.warnings, *_remarks(columns)), class_names=levels)
 
 
 def _in_words(levels: tuple[str, ...]) -> str:

@@ -29,13 +29,16 @@ _LOOKED_AT_TWICE = 3
 _LABELS = "labels of the pair"
 
 
-def collected(given: object, *, role: str, classes: int | None = None) -> Dataset:
+def collected(
+    given: object, *, role: str, classes: int | None = None, class_names: tuple[str, ...] = ()
+) -> Dataset:
     """A sample from what is in memory; the items of a dataset are collected once, in their order.
 
     Args:
         given: What ``ACCEPTED`` lists. Transforms of a dataset are applied: the network sees what they make.
         role: What it may be used for; only an unlabelled sample may come without labels.
         classes: Number of classes; by default the largest label plus one.
+        class_names: What the classes are called, for labels of a data frame that are words.
 
     Raises:
         DataError: It is nothing of that, or its items change from one look to the next.
@@ -47,10 +50,10 @@ def collected(given: object, *, role: str, classes: int | None = None) -> Datase
     kind = type(given).__name__
     name = "arrays" if kind in ("tuple", "list", "ndarray", "Tensor") else kind
     if is_frame(given):
-        return from_frame(given, role=role, classes=classes)
+        return from_frame(given, role=role, classes=classes, class_names=class_names)
     x, y = _parts(given, name=name)
     if is_frame(x):
-        return from_frame(_joined(x, y), _LABELS, role=role, classes=classes)
+        return from_frame(_joined(x, y), _LABELS, role=role, classes=classes, class_names=class_names)
     labels = None if y is None else _labels(y, name=name)
     return from_arrays(_array(x), labels, name=name, role=role, classes=classes, source=f"{kind} in memory")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from codebound.data.arrays import from_arrays, read_image_folder, read_npy_folder, read_npz
 from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, has_digest, located, read
-from codebound.data.dataset import Dataset, Scaling
+from codebound.data.dataset import Dataset, Scaling, named_alike
 from codebound.data.given import collected
 from codebound.data.splits import ROLES
 from codebound.data.standard import STANDARDISED, looks_standardised
@@ -25,7 +25,12 @@ _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def load_dataset(
-    spec: object, *, role: str = "train", folder: Path | None = None, classes: int | None = None
+    spec: object,
+    *,
+    role: str = "train",
+    folder: Path | None = None,
+    classes: int | None = None,
+    class_names: tuple[str, ...] = (),
 ) -> Dataset:
     """Loads a sample; never downloads.
 
@@ -40,6 +45,8 @@ def load_dataset(
             holds and the role says what it may be used for.
         folder: Where to look for a named dataset first; then the cache is searched.
         classes: Number of classes, where the source leaves it open; by default the largest label plus one.
+        class_names: What the classes of another sample are called, in the order of its labels: folders and
+            words get the labels that they have there.
 
     Raises:
         DataError: The sample is missing, damaged or unreadable; the message says what to do.
@@ -52,10 +59,16 @@ def load_dataset(
     """
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
+    return named_alike(_loaded(spec, role, folder, classes, tuple(class_names)), tuple(class_names))
+
+
+def _loaded(
+    spec: object, role: str, folder: Path | None, classes: int | None, names: tuple[str, ...]
+) -> Dataset:
     if isinstance(spec, Dataset):
         return _with_role(spec, role)
     if not isinstance(spec, str | Path):
-        return collected(spec, role=role, classes=classes)
+        return collected(spec, role=role, classes=classes, class_names=names)
     spec = str(spec)
     known = KNOWN.get(spec.lower())
     if known is not None:
@@ -67,15 +80,12 @@ def load_dataset(
         )
     path = Path(spec).expanduser()
     if path.is_dir():
-        return _load_folder(path, role, classes)
+        return _load_folder(path, role, classes, names)
     if (sized := _SIZED.fullmatch(spec)) is not None and Path(sized["folder"]).expanduser().is_dir():
         size = int(sized["height"]), int(sized["width"])
-        folder = Path(sized["folder"]).expanduser()
-        return _with_role(
-            read_image_folder(_part_of(folder, role), role=role, classes=classes, size=size), role
-        )
+        return _load_images(Path(sized["folder"]).expanduser(), role, classes, names, size)
     if (table := table_of(spec)) is not None:
-        return read_table(table, role=role, classes=classes)
+        return read_table(table, role=role, classes=classes, class_names=names)
     if path.is_file():
         return read_npz(path, role=role, classes=classes)
     if Path(spec.partition(":")[0]).suffix.lower() in (".npz", *SUFFIXES):
@@ -144,18 +154,18 @@ def _load_digits(known: Known) -> Dataset:
     )
 
 
-def _load_folder(path: Path, role: str, classes: int | None) -> Dataset:
+def _load_folder(path: Path, role: str, classes: int | None, names: tuple[str, ...]) -> Dataset:
     if (path / "x.npy").is_file():
         return read_npy_folder(path, role=role, classes=classes)
     split = "test" if role == "test" else "train"
     candidates = [found for known in KNOWN.values() if (found := find(known, split, path)) is not None]
     if not candidates:
-        return _with_role(read_image_folder(_part_of(path, role), role=role, classes=classes), role)
+        return _load_images(path, role, classes, names)
     likely = candidates if len(candidates) == 1 else [found for found in candidates if _is_told_apart(found)]
     if len(likely) != 1:
-        names = ", ".join(found.known.name for found in likely or candidates)
+        known = ", ".join(found.known.name for found in likely or candidates)
         raise DataError(
-            f"{path} may hold more than one known dataset ({names}). Load it by name and give the folder: "
+            f"{path} may hold more than one known dataset ({known}). Load it by name and give the folder: "
             f"load_dataset({candidates[0].known.name!r}, folder={str(path)!r})."
         )
     (found,) = likely
@@ -164,23 +174,36 @@ def _load_folder(path: Path, role: str, classes: int | None) -> Dataset:
     return _with_role(_read_found(found, name=str(path)), role)
 
 
-def _part_of(path: Path, role: str) -> Path:
-    """The part of a folder that a role asks for, where its sub-folders are parts of a sample, not classes."""
+def _load_images(
+    path: Path,
+    role: str,
+    classes: int | None,
+    names: tuple[str, ...],
+    size: tuple[int, int] | None = None,
+) -> Dataset:
+    """A folder of images, or its part for the role, with the classes of its part to learn from."""
+    part, learned = _part_of(path, role)
+    names = names or learned
+    found = read_image_folder(part, role=role, classes=None if names else classes, size=size)
+    return _with_role(named_alike(found, names), role)
+
+
+def _part_of(path: Path, role: str) -> tuple[Path, tuple[str, ...]]:
+    """The part of a folder that a role asks for, where its sub-folders are parts of a sample, not classes.
+
+    With it come the classes of the part that is learned from, where there is one.
+    """
     inside = {name.lower(): path / name for name in _sub_folders(path)}
     if not inside or not inside.keys() <= set().union(*_PARTS.values()):
-        return path
+        return path, ()
     wanted = [inside[name] for name in _PARTS["test" if role == "test" else "train"] if name in inside]
     if not wanted:
         raise DataError(
             f"{path} holds {', '.join(sorted(inside))}: parts of a sample, and none for the role {role!r}. "
             "Give the folder of the part, which has a sub-folder for each class."
         )
-    for other in inside.values():
-        if _sub_folders(other) != _sub_folders(wanted[0]):
-            raise DataError(
-                f"{wanted[0]} and {other} have different classes: give each a folder for every class."
-            )
-    return wanted[0]
+    learned = next((inside[name] for name in _PARTS["train"] if name in inside), wanted[0])
+    return wanted[0], tuple(sorted(_sub_folders(learned)))
 
 
 def _sub_folders(path: Path) -> set[str]:

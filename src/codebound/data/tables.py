@@ -61,21 +61,26 @@ def table_of(spec: str) -> TableFile | None:
     return None
 
 
-def read_table(table: TableFile, *, role: str, classes: int | None = None) -> Dataset:
+def read_table(
+    table: TableFile, *, role: str, classes: int | None = None, class_names: tuple[str, ...] = ()
+) -> Dataset:
     """The sample in a table, by the rule of ``frames``.
 
-    Labels are whole numbers from 0, or words: then the classes are those that the header declares, or in a
-    table that is not a test sample those that occur, sorted. An unlabelled table may have no such column.
+    Labels are whole numbers from 0, or words: then the classes are those that the header declares, or
+    ``class_names``, or in a table that is not a test sample those that occur, sorted. An unlabelled table may
+    have no such column.
 
     Raises:
         DataError: The table cannot be read or leaves something open; the message says what to write.
     """
     path, name = table.path, str(table.path)
-    columns, labels = _columns(table, role)
+    columns, labels = _columns(table, role, class_names)
     return sample_of(columns, labels, name=name, role=role, classes=classes, source=f"table {path}")
 
 
-def labelled_texts(table: TableFile, *, role: str) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
+def labelled_texts(
+    table: TableFile, *, role: str, class_names: tuple[str, ...] = ()
+) -> tuple[list[str], NDArray[np.int64], tuple[str, ...]]:
     """The text of every example, all columns but the labels; their labels; and what these are called.
 
     Raises:
@@ -88,24 +93,24 @@ def labelled_texts(table: TableFile, *, role: str) -> tuple[list[str], NDArray[n
         bytes(read_whole(path, limit=_MAX_BYTES)), delimiter=_DELIMITERS[path.suffix.lower()], name=name
     )
     at = find_target([title.name for title, _ in columns], table.target, name=name)
-    labels = column_of_labels(*columns.pop(at), name=name, role=role)
+    labels = column_of_labels(*columns.pop(at), name=name, role=role, class_names=class_names)
     texts = ["\n".join(filter(None, cells)) for cells in zip(*(cells for _, cells in columns), strict=True)]
     return texts, labels_of(labels, name=name), labels.levels
 
 
-def _columns(table: TableFile, role: str) -> tuple[list[Column], Column | None]:
+def _columns(table: TableFile, role: str, class_names: tuple[str, ...]) -> tuple[list[Column], Column | None]:
     """The columns of inputs, and that of the labels."""
     path, name = table.path, str(table.path)
     if path.suffix.lower() in _PARQUET:
         columns_of = titled(read_parquet(path, limit=_MAX_BYTES), name=name)
-        return split_table(columns_of, table.target, name=name, role=role)
+        return split_table(columns_of, table.target, name=name, role=role, class_names=class_names)
     content = bytes(read_whole(path, limit=_MAX_BYTES))
     if path.suffix.lower() in _FRAMES:
         columns = read_frame(content, name=name)
         at = position([column.name for column in columns], table.target, name=name, role=role)
         return columns, None if at is None else columns.pop(at)
     texts = _texts(content, delimiter=_DELIMITERS[path.suffix.lower()], name=name)
-    return split_table(texts, table.target, name=name, role=role)
+    return split_table(texts, table.target, name=name, role=role, class_names=class_names)
 
 
 def _texts(content: bytes, *, delimiter: str, name: str) -> list[tuple[Title, list[str]]]:

@@ -62,7 +62,12 @@ class Texts:
 
 
 def load_texts(
-    spec: str, *, role: str = "train", folder: Path | None = None, classes: int | None = None
+    spec: str,
+    *,
+    role: str = "train",
+    folder: Path | None = None,
+    classes: int | None = None,
+    class_names: tuple[str, ...] = (),
 ) -> Texts:
     """Texts of a known name, from ``table.csv:LABELS``, or from ``package.module:factory``.
 
@@ -80,7 +85,7 @@ def load_texts(
         (texts, labels), levels = read_texts(found), known.levels
         source = f"{known.title} from {found.folder}, checksums verified"
     elif table is not None:
-        texts, labels, levels = labelled_texts(table, role=role)
+        texts, labels, levels = labelled_texts(table, role=role, class_names=class_names)
         source = f"table {table.path}"
     elif ":" in spec:
         made = _made(spec)

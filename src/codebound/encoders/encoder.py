@@ -150,6 +150,7 @@ class Encoder:
             source=f"{sample.source}, by the encoder {self.name}",
             warnings=() if isinstance(sample, Texts) else sample.warnings,
             encoder=self.declared,
+            class_names=sample.levels if isinstance(sample, Texts) else sample.class_names,
         )
 
 

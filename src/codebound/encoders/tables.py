@@ -34,6 +34,7 @@ def load_table(
     role: str = "train",
     folder: Path | None = None,
     classes: int | None = None,
+    class_names: tuple[str, ...] = (),
     device: str | torch.device = "cpu",
     progress: Progress = silent,
 ) -> Dataset:
@@ -45,14 +46,15 @@ def load_table(
         role: As there.
         folder: As there.
         classes: As there.
+        class_names: As there.
         device: Where it is encoded.
         progress: Told how far it is.
     """
     raw: Dataset | Texts
     if encoder.takes_texts:
-        raw = load_texts(spec, role=role, folder=folder, classes=classes)
+        raw = load_texts(spec, role=role, folder=folder, classes=classes, class_names=class_names)
     else:
-        raw = load_dataset(spec, role=role, folder=folder, classes=classes)
+        raw = load_dataset(spec, role=role, folder=folder, classes=classes, class_names=class_names)
     return encoded(encoder, raw, device=device, progress=progress)
 
 

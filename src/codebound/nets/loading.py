@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from codebound.errors import ModelError, UsageError
+from codebound.nets.origins import Origin, remember
 from codebound.nets.rebuild import dtype_name, unwrapped
 from codebound.nets.written import load_file
 from codebound.nets.zoo import ZOO, build, seeded
@@ -58,6 +59,7 @@ def load_model(
     name, colon, tail = spec.partition(":")
     if name in ZOO:
         model = build(spec, input_shape=input_shape, classes=classes, seed=seed)
+        remember(model, Origin())
     elif colon and _is_importable(name) and all(part.isidentifier() for part in tail.split(".")):
         model = _call_factory(spec, input_shape=input_shape, classes=classes, seed=seed)
     else:

@@ -217,7 +217,7 @@ class FilterFeatures(AbstractFeatures):
         planes = _planes(x) if x.shape[1] == 3 else x
         maps = torch.cat([2.0 * self._moduli(planes, table) for table in filter_tables(self.table)], 2)
         channels = torch.cat([maps.flatten(1, 2), 4.0 * planes], dim=1)
-        sums = functional.avg_pool2d(channels, self.pool, divisor_override=1)
+        sums = _window_sums(channels, self.pool)
         return (sums / self.pool**2).floor_().flatten(1)
 
     @staticmethod
@@ -378,7 +378,9 @@ FEATURES: dict[int, type[AbstractFeatures]] = {
 
 
 def chunks(x: Tensor, size: int) -> Iterator[Tensor]:
-    """The rows, so many at a time."""
+    """The rows, so many at a time; all at once where their number stays open, for another program."""
+    if torch.compiler.is_compiling():
+        return iter((x,))
     return (x[start : start + size] for start in range(0, len(x), size))
 
 
@@ -433,6 +435,15 @@ def _planes(x: Tensor) -> Tensor:
     return torch.stack(
         [((red + green + blue) / 3.0).floor_(), red - green, ((red + green) / 2.0).floor_() - blue], 1
     )
+
+
+def _window_sums(x: Tensor, side: int) -> Tensor:
+    """Sums over windows of integers, which are exact in either way; ONNX has means alone."""
+    if not torch.compiler.is_compiling():
+        return functional.avg_pool2d(x, side, divisor_override=1)
+    rows, columns = (size // side for size in x.shape[2:])
+    cut = x[:, :, : rows * side, : columns * side]
+    return cut.reshape(*x.shape[:2], rows, side, columns, side).sum((3, 5))
 
 
 def _correlated(planes: Tensor, filters: Tensor) -> Tensor:

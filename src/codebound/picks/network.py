@@ -118,7 +118,7 @@ class PickedNetwork(nn.Module):
             if self._supports is None or self._supports[0].device != x.device:
                 self._supports = [self._copies(features, change) for change in self.rule.changes()]
             vectors = features(x)
-            outputs = torch.zeros(len(x), self.coefficients.shape[2], dtype=torch.float64, device=x.device)
+            outputs = self.coefficients.new_zeros(x.shape[0], self.coefficients.shape[2])
             for at, copies in enumerate(self._supports):
                 part = self.coefficients[0 if self.rule.is_mirrored else at].double()
                 for start in range(0, len(copies), _ROWS):

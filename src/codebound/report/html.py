@@ -13,6 +13,7 @@ from codebound.bounds.risk import percent
 from codebound.faults import WRONG
 from codebound.report.examples import Shown
 from codebound.report.formula import costs, formulas
+from codebound.report.guide import snippet, usage_notes
 from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
 from codebound.report.summary import holdout_rows, original_words
 
@@ -84,6 +85,8 @@ def certificate_page(
             "costs": _cost_rows(certificate),
             "code_bits": f"{facts.code_bits:,}",
             "ledger": [(part, f"{bits:,}", max(0, 100 * bits // largest)) for part, bits in ledger],
+            "snippet": snippet(result),
+            "usage": usage_notes(result),
             "verdict": result["verdict"],
             "command": result["verify_here"],
             "outside": result["verify_needs"],

@@ -68,6 +68,19 @@ def holdout_words(result: Mapping[str, Any]) -> str:
     )
 
 
+def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
+    """Methods that were skipped, those with the same reason in one line.
+
+    Example:
+        >>> skipped_lines({"prune": "no network.", "picks": "too few.", "mbp": "no network."})
+        ['Skipped prune, mbp: no network.', 'Skipped picks: too few.']
+    """
+    names: dict[str, list[str]] = {}
+    for method, reason in skipped.items():
+        names.setdefault(reason, []).append(method)
+    return [f"Skipped {', '.join(each)}: {reason}" for reason, each in names.items()]
+
+
 def original_words(result: Mapping[str, Any]) -> str:
     """What f has to do with g."""
     given = "of the network that was given, on the whole sample"

@@ -47,7 +47,7 @@ _LEAST_BITS = 6.0  # that a weight of a head takes
 
 def propose_features(search: Search) -> None:
     """Picks the features by one head on each of them; the best head on those is polished and assessed."""
-    require_training(search, "features")
+    require_training(search)
     candidates = _of_filters(search) if search.task.base is None else _of_base(search)
     trainers = [_Trainer(search, chain, learner) for chain, learner in candidates]
     chosen = min(trainers, key=lambda each: each.first().bound)

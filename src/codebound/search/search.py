@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Effort = Literal["quick", "standard", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _FINALISTS = 2
+_NEAR = 1.2  # times the best bound: guesses are looser than bounds, and on a part of the sample
 
 
 @dataclass(eq=False)
@@ -110,8 +111,8 @@ class Search:
     def consider(self, makers: Sequence[Callable[[], Message | None]]) -> None:
         """Makes messages, guesses their bounds on a part of the sample, and assesses the most promising ones.
 
-        A message that promises less than the best one so far is not assessed. Where g must stay near f,
-        every message is: a guess knows nothing of the distance.
+        A message that promises clearly less than the best one so far is not assessed. Where g must stay
+        near f, every message is: a guess knows nothing of the distance.
 
         Args:
             makers: One function per message; None for a message that cannot be the best.
@@ -131,7 +132,7 @@ class Search:
                 guesses = sorted(guesses)[:_FINALISTS]  # a message can be as large as the network
         for done, (estimate, _, message, encoded) in enumerate(guesses, start=len(makers)):
             self.progress(done, len(makers) + _FINALISTS, self.note)
-            if estimate < to_beat:
+            if estimate < _NEAR * to_beat:
                 self.propose(message, encoded)
 
     @property
@@ -165,8 +166,8 @@ class Search:
         hoped = occam_binomial(OccamFacts(errors=errors, n=n, code_bits=code_bits, delta=delta)).value
         if hoped >= self.best.rank[0]:
             raise UnsuitedError(
-                f"{self.running} can hope for {percent(hoped)} here, and {self.method} came to "
-                f"{percent(self.best.rank[0])}. To run it all the same, choose the method {self.running}."
+                f"it can hardly come below the {percent(self.best.rank[0])} of {self.method}. To run it all "
+                "the same, choose it by its name."
             )
 
     @property

@@ -36,13 +36,13 @@ P = TypeVar("P")
 """By which plan integers are trained."""
 
 
-def require_training(search: Search, name: str) -> None:
+def require_training(search: Search) -> None:
     """Refuses settings in which nothing may be trained, or g must stay near f."""
     if search.effort == "quick":
         more = "Choose the effort standard." if search.until == math.inf else "Give more minutes."
-        raise UnsuitedError(f"{name} trains, and the effort is quick. {more}")
+        raise UnsuitedError(f"training takes longer than a quick search. {more}")
     if search.task.claim.stays_near_f:
-        raise UnsuitedError(f"{name} trains a network that does not stay near f.")
+        raise UnsuitedError("what is trained does not stay near f, which this claim is about.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

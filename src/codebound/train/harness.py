@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from codebound.data.dataset import as_dataset
 from codebound.device import device_name, isolated_random_state, resolve_device, seed_layers
 from codebound.errors import CodeboundError, DataError, ModelError, UsageError
+from codebound.nets.origins import origin_of, remember
 from codebound.nets.rebuild import forbidden_entries, tensors_of, with_weights
 from codebound.progress import Progress, silent, watched
 from codebound.refs import implements
@@ -87,15 +88,18 @@ def fit(
     place = resolve_device(device)
     train_set = as_dataset(train_set)
     if test_set is not None:
-        test_set = as_dataset(test_set, role="test", classes=train_set.classes)
+        test_set = as_dataset(test_set, role="test", like=train_set)
     subject = with_weights(model, model.state_dict()).to(place)
     samples = _Samples.place(subject, train_set, test_set, config=config, device=place)
 
     run = run_record(model, train_set, config, test_set=test_set)
     folder = None if out is None else Path(out)
     with nullcontext() if folder is None else runs.open_run(folder, run):
+        origin = origin_of(model).trained(str(run["data_sha256"]))
         if folder is not None and runs.is_finished(folder):
-            return runs.load_result(folder, subject, config)
+            found = runs.load_result(folder, subject, config)
+            remember(found.model, origin)
+            return found
 
         optimizer = make_optimizer(subject, config, place)
         history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
@@ -149,6 +153,7 @@ def fit(
             test_sha256=None if test_set is None else str(run["test_sha256"]),
             weights_sha256=state_sha256(state_tensors(subject)),
         )
+        remember(subject, origin)
         if folder is not None:
             runs.save_result(folder, result)
         return result

@@ -206,7 +206,17 @@ def _begin(folder: Path, run: Mapping[str, object]) -> None:
     if not config.exists():
         write_json(config, run)
         return
-    if found := differences(read_json(config, advice=ADVICE), run):
+    require_same(folder, run)
+
+
+def require_same(folder: Path, run: Mapping[str, object]) -> None:
+    """Refuses a run folder that holds another run; one that holds none is as good.
+
+    Raises:
+        UsageError: It holds another run.
+    """
+    config = folder / CONFIG
+    if config.exists() and (found := differences(read_json(config, advice=ADVICE), run)):
         lines = (f"{folder} holds another run.", *found, "Choose another folder, or remove this one.")
         raise UsageError("\n  ".join(lines))
 

@@ -40,7 +40,12 @@ def command(
     weights: opt.Weights = None,
     options: Annotated[
         list[str] | None,
-        option("An option of the method, such as --set density=0.2; may be repeated.", None, "--set"),
+        option(
+            "An option of the method, such as --set density=0.2; may be repeated. Without any, and with "
+            "--data, those of the shortest message that costs at most 1 % of the accuracy.",
+            None,
+            "--set",
+        ),
     ] = None,
     layers: Annotated[
         str | None, option("Names of layers to compress, joined by commas (default: all).")
@@ -106,6 +111,7 @@ def _tables(record: dict[str, Any]) -> Iterator[Table]:
 def _explain(record: dict[str, Any]) -> None:
     """What the result means, on stderr."""
     layers, moved = record["layers"], record["deviation"]
+    note("Options: " + " ".join(f"--set {name}={value}" for name, value in record["options"].items()))
     if moved is not None and moved["reason"]:
         note(f"A bound is missing: {moved['reason']}")
     for sentence in dict.fromkeys(layer["predicted_by"] for layer in layers if layer["predicted_by"]):

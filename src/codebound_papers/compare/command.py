@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
-from codebound.certificate.base import trained_on
+from codebound.certificate.base import origin_of_file
 from codebound.commands import load_network, load_samples, optional_folder, record_options
 from codebound.data.load import load_dataset
 from codebound.device import resolve_device
@@ -64,7 +64,9 @@ def compare_from_options(
             initial=None if options["initial"] is None else load_network(model, sample, options["initial"]),
             like_for_like=options["like_for_like"],
             factory=factory,
-            trained_on=None if options["weights"] is None else trained_on(Path(options["weights"])),
+            trained_on=None
+            if options["weights"] is None
+            else origin_of_file(Path(options["weights"])).data_sha256 or None,
             engine=engine,
             progress=progress,
         )

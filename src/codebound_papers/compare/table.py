@@ -16,6 +16,7 @@ from codebound.data.dataset import cross_duplicates
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, OccamFacts
 from codebound.files import finite
+from codebound.nets.origins import origin_of
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
@@ -50,6 +51,7 @@ BARS = (
     "Rows that end in Arora's figure or Guha's code are capacities, as plotted there; whether one is vacuous "
     "is decided by sqrt(capacity / n), which like_for_like shows."
 )
+_IF = "The hold-out bound of f holds if f was neither trained nor selected on the test examples."
 _BOUNDS = ("risk", "capacity")  # units of a bound; the others are those of lemmas
 
 
@@ -144,7 +146,7 @@ def compare(
         like_for_like: Whether bars of figures are divided by n and square-rooted, like the other bounds.
         factory: ``package.module:factory`` of the model, for certificates of networks that are no chains.
         trained_on: The ``sha256`` of the sample that f was trained on, where it is known: the test examples
-            may be among other data.
+            may be among other data. Of networks that ``fit`` trained it is known.
         engine: Where examples are evaluated, one part of the sample on each of its workers; None: here. Parts
             are whole chunks, so the result is the same.
         progress: Told what is done; its note says of what.
@@ -212,8 +214,10 @@ def compare(
         notes.append(BARS)
     if test_set is not None:
         fresh = _fresh_rows(module, compressed, sample, test_set, settings, engine)
+        trained_on = trained_on or origin_of(module).data_sha256 or None
         doubts = _doubts(sample, test_set, trained_on)
         rows += [_with_doubts(row, doubts) for row in fresh]
+        notes += [] if trained_on or doubts["f"] else [_IF]
         notes += dict.fromkeys(doubt for doubt in doubts.values() if doubt)
     found = evaluate(evidence)
     bounds = [each for each in found if each.unit in _BOUNDS]

@@ -12,7 +12,7 @@ from codebound.progress import NOBODY, Listener
 from codebound.tensors import save_weights
 from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_papers.compress.compressors import CompressedNetwork, Job, LocalNetwork
-from codebound_papers.compress.methods import option_text, parse_options, run_method
+from codebound_papers.compress.methods import has_grid, mild_options, option_text, parse_options, run_method
 from codebound_papers.compress.summary import CompressionSummary, summarise
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _READ = (
     "one message per tensor, each filled up with zeros to whole bytes: "
     "codebound.coding.modes.decode_tensors(Bits(its bytes, bits), [shape])"
 )
+_LOOKED_AT = 2000  # examples that options are chosen on
 
 
 def compress_from_options(
@@ -58,6 +59,8 @@ def compress_from_options(
             seed=options["seed"],
             progress=progress,
         )
+        if job.sample is not None and not options["options"] and has_grid(method):
+            chosen = mild_options(method, job, job.sample.part(0, _LOOKED_AT))
         compressed = run_method(method, chosen, job)
         summary = summarise(compressed, None if measured is None else measured.on("cpu"), progress=progress)
     texts = {name: option_text(value) for name, value in chosen.items()}

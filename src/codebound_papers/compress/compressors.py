@@ -268,9 +268,7 @@ class AbstractCompressor(AbstractNetworkCompressor):
         """f stays as it is, and a part of the sample chooses the options."""
         grid = cls.near() if search.task.claim.stays_near_f else cls.grid()
         if not grid:
-            raise UnsuitedError(
-                f"{search.running} moves the network too far for a claim about f on a whole domain."
-            )
+            raise UnsuitedError("g would be too far from f for a claim about f on a whole domain.")
         network = network_of(search)
         if search.task.base is not None:
             initial = _built(

@@ -6,16 +6,22 @@ import math
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from codebound.coding.modes import encode_tensors
 from codebound.errors import UsageError
+from codebound.scores import error_count
 from codebound_papers.compress.catalogue import COMPRESSORS, find_compressor
-from codebound_papers.compress.compressors import Job
+from codebound_papers.compress.compressors import AbstractCompressor, Job
 from codebound_papers.shin21.compressor import RULES, AbstractThreshold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from codebound.data.dataset import DeviceData
     from codebound_papers.compress.compressors import CompressedNetwork, LocalNetwork
 
+_LOSS = 100  # one example in so many may become wrong
 Options = dict[str, Any]
 
 
@@ -57,6 +63,29 @@ def run_method(method: str, options: Options, job: Job) -> CompressedNetwork | L
         UsageError: The method is unknown, needs a sample, or refuses an option.
     """
     return find_compressor(method).algorithm(**options).run(job)
+
+
+def has_grid(method: str) -> bool:
+    """Whether there are options of a method to compare without training."""
+    return issubclass(find_compressor(method).algorithm, AbstractCompressor)
+
+
+def mild_options(method: str, job: Job, sample: DeviceData) -> Options:
+    """The options of the shortest message that costs at most a hundredth of the accuracy on a sample.
+
+    Those that ``certify`` tries are compared, and the defaults. Where all of them cost more, it is the
+    message that costs least.
+    """
+    algorithm: Any = find_compressor(method).algorithm
+    most = error_count(job.network.model, sample, dtype=torch.float32) + sample.n // _LOSS
+
+    def price(each: Any) -> tuple[int, int]:
+        found = each.run(job)
+        errors = error_count(found.module(), sample, dtype=torch.float32)
+        return max(0, errors - most), encode_tensors([layer.code for layer in found.layers]).length
+
+    best = min((algorithm(), *algorithm.grid(), *algorithm.near()), key=price)
+    return {each.name: getattr(best, each.name) for each in fields(best)}
 
 
 def option_text(value: object) -> str:

@@ -25,6 +25,7 @@ from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound.search.search import Search, UnsuitedError
+from codebound.search.trainers import require_training
 from codebound.train.passes import Passes
 from codebound_papers.compress.codes import Ticket
 from codebound_papers.compress.compressors import (
@@ -83,17 +84,16 @@ class AbstractMaskTraining(AbstractNetworkCompressor):
     @classmethod
     def propose(cls, search: Search) -> None:
         """Trains a network of its own for every option that can pay: training takes time."""
-        name, task = search.running, search.task
-        if search.effort == "quick":
-            raise UnsuitedError(f"{name} trains, and the effort is quick. Choose the effort standard.")
-        if task.base is not None or task.claim.stays_near_f:
-            raise UnsuitedError(f"{name} trains a network of its own, which is near no base and not near f.")
+        network = network_of(search)
+        require_training(search)
+        if search.task.base is not None:
+            raise UnsuitedError("what is trained anew is near no base.")
         seed = 0 if cls.is_seed_coded else search.seed
-        job = Job(network=network_of(search), sample=search.sample, seed=seed, progress=search.progress)
+        job = Job(network=network, sample=search.sample, seed=seed, progress=search.progress)
         epochs = max(1, math.ceil(_STEPS[search.effort] * _BATCH / search.sample.n))
         for algorithm in cls.trials(epochs):
             bits = sum(algorithm.shortest(view.weight.numel()) for view in job.network.layers)
-            if search.best is None or bits < min(search.most_bits, search.best.facts.code_bits):
+            if bits < search.most_bits:
                 layers = algorithm.run(job).layers
                 search.propose(message_with(search, {layer.tensor: layer.code for layer in layers}))
 

@@ -56,7 +56,14 @@ def test_options_of_the_run_are_not_recorded_and_paths_are_texts():
 
 def test_messages_of_the_library_name_no_options():
     source = Path(codebound.__file__).parents[1]
-    of_commands = {"results.py", "download.py", "gallery.py", "__main__.py", "run.py"}  # they print commands
+    of_commands = {
+        "results.py",
+        "guide.py",
+        "download.py",
+        "gallery.py",
+        "__main__.py",
+        "run.py",
+    }  # they print commands
     for path in (*source.glob("codebound/**/*.py"), *source.glob("codebound_papers/**/*.py")):
         if "cli" in path.parts or path.name in of_commands:
             continue

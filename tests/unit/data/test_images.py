@@ -140,6 +140,3 @@ def test_folders_of_train_and_test_are_parts_and_no_classes(tmp_path):
     shutil.rmtree(tmp_path / "Test")
     with pytest.raises(DataError, match="none for the role 'test'"):
         load_dataset(str(tmp_path), role="test")
-    (tmp_path / "val" / "bird").mkdir()
-    with pytest.raises(DataError, match="different classes"):
-        load_dataset(str(tmp_path))

@@ -67,7 +67,7 @@ def test_with_a_base_everything_below_the_last_layer_is_the_base():
 
 
 REFUSED = {
-    "nothing may be trained": (lambda: asked("quick"), "effort is quick"),
+    "nothing may be trained": (lambda: asked("quick"), "longer than a quick search"),
     "nothing may be trained yet": (lambda: timed(asked("quick")), "Give more minutes"),
     "g must stay near f": (lambda: asked(claim=OnDomain(0, 255)), "stay near f"),
     "no images": (
@@ -98,10 +98,10 @@ def test_auto_leaves_it_out_where_something_better_is_known(monkeypatch):
     propose_features(search)  # nothing is known
     search = search_for("standard")
     search.offer(known(errors=0, code_bits=20))
-    with pytest.raises(UnsuitedError, match="choose the method"):
+    with pytest.raises(UnsuitedError, match="choose it by its name"):
         propose_features(search)
     monkeypatch.setattr(features, "_LEAST_BITS", 0.0)
-    with pytest.raises(UnsuitedError, match="choose the method"):  # after a first head
+    with pytest.raises(UnsuitedError, match="choose it by its name"):  # after a first head
         propose_features(search)
     assert search.tried == 1
     search.is_asked = True

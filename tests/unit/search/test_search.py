@@ -306,7 +306,7 @@ class TestPromise:
         best = found.propose(message(GOOD))
         found.method, found.running = "good", "other"
         found.require_promise(errors=best.count.errors, code_bits=best.bits.length - 1)
-        with pytest.raises(UnsuitedError, match="choose the method other"):
+        with pytest.raises(UnsuitedError, match=r"of good\. To run it all the same, choose it"):
             found.require_promise(errors=best.count.errors, code_bits=best.bits.length)
 
     def test_a_method_that_was_asked_for_goes_to_its_end(self):

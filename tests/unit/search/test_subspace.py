@@ -67,7 +67,7 @@ def test_the_module_of_a_factory():
 
 
 REFUSED = {
-    "nothing may be trained": (lambda: asked("quick"), "effort is quick"),
+    "nothing may be trained": (lambda: asked("quick"), "longer than a quick search"),
     "g must stay near f": (lambda: asked(claim=OnDomain(0, 255)), "stay near f"),
     "scales that would be switched off": (
         lambda: asked(
@@ -95,7 +95,7 @@ def test_auto_leaves_it_out_where_something_better_is_known(least_bits, monkeypa
     monkeypatch.setattr(subspace, "_LEAST_BITS", least_bits)
     search = search_for("standard")
     search.offer(known(errors=0, code_bits=4))
-    with pytest.raises(UnsuitedError, match="choose the method"):
+    with pytest.raises(UnsuitedError, match="choose it by its name"):
         propose_subspace(search)
     assert search.tried == 1
 

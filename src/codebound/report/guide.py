@@ -1,0 +1,159 @@
+"""How to use the network of a certificate: for the page about it, and for the README of its folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codebound.report.plain import answer, how_sure
+from codebound.report.summary import result_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from codebound.certificate.file import Certificate
+    from codebound.data.dataset import Dataset, Scaling
+
+README = "README.md"
+ONNX = "codebound decode . --out g.onnx"
+_NAMED = 20
+_FILES = {
+    "certificate.cbound": "the certificate: the claim, and all that the second program computes it from",
+    "g.safetensors": "the tensors of the network g",
+    "model.safetensors": "the tensors of the network g",
+    "f.safetensors": "the tensors of the network that was given, which the certificate is about",
+    "base.safetensors": "the base, which the message codes the difference to",
+    "helper.safetensors": "the tensors of the helper, which encodes inputs",
+    "sample.npz": "the sample, as the second program reads it",
+    "unlabelled.npz": "the unlabelled inputs",
+    "picks.csv": "every picked example, in the order of picking",
+    "report.html": "the page about the certificate, for people",
+    "result.json": "the same for programs",
+    "config.json": "what was asked for",
+}
+
+
+def inputs_record(sample: Dataset, *, is_helped: bool) -> dict[str, Any]:
+    """What inputs of the network look like, as plain JSON; whether a helper of this sample encodes them."""
+    return {
+        "shape": list(sample.input_shape),
+        "dtype": sample.x.dtype.name,
+        "scaling": scaling_words(sample.scaling),
+        "helper": is_helped,
+        "encoder": sample.encoder.partition(" encoder ")[2].partition(" (SHA-256")[0],
+    }
+
+
+def scaling_words(scaling: Scaling) -> str:
+    """What is done to stored values before the network sees them.
+
+    Example:
+        >>> from codebound.data.dataset import Scaling
+        >>> scaling_words(Scaling(255.0)), scaling_words(Scaling(1.0, (0.5,), (2.0,)))
+        ('divided by 255', 'minus 0.5, divided by 2')
+    """
+    words = [f"divided by {scaling.divisor:g}"] if scaling.divisor != 1.0 else []
+    if any(scaling.mean):
+        words.append(f"minus {', '.join(f'{each:g}' for each in scaling.mean)}")
+    if any(each != 1.0 for each in scaling.std):
+        words.append(f"divided by {', '.join(f'{each:g}' for each in scaling.std)}")
+    return ", ".join(words) or "nothing"
+
+
+def snippet(result: Mapping[str, Any]) -> str:
+    """Python that loads the network in this folder and asks it; empty where it is not what was certified."""
+    if result["subject"] == "f":
+        return ""
+    inputs = result["inputs"]
+    lines = ["import torch", "", "import codebound as cb", ""]
+    if inputs["encoder"]:
+        return "\n".join(
+            [
+                *lines,
+                "encoder = found.encoder  # what certify returned"
+                if inputs["helper"]
+                else f'encoder = cb.load_encoder("{inputs["encoder"]}")',
+                'g = cb.load_classifier(".", encoder=encoder)',
+                "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
+            ]
+        )
+    shape = ", ".join(map(str, inputs["shape"]))
+    return "\n".join(
+        [
+            *lines,
+            'g = cb.load_classifier(".")',
+            f"inputs = torch.zeros(5, {shape}, dtype=torch.{inputs['dtype']})  # yours, as they are stored",
+            "print(g.predict(inputs))",
+        ]
+    )
+
+
+_ABOUT_F = (
+    "The certificate is about the network that was given: use that one, as it was. The network that the "
+    "message decodes to only served to prove it."
+)
+_ELSEWHERE = (
+    f"For other programs: {ONNX} (after pip install onnx onnxscript) writes ONNX, with the input stored and "
+    "the outputs scores and label."
+)
+
+
+def usage_notes(result: Mapping[str, Any]) -> list[str]:
+    """What to know before the network is used: inputs, outputs, and other programs."""
+    if result["subject"] == "f":
+        return [_ABOUT_F]
+    inputs, names = result["inputs"], result["class_names"]
+    shape = " x ".join(map(str, inputs["shape"]))
+    taken = (
+        f"Inputs are {shape} numbers ({inputs['dtype']}), as they are stored in the sample. Do not scale "
+        "them: load_classifier and ONNX do that by themselves."
+    )
+    if inputs["encoder"]:
+        taken = (
+            f"Inputs go through the encoder {inputs['encoder']}, which load_classifier puts in front. ONNX "
+            f"has the part behind it, for rows of {shape} bytes, as codebound encode writes them."
+        )
+    scaled = (
+        "g.safetensors alone is no network: it holds picked examples and what was learned for them."
+        if result["statement"] == "C-15"
+        else f"The tensors in g.safetensors see scaled inputs (here: {inputs['scaling']})."
+    )
+    called = "; ".join(f"{label} is {name}" for label, name in enumerate(names[:_NAMED]))
+    outputs = f"The largest of the {result['classes']} scores is the answer" + (
+        f": {called}{'; and so on' if len(names) > _NAMED else ''}." if names else ", counted from 0."
+    )
+    return [taken, outputs, scaled, _ELSEWHERE]
+
+
+def folder_guide(
+    certificate: Certificate, result: Mapping[str, Any], *, title: str, files: Iterable[str]
+) -> str:
+    """The README of a folder: the answer, the numbers of the screen, how to use and how to check it."""
+    rows = "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in result_rows(result))
+    code = snippet(result)
+    listed = "\n".join(
+        f"| [{name}]({name}) | {_FILES.get(name, 'the architecture of g')} |" for name in sorted(files)
+    )
+    outside = "".join(f"\n\nIt needs `{path}` besides." for path in result["verify_needs"])
+    return (
+        "\n\n".join(
+            [
+                f"# {title}",
+                f"**{answer(certificate, result)}** {how_sure(certificate.claim.delta)}",
+                certificate.sentence,
+                *([f"**{result['alarm']}**"] if result.get("alarm") else []),
+                f"| what | value | note |\n|---|---|---|\n{rows}",
+                "## Use it",
+                *([f"```python\n{code}\n```"] if code else []),
+                "\n".join(f"* {note}" for note in usage_notes(result)),
+                "## Check it",
+                f"```console\n$ {result['verify_here']}\n```{outside}",
+                "## What is here",
+                f"| file | what it is |\n|---|---|\n{listed}",
+            ]
+        )
+        + "\n"
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,78 @@
+"""Without a method, ``certify`` ends no worse than with any method that could have been named instead."""
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from bright_rows import images, solved
+
+from codebound.certification import certify
+from codebound.data.arrays import from_arrays
+from codebound.data.load import load_dataset
+from codebound.errors import CertificateError, ModelError
+from codebound.nets.loading import load_model
+from codebound.search.methods import known_methods
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
+
+
+def pictures(count=300):
+    digits = load_dataset("digits").select(range(count), role="train")
+    return digits, trained("linear", digits)
+
+
+def table(noise=0.0, count=200):
+    """Two classes, told apart by a sum of two columns, and labels that are wrong as often as ``noise``."""
+    stream = np.random.default_rng(1)
+    x = stream.normal(size=(count, 4)).astype(np.float32)
+    y = (x[:, 0] + x[:, 1] > 0) ^ (stream.random(count) < noise)
+    sample = from_arrays(x, y.astype(int), name="sums")
+    return sample, trained("mlp:widths=6", sample)
+
+
+def trained(spec, sample):
+    model = load_model(spec, input_shape=sample.input_shape, classes=sample.classes)
+    return fit(model, sample, TrainConfig(epochs=15, learning_rate=0.01)).model
+
+
+WORLDS = {
+    "rows": lambda: (images(), solved().build()),
+    "table": table,
+    "labels that are often wrong": lambda: table(0.3),
+    "pictures": pictures,
+    "pictures, no network": lambda: (pictures()[0], None),
+}
+
+
+def bounds(sample, model, effort):
+    """What every method that suits comes to by itself."""
+    found = {}
+    for name in known_methods():
+        with suppress(CertificateError, ModelError):
+            found[name] = certify(model, sample, method=name, effort=effort).bound
+    return found
+
+
+@pytest.mark.parametrize(
+    ("world", "effort"),
+    [
+        ("rows", "quick"),
+        ("table", "quick"),
+        ("labels that are often wrong", "quick"),
+        *(pytest.param(world, "standard", marks=pytest.mark.slow) for world in WORLDS),
+    ],
+)
+def test_no_method_by_name_is_better(world, effort):
+    sample, model = WORLDS[world]()
+    each = bounds(sample, model, effort)
+    assert len(each) >= (2 if model is None else 5)
+    assert certify(model, sample, effort=effort).bound <= min(each.values()), each
+
+
+def test_it_would_be_noticed(monkeypatch):
+    """The same comparison fails where all but the first method are given up."""
+    sample, model = images(), solved().build()
+    alone = certify(model, sample, method="prune", effort="quick").bound
+    first = dict(list(known_methods().items())[:1])
+    monkeypatch.setattr("codebound.search.search.known_methods", lambda: first)
+    assert certify(model, sample, effort="quick").bound > alone
