@@ -155,6 +155,7 @@ def picks() -> list[Seed]:
         (LayerFeatures(ColumnFeatures(), (2, 3, 2, 1, 0, 2) * 6), 0, "wrong"),
         (LayerFeatures(FilterFeatures(True, 3, 3), (2, 3, 2, 1), by_window=True), 2, "wrong"),
         (LayerFeatures(PatchFeatures(3, 256, 1, 2, 2), (2, 3)), 1, "wrong"),
+        (LayerFeatures(ColumnFeatures(), (), strength=2), 0, "wrong"),
     ):
         task = Task(sample=sample, delta=0.05, claim=AboutG(fault=parse_fault(fault)))
         picked = pick(Rule(features, first=30, copies=copies, batch=2, rounds=3), sample)
@@ -420,7 +421,7 @@ def random_rule(coder: writer.Coder, choice: random.Random) -> None:
         coder.uniform(kind := choice.choice((0, 0, 1, 1, 2, 2, 3, 3, 3)), 4)
         if kind == 3:
             coder.uniform(below := choice.randrange(4), 4)
-        for total in ((2,), (2, 2, 4), (8, 4, 8, 4, 8, 4), ())[below if kind == 3 else kind]:
+        for total in ((2,), (2, 2, 4), (8, 4, 8, 4, 8, 4), (2,))[below if kind == 3 else kind]:
             coder.uniform(choice.randrange(total), total)
         if kind == 3:
             random_layer(coder, choice)
@@ -438,6 +439,9 @@ def random_rule(coder: writer.Coder, choice: random.Random) -> None:
 
 def random_layer(coder: writer.Coder, choice: random.Random) -> None:
     """Weights of a layer: as many as columns or windows may have, or not."""
+    coder.uniform(strength := choice.choice((0, 0, 1, 2, 3)), 4)
+    if strength:
+        return
     if choice.random() < 0.5:
         coder.bit(choice.random() < 0.5)
     coder.bit(near := choice.random() < 0.5)
@@ -670,8 +674,9 @@ def rules_differ(seed: Seed) -> str:
     batches = tuple(map(ours.batch_of, range(ours.rounds)))
     layer = None
     if ours.has_layer:
-        groups = ours.features.below.groups(message.input_shape, by_window=ours.features.by_window)
-        layer = tuple((0, 1, 2, 4)[ours.features.symbols[group]] for group in groups)
+        chosen = ours.features
+        groups = chosen.below.groups(message.input_shape, by_window=chosen.by_window)
+        layer = chosen.strength or tuple((0, 1, 2, 4)[chosen.symbols[group]] for group in groups)
     mine = ours.first, ours.copies, ours.gamma, ours.ridge, -ours.wanted_margin, batches, layer
     other = theirs.first, theirs.copies, theirs.gamma, theirs.ridge, theirs.target, theirs.batches
     other = *other, theirs.layer

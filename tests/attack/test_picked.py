@@ -115,7 +115,11 @@ def test_rules_that_there_are_not(changes, because):
 
 
 LAYER = rules.RuleMessage(features=rules.layer(rules.COLUMNS), symbols=(2, 3, 2, 1, 0, 2) * 6, gamma=1)
-USUAL_BELOW = rules.RuleMessage(features=(*rules.USUAL_BELOW, (1, 2)), symbols=(2, 2, 3, 1, 2, 2, 0, 3, 3))
+USUAL_BELOW = rules.RuleMessage(
+    features=(*rules.USUAL_BELOW, (0, 2), (0, 4), (1, 2)), symbols=(2, 2, 3, 1, 2, 2, 0, 3, 3)
+)
+COMPUTED = rules.RuleMessage(features=(*rules.USUAL_BELOW, (1, 2), (2, 4)))
+LAYERS = {"columns": LAYER, "usual": USUAL_BELOW, "computed": COMPUTED}
 
 
 def sealed_3(message: rules.RuleMessage, x=X, y=Y) -> bytes:
@@ -124,7 +128,7 @@ def sealed_3(message: rules.RuleMessage, x=X, y=Y) -> bytes:
     return rules.certificate(message, x, y, errors=max(0, n - message.picks), version=3)
 
 
-@pytest.mark.parametrize("message", [LAYER, USUAL_BELOW], ids=["columns", "usual"])
+@pytest.mark.parametrize("message", LAYERS.values(), ids=LAYERS)
 def test_a_layer_is_true_to_begin_with(message):
     assert verify(sealed_3(message), X, Y).reasons == ()
 
@@ -139,6 +143,11 @@ FILTERS = rules.filters(straight=0, dictionary=3, pool=2)
         ({"symbols": (2,) * 35}, ""),  # the last one is read from what follows
         ({"symbols": (2,) * 37}, ""),
         ({"symbols": (), "features": ((3, 4), (0, 4), (0, 2))}, ""),
+        (
+            {"symbols": (), "features": rules.layer(rules.COLUMNS, power=1), "copies": 2},
+            "columns have no copies",
+        ),
+        ({"symbols": (), "features": rules.layer(rules.patches(size=7), power=3)}, "do not fit"),
         ({"copies": 2}, "columns have no copies"),
         ({"features": rules.layer(FILTERS, by=1), "symbols": (2,) * 9, "copies": 1}, "for patches alone"),
         ({"features": rules.layer(rules.patches(size=7)), "symbols": (2,) * 2}, "do not fit"),
@@ -167,6 +176,7 @@ def test_weights_other_than_those_that_were_counted_with():
     ("shape", "features", "because"),
     [
         ((1, 300, 300), rules.layer(rules.COLUMNS), "the length of a vector would be 90000"),
+        ((1, 300, 300), rules.layer(rules.COLUMNS, power=2), "the length of a vector would be 90000"),
         ((1, 128, 128), rules.layer(FILTERS, by=0), "the length of a vector would be"),
         ((1, 300, 300), rules.layer(FILTERS, by=0), "pictures of 1 or 3 channels and sides from 3 to 128"),
         ((300,), rules.layer(rules.patches(size=3)), "pictures of 1 or 3 channels"),
@@ -180,7 +190,7 @@ def test_a_layer_that_asks_for_too_much_is_refused(shape, features, because):
     refused(sealed_3(message, x, Y[:30]), because, x, Y[:30])
 
 
-@pytest.mark.parametrize("message", [LAYER, USUAL_BELOW], ids=["columns", "usual"])
+@pytest.mark.parametrize("message", LAYERS.values(), ids=LAYERS)
 def test_every_flipped_bit_of_a_layer_is_refused_or_another_rule(message):
     for place in range(0, len(message.bits), 3):
         other = copy.copy(message)

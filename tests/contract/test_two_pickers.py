@@ -42,6 +42,12 @@ SAMPLE = Dataset("shapes", "train", X, Y, 3, Scaling(16.0))
             LayerFeatures(FilterFeatures(True, 3, 2), (2, 3, 2, 1, 2, 0, 2, 2, 3), True), first=30, copies=2
         ),
         Rule(LayerFeatures(PatchFeatures(3, 256, 1, 3, 0), (1, 3, 2, 2, 3, 0)), first=50, copies=1, batch=4),
+        Rule(LayerFeatures(ColumnFeatures(), (), strength=2), first=30, gamma_index=6),
+        Rule(LayerFeatures(ColumnFeatures(True), (), strength=3), first=30),
+        Rule(
+            LayerFeatures(FilterFeatures(True, 3, 2), (), strength=1), first=30, copies=4, batch=3, rounds=3
+        ),
+        Rule(LayerFeatures(PatchFeatures(3, 256, 1, 3, 0), (), strength=2), first=50, copies=1, batch=4),
     ],
 )
 def test_they_agree(rule):
@@ -63,7 +69,8 @@ def require_agreement(rule: Rule, sample: Dataset, fresh: Dataset | None = None)
     assert learned.picked.tolist() == picked.order.tolist()
     assert learned.errors == picked.last.errors
     first = sample.x[learned.picked[: rule.first]]
-    made = feature_map(own, first, divisor=sample.scaling.divisor)
+    labels = sample.y[learned.picked[: rule.first]]
+    made = feature_map(own, first, divisor=sample.scaling.divisor, labels=labels)
     assert np.array_equal(made.vectors(made.prepared(sample.x)), picked.features(torch.from_numpy(sample.x)))
     if fresh is not None:
         assert learned.count_errors(fresh.x, fresh.y) == count_wrong(assessed.network, fresh)

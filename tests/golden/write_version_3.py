@@ -83,6 +83,8 @@ def layers():
 
     for name, below in (("picked-layer", ColumnFeatures()), ("picked-directions", ColumnFeatures(True))):
         yield name, Rule(LayerFeatures(below, (3, 2, 0, 1)), first=20, batch=2, rounds=4)
+    computed = LayerFeatures(ColumnFeatures(), (), strength=2)
+    yield "picked-computed", Rule(computed, first=20, gamma_index=6, batch=2, rounds=4)
 
 
 def main(folder: Path = NEW) -> None:

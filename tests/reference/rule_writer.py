@@ -39,12 +39,12 @@ def patches(
     )
 
 
-USUAL_BELOW = ((3, 4), (3, 4))
+USUAL_BELOW = ((3, 4), (3, 4))  # and a bit: whether kernel, ridge and score are usual too
 
 
-def layer(features, *, by: int | None = None):
-    """Features of kind 3 above others; ``by`` is coded above filters."""
-    return ((3, 4), *features, *([] if by is None else [(by, 2)]))
+def layer(features, *, power: int = 0, by: int | None = None):
+    """Features of kind 3 above others; ``by`` is coded above filters, for weights that are coded."""
+    return ((3, 4), *features, (power, 4), *([] if by is None else [(by, 2)]))
 
 
 @dataclass
@@ -92,13 +92,14 @@ class RuleMessage:
         coder.bit(0)  # nothing is usual
         for number, total in self.features:
             coder.uniform(number, total)
-        if self.features[0] == (3, 4):
+        if self.features[0] == (3, 4) and self.symbols:
             self._write_weights(coder)
         if self.features[:2] != USUAL_BELOW:
             coder.uniform(self.copies, 8)
-        coder.uniform(self.gamma + 5, 16)
-        coder.uniform(self.ridge + 8, 16)
-        coder.uniform(self.score - 1, 8)
+        if self.features[:3] != (*USUAL_BELOW, (1, 2)):
+            coder.uniform(self.gamma + 5, 16)
+            coder.uniform(self.ridge + 8, 16)
+            coder.uniform(self.score - 1, 8)
         coder.uniform(BATCHES.index(self.batch), 32)
         coder.uniform(ROUND_COUNTS.index(self.rounds), 32)
         coder.gamma((len(self.longer) if self.longer_count is None else self.longer_count) + 1)

@@ -89,8 +89,12 @@ class AbstractFeatures(ABC):
         """Which weight of a layer each number of a vector has; ``by_window`` matters to filters alone."""
 
     @abstractmethod
-    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:
-        """What is needed of the first examples, as they are read."""
+    def fit(self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None) -> dict[str, Tensor]:
+        """What is needed of the first examples, as they are read; their labels matter to a layer alone."""
+
+    @abstractmethod
+    def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Whole numbers in float64 that vectors are made of, for few inputs."""
 
     @abstractmethod
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -117,11 +121,13 @@ class AbstractFeatures(ABC):
         """Square of the length of every vector of ``size`` numbers, before it is rounded."""
         return float(_length(size) ** 2)
 
-    def mapped(self, first: Tensor, divisor: float, *, is_mirrored: bool) -> FeatureMap:
+    def mapped(
+        self, first: Tensor, divisor: float, *, is_mirrored: bool, labels: Tensor | None = None
+    ) -> FeatureMap:
         """The feature map, from the first examples as they are stored."""
         self.check(tuple(first.shape[1:]))
         pictures = self.read(first, divisor)
-        tensors = self.fit(pictures, is_mirrored=is_mirrored)
+        tensors = self.fit(pictures, is_mirrored=is_mirrored, labels=labels)
         size = self.vectors(pictures[:1], tensors).shape[1]
         return FeatureMap(self, tensors, divisor, self.unit(size, tensors))
 
@@ -146,7 +152,9 @@ class ColumnFeatures(AbstractFeatures):
     def read(self, x: Tensor, divisor: float) -> Tensor:  # noqa: D102
         return x.flatten(1).double()
 
-    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
+    def fit(  # noqa: D102
+        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
+    ) -> dict[str, Tensor]:
         if self.is_normalised:
             return {}
         ranked, n = first.sort(dim=0).values, len(first)
@@ -159,13 +167,20 @@ class ColumnFeatures(AbstractFeatures):
 
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         weights = tensors.get("weights")
+        if self.is_normalised:
+            return _to_length(self.numbers(x, tensors), weights)
+        unit = float(_column_unit(x.shape[1], weights))
+        return self._parts(x, tensors).mul_(unit if weights is None else weights * unit).round_().float()
+
+    def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         if not self.is_normalised:
-            parts = (x - tensors["middle"]) / tensors["spread"]
-            unit = float(_column_unit(x.shape[1], weights))
-            return parts.clamp_(-4.0, 4.0).mul_(unit if weights is None else weights * unit).round_().float()
+            return self._parts(x, tensors).mul_(256.0).round_()
         largest = x.abs().amax(1, keepdim=True)
-        whole = (x * 32767.0 / largest).nan_to_num_(0.0).round_()
-        return _to_length(whole, weights)
+        return (x * 32767.0 / largest).nan_to_num_(0.0).round_()
+
+    @staticmethod
+    def _parts(x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        return ((x - tensors["middle"]) / tensors["spread"]).clamp_(-4.0, 4.0)
 
     def unit(self, size: int, tensors: Mapping[str, Tensor]) -> float:  # noqa: D102
         if self.is_normalised:
@@ -197,7 +212,9 @@ class FilterFeatures(AbstractFeatures):
         if self.pool > min(shape[1:]):
             raise ModelError(f"windows of {self.pool} pixels are larger than the picture, {shape}.")
 
-    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
+    def fit(  # noqa: D102
+        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
+    ) -> dict[str, Tensor]:
         return {"centre": _centre(self._pooled(part) for part in chunks(first, _chunk(first)))}
 
     def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
@@ -208,8 +225,11 @@ class FilterFeatures(AbstractFeatures):
         return torch.arange(channels).repeat_interleave(windows)
 
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        found = (self._pooled(part).double() - tensors["centre"] for part in chunks(x, _chunk(x)))
+        found = (self.numbers(part, tensors) for part in chunks(x, _chunk(x)))
         return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
+
+    def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
+        return self._pooled(x).double() - tensors["centre"]
 
     def _pooled(self, x: Tensor) -> Tensor:
         if self.is_straight:
@@ -274,7 +294,9 @@ class PatchFeatures(AbstractFeatures):
         if places < self.grid or shape[0] * self.size**2 > 1024:
             raise ModelError(f"patches of {self.size} pixels on a grid of {self.grid} do not fit {shape}.")
 
-    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
+    def fit(  # noqa: D102
+        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
+    ) -> dict[str, Tensor]:
         pictures = torch.cat([first, first.flip(-1)]) if is_mirrored else first
         inverse_root = _inverse_root(self._covariance(pictures), 2.0 ** -(7 + self.whitening))
         atoms = self._atoms(first, self.count // 2 if is_mirrored else self.count) / 1024.0
@@ -296,9 +318,11 @@ class PatchFeatures(AbstractFeatures):
         return {**tensors, "centre": _centre(self._windows(part, tensors) for part in parts)}
 
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        parts = chunks(x, self._chunk(x))
-        found = (self._windows(part, tensors).double() - tensors["centre"] for part in parts)
+        found = (self.numbers(part, tensors) for part in chunks(x, self._chunk(x)))
         return torch.cat([_to_length(part, tensors.get("weights")) for part in found])
+
+    def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
+        return self._windows(x, tensors).double() - tensors["centre"]
 
     def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
         places = torch.arange(self.grid)

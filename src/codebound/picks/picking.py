@@ -176,9 +176,12 @@ def features_of(
 ) -> tuple[FeatureMap, Tensor]:
     """The feature map of a rule, and the features of every example in 16 bits, as the learner takes them."""
     stored = torch.from_numpy(np.ascontiguousarray(sample.x))
-    first = stored[torch.from_numpy(permutation(sample.n)[: rule.first])].to(device)
+    chosen = permutation(sample.n)[: rule.first]
+    first, labels = stored[torch.from_numpy(chosen)].to(device), torch.from_numpy(sample.y[chosen])
     with exact_products(), torch.no_grad():
-        found = rule.features.mapped(first, sample.scaling.divisor, is_mirrored=rule.is_mirrored)
+        found = rule.features.mapped(
+            first, sample.scaling.divisor, is_mirrored=rule.is_mirrored, labels=labels.to(device)
+        )
 
     def made(start: int) -> Tensor:
         with torch.no_grad():  # which every thread has to say

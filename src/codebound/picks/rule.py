@@ -67,6 +67,7 @@ _DIAGONAL = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 _LONGER = 8
 _OF_THE_SIZE = ("first", "batch", "rounds", "longer")  # chosen for a sample, whatever its inputs are
 _WITHOUT_PICKS = (*_OF_THE_SIZE, "tenths", "score_index")
+_OF_THE_LEARNER = ("gamma_index", "ridge_index", "score_index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,22 @@ class Rule:
         return self == replace(other, **{name: getattr(self, name) for name in apart})
 
     def _code_learner(self, coder: AbstractCoder, usual: Rule, input_shape: tuple[int, ...]) -> Rule:
-        features, copies = self._code_features(coder, usual, input_shape)
+        layer, plain, is_usual = LayerFeatures.kind, self.features.plain, False
+        kind = below = uniform(coder, self.features.kind, 4)
+        if kind == layer:
+            is_known = (plain, self.copies) == (usual.features, usual.copies)
+            below = uniform(coder, layer if is_known else plain.kind, 4)
+        if below == layer:
+            features = usual.features
+            same = all(getattr(self, name) == getattr(usual, name) for name in _OF_THE_LEARNER)
+            is_usual = bool(bit(coder, same))
+        else:
+            features = FEATURES[below].code(coder, plain)
+        if kind == layer:
+            features = LayerFeatures.code_above(coder, features, self.features, input_shape)
+        if is_usual:
+            return replace(usual, features=features)
+        copies = usual.copies if below == layer else self._code_copies(coder, features)
         gamma_index, ridge_index = self._code_kernel(coder)
         score_index = uniform(coder, self.score_index, 8)
         return Rule(
@@ -178,20 +194,6 @@ class Rule:
             ridge_index=ridge_index,
             score_index=score_index,
         )
-
-    def _code_features(
-        self, coder: AbstractCoder, usual: Rule, input_shape: tuple[int, ...]
-    ) -> tuple[AbstractFeatures, int]:
-        """Features and copies; below a layer, the usual ones cost two bits."""
-        layer, plain = LayerFeatures.kind, self.features.plain
-        kind = below = uniform(coder, self.features.kind, 4)
-        if kind == layer:
-            is_usual = (plain, self.copies) == (usual.features, usual.copies)
-            below = uniform(coder, layer if is_usual else plain.kind, 4)
-        features = usual.features if below == layer else FEATURES[below].code(coder, plain)
-        if kind == layer:
-            features = LayerFeatures.code_above(coder, features, self.features, input_shape)
-        return features, usual.copies if below == layer else self._code_copies(coder, features)
 
     def _code_copies(self, coder: AbstractCoder, features: AbstractFeatures) -> int:
         copies = uniform(coder, self.copies, 8)

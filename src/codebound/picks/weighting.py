@@ -1,4 +1,4 @@
-"""A coded layer in front of the kernel: how much each group of features counts (docs/format-3.md, 10.1)."""
+"""A layer of weights in front of the kernel: how much numbers count (docs/format-3.md, 10.1 and 10.4)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from codebound.coding.numbers import SymbolContext, bit
+from codebound.coding.numbers import SymbolContext, bit, uniform
 from codebound.errors import ModelError
-from codebound.picks.features import MAX_SIZE, AbstractFeatures, FilterFeatures
+from codebound.picks.features import MAX_SIZE, AbstractFeatures, FilterFeatures, chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from codebound.coding.arithmetic import AbstractCoder
 
+_CHUNK = 32  # pictures at a time
 WEIGHTS = (0, 1, 2, 4)
 USUAL = 2
 """The symbol of the weight to start from: half of the largest."""
@@ -27,18 +28,21 @@ USUAL = 2
 
 @dataclass(frozen=True, slots=True)
 class LayerFeatures(AbstractFeatures):
-    """Features of another kind, each group of them with a weight that the message codes.
+    """Features of another kind, weighted: each group as the message says, or each number by the first labels.
 
     Attributes:
         below: The features.
-        symbols: Which of the weights each group has.
+        symbols: Which of the weights each group has, where they are coded.
         by_window: Whether filters are grouped by windows, not by channels.
+        strength: 0 for coded weights; 1 to 3, the larger the more extreme, for those that are computed from
+            how far the classes of the first examples lie apart.
     """
 
     kind: ClassVar[int] = 3
     below: AbstractFeatures
     symbols: tuple[int, ...]
     by_window: bool = False
+    strength: int = 0
 
     @property
     def plain(self) -> AbstractFeatures:  # noqa: D102
@@ -53,9 +57,11 @@ class LayerFeatures(AbstractFeatures):
         cls, coder: AbstractCoder, below: AbstractFeatures, given: AbstractFeatures, shape: tuple[int, ...]
     ) -> LayerFeatures:
         """Codes what stands above these features, or returns what is read."""
-        by_window, symbols = (
-            (given.by_window, given.symbols) if isinstance(given, LayerFeatures) else (False, ())
-        )
+        own = given if isinstance(given, LayerFeatures) else cls(below, ())
+        by_window, symbols, strength = own.by_window, own.symbols, uniform(coder, own.strength, 4)
+        if strength:
+            group_count(below, shape, by_window=False)
+            return cls(below, (), strength=strength)
         if isinstance(below, FilterFeatures):
             by_window = bool(bit(coder, int(by_window)))
         count = group_count(below, shape, by_window=by_window)
@@ -69,7 +75,8 @@ class LayerFeatures(AbstractFeatures):
         return cls(below, tuple(found), by_window)
 
     def check(self, shape: tuple[int, ...]) -> None:  # noqa: D102
-        if group_count(self.below, shape, by_window=self.by_window) != len(self.symbols):
+        count = group_count(self.below, shape, by_window=self.by_window)
+        if not self.strength and count != len(self.symbols):
             raise ModelError(f"a layer of {len(self.symbols)} weights does not fit inputs of shape {shape}.")
 
     def groups(self, shape: tuple[int, ...], *, by_window: bool) -> Tensor:  # noqa: D102
@@ -78,13 +85,26 @@ class LayerFeatures(AbstractFeatures):
     def read(self, x: Tensor, divisor: float) -> Tensor:  # noqa: D102
         return self.below.read(x, divisor)
 
-    def fit(self, first: Tensor, *, is_mirrored: bool) -> dict[str, Tensor]:  # noqa: D102
+    def fit(  # noqa: D102
+        self, first: Tensor, *, is_mirrored: bool, labels: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        tensors = self.below.fit(first, is_mirrored=is_mirrored)
+        if self.strength:
+            if labels is None or len(labels) != len(first):
+                raise ModelError("computed weights need the labels of the first examples.")
+            pictures = torch.cat([first, first.flip(-1)]) if is_mirrored else first
+            known = labels.repeat(2) if is_mirrored else labels
+            found = (
+                (self.below.numbers(x, tensors), y)
+                for x, y in zip(chunks(pictures, _CHUNK), chunks(known, _CHUNK), strict=True)
+            )
+            return {**tensors, "weights": _computed(found, self.strength), "labels": labels}
         groups = self.below.groups(tuple(first.shape[1:]), by_window=self.by_window)
         values = torch.tensor([WEIGHTS[each] for each in self.symbols], dtype=torch.float64)
-        return {
-            **self.below.fit(first, is_mirrored=is_mirrored),
-            "weights": values[groups].to(first.device),
-        }
+        return {**tensors, "weights": values[groups].to(first.device)}
+
+    def numbers(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
+        return self.below.numbers(x, tensors)
 
     def vectors(self, x: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return self.below.vectors(x, tensors)
@@ -103,6 +123,34 @@ def group_count(features: AbstractFeatures, shape: tuple[int, ...], *, by_window
     if len(groups) > MAX_SIZE:
         raise ModelError(f"a vector of features has at most {MAX_SIZE} numbers. Got {len(groups)}.")
     return int(groups.max()) + 1
+
+
+def _computed(parts: Iterator[tuple[Tensor, Tensor]], strength: int) -> Tensor:
+    """Weights by the share of the spread of each number that lies between the classes of its label."""
+    counts: dict[int, int] = {}
+    sums: dict[int, Tensor] = {}
+    squares: Tensor | None = None
+    for numbers, labels in parts:
+        for label in sorted(set(labels.tolist())):
+            own = numbers[labels == label]
+            counts[label] = counts.get(label, 0) + len(own)
+            sums[label] = own.sum(0) + sums.get(label, 0.0)
+        found = numbers.square().sum(0)
+        squares = found if squares is None else squares + found
+    assert squares is not None  # there is a first example
+    total = torch.stack(list(sums.values())).sum(0)
+    apart, between = total * total / sum(counts.values()), torch.zeros_like(total)
+    for label in sorted(counts):
+        between = between + sums[label] * sums[label] / counts[label]
+    between, spread = between - apart, squares - apart
+    shares = torch.where((between > 0.0) & (spread > 0.0), between / spread, 0.0)
+    largest = shares.max()
+    if float(largest) == 0.0:
+        return torch.ones_like(shares)
+    shares = shares / largest
+    for _ in range(3 - strength):
+        shares = shares.sqrt()
+    return (8.0 * shares).round()
 
 
 def _cost(symbols: Sequence[int], *, is_near: bool) -> float:

@@ -16,50 +16,68 @@ if TYPE_CHECKING:
 class ColumnMap:
     """Numbers between their quantiles in the first examples."""
 
-    def __init__(self, first: Inputs, layer: tuple[int, ...] | None = None) -> None:
+    def __init__(self, first: Inputs) -> None:
         values = np.sort(_flat(first), axis=0)
-        count, dimension = values.shape
+        count, self._dimension = values.shape
         self._middle = values[count // 2]
         spread = values[9 * count // 10] - values[count // 10]
         spread = np.where(spread == 0, values[-1] - values[0], spread)
         self._spread = np.where(spread == 0, 1.0, spread)
-        total = dimension if layer is None else sum(weight * weight for weight in layer)
-        longest = LONGEST - np.sqrt(np.float64(dimension)) / 2
-        unit = np.floor(longest / (4 * np.sqrt(np.float64(total))))
+        self.weigh(np.ones(self._dimension))
+
+    def weigh(self, weights: Doubles) -> None:
+        """Give every column a weight."""
+        total = np.square(weights).sum()
+        longest = LONGEST - np.sqrt(np.float64(self._dimension)) / 2
+        unit = np.floor(longest / (4 * np.sqrt(total)))
         if unit < 1:
             raise Refused(
-                f"Rule: the squares of the weights of the layer add up to {total}, which is too much."
+                f"Rule: the squares of the weights of a layer add up to {total}, which is too much."
             )
-        self._units = unit if layer is None else unit * np.array(layer, np.float64)
+        self._units = weights * unit
         self.squared_scale = float(total * unit * unit)
 
     def prepared(self, x: Inputs) -> Inputs:
         """Inputs as stored."""
         return x
 
+    def numbers(self, x: Inputs) -> Doubles:
+        """What weights are computed from: integers."""
+        return np.asarray(np.rint(self._parts(x) * 256))
+
     def vectors(self, x: Inputs) -> Vectors:
         """The vectors of inputs."""
+        return np.asarray(np.rint(self._parts(x) * self._units)).astype(np.int16)
+
+    def _parts(self, x: Inputs) -> Doubles:
         with np.errstate(over="ignore"):
-            z = (_flat(x) - self._middle) / self._spread
-        return np.asarray(np.rint(np.clip(z, -4, 4) * self._units)).astype(np.int16)
+            return np.asarray(np.clip((_flat(x) - self._middle) / self._spread, -4, 4))
 
 
 class DirectionMap:
     """Inputs, brought to the same length."""
 
-    def __init__(self, dimension: int, layer: tuple[int, ...] | None = None) -> None:
-        self._layer = layer
+    def __init__(self, dimension: int) -> None:
+        self._weights: Doubles | None = None
         self.squared_scale = float(radius(dimension) ** 2)
+
+    def weigh(self, weights: Doubles) -> None:
+        """Give every column a weight."""
+        self._weights = weights
 
     def prepared(self, x: Inputs) -> Inputs:
         """Inputs as stored."""
         return x
 
-    def vectors(self, x: Inputs) -> Vectors:
-        """The vectors of inputs."""
+    def numbers(self, x: Inputs) -> Doubles:
+        """What weights are computed from: integers."""
         flat = _flat(x)
         largest = np.abs(flat).max(axis=1, keepdims=True)
-        return normalised(np.rint(flat * 32767 / np.where(largest == 0, 1.0, largest)), self._layer)
+        return np.asarray(np.rint(flat * 32767 / np.where(largest == 0, 1.0, largest)))
+
+    def vectors(self, x: Inputs) -> Vectors:
+        """The vectors of inputs."""
+        return normalised(self.numbers(x), self._weights)
 
 
 def _flat(x: Inputs) -> Doubles:

@@ -87,10 +87,10 @@ def radius(dimension: int) -> int:
     return LONGEST - int(np.ceil(np.sqrt(np.float64(dimension)) / 2))
 
 
-def normalised(y: Doubles, layer: tuple[int, ...] | None) -> Vectors:
+def normalised(y: Doubles, weights: Doubles | None) -> Vectors:
     """Vectors of integers, weighted where there is a layer, brought to the same length and rounded."""
-    if layer is not None:
-        y *= np.array(layer, np.float64)
+    if weights is not None:
+        y *= weights
     squares = np.einsum("ij,ij->i", y, y)
     if not np.all(squares < DOUBLE):
         raise Refused("Rule: a vector is too long for exact arithmetic.")

@@ -22,10 +22,9 @@ TOGETHER = 1 << 17  # numbers in the responses of pictures that are made at a ti
 class FilterMap:
     """Lengths of complex responses, summed over windows, less their mean over the first examples."""
 
-    def __init__(
-        self, choice: Filters, first: Inputs, *, divisor: float, layer: tuple[int, ...] | None = None
-    ) -> None:
-        self._choice, self._divisor, self._layer = choice, divisor, layer
+    def __init__(self, choice: Filters, first: Inputs, *, divisor: float) -> None:
+        self._choice, self._divisor = choice, divisor
+        self._weights: Doubles | None = None
         self._tables = [
             torch.from_numpy((table.filters * UNIT).reshape(-1, table.size, table.size).astype(np.float32))
             for table in tables(choice.dictionary)
@@ -42,9 +41,17 @@ class FilterMap:
         """Pictures of which copies can be made."""
         return levels(x, self._divisor)
 
+    def weigh(self, weights: Doubles) -> None:
+        """Give every number a weight."""
+        self._weights = weights
+
+    def numbers(self, pictures: Pictures) -> Doubles:
+        """What weights are computed from: integers."""
+        return np.asarray(self._values(pictures) - self._centre)
+
     def vectors(self, pictures: Pictures) -> Vectors:
         """The vectors of pictures."""
-        return normalised(self._values(pictures) - self._centre, self._layer)
+        return normalised(self.numbers(pictures), self._weights)
 
     def _values(self, pictures: Pictures) -> Doubles:
         if self._choice.straight:

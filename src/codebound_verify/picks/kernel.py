@@ -13,16 +13,20 @@ from ..refusal import Refused
 from .columns import ColumnMap, DirectionMap
 from .exact import SINGLE, Doubles, Vectors, parts, side_by_side
 from .filters import FilterMap
+from .layer import computed_weights
 from .patches import PatchMap
 from .pictures import copied
 from .rule import MIRRORED, Columns, Filters, Rule
 
 if TYPE_CHECKING:
-    from ..sample import Inputs
+    from collections.abc import Iterator
+
+    from ..sample import Inputs, Labels
 
 PIECE = 256  # supports in one product
 POINTS = 512  # points in it
 COLUMNS = 1024  # numbers of a vector that are made float32 at a time
+WEIGHED = 32  # examples whose numbers are made at a time, where weights are computed
 LARGEST_INPUT = 1e300
 
 
@@ -31,6 +35,12 @@ class FeatureMap(Protocol):
 
     squared_scale: float
 
+    def weigh(self, weights: Doubles) -> None:
+        """Give every number of a vector a weight."""
+
+    def numbers(self, prepared: Inputs) -> Doubles:
+        """Integers that vectors are made of, before they are weighted."""
+
     def prepared(self, x: Inputs) -> Inputs:
         """Stored inputs, as copies are made of them."""
 
@@ -38,18 +48,33 @@ class FeatureMap(Protocol):
         """The vectors of prepared inputs."""
 
 
-def feature_map(rule: Rule, first: Inputs, *, divisor: float) -> FeatureMap:
-    """The feature map of a rule, learned from the first examples."""
+def feature_map(rule: Rule, first: Inputs, *, divisor: float, labels: Labels | None = None) -> FeatureMap:
+    """The feature map of a rule, learned from the first examples; labels are needed to compute weights."""
+    found = _plain_map(rule, first, divisor=divisor)
+    if isinstance(rule.layer, int):
+        assert labels is not None  # of the first examples
+        found.weigh(computed_weights(rule.layer, _first_numbers(found, first), labels))
+    elif rule.layer is not None:
+        found.weigh(np.array(rule.layer, np.float64))
+    return found
+
+
+def _plain_map(rule: Rule, first: Inputs, *, divisor: float) -> FeatureMap:
     features = rule.features
     if isinstance(features, Filters):
-        return FilterMap(features, first, divisor=divisor, layer=rule.layer)
+        return FilterMap(features, first, divisor=divisor)
     if not isinstance(features, Columns):
-        return PatchMap(
-            features, first, divisor=divisor, is_mirrored=rule.copies == MIRRORED, layer=rule.layer
-        )
-    if features.normalised:
-        return DirectionMap(first[0].size, rule.layer)
-    return ColumnMap(first, rule.layer)
+        return PatchMap(features, first, divisor=divisor, is_mirrored=rule.copies == MIRRORED)
+    return DirectionMap(first[0].size) if features.normalised else ColumnMap(first)
+
+
+def _first_numbers(features: FeatureMap, first: Inputs) -> Iterator[tuple[slice, Doubles]]:
+    """The numbers of the first examples, some at a time, and which these are; then those of mirror images."""
+    for part in parts(len(first), WEIGHED):
+        numbers = features.numbers(features.prepared(first[part]))
+        yield part, numbers
+        if isinstance(features, PatchMap) and features.is_mirrored:
+            yield part, features.mirrored(numbers)
 
 
 def check_finite(x: Inputs) -> None:

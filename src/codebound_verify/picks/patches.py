@@ -39,17 +39,9 @@ BRIGHT = 2**19  # sum of squares from which a patch is a candidate
 class PatchMap:
     """Cosines above a threshold, with patches of the first pictures."""
 
-    def __init__(
-        self,
-        choice: Patches,
-        first: Inputs,
-        *,
-        divisor: float,
-        is_mirrored: bool,
-        layer: tuple[int, ...] | None = None,
-    ) -> None:
-        self._choice, self._divisor, self._is_mirrored = choice, divisor, is_mirrored
-        self._layer = layer
+    def __init__(self, choice: Patches, first: Inputs, *, divisor: float, is_mirrored: bool) -> None:
+        self._choice, self._divisor, self.is_mirrored = choice, divisor, is_mirrored
+        self._weights: Doubles | None = None
         _, channels, height, width = first.shape
         self._patch = (channels, choice.size, choice.size)
         self._places = (height - choice.size + 1, width - choice.size + 1)
@@ -70,9 +62,17 @@ class PatchMap:
         """Pictures of which copies can be made."""
         return levels(x, self._divisor)
 
+    def weigh(self, weights: Doubles) -> None:
+        """Give every number a weight."""
+        self._weights = weights
+
+    def numbers(self, pictures: Pictures) -> Doubles:
+        """What weights are computed from: integers."""
+        return np.asarray(self._values(pictures) - self._centre)
+
     def vectors(self, pictures: Pictures) -> Vectors:
         """The vectors of pictures."""
-        return normalised(self._values(pictures) - self._centre, self._layer)
+        return normalised(self.numbers(pictures), self._weights)
 
     def mirrored(self, vectors: Doubles) -> Doubles:
         """The vectors of the mirror images: filters and windows change places."""
@@ -105,14 +105,14 @@ class PatchMap:
         for some, bright in side_by_side(examined, parts(len(pictures), step)):
             moments += some
             candidates.append(bright)
-        if self._is_mirrored:
+        if self.is_mirrored:
             moments += moments[self._image][:, self._image]
-        count = len(pictures) * places * (2 if self._is_mirrored else 1)
+        count = len(pictures) * places * (2 if self.is_mirrored else 1)
         ridge = self._choice.whitening
         root = whitening_of(moments / (2.0**20 * count) + ridge * np.eye(d), ridge)
         own = rounded(filters_of(root, self._atoms(pictures, np.concatenate(candidates)), ridge), "a filter")
         integers = own.integers
-        if self._is_mirrored:
+        if self.is_mirrored:
             integers = np.concatenate([integers, integers[:, self._image]])
         self._filters = np.ascontiguousarray(integers)
         whitening = rounded(root, "the whitening")
@@ -127,7 +127,7 @@ class PatchMap:
 
     def _atoms(self, pictures: Pictures, candidates: Integers) -> Doubles:
         """The patches that become filters, as rows."""
-        wanted = self._choice.filters // (2 if self._is_mirrored else 1)
+        wanted = self._choice.filters // (2 if self.is_mirrored else 1)
         if len(candidates) < wanted:
             raise Refused(f"Rule: {wanted} patches are needed; the first pictures have {len(candidates)}.")
         keys = Stream(self._choice.seed, "atoms").words(0, len(candidates))

@@ -75,11 +75,14 @@ class Learned:
         """Refuse weights of another network: their picks are these, and their residual is as small.
 
         ``picks`` are inputs as stored, in the order of picking; ``coefficients`` has a row for every copy of
-        them: (copies, picks, classes).
+        them: (copies, picks, classes). ``labels`` are of the first, where weights are computed.
         """
         picks, given = tensors.get("picks"), tensors.get("coefficients")
         if picks is None or not np.array_equal(picks, x[self.picked]):
             raise Refused("Weights: their picks are not the examples that the rule picks from this sample.")
+        first = y[self.picked[: self._rule.first]]
+        if isinstance(self._rule.layer, int) and not np.array_equal(tensors.get("labels", ()), first):
+            raise Refused("Weights: their labels are not those of the examples that the rule starts with.")
         copies, (supports, classes) = COPIES[self._rule.copies], self._coefficients.shape
         if given is None or given.shape != (copies, len(picks), classes):
             raise Refused("Weights: their coefficients are not of the shape that the rule learns.")
@@ -133,7 +136,7 @@ class _Run:
         """Pick, learn and count."""
         rule, examples = self._rule, len(self._x)
         first = permutation(examples)[: rule.first]
-        features = feature_map(rule, self._x[first], divisor=self._divisor)
+        features = feature_map(rule, self._x[first], divisor=self._divisor, labels=self._y[first])
         kernel = Kernel(rule, features)
         points = points_of(kernel, self._x, progress)
         capacity = rule.supports(rule.first + rule.picks)

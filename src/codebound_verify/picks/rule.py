@@ -128,7 +128,7 @@ class Patches:
 
 
 Features: TypeAlias = Columns | Filters | Patches
-Layer: TypeAlias = tuple[int, ...]  # a weight for every number of a vector
+Layer: TypeAlias = tuple[int, ...] | int  # a weight for every number of a vector, or how they are computed
 Learner: TypeAlias = tuple[Features, int, float, float, float]
 
 
@@ -218,7 +218,7 @@ def _usual(shape: tuple[int, ...]) -> Learner:
 def _read_learner(
     decoder: Decoder, shape: tuple[int, ...], *, has_layers: bool
 ) -> tuple[Learner, Layer | None]:
-    kind, layer, copies = decoder.uniform(4), None, None
+    kind, layer, copies, is_usual = decoder.uniform(4), None, None, False
     if kind < LAYER:
         features = _read_features(decoder, kind)
     elif not has_layers:
@@ -228,9 +228,12 @@ def _read_learner(
             features = _read_features(decoder, below)
         else:
             features, copies = _usual(shape)[:2]
+            is_usual = bool(decoder.bit())
         layer = _read_layer(decoder, features, shape)
     if copies is None:
         copies = _read_copies(decoder, features)
+    if is_usual:
+        return _usual(shape), layer
     return (features, copies, *_read_widths(decoder), (decoder.uniform(8) + 1) / 8), layer
 
 
@@ -266,12 +269,15 @@ def _read_features(decoder: Decoder, kind: int) -> Features:
 
 
 def _read_layer(decoder: Decoder, features: Features, shape: tuple[int, ...]) -> Layer:
-    """The weights of all numbers of a vector, of which each group has one."""
-    windows = bool(decoder.bit()) if isinstance(features, Filters) else False
+    """The weights of all numbers of a vector, of which each group has one; or how they are computed."""
+    power = decoder.uniform(4)
+    windows = bool(decoder.bit()) if isinstance(features, Filters) and not power else False
     if (dimension := features.dimension(shape)) > DIMENSION_LIMIT:
         raise Refused(
             f"Rule: the length of a vector would be {dimension}; at most {DIMENSION_LIMIT} is allowed."
         )
+    if power:
+        return power
     groups = features.groups(shape, windows=windows)
     near = decoder.bit()
     contexts, before, weights = [Context(len(WEIGHTS)) for _ in WEIGHTS], START, []

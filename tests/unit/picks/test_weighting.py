@@ -59,15 +59,18 @@ def test_above_usual_features_neither_they_nor_copies_are_coded(shape: tuple[int
     usual = usual_rule(shape)
     symbols = (2,) * group_count(usual.features, shape, by_window=True)
     rule = replace(usual, features=LayerFeatures(usual.features, symbols, usual.features.kind == 1))
-    word = coded(rule, shape).finish()
-    assert Rule().code(Reader(word), shape) == replace(rule, first=rule.first)
-    other = replace(rule, copies=0) if rule.copies else replace(rule, features=layer_of(rule, True))
-    assert coded(other, shape).finish().length >= word.length + 3
+    other = replace(rule, gamma_index=rule.gamma_index + 1)
+    words = [coded(each, shape).finish() for each in (rule, other)]
+    assert [Rule().code(Reader(word), shape) for word in words] == [rule, other]
+    assert words[0].length + 10 <= words[1].length <= words[0].length + 12
 
 
-def layer_of(rule: Rule, is_normalised: bool) -> LayerFeatures:
-    assert isinstance(rule.features, LayerFeatures)
-    return replace(rule.features, below=ColumnFeatures(is_normalised))
+def test_a_computed_layer_above_usual_features_costs_seven_bits() -> None:
+    usual = usual_rule((7,))
+    rule = replace(usual, features=LayerFeatures(usual.features, (), strength=2))
+    word = coded(rule, (7,)).finish()
+    assert Rule().code(Reader(word), (7,)) == rule
+    assert word.length - coded(usual, (7,)).finish().length in range(6, 9)
 
 
 def test_what_is_regular_is_cheap() -> None:
@@ -94,6 +97,26 @@ def test_weights_are_those_of_the_groups(below: AbstractFeatures, by_window: boo
     else:
         wanted *= (found.unit / float(weights.square().sum()) / (plain.unit / len(weights))) ** 0.5
     assert float((vectors - wanted).abs().max()) < 4.0  # those below were rounded before
+
+
+@pytest.mark.parametrize("strength", [1, 2, 3])
+def test_computed_weights_are_large_where_classes_lie_apart(strength: int) -> None:
+    random = np.random.default_rng(0)
+    labels = torch.from_numpy(random.integers(0, 3, 90))
+    x = torch.from_numpy(random.normal(size=(90, 4)))
+    x[:, 1] += 3.0 * labels
+    x[:, 2] += 0.8 * labels
+    x[:, 3] = 1.0
+    settings = LayerFeatures(ColumnFeatures(), (), strength=strength)
+    found = settings.mapped(x, 1.0, is_mirrored=False, labels=labels)
+    weights = found.tensors["weights"]
+    assert weights[1] == 8.0 > weights[2] > weights[0]
+    assert weights[3] == 0.0
+    assert float(found(x).square().sum(1).max()) <= 2.0**24
+    stronger = LayerFeatures(ColumnFeatures(), (), strength=min(3, strength + 1))
+    assert (stronger.mapped(x, 1.0, is_mirrored=False, labels=labels).tensors["weights"] <= weights).all()
+    with pytest.raises(ModelError, match="labels"):
+        settings.mapped(x, 1.0, is_mirrored=False)
 
 
 def pictures(n: int = 60) -> torch.Tensor:

@@ -7,6 +7,7 @@ import pytest
 from codebound_verify.picks.columns import ColumnMap, DirectionMap
 from codebound_verify.picks.exact import SINGLE, full_precision
 from codebound_verify.picks.filters import FilterMap
+from codebound_verify.picks.layer import computed_weights
 from codebound_verify.picks.patches import PatchMap
 from codebound_verify.picks.pictures import levels, mirrored
 from codebound_verify.picks.rule import Columns, Filters, Patches
@@ -48,22 +49,43 @@ def test_columns(shape, dtype):
 def test_columns_below_a_layer(weights):
     x = inputs((40, 5))
     flat = x.tolist()
-    features = ColumnMap(x[5:27], weights)
+    features = ColumnMap(x[5:27])
+    features.weigh(np.array(weights, float))
     found = oracle.column_vectors(flat[5:27], flat, normalised=False, weights=list(weights))
     assert features.vectors(x).tolist() == found
     assert max(sum(v * v for v in row) for row in found) <= SINGLE
     total = sum(w * w for w in weights)
     assert features.squared_scale == total * ((4095 - 5**0.5 / 2) // (4 * total**0.5)) ** 2
-    directions = DirectionMap(5, weights)
+    directions = DirectionMap(5)
+    directions.weigh(np.array(weights, float))
     found = oracle.column_vectors([], flat, normalised=True, weights=list(weights))
     assert directions.vectors(x).tolist() == found
 
 
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_computed_weights(power):
+    """Section 10.4 of version 3, a number at a time; the last columns say much, nothing and all."""
+    random = np.random.default_rng(power)
+    labels = random.integers(0, 4, 70)
+    labels[labels == 2] = 1
+    numbers = random.integers(-1024, 1025, (70, 6)).astype(float)
+    numbers[:, 3] += 700 * labels
+    numbers[:, 4], numbers[:, 5] = 5, 9 * labels
+    some = [(part, numbers[part]) for part in (slice(0, 32), slice(32, 64), slice(64, 70))]
+    wanted = oracle.computed_weights(numbers.astype(int).T.tolist(), labels.tolist(), power)
+    assert computed_weights(power, some, labels).tolist() == wanted
+    assert wanted[5] == 8 > wanted[3] > wanted[0]
+    assert wanted[4] == 0
+    assert computed_weights(power, [(slice(0, 70), np.ones((70, 2)))], labels).tolist() == [1, 1]
+
+
 def test_weights_that_leave_no_room_are_refused():
     x = np.zeros((1, 1 << 16))
-    assert ColumnMap(x, (3,) * (1 << 16)).squared_scale > 0
+    features = ColumnMap(x)
+    features.weigh(np.full(1 << 16, 3.0))
+    assert features.squared_scale > 0
     with pytest.raises(Refused, match="too much"):
-        ColumnMap(x, (4,) * (1 << 16))
+        features.weigh(np.full(1 << 16, 4.0))
 
 
 def test_no_vector_is_too_long_for_float32():
@@ -86,8 +108,8 @@ def test_filters(channels, straight, dictionary, pool):
     ]
     assert features.vectors(features.prepared(x)).tolist() == oracle.ended(values[:3], values)
     weights = np.resize((4, 0, 1, 2, 1), len(values[0])).tolist()
-    weighted = FilterMap(Filters(straight, dictionary, pool), x[:3], divisor=16.0, layer=tuple(weights))
-    assert weighted.vectors(features.prepared(x)).tolist() == oracle.ended(values[:3], values, weights)
+    features.weigh(np.array(weights, float))
+    assert features.vectors(features.prepared(x)).tolist() == oracle.ended(values[:3], values, weights)
 
 
 def test_groups_of_a_layer():
@@ -132,8 +154,8 @@ def test_patches(channels, choice, is_mirrored):
     assert features.vectors(levels(x, 16.0)).tolist() == oracle.ended(values[:first] + images, values)
     groups = choice.groups(x.shape[1:], windows=False)
     weights = [(4, 1, 2, 0, 1, 4)[group] for group in groups]
-    weighted = PatchMap(choice, x[:first], divisor=16.0, is_mirrored=is_mirrored, layer=tuple(weights))
-    assert weighted.vectors(levels(x, 16.0)).tolist() == oracle.ended(
+    features.weigh(np.array(weights, float))
+    assert features.vectors(levels(x, 16.0)).tolist() == oracle.ended(
         values[:first] + images, values, weights
     )
 
