@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _INK = "#010203"  # a colour that nothing else has; the page replaces it with that of its text
 _BLUE, _ORANGE = "#3b82d6", "#d9730d"
-_PALETTE = (_ORANGE, "#2e8b57", _BLUE, "#8a4fbf")
+_PALETTE = (_ORANGE, "#2e8b57", _BLUE, "#8a4fbf", "#b5446e", "#6b7280")
 _COLUMNS = 4
 _SHOWN = 0.9  # of a spectrum: the values next to zero would take most of a logarithmic axis
 _STYLE: Any = {  # newer versions of matplotlib know the type of every key
@@ -134,6 +134,7 @@ class Series:
             stand side by side.
         shade: For shades: how blue, from 0 to 1.
         deviations: For points: half the length of the bar through each; empty for none.
+        colour: Place of its colour in the palette, to have that of another; None: the next one.
     """
 
     label: str
@@ -142,6 +143,7 @@ class Series:
     style: Literal["line", "dashed", "points", "shades", "bars"] = "line"
     shade: Sequence[float] = ()
     deviations: Sequence[float] = ()
+    colour: int | None = None
 
 
 def curves(
@@ -149,8 +151,12 @@ def curves(
     x: str,
     columns: Mapping[str, str],
     style: Literal["line", "dashed", "points"] = "line",
+    *,
+    colour: int | None = None,
 ) -> list[Series]:
     """One series for each of some columns of a table; a row without a value is left out of it.
+
+    The first one has the given colour, the others those after it.
 
     Example:
         >>> curves([{"n": 1, "a": 2.0}, {"n": 2, "a": None}], "n", {"a": "values"})[0].y
@@ -158,8 +164,14 @@ def curves(
     """
     found = {column: [row for row in rows if row[column] is not None] for column in columns}
     return [
-        Series(label, [row[x] for row in found[column]], [row[column] for row in found[column]], style)
-        for column, label in columns.items()
+        Series(
+            label,
+            [row[x] for row in found[column]],
+            [row[column] for row in found[column]],
+            style,
+            colour=None if colour is None else colour + place,
+        )
+        for place, (column, label) in enumerate(columns.items())
     ]
 
 
@@ -280,7 +292,8 @@ def plots_figure(plots: Sequence[Plot], *, columns: int = 3) -> str:
 
 
 def _draw(axes: Axes, plot: Plot) -> None:
-    colours = iter(_PALETTE * len(plot.series))
+    palette = _PALETTE * len(plot.series)
+    colours = iter(palette)
     bars = [series for series in plot.series if isinstance(series, Series) and series.style == "bars"]
     for series in plot.series:
         if isinstance(series, Contours):
@@ -301,12 +314,12 @@ def _draw(axes: Axes, plot: Plot) -> None:
             axes.axhline(0.0, color=_INK, linewidth=0.6)
         else:
             style = {"line": "-", "dashed": "--", "points": "o"}[series.style]
+            colour = next(colours) if series.colour is None else palette[series.colour]
             axes.plot(
-                series.x, series.y, style, color=next(colours), label=series.label or None,
+                series.x, series.y, style, color=colour, label=series.label or None,
                 linewidth=1.2, markersize=3.5,
             )  # fmt: skip
             if series.deviations:
-                colour = axes.lines[-1].get_color()
                 axes.errorbar(
                     series.x,
                     series.y,

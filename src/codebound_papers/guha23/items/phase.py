@@ -445,6 +445,7 @@ def _map(p: int, counts: Sequence[Row], thresholds: Sequence[Row], constant: flo
         ),
         x_scale="log",
         x_ticks=lines,
+        headroom=0.35,
     )
 
 

@@ -183,17 +183,23 @@ class Networks:
         """The data."""
         return parts_of(self.plan, size=self.settings.size)
 
-    def rows(self, widths: Sequence[int] | None = None) -> list[Row]:
+    def rows(self, widths: Sequence[int] | None = None, *, on_the_way: bool = False) -> list[Row]:
         """What is known of each network, or those of some widths: measured now, or found finished; some, when
         time is out.
+
+        Args:
+            widths: Of the networks; None: all.
+            on_the_way: With the one that is watched after as many epochs as that of the plots, where it is
+                trained for more.
         """
-        return self.settings.cells.get_some(
-            {
-                f"{training}, width {width}": partial(self._row, training, width)
-                for width in widths or self.plan.widths
-                for training in self.plan.trainings
-            }
-        )
+        parts: dict[str, Callable[[], Row]] = {
+            f"{training}, width {width}": partial(self._row, training, width)
+            for width in widths or self.plan.widths
+            for training in self.plan.trainings
+        }
+        if on_the_way and self._epochs > PLOTTED:
+            parts[f"{CODE}, width {self.plan.watched}, {PLOTTED} epochs"] = self._plotted_row
+        return self.settings.cells.get_some(parts)
 
     def trained(self, training: str, width: int) -> Trained:
         """One of the networks; of the one that is watched, states on the way are kept."""
@@ -248,6 +254,20 @@ class Networks:
         subject = self.trained(training, width)
         found = subject.measured(f"bounds, {self.settings.size}", partial(self._measure, subject))
         return {"width": width, "training": training, **found}
+
+    @property
+    def _epochs(self) -> int:
+        """Of the network that is watched."""
+        published, most = self.plan.trainings[CODE].epochs, self.settings.epochs
+        return published if most is None else min(published, most)
+
+    def _plotted_row(self) -> Row:
+        """The same of the network that is watched, as it was at the epoch of the plots."""
+        subject, seen = self.watched, self.plotted_record()
+        then = replace(subject, network=subject.at(seen["epochs"]), record={**subject.record, **seen})
+        what = f"bounds after {PLOTTED} epochs, {self.settings.size}"
+        found = subject.measured(what, partial(self._measure, then))
+        return {"width": self.plan.watched, "training": f"{CODE}, {PLOTTED} epochs", **found}
 
     def _measure(self, subject: Trained) -> Row:
         settings, (samples, _) = self.settings, self.parts

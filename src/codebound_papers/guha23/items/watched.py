@@ -109,8 +109,9 @@ def rescaled(rows: Sequence[Row], column: str) -> list[Row]:
 
 
 def _epoch_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
-    before = [row for row in rows if row["smallest_margin"] <= 0.0]
-    after = [row for row in rows if row["smallest_margin"] > 0.0]
+    begins = next((place for place, row in enumerate(rows) if row["smallest_margin"] > 0.0), len(rows))
+    before, after = rows[:begins], [row for row in rows if row["smallest_margin"] > 0.0]
+    lost = [row for row in rows[begins:] if row["smallest_margin"] <= 0.0]
     first, last = rows[0], rows[-1]
     if before:
         yield (
@@ -127,17 +128,26 @@ def _epoch_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
             f"{verdict(int(drops[0]), of=1, settings=settings)}: the bound drops again once the smallest "
             f"margin is positive, which it is from epoch {after[0]['epoch']} on. By the margin that the "
             f"code asks for the search then ends at a strength that keeps {end['chi']:.1%} of the weights "
-            f"and asks for a margin that {end['margin_loss']:.1%} of the sample do not have in the end; "
-            f"that loss is part of the bound, which goes from {start['bound']:.2f} to {end['bound']:.2f}."
+            f"and asks for a margin that {end['margin_loss']:.1%} of the sample do not have at epoch "
+            f"{end['epoch']}; that loss is part of the bound, which goes from {start['bound']:.2f} to "
+            f"{end['bound']:.2f}."
         )
         yield (
             f"{verdict(int(drops[1]), of=1, settings=settings)}: by the measured change of scores it drops "
-            f"too. {end['chi_by_change']:.1%} of the weights are kept in the end, and the bound goes from "
-            f"{start['bound_by_change']:.2f} to {end['bound_by_change']:.2f}. The theorem asks for the "
-            "other search."
+            f"too. {end['chi_by_change']:.1%} of the weights are kept at epoch {end['epoch']}, and the bound "
+            f"goes from {start['bound_by_change']:.2f} to {end['bound_by_change']:.2f}. The theorem asks for "
+            "the other search."
         )
     else:
         yield "Open: the smallest margin does not become positive here, so that there is no second drop."
+    if lost:
+        worst = max(row["train_error"] for row in lost)
+        yield (
+            f"From epoch {lost[0]['epoch']} on the margin is negative again, at {len(lost)} of the epochs "
+            "that were looked at: the learning rate never falls, and the training was thrown back to a "
+            f"training error of {worst:.1%}. The bound is then {lost[-1]['bound']:.2f}, as before the second "
+            "drop."
+        )
     yield (
         "Over its largest value, as the released script draws both, the bound ends at "
         f"{last['bound_relative']:.3f} and the error at {last['error_relative']:.3f}: the bound hardly "
@@ -160,7 +170,7 @@ def _epoch_figure(rows: Sequence[Row]) -> Figure:
     return Figure(
         [
             Plot("over the largest value, as released", "epoch", "share", released, headroom=0.5),
-            Plot("bound, stretched to the range of the error", "epoch", "error", stretched, headroom=0.5),
+            Plot("bound, in the range of the error", "epoch", "error", stretched, headroom=0.5),
             Plot("bound as it is", "epoch", "value", plain, y_scale="log"),
             Plot("smallest margin of the sample", "epoch", "margin", margins),
         ],
@@ -237,11 +247,14 @@ def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
     series = curves(pruned, "d", norms)
     if data == "mnist":
         theirs = [{"d": d, "needed": needed, "change": change} for d, (needed, change) in CHANGES.items()]
-        labels = {"needed": "margin asked for, published", "change": "of the own score, published"}
-        series = [*series, *curves(theirs, "d", labels, "points")]
+        series = [
+            *series,
+            *curves(theirs, "d", {"needed": "margin asked for, published"}, "points", colour=0),
+            *curves(theirs, "d", {"change": "of the own score, published"}, "points", colour=3),
+        ]
     shares = {"kept_share": "here", "gaussian_kept_share": "Gaussian weights, chi(d)"}
     plots = [
-        Plot("change of outputs by pruning", "strength d", "norm", series, y_scale="log", headroom=0.4),
+        Plot("change of outputs by pruning", "strength d", "norm", series, y_scale="log", headroom=1.1),
         Plot("weights that stay", "strength d", "share", curves(pruned, "d", shares)),
     ]
     return Reproduction(
@@ -447,10 +460,9 @@ def _layer_plots(points: Sequence[Row], *, is_published: bool) -> Iterator[Plot]
     for layer in layers:
         rows = [row for row in points if row["layer"] == layer]
         series = [
-            *curves(rows, "d", {"predicted": "3 fan_in chi(d)"}),
-            *curves(rows, "d", {"fullest_row": "fullest row"}, "points"),
+            *curves(rows, "d", {"predicted": "3 fan_in chi(d)", "fullest_row": "fullest row"}),
         ]
         if is_published and layer == layers[0]:
             theirs = list(FULLEST_ROWS), list(FULLEST_ROWS.values())
-            series.append(Series("fullest row, published", *theirs, "dashed"))
+            series.append(Series("fullest row, published", *theirs, "points"))
         yield Plot(f"{layer}, {rows[0]['fan_in']} inputs", "strength d", "non-zeros", series)

@@ -178,7 +178,14 @@ def _layer_plots(rows: Sequence[Row], ends: Sequence[Row]) -> list[Plot]:
     columns = {"alpha": "entries", "eigenvalues: alpha": "eigenvalues"}
     return [
         Plot("end of the training", "layer", "exponent of the density", curves(ends, "number", columns)),
-        Plot("over the training, entries", "epoch", "exponent of the density", over, headroom=0.3),
+        Plot(
+            "over the training, entries",
+            "epoch",
+            "exponent of the density",
+            over,
+            y_scale="log",
+            headroom=0.4,
+        ),
     ]
 
 
@@ -211,7 +218,7 @@ def shin_synthetic(settings: Settings) -> Reproduction:
             Series("Gaussian entries", ends, [normal["stable rank"]] * 2, "dashed"),
         ],
         x_scale="log",
-        x_ticks=_EXPONENTS,
+        x_ticks=[0.5, 1.0, 2.0, 4.0, 8.0],
         headroom=0.3,
     )
     return Reproduction(

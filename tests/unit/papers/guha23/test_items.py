@@ -29,7 +29,7 @@ from codebound_papers.guha23.items.verdicts import (
     on_pruning,
     on_training,
 )
-from codebound_papers.guha23.items.watched import guha_figure2, rescaled
+from codebound_papers.guha23.items.watched import _epoch_sentences, guha_figure2, rescaled
 from codebound_papers.guha23.pruning import kept_share
 from codebound_papers.journal import Journal
 from codebound_papers.measure.outputs import margin_report
@@ -216,7 +216,7 @@ def test_items_share_their_networks(monkeypatch):
 
 def row_of(bartlett, guha, *, margin=1.0, n=100):
     released = {"neyshabur15": bartlett, "neyshabur17": bartlett, "bartlett17": bartlett, "guha": guha}
-    return {"width": 5, "n": n, "epochs": 150, "smallest_margin": margin, "released": released}
+    return {"width": 5, "n": n, "epochs": 300, "smallest_margin": margin, "released": released}
 
 
 def test_verdicts_follow_the_numbers():
@@ -226,9 +226,10 @@ def test_verdicts_follow_the_numbers():
     assert full([far], printed).startswith("We agree:")
     assert full([far, near], printed).startswith("We agree in part")
     assert full([near], printed).startswith("We do not agree")
+    assert full([{**near, "epochs": 100}], printed).startswith("Open (a network after 100 epochs)")
     assert as_released([near], printed, claimed=3, settings=TINY).startswith("Open")
     assert full([far], printed).endswith(
-        "Here: width 5, n = 100, 150 epochs. There: width 500 to 2,500, n = 48,000, 300 epochs."
+        "Here: width 5, n = 100, 300 epochs. There: width 500 to 2,500, n = 48,000, 300 epochs."
     )
     assert "no comparison" in full([row_of(None, 3.0, margin=-1.0)], printed)
     assert on_one_scale([row_of(9.0, 3.0)], printed).endswith("the comparison does not stand.")
@@ -286,11 +287,16 @@ def test_the_verdict_on_pruning_follows_the_numbers():
         "needed_for_usual_share": 7.0,
         "chi": 0.99,
         "chi_by_change": 0.8,
+        "guha_by_change": 3.4,
     }
     assert "We do not find that" in on_pruning([row], printed)
     assert "7 times as large" in on_pruning([row], printed)
     assert "We find as much" in on_pruning([{**row, "chi": 0.8}], printed)
     assert "nothing is pruned" in on_pruning([{**row, "smallest_margin": 0.0}], printed)
+    assert on_pruning([row], printed).endswith("of networks of other widths than the printed ones.")
+    there = {**row, "width": 500}  # where 3.36 is printed
+    assert "by +0.04: the printed values may well come from it" in on_pruning([there], printed)
+    assert on_pruning([{**there, "guha_by_change": 3.6}], printed).endswith("which stays open.")
 
 
 def test_distances_from_the_printed_numbers():
@@ -328,6 +334,40 @@ def test_states_of_a_training():
     for column in ("bound_rescaled", "bound_by_change_rescaled"):
         for end in (min, max):
             assert end(row[column] for row in rows) == pytest.approx(end(row["test_error"] for row in rows))
+
+
+def test_a_margin_that_is_lost_again_is_said_to_be():
+    def row(epoch, margin, bound):
+        shares = {
+            "train_error": 0.04,
+            "test_error": 0.05,
+            "margin_loss": 0.1,
+            "chi": 0.9,
+            "chi_by_change": 0.8,
+        }
+        bounds = {"bound": bound, "bound_by_change": bound, "bound_relative": 1.0, "error_relative": 1.0}
+        return {"epoch": epoch, "smallest_margin": margin, **shares, **bounds}
+
+    settled = [row(0, -1.0, 9.0), row(10, -0.5, 8.0), row(20, 1.0, 7.0)]
+    assert not any("negative again" in each for each in _epoch_sentences(settled, TINY))
+    told = list(_epoch_sentences([*settled, row(30, -2.0, 8.0)], TINY))
+    assert "Up to epoch 10" in told[0]
+    assert "from 8.00 to 7.00" in told[1]
+    (lost,) = [each for each in told if "negative again" in each]
+    assert lost.startswith("From epoch 30 on")
+    assert "error of 4.0%" in lost
+
+
+def test_the_watched_network_is_also_shown_on_its_way(monkeypatch):
+    assert len(guha_figure1a(TINY).tables["The networks, and how strongly they could be pruned"]) == 2
+    monkeypatch.setattr("codebound_papers.guha23.items.trained.PLOTTED", 4)
+    found = guha_figure1a(TINY)
+    *_, early = found.tables["The networks, and how strongly they could be pruned"]
+    assert early["training"] == f"{CODE}, 4 epochs"
+    assert early["epochs"] == 4
+    (state,) = [row for row in guha_figure2(TINY).points["epochs"] if row["epoch"] == 4]
+    assert early["training error"] == state["train_error"]
+    assert early["smallest margin"] == state["smallest_margin"]
 
 
 def test_a_bound_that_never_moves_can_be_rescaled():
