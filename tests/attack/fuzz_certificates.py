@@ -701,7 +701,7 @@ def false_picks(seed: Seed, certificate) -> list[str]:
     part[torch.from_numpy(picked.order[: message.rule.first])] = False
     left = part.clone()
     left[torch.from_numpy(picked.order)] = False
-    counts = (fault.leads(picked.outputs()[left], labels[left]) <= 0.0).sum(dim=0).tolist()
+    counts = (fault.leads(picked.learned.outputs[left], labels[left]) <= 0.0).sum(dim=0).tolist()
     n, picks = int(part.sum()), int(part.sum() - left.sum())
     tally = facts.tally or {}
     delta = claim.delta / 2 if "abstained" in tally else claim.delta

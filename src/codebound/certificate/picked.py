@@ -70,6 +70,6 @@ def _on_part(
     is_possible = fault.is_counted(labels)
     is_left = is_possible.clone()
     is_left[torch.from_numpy(picked.order)] = False
-    counts = fault_counts_of(picked.outputs()[is_left], labels[is_left], fault)
+    counts = fault_counts_of(picked.learned.outputs[is_left], labels[is_left], fault)
     n, left = int(is_possible[rest].sum()), int(is_left.sum())
     return replace(facts, picks=n - left, errors=counts[0], n=n), counts

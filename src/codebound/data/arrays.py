@@ -31,6 +31,8 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", 
 _GREY = frozenset({"1", "L", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
 _USUAL = (32, 32)
 _MAX_SIDE = 20_000
+_PIXELS = 1 << 24  # that any file may hold; more only at
+_PIXELS_PER_BYTE = 100  # which no photograph reaches
 _IN_MEMORY = 1 << 30  # bytes of decoded images
 _NAMED_CLASSES = 20
 
@@ -283,6 +285,12 @@ def _form(files: Sequence[Path]) -> _Form:
         with _readable(path), Image.open(path) as image:
             if max(image.size) > _MAX_SIDE:
                 raise DataError(f"{path} is {image.size} pixels; {_MAX_SIDE} a side are read.")
+            pixels, size = math.prod(image.size), path.stat().st_size
+            if pixels > max(_PIXELS, _PIXELS_PER_BYTE * size):
+                raise DataError(
+                    f"{path} promises {pixels} pixels in {size} bytes and may be meant to fill the memory; "
+                    f"{_PIXELS} are read, or {_PIXELS_PER_BYTE} for every byte. Make the image smaller."
+                )
             sizes.add((image.height, image.width))
             modes.add(image.mode)
     return _Form(sizes.pop() if len(sizes) == 1 else None, modes <= _GREY)
@@ -324,9 +332,11 @@ def _of_8_bits(image: Image.Image) -> Image.Image:
     from PIL import Image
 
     if image.mode.startswith("I"):
-        return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+        levels = np.asarray(image) >> 8
+        return Image.fromarray(levels.clip(0, 255, out=levels).astype(np.uint8))
     if image.mode == "F":
-        return Image.fromarray(np.nan_to_num(np.asarray(image)).clip(0, 255).astype(np.uint8))
+        floats = np.nan_to_num(np.asarray(image))
+        return Image.fromarray(floats.clip(0, 255, out=floats).astype(np.uint8))
     return image
 
 

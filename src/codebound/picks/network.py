@@ -67,7 +67,7 @@ class PickedNetwork(nn.Module):
         """The network of a rule that was carried out; ``inputs`` are those of the sample."""
         order = torch.from_numpy(picked.order)
         parts = 1 if picked.rule.is_mirrored else len(picked.rule.changes())
-        solved = picked.learner.coefficients(picked.rule.rounds + 1).cpu()
+        solved = picked.learned.coefficients
         sizes = [picked.rule.first, *(picked.rule.batch_of(each) for each in range(picked.rule.rounds))]
         # batch by batch, and in a batch copy by copy
         ends = np.cumsum([0, *sizes]) * parts

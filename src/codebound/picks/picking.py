@@ -21,7 +21,7 @@ from codebound.refs import implements
 from codebound.scores import margins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -59,6 +59,28 @@ class Round:
 
 
 @dataclass(frozen=True, eq=False)
+class Learned:
+    """A network after some rounds: what is left of the learner, whose kernel takes gigabytes.
+
+    Attributes:
+        coefficients: Of every support, shape (supports, classes).
+        outputs: What the network says of every example of the sample.
+    """
+
+    coefficients: Tensor
+    outputs: Tensor
+
+    def on_cpu(self) -> Learned:
+        """The same where the sample is."""
+        return Learned(self.coefficients.cpu(), self.outputs.cpu())
+
+
+def _least(rounds: Sequence[Round]) -> int:
+    """The number of rounds, of those with a code, at which the bound is smallest."""
+    return min((each for each in ROUNDS if each < len(rounds)), key=lambda each: rounds[each].counted)
+
+
+@dataclass(frozen=True, eq=False)
 class Picked:
     """A rule with what it picked.
 
@@ -69,7 +91,9 @@ class Picked:
         gap: The smallest gap between an example that was picked and one that was not.
         rounding: The largest bound on rounding errors.
         features: The feature map.
-        learner: All that was learned.
+        dimension: Numbers in a vector of features, as the learner takes it.
+        learned: What was learned in the end.
+        least: What was learned at the number of rounds, of those with a code, at which the bound is smallest.
         n: Examples of the sample.
         is_interrupted: Whether there would have been more rounds.
     """
@@ -80,7 +104,9 @@ class Picked:
     gap: float
     rounding: float
     features: FeatureMap
-    learner: KernelRidge
+    dimension: int
+    learned: Learned
+    least: Learned
     n: int
     is_interrupted: bool = False
 
@@ -89,19 +115,14 @@ class Picked:
         """What was counted at the end."""
         return self.rounds[-1]
 
-    def outputs(self) -> Tensor:
-        """What the network says of every example of the sample."""
-        with exact_products(), torch.no_grad():
-            return self.learner.outputs(self.learner.coefficients(self.rule.rounds + 1)).cpu()
-
     def best(self) -> Picked:
         """The same after that number of rounds, of those with a code, at which the bound is smallest."""
-        known = [count for count in ROUNDS if count < len(self.rounds)]
-        rounds = min(known, key=lambda count: self.rounds[count].counted)
+        rounds = _least(self.rounds)
         longer = tuple(pair for pair in self.rule.longer if pair[0] < rounds)
         rule = replace(self.rule, rounds=rounds, longer=longer)
         kept = self.rounds[: rounds + 1]
-        return replace(self, rule=rule, order=self.order[: rule.first + rule.picks], rounds=kept)
+        order = self.order[: rule.first + rule.picks]
+        return replace(self, rule=rule, order=order, rounds=kept, learned=self.least)
 
     def facts(self, *, code_bits: int, delta: float, classes: int) -> PickedFacts:
         """What the bound is told."""
@@ -255,18 +276,21 @@ class _Run:
         rows = torch.from_numpy(permutation(self.sample.n)[: self.rule.first]).to(self.vectors.device)
         order: list[Tensor] = []
         rounds: list[Round] = []
+        known: dict[int, Learned] = {}
         try:
             for number in range(self.rule.rounds + 1):
                 self._add(rows)
-                margin, wrong = self._learned(number)
+                known[number] = learned = self._learned(number)
                 order.append(rows)
+                wrong = is_wrong(learned.outputs, self.labels)
                 picks = int(self.is_picked.sum()) - self.rule.first
                 rounds.append(Round(picks, int((wrong & ~self.is_picked).sum())))
+                known = {each: known[each] for each in (_least(rounds), number)}
                 progress(number, self.rule.rounds, f"{picks} picks, {rounds[-1].errors} errors")
                 least = min(range(len(rounds)), key=lambda at: rounds[at].counted)
                 if number == self.rule.rounds or (patience and number - least >= _PATIENCE):
                     break
-                rows = self._next(margin, number)
+                rows = self._next(margins(learned.outputs, self.labels), number)
         except RoomError:
             if not (patience and rounds):  # the rounds until then are sound
                 raise
@@ -281,7 +305,9 @@ class _Run:
             gap=self.gap,
             rounding=self.rounding,
             features=self.features,
-            learner=self.learner,
+            dimension=self.vectors.shape[1],
+            learned=known[len(rounds) - 1].on_cpu(),
+            least=known[_least(rounds)].on_cpu(),
             n=self.sample.n,
             is_interrupted=self.is_interrupted,
         )
@@ -295,8 +321,7 @@ class _Run:
         pictures = self.features.settings.read(stored, self.features.divisor)
         self.learner.add(rows, [self.features.of_pictures(change(pictures)) for change in self.changes[1:]])
 
-    def _learned(self, number: int) -> tuple[Tensor, Tensor]:
-        """The margin of every example, and whether it is wrong."""
+    def _learned(self, number: int) -> Learned:
         coefficients = self.learner.coefficients()
         if self.is_checked:
             found = self.learner.rounding(coefficients)
@@ -305,8 +330,7 @@ class _Run:
                 raise RoomError(
                     f"rounding errors may reach {found:.1e} in round {number}: take a larger ridge."
                 )
-        outputs = self.learner.outputs(coefficients)
-        return margins(outputs, self.labels), is_wrong(outputs, self.labels)
+        return Learned(coefficients, self.learner.outputs(coefficients))
 
     def _next(self, margin: Tensor, number: int) -> Tensor:
         """The examples with the smallest scores; some more of them where the next one is too close."""

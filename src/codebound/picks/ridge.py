@@ -20,6 +20,9 @@ _ROWS = 1024  # vectors at a time, and
 _COLUMNS = 2048  # numbers of each, so that a core has them at hand
 _EXACT = 1 << 24  # float32 counts exactly up to here
 _PART = 128  # supports that are summed at a time
+_PIECE = 1024  # supports that the factor grows by at a time
+_KEPT = 1 << 32  # bytes of kernels that are kept as they are; of others,
+_MADE = 1 << 14  # rows are made again at a time
 _SLACK = 1.001  # for the rounding of the kernel's values
 
 
@@ -104,7 +107,11 @@ class KernelRidge:
         self._squares /= 2.0 if is_joined else 1.0
         # no partial sum of a product is above the product of the lengths
         self._dtype = torch.float32 if float(longest) <= _EXACT else torch.float64
-        self._blocks: list[Tensor] = []  # kernel of all examples with the supports of each batch
+        # integers take half the room of what is made of them
+        is_short = not is_joined and 8 * capacity * len(vectors) > _KEPT
+        self._kept = torch.int32 if is_short else torch.float64
+        # kernel of all examples with the supports of each batch, or squared distances
+        self._blocks: list[Tensor] = []
         self._rows: list[Tensor] = []  # which examples these are
         self._ends = [0]
         self._factor: list[Tensor] = []  # rows of the Cholesky factor, up to the diagonal
@@ -131,17 +138,18 @@ class KernelRidge:
         targets[torch.arange(len(rows)), self._labels[rows]] = 1.0
         targets = targets.repeat(1 + len(copies), 1)
         if copies:
-            across, corner = self._among_copies(added, old, new)
-        else:
-            across, corner = block[torch.cat(self._rows)] if self._rows else block[:0], block[rows]
+            self._add_among_copies(added, old, new)
         self._rows.append(rows)
         self._blocks.append(block)
         self._ends.append(new)
-        self._extend(across, corner, targets)
+        self._targets.append(targets)
+        for low in range(old, new, _PIECE):
+            high = min(new, low + _PIECE)
+            self._extend(self._among(low, high), targets[low - old : high - old])
 
     def _with_all(self, added: Tensor) -> Tensor:
-        """The kernel of every example with supports of these vectors."""
-        found = torch.empty(len(self._vectors), len(added), dtype=torch.float64, device=added.device)
+        """The kernel of every example with supports of these vectors, as it is kept."""
+        found = torch.empty(len(self._vectors), len(added), dtype=self._kept, device=added.device)
         lengths, right = (
             self._of_blocks(added).sum(1) / (2.0 if self._is_joined else 1.0),
             added.to(self._dtype),
@@ -156,7 +164,8 @@ class KernelRidge:
                     self._kernel(apart.sub_(even.sub_(odd)))
                 )
             else:
-                found[rows] = self._kernel(apart.sub_(products[0].mul_(2.0)))
+                apart.sub_(products[0].mul_(2.0))
+                found[rows] = apart if self._kept == torch.int32 else self._kernel(apart)
         return found
 
     def _products(self, left: Tensor, right: Tensor) -> Tensor:
@@ -173,8 +182,12 @@ class KernelRidge:
     def _kernel(self, apart: Tensor) -> Tensor:
         return _of_distances(apart, gamma=self._gamma, unit=self._unit)
 
-    def _among_copies(self, added: Tensor, old: int, new: int) -> tuple[Tensor, Tensor]:
-        """The kernel of new supports with those before, and with each other."""
+    def _values(self, kept: Tensor) -> Tensor:
+        """The kernel from what is kept of it."""
+        return self._kernel(kept.double()) if kept.dtype == torch.int32 else kept
+
+    def _add_among_copies(self, added: Tensor, old: int, new: int) -> None:
+        """Computes the kernel of new supports with those before, and with each other."""
         if self._inner is None:
             self._inner = added.new_empty(self._capacity, self._capacity, dtype=torch.float64)
         self._supports.append(added)
@@ -185,18 +198,24 @@ class KernelRidge:
             ]
         )
         self._inner[:new, old:new], self._inner[old:new, :old] = among, among[:old].T
-        return among[:old], among[old:]
 
-    def _extend(self, across: Tensor, corner: Tensor, targets: Tensor) -> None:
+    def _among(self, low: int, high: int) -> Tensor:
+        """The kernel of some supports of the last batch with all up to them."""
+        if self._inner is not None:
+            return self._inner[:high, low:high]
+        rows, start = torch.cat(self._rows)[:high], self._ends[-2]
+        return self._values(self._blocks[-1][:, low - start : high - start][rows])
+
+    def _extend(self, among: Tensor, targets: Tensor) -> None:
         """Appends rows to the Cholesky factor and to the half-solved targets."""
-        corner = corner + self._ridge * torch.eye(len(corner), dtype=corner.dtype, device=corner.device)
-        rest, below = targets, self._half_solved(across).T
+        old = len(among) - len(targets)
+        below, corner = self._half_solved(among[:old]).T, among[old:].clone()
+        corner.diagonal().add_(self._ridge)
         if self._solved:
-            corner, rest = corner - below @ below.T, targets - below @ torch.cat(self._solved)
+            corner, targets = corner - below @ below.T, targets - below @ torch.cat(self._solved)
         corner = torch.linalg.cholesky(corner)
         self._factor.append(torch.cat([below, corner], dim=1))
-        self._solved.append(torch.linalg.solve_triangular(corner, rest, upper=False))
-        self._targets.append(targets)
+        self._solved.append(torch.linalg.solve_triangular(corner, targets, upper=False))
 
     def _half_solved(self, right: Tensor) -> Tensor:
         """The factor's inverse times a matrix."""
@@ -207,10 +226,10 @@ class KernelRidge:
             found[low:high] = torch.linalg.solve_triangular(row[:, low:], found[low:high], upper=False)
         return found
 
-    def coefficients(self, batches: int | None = None) -> Tensor:
-        """The solution from all supports, or from those of the first batches."""
-        found = torch.cat(self._solved[:batches])
-        for row in reversed(self._factor[:batches]):
+    def coefficients(self) -> Tensor:
+        """The solution from all supports."""
+        found = torch.cat(self._solved)
+        for row in reversed(self._factor):
             high, low = row.shape[1], row.shape[1] - len(row)
             found[low:high] = torch.linalg.solve_triangular(row[:, low:].T, found[low:high], upper=True)
             found[:low] -= row[:, :low].T @ found[low:high]
@@ -221,31 +240,30 @@ class KernelRidge:
         total = torch.zeros(
             len(self._vectors), self._classes, dtype=torch.float64, device=coefficients.device
         )
-        for part, low, high in self._parts(len(coefficients)):
-            total += part @ coefficients[low:high]
+        step = len(total) if self._kept == torch.float64 else _MADE
+        for part, low, high in self._parts():
+            for rows in (slice(start, start + step) for start in range(0, len(part), step)):
+                total[rows] += self._values(part[rows]) @ coefficients[low:high]
         return total
 
-    def _parts(self, end: int) -> Iterator[tuple[Tensor, int, int]]:
-        """The kernel of all examples with the supports, a few of them at a time: short sums are safe."""
+    def _parts(self) -> Iterator[tuple[Tensor, int, int]]:
+        """What is kept of the kernel, a few supports at a time: short sums are safe."""
         for block, start, stop in zip(self._blocks, self._ends, self._ends[1:], strict=False):
-            if stop > end:
-                return
             for low in range(start, stop, _PART):
                 high = min(stop, low + _PART)
                 yield block[:, low - start : high - start], low, high
 
     def rounding(self, coefficients: Tensor) -> float:
         """By how much outputs of exact arithmetic can differ from those computed with these coefficients."""
-        end = len(coefficients)
-        rows = torch.cat(self._rows)[:end]
+        rows = torch.cat(self._rows)
         both = torch.cat([coefficients, coefficients.abs()], dim=1)
         products, parts = torch.zeros_like(both), 0
-        for part, low, high in self._parts(end):
-            inner = part[rows] if self._inner is None else self._inner[:end, low:high]
+        for part, low, high in self._parts():
+            inner = self._values(part[rows]) if self._inner is None else self._inner[: len(both), low:high]
             products += inner @ both[low:high]
             parts += 1
         products, magnitudes = products.chunk(2, dim=1)
-        residual = torch.cat(self._targets)[:end] - self._ridge * coefficients - products
+        residual = torch.cat(self._targets) - self._ridge * coefficients - products
         magnitudes = magnitudes + self._ridge * coefficients.abs()
         unit, kappa = 2.0**-52 * (_PART + parts + 4), 2.0 if self._is_joined else 1.0
         norms = residual.norm(dim=0) + unit * magnitudes.norm(dim=0)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..refusal import Refused
 from .columns import ColumnMap, DirectionMap
-from .exact import SINGLE, Doubles, Vectors, parts, side_by_side
+from .exact import SINGLE, Doubles, Integers, Vectors, parts, side_by_side
 from .filters import FilterMap
 from .layer import computed_weights
 from .patches import PatchMap
@@ -27,6 +27,7 @@ PIECE = 256  # supports in one product
 POINTS = 512  # points in it
 COLUMNS = 1024  # numbers of a vector that are made float32 at a time
 WEIGHED = 32  # examples whose numbers are made at a time, where weights are computed
+KEPT = 1 << 32  # bytes of a kernel that is kept as it is
 LARGEST_INPUT = 1e300
 
 
@@ -141,15 +142,20 @@ class Kernel:
         pictures = self.features.prepared(x)
         return np.concatenate([self.features.vectors(each) for each in copied(pictures, self._number)])
 
-    def fill(self, out: Doubles, supports: Points, points: Points) -> None:
-        """Write the kernel of supports and points to ``out``: (supports, points)."""
+    def kept(self, supports: int, points: int) -> Kept:
+        """Room for the kernel of so many."""
+        is_short = self.blocks == 1 and 8 * supports * points > KEPT
+        return Kept(self, torch.empty(supports, points, dtype=torch.int32 if is_short else torch.float64))
+
+    def fill(self, out: Tensor, supports: Points, points: Points) -> None:
+        """Write the kernel of supports and points to ``out``, (supports, points); to integers, distances."""
         largest = max(supports.squares.max(), points.squares.max())
         # no partial sum of a block's product is above the product of the lengths
         dtype = torch.float32 if largest <= SINGLE else torch.float64
         for piece in parts(len(supports), PIECE):
             self._fill(out[piece], supports[piece], points, dtype)
 
-    def _fill(self, out: Doubles, supports: Points, points: Points, dtype: torch.dtype) -> None:
+    def _fill(self, out: Tensor, supports: Points, points: Points, dtype: torch.dtype) -> None:
         left = torch.from_numpy(supports.vectors).to(dtype)
         own = supports.lengths[:, None]
 
@@ -158,20 +164,40 @@ class Kernel:
             products = _products(left, torch.from_numpy(some.vectors), self.blocks)
             squares = own + some.lengths
             if len(products) == 1:
-                out[:, part] = self._values(products[0].mul_(2), squares)
+                distances = squares.sub_(products[0].mul_(2))
+                out[:, part] = distances if out.dtype == torch.int32 else self.of_distances(distances)
                 return
             even, odd = products[0].add_(products[1]), products[2].add_(products[3])
-            values = self._values(even + odd, squares)
-            out[:, part] = values.add_(self._values(even.sub_(odd), squares))
+            values = self.of_distances(squares - (even + odd))
+            out[:, part] = values.add_(self.of_distances(squares.sub_(even.sub_(odd))))
 
         for _ in side_by_side(filled, parts(len(points), POINTS)):
             pass
 
-    def _values(self, products: Tensor, squares: Tensor) -> Tensor:
-        """The kernel from scalar products, twice each, which are overwritten."""
-        v = torch.sub(squares, products, out=products)
-        v.div_(self.features.squared_scale).mul_(self._factor).add_(1)
-        return v.square_().square_().reciprocal_()
+    def of_distances(self, squared: Tensor) -> Tensor:
+        """The kernel of squared distances, which are overwritten."""
+        squared.div_(self.features.squared_scale).mul_(self._factor).add_(1)
+        return squared.square_().square_().reciprocal_()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The kernel of supports and points, (supports, points), as it is made and read, part by part.
+
+    Many numbers are kept as squared distances, integers of half the size, and are made values when they are
+    read.
+    """
+
+    kernel: Kernel
+    numbers: Tensor
+
+    def set(self, rows: slice, columns: slice, supports: Points, points: Points) -> None:
+        """Write the kernel of some supports and points."""
+        self.kernel.fill(self.numbers[rows, columns], supports, points)
+
+    def __getitem__(self, where: tuple[slice, slice | Integers]) -> Tensor:
+        some = self.numbers[where]
+        return self.kernel.of_distances(some.double()) if some.dtype == torch.int32 else some
 
 
 def _products(left: Tensor, right: Tensor, blocks: int) -> list[Tensor]:

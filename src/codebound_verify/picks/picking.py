@@ -11,7 +11,7 @@ from ..faults import WRONG, Fault
 from ..refusal import Refused
 from ..sample import Inputs, Labels, permutation
 from .exact import Doubles, Integers, Vectors, full_precision, parts, side_by_side
-from .kernel import Kernel, Points, check_finite, feature_map
+from .kernel import Kept, Kernel, Points, check_finite, feature_map
 from .ridge import Ridge, check_solution, outputs
 from .rule import COPIES, MIRRORED, Rule, check_sizes
 
@@ -66,9 +66,8 @@ class Learned:
         with full_precision():
             for part in parts(len(x), 4 * STEP):
                 points = points_of(self._kernel, x[part])
-                kernel = np.empty((len(self._supports), len(points)))
-                self._kernel.fill(kernel, self._supports, points)
-                counts.append(_counts(outputs(kernel, self._coefficients), y[part], fault))
+                kept = self._kept(points)
+                counts.append(_counts(outputs(kept, self._coefficients, len(points)), y[part], fault))
         return tuple(map(sum, zip(*counts, strict=True)))
 
     def check_weights(self, tensors: Mapping[str, NDArray[Any]], x: Inputs, y: Labels) -> None:
@@ -92,10 +91,15 @@ class Learned:
             start += size
         places = np.concatenate([each.ravel() for each in order])
         solution = np.ascontiguousarray(given.reshape(supports, classes)[places], np.float64)
-        kernel = np.empty((supports, supports))
         with full_precision():
-            self._kernel.fill(kernel, self._supports, self._supports)
-        check_solution(kernel, solution, y[self.picked[places % len(picks)]], self._rule)
+            kept = self._kept(self._supports)
+        check_solution(kept, solution, y[self.picked[places % len(picks)]], self._rule)
+
+    def _kept(self, points: Points) -> Kept:
+        """The kernel of the supports with points."""
+        kept, everything = self._kernel.kept(len(self._supports), len(points)), slice(None)
+        kept.set(everything, everything, self._supports, points)
+        return kept
 
 
 def points_of(kernel: Kernel, x: Inputs, progress: Progress | None = None) -> Points:
@@ -142,27 +146,26 @@ class _Run:
         capacity = rule.supports(rule.first + rule.picks)
         supports = Points.empty(capacity, points.vectors.shape[1], kernel.blocks)
         own = capacity if self._copies > 1 else 0  # supports that are no examples are points of their own
-        values = np.empty((capacity, examples + own))
+        kept = kernel.kept(capacity, examples + own)
         ridge = Ridge(
-            values, ridge=rule.ridge, classes=self._classes, kappa=2 if rule.copies == MIRRORED else 1
+            kept, ridge=rule.ridge, classes=self._classes, kappa=2 if rule.copies == MIRRORED else 1
         )
         left = np.ones(examples, bool)
         batch, picked, count = first, [first], 0
         for size in (*rule.batches, None):
             left[batch] = False
             new = slice(count, count + rule.supports(len(batch)))
-            where = batch
+            where, seen = batch, examples
             if own:
                 supports.set(new, kernel.supports_of(self._x[batch]))
-                where = examples + np.arange(new.start, new.stop)
-                kernel.fill(values[new, examples : examples + new.stop], supports[new], supports[: new.stop])
-                values[: new.start, examples + new.start : examples + new.stop] = values[
-                    new, examples : examples + new.start
-                ].T
+                before, seen = examples + new.start, examples + new.stop
+                where = np.arange(before, seen)
+                kept.set(new, slice(examples, seen), supports[new], supports[: new.stop])
+                kept.numbers[: new.start, before:seen] = kept.numbers[new, examples:before].T
             else:
                 supports.set(new, points.vectors[batch])
-            kernel.fill(values[new, :examples], supports[new], points)
-            found = ridge.learn(where, np.tile(self._y[batch], self._copies))[:examples]
+            kept.set(new, slice(examples), supports[new], points)
+            found = ridge.learn(where, np.tile(self._y[batch], self._copies), seen)[:examples]
             count = new.stop
             if progress is not None:
                 progress(count, capacity)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -17,18 +17,25 @@ if TYPE_CHECKING:
     from .rule import Rule
 
 BLOCK = 128  # supports whose terms are summed before they are added to the others
-STEP = 4096  # points at a time
+STEP = 1024  # points at a time
+PIECE = 1024  # supports that are added to a factor at a time
 RHO = 1e-7  # the largest rounding error of an output
 
 
+class Rows(Protocol):
+    """A kernel, (supports, points), of which a part is read at a time."""
+
+    def __getitem__(self, where: tuple[slice, slice | Integers]) -> Tensor: ...
+
+
 class Factor:
-    """The lower triangle L of a matrix L L^T that grows by rows, one block of them for every batch."""
+    """The lower triangle L of a matrix L L^T that grows by rows, some of them at a time."""
 
     def __init__(self) -> None:
         self._rows: list[Tensor] = []
 
     def append(self, cross: Tensor, own: Tensor) -> None:
-        """Grow by a batch: ``cross`` is (batch, all before), ``own`` (batch, batch)."""
+        """Grow by some rows: ``cross`` is (some, all before), ``own`` (some, some)."""
         left = self.forward(cross.T).T
         corner, failed = torch.linalg.cholesky_ex(own - left @ left.T)
         if failed:
@@ -57,18 +64,17 @@ class Factor:
         return [(row.shape[1] - len(row), row) for row in self._rows]
 
 
-def outputs(kernel: Doubles, coefficients: Doubles) -> Doubles:
-    """Sums over supports, block by block: ``kernel`` is (supports, points), the result (points, columns)."""
-    values = torch.from_numpy(kernel)
-    found = torch.zeros(coefficients.shape[1], kernel.shape[1], dtype=torch.float64)
-    blocks = parts(len(kernel), BLOCK)
+def outputs(kernel: Rows, coefficients: Doubles, points: int) -> Doubles:
+    """Sums over supports, block by block, for so many points: (points, columns)."""
+    found = torch.zeros(coefficients.shape[1], points, dtype=torch.float64)
+    blocks = parts(len(coefficients), BLOCK)
     weights = [torch.from_numpy(coefficients[block].T.copy()) for block in blocks]
 
     def summed(part: slice) -> None:
         for block, own in zip(blocks, weights, strict=True):
-            found[:, part] += own @ values[block, part]
+            found[:, part] += own @ kernel[block, part]
 
-    for _ in side_by_side(summed, parts(kernel.shape[1], STEP)):
+    for _ in side_by_side(summed, parts(points, STEP)):
         pass
     return np.ascontiguousarray(found.numpy().T)
 
@@ -80,26 +86,21 @@ class Ridge:
     whatever supports are no examples. ``coefficients`` are A', one row a support.
     """
 
-    def __init__(self, kernel: Doubles, *, ridge: float, classes: int, kappa: int) -> None:
+    def __init__(self, kernel: Rows, *, ridge: float, classes: int, kappa: int) -> None:
         self._kernel, self._ridge, self._classes, self._kappa = kernel, ridge, classes, kappa
         self._factor = Factor()
         self._where = np.empty(0, np.int64)  # the points that are supports
         self._targets = np.empty((0, classes))
         self.coefficients = np.empty((0, classes))
 
-    def learn(self, where: Integers, labels: Integers) -> Doubles:
-        """Add supports, the points ``where``, and give the outputs of all points."""
-        old = len(self._where)
-        self._where = np.concatenate([self._where, where])
-        targets = _targets(labels, self._classes)
-        self._targets = np.concatenate([self._targets, targets])
-        rows = torch.from_numpy(self._kernel[: len(self._where), where].T.copy())
-        own = rows[:, old:] + self._ridge * torch.eye(len(where), dtype=torch.float64)
-        self._factor.append(rows[:, :old], own)
+    def learn(self, where: Integers, labels: Integers, points: int) -> Doubles:
+        """Add supports, the points ``where``, and give the outputs of so many points, all that there are."""
+        self._extend(where)
+        self._targets = np.concatenate([self._targets, _targets(labels, self._classes)])
         solved = self._factor.backward(self._factor.forward(torch.from_numpy(self._targets)))
         self.coefficients = solved.numpy()
         both = np.concatenate([self.coefficients, np.abs(self.coefficients)], axis=1)
-        found = outputs(self._kernel[: len(self._where)], both)
+        found = outputs(self._kernel, both, points)
         values, sizes = found[:, : self._classes], found[:, self._classes :]
         rho = rounding(
             self._targets - self._ridge * self.coefficients - values[self._where],
@@ -112,10 +113,20 @@ class Ridge:
             raise Refused(f"Rule: rounding can change an output by {rho:.2g}; at most {RHO:g} is allowed.")
         return values
 
+    def _extend(self, where: Integers) -> None:
+        """Add supports to the factor."""
+        for piece in parts(len(where), PIECE):
+            some, old = where[piece], len(self._where)
+            rows = self._kernel[slice(old + len(some)), some].T
+            own = rows[:, old:].clone()
+            own.diagonal().add_(self._ridge)
+            self._factor.append(rows[:, :old], own)
+            self._where = np.concatenate([self._where, some])
 
-def check_solution(kernel: Doubles, solution: Doubles, labels: Integers, rule: Rule) -> None:
+
+def check_solution(kernel: Rows, solution: Doubles, labels: Integers, rule: Rule) -> None:
     """Refuse a solution that somebody else computed if outputs can be far from those of exact arithmetic."""
-    found = outputs(kernel, np.concatenate([solution, np.abs(solution)], axis=1))
+    found = outputs(kernel, np.concatenate([solution, np.abs(solution)], axis=1), len(solution))
     classes = solution.shape[1]
     residual = _targets(labels, classes) - rule.ridge * solution - found[:, :classes]
     kappa = 2 if rule.copies == MIRRORED else 1

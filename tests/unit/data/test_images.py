@@ -71,6 +71,17 @@ def test_huge_images_are_refused_by_their_headers(tmp_path, monkeypatch):
         read_image_folder(tmp_path, role="train")
 
 
+def test_a_small_file_that_promises_a_large_picture_is_refused_and_a_photograph_is_not(tmp_path, monkeypatch):
+    save(tmp_path / "a/1.png", 0, size=(300, 300))
+    assert read_image_folder(tmp_path, role="train").input_shape == (1, 300, 300)
+    monkeypatch.setattr("codebound.data.arrays._PIXELS", 300)
+    with pytest.raises(DataError, match=r"promises 90000 pixels in \d+ bytes.*smaller"):
+        read_image_folder(tmp_path, role="train")
+    pixels = np.random.default_rng(0).integers(0, 256, (300, 300), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a/1.png")
+    np.testing.assert_array_equal(read_image_folder(tmp_path, role="train").x[0, 0], pixels)
+
+
 DEPTHS = [("I;16", 0x7F01, 127), ("I", 0x7F01, 127), ("F", 127.4, 127), ("1", 1, 255), ("L", 7, 7)]
 
 

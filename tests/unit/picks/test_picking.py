@@ -13,7 +13,7 @@ from codebound.bounds.picked import picked_risk
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.errors import UsageError
-from codebound.picks import picking
+from codebound.picks import picking, ridge
 from codebound.picks.features import ColumnFeatures, FilterFeatures, RoomError
 from codebound.picks.picking import Picked, pick
 from codebound.picks.ridge import KernelRidge
@@ -67,6 +67,30 @@ def test_the_second_time_is_as_the_first(digits: Dataset, found: Picked) -> None
     assert again.rounds == found.rounds
 
 
+@pytest.mark.parametrize("copies", [0, 4])
+def test_how_much_is_kept_and_done_at_a_time_changes_nothing(
+    digits: Dataset, monkeypatch: pytest.MonkeyPatch, copies: int
+) -> None:
+    sample = digits.select(np.arange(600), role="train")
+    rule = replace(DIGITS, copies=copies, first=50)
+    usual = pick(rule, sample)
+    monkeypatch.setattr(ridge, "_KEPT", 0)
+    monkeypatch.setattr(ridge, "_PIECE", 17)
+    monkeypatch.setattr(ridge, "_ROWS", 101)
+    small = pick(rule, sample)
+    assert np.array_equal(small.order, usual.order)
+    assert small.rounds == usual.rounds
+    assert torch.allclose(small.learned.outputs, usual.learned.outputs, rtol=0.0, atol=1e-9)
+
+
+def test_the_best_round_has_its_own_network(found: Picked, digits: Dataset) -> None:
+    best = found.best()
+    again = pick(best.rule, digits)
+    assert torch.allclose(best.learned.coefficients, again.learned.coefficients, rtol=0.0, atol=1e-11)
+    assert torch.allclose(best.learned.outputs, again.learned.outputs, rtol=0.0, atol=1e-11)
+    assert len(best.learned.coefficients) == 5 * len(best.order)
+
+
 def test_the_order_of_the_rest_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     sample, rule = two_clouds(150), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 5)
     monkeypatch.setattr(picking, "permutation", lambda n: np.arange(n))
@@ -87,13 +111,13 @@ def test_what_was_not_kept_can_be_thrown_away(monkeypatch: pytest.MonkeyPatch) -
     for _ in range(20):
         thrown = set(rng.choice(rest, rng.integers(1, len(rest)), replace=False))
         part = np.array([each for each in range(60) if each not in thrown])
-        assert {part[each] for each in _kept(pick(rule, sample.select(part, role="train")), None)} == kept
+        rest_of_it = sample.select(part, role="train")
+        assert {part[each] for each in _kept(pick(rule, rest_of_it), rest_of_it)} == kept
 
 
-def _kept(picked: Picked, sample: Dataset | None) -> set[int]:
+def _kept(picked: Picked, sample: Dataset) -> set[int]:
     """Picks and errors: what the theorem calls c(U)."""
-    outputs = picked.learner.outputs(picked.learner.coefficients())
-    labels = picked.learner._labels
+    outputs, labels = picked.learned.outputs, torch.from_numpy(sample.y)
     margin = outputs.gather(1, labels[:, None])[:, 0] - outputs.scatter(1, labels[:, None], -torch.inf).amax(
         1
     )

@@ -73,15 +73,18 @@ def test_batches_give_the_solution_of_the_whole(
     assert np.abs(found.numpy() - both(stored) @ solution).max() <= rounding < 1e-10
 
 
-def test_a_prefix_of_the_batches_is_solved_from_the_same_factor(
-    vectors: torch.Tensor, labels: torch.Tensor
+def test_integers_take_half_the_room_and_give_the_same_kernel(
+    vectors: torch.Tensor, labels: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ridge, _ = grown(vectors, labels, copies=1, is_joined=False)
-    shorter = KernelRidge(
-        vectors, labels, classes=CLASSES, gamma=GAMMA, unit=UNIT, ridge=RIDGE, is_joined=False, capacity=80
-    )
-    shorter.add(torch.arange(0, 6))
-    assert torch.allclose(ridge.coefficients(1), shorter.coefficients(), atol=1e-13)
+    usual, _ = grown(vectors, labels, copies=1, is_joined=False)
+    monkeypatch.setattr("codebound.picks.ridge._KEPT", 8 * 80 * N - 1)
+    small, _ = grown(vectors, labels, copies=1, is_joined=False)
+    for one, other in zip(usual._blocks, small._blocks, strict=True):
+        assert (one.element_size(), other.element_size()) == (8, 4)
+        assert torch.equal(one, small._values(other))
+    assert torch.equal(small.coefficients(), usual.coefficients())
+    joined, _ = grown(vectors, labels, copies=2, is_joined=True)  # of two integers each
+    assert joined._blocks[0].dtype == torch.float64
 
 
 def test_the_rounding_bound_holds_in_many_digits_and_notices_a_wrong_solution(

@@ -10,6 +10,7 @@ import numpy as np
 import picked_oracle as oracle
 import pytest
 import rule_writer as rules
+import torch
 
 from codebound_verify import Refused, decode_network, verify
 from codebound_verify.picks.kernel import Kernel, Points, feature_map
@@ -137,7 +138,7 @@ def test_the_order_of_sums_does_not_matter():
     kernel = Kernel(rule, SimpleNamespace(squared_scale=4000.0**2))
     directions = random.normal(size=(30, 3000))
     vectors = np.rint(directions / np.linalg.norm(directions, axis=1, keepdims=True) * 4000).astype(np.int16)
-    first, second = np.empty((10, 30)), np.empty((10, 30))
+    first, second = torch.empty(10, 30).double(), torch.empty(10, 30).double()
     points = points_of(vectors)
     kernel.fill(first, points[:10], points)
     points = points_of(np.ascontiguousarray(vectors[:, random.permutation(3000)]))
@@ -167,7 +168,7 @@ def test_sums_and_differences_have_the_kernel_of_both_images(is_long):
     points = points_of(both, blocks=4)
     assert (points.squares.max() > 2**24) == is_long
     rule = Rule(10, Patches(3, 256, 1, grid, 2.0**-10, 1), 1, 1.0, 1.0, 0.5, ())
-    found = np.empty((12, 12))
+    found = torch.empty(12, 12).double()
     Kernel(rule, SimpleNamespace(squared_scale=scale)).fill(found, points, points)
     for i, one in enumerate(vectors.astype(int)):
         for j in range(12):
@@ -176,6 +177,44 @@ def test_sums_and_differences_have_the_kernel_of_both_images(is_long):
                 v = 1 + 0.25 * (float(((one - other) ** 2).sum()) / scale)
                 expected += 1 / ((v * v) * (v * v))
             assert found[i, j] == expected
+
+
+@pytest.mark.parametrize(
+    ("features", "copies"),
+    [(Columns(normalised=False), 0), (Filters(True, 3, 2), 2), (Patches(3, 256, 1, 2, 2.0**-10, 1), 1)],
+)
+def test_how_much_is_kept_and_done_at_a_time_changes_nothing(monkeypatch, features, copies):
+    """The kernel as values or as integers, a factor that grows in large or small pieces: the same picks."""
+    rule = Rule(50, features, copies, 2.0, 0.25, 0.5, (4,) * 6)
+    usual = learn(rule, SETTING, X, Y)
+    monkeypatch.setattr("codebound_verify.picks.kernel.KEPT", 0)
+    monkeypatch.setattr("codebound_verify.picks.kernel.POINTS", 33)
+    monkeypatch.setattr("codebound_verify.picks.ridge.PIECE", 7)
+    monkeypatch.setattr("codebound_verify.picks.ridge.STEP", 19)
+    small = learn(rule, SETTING, X, Y)
+    assert small.picked.tolist() == usual.picked.tolist()
+    assert small.errors == usual.errors
+    assert np.allclose(small._found, usual._found, rtol=0, atol=1e-9)
+    x, y = rules.shapes(90, seed=3)
+    assert small.count_errors(x, y) == usual.count_errors(x, y)
+
+
+def test_large_kernels_take_half_the_room_and_have_the_same_values(monkeypatch):
+    vectors = np.random.default_rng(0).integers(-900, 900, (40, 9)).astype(np.int16)
+    points = points_of(vectors)
+    kernel = Kernel(
+        Rule(10, Columns(normalised=True), 0, 0.5, 1, 0.5, ()), SimpleNamespace(squared_scale=3e6)
+    )
+    kept = {}
+    for room in (8 * 12 * 40, 8 * 12 * 40 - 1):
+        monkeypatch.setattr("codebound_verify.picks.kernel.KEPT", room)
+        kept[room] = kernel.kept(12, 40)
+        kept[room].set(slice(12), slice(40), points[:12], points)
+    large, small = kept.values()
+    assert (large.numbers.element_size(), small.numbers.element_size()) == (8, 4)
+    assert torch.equal(large[slice(12), slice(40)], small[slice(12), slice(40)])
+    some = np.array([3, 39, 7])
+    assert torch.equal(large[slice(2, 9), some], small[slice(2, 9), some])
 
 
 SCRIPT = """

@@ -39,10 +39,10 @@ def test_learning_batch_by_batch_is_learning_at_once():
     points, supports = 400, 300
     values = kernel_of(points)[:supports]
     labels = np.random.default_rng(2).integers(0, 3, supports)
-    growing = Ridge(values, ridge=0.25, classes=3, kappa=1)
+    growing = Ridge(torch.from_numpy(values), ridge=0.25, classes=3, kappa=1)
     for start in range(0, supports, 60):
         where = np.arange(start, start + 60)
-        found = growing.learn(where, labels[where])
+        found = growing.learn(where, labels[where], points)
     targets = np.where(np.arange(3) == labels[:, None], 1.0, -1.0)
     solved = np.linalg.solve(values[:, :supports] + 0.25 * np.eye(supports), targets)
     assert np.allclose(growing.coefficients, solved, rtol=0, atol=1e-11)
@@ -52,7 +52,7 @@ def test_learning_batch_by_batch_is_learning_at_once():
 def test_outputs_are_sums_over_blocks():
     random = np.random.default_rng(3)
     values, weights = random.normal(size=(2 * BLOCK + 7, 50)), random.normal(size=(2 * BLOCK + 7, 4))
-    assert np.allclose(outputs(values, weights), values.T @ weights, rtol=0, atol=1e-11)
+    assert np.allclose(outputs(torch.from_numpy(values), weights, 50), values.T @ weights, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1e-12, 1e-6, 1e-2])
@@ -89,6 +89,6 @@ def test_rho_covers_the_distance_to_exact_arithmetic(wrong, ridge):
 def test_a_network_that_rounding_can_change_is_refused():
     """Supports that are equal, and nearly no ridge: the coefficients are huge."""
     values = np.ones((400, 400)) + 1e-9 * np.eye(400)
-    ridge = Ridge(values, ridge=2.0**-40, classes=2, kappa=1)
+    ridge = Ridge(torch.from_numpy(values), ridge=2.0**-40, classes=2, kappa=1)
     with pytest.raises(Refused, match="rounding can change an output"):
-        ridge.learn(np.arange(400), np.arange(400) % 2)
+        ridge.learn(np.arange(400), np.arange(400) % 2, 400)
