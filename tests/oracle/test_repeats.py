@@ -1,0 +1,47 @@
+"""Copies and contradictions in both programs, against their definition, example by example."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codebound.certificate.rows import rows_of
+from codebound.data.dataset import Dataset
+from codebound_verify import rows
+from codebound_verify.rows import count_repeats
+
+EXAMPLES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=40)
+
+
+def by_definition(examples: list[tuple[int, int]]) -> tuple[int, int]:
+    copies = contradictions = 0
+    for at, (value, label) in enumerate(examples):
+        before = [other for seen, other in examples[:at] if seen == value]
+        copies += label in before
+        contradictions += bool(before) and label not in before
+    return copies, contradictions
+
+
+def arrays(examples: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    values, labels = np.array(examples).T
+    return np.stack([values, 7 * values], axis=1).astype(np.float32), labels.astype(np.int64)
+
+
+@given(EXAMPLES)
+@settings(deadline=None)
+def test_both_programs_count_what_the_page_says(examples):
+    x, y = arrays(examples)
+    written = rows_of(Dataset("t", "train", x, y, 3), allow_copies=True)
+    checked = count_repeats(x, y)
+    assert (written.copies, written.contradictions) == by_definition(examples)
+    assert (checked.copies, checked.contradictions) == by_definition(examples)
+
+
+def test_rows_whose_hashes_begin_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch):
+    """All rows are candidates then; the whole hash decides."""
+    examples = [(value % 13, value % 2) for value in range(60)]
+    x, y = arrays(examples)
+    whole = rows._keys
+    monkeypatch.setattr(rows, "_keys", lambda x: (b"\0" * 8 + key for key in whole(x)))
+    found = count_repeats(x, y)
+    assert (found.copies, found.contradictions) == by_definition(examples)
