@@ -40,16 +40,16 @@ START = {
     "mnist": Rule(FilterFeatures(True, 3, 4), 300, 4, 4, 9, 4, 10, 88),
     "mnist-1000": Rule(FilterFeatures(True, 3, 4), 1000, 2, 4, 8, 4, 10, 88),
     "mnist-3000": Rule(FilterFeatures(True, 3, 4), 3000, 2, 4, 8, 3, 10, 54),
-    "mnist-5000": Rule(FilterFeatures(True, 3, 4), 5000, 7, 4, 7, 3, 10, 54),
+    "mnist-5000": Rule(FilterFeatures(True, 3, 4), 5000, 7, 4, 7, 5, 8, 34),
     "fashion-mnist": Rule(PatchFeatures(5, 1024, 4, 4, 3), 300, 1, 5, 6, 2, 60, 88),
     "fashion-mnist-3000": Rule(PatchFeatures(5, 256, 4, 4, 3), 3000, 1, 5, 6, 2, 125, 54),
     "fashion-mnist-5000": Rule(_CLOTHES, 5000, 1, 5, 6, 3, 60, 54),
     "fashion-mnist-10000": Rule(replace(_CLOTHES, grid=5), 10_000, 1, 5, 6, 3, 60, 54),
-    "fashion-mnist-15000": Rule(replace(_CLOTHES, grid=5), 15_000, 1, 5, 6, 3, 60, 43),
+    "fashion-mnist-15000": Rule(replace(_CLOTHES, grid=5), 15_000, 1, 5, 6, 5, 50, 34),
     "cifar10": Rule(PatchFeatures(6, 1024, 4, 3, 6), 300, 1, 4, 6, 3, 250, 38),
     "cifar10-3000": Rule(_COLOURS, 3000, 1, 5, 5, 3, 250, 54),
     "cifar10-10000": Rule(replace(_COLOURS, size=5, threshold=3), 10_000, 1, 5, 5, 3, 200, 43),
-    "cifar10-15000": Rule(replace(_COLOURS, size=5, threshold=3), 15_000, 1, 5, 5, 3, 200, 30),
+    "cifar10-15000": Rule(replace(_COLOURS, size=5), 15_000, 1, 5, 7, 5, 200, 26),
 }
 """Where each search starts: found by trying other points of the grid on these very samples."""
 RULE_IS = "the start of results/picked.py, found by comparing other points of the grid on this very sample"
