@@ -35,6 +35,8 @@ def counts(header: Header) -> tuple[Counted, ...]:
     if isinstance(extra, Split):
         whole = n + extra.n_prior
         return (Counted(f"errors of g on the examples after the split (the sample has {whole})", errors, n),)
+    if isinstance(extra, Picked) and not extra.picks:
+        return (Counted(f"errors of g, learned from the {extra.first} others, nothing picked", errors, n),)
     if isinstance(extra, Picked):
         return (
             Counted("examples that the rule picked to learn from; each counts like an error", extra.picks, n),

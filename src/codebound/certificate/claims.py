@@ -243,6 +243,9 @@ class FromPicks(AbstractStatement):
         first, picks = facts.extra["first"], (facts.tally or {}).get("picks", facts.extra["picks"])
         learned = f"examples that g was learned from, beside {first} first ones; each counts as an error"
         wrong = "of g, on the examples that it was not learned from"
+        if not facts.extra["picks"]:
+            wrong += f"; it was learned from {first} others, and nothing was picked"
+            return (Counted("errors_not_picked", "errors of g", facts.errors, facts.n, wrong),)
         return (
             Counted("picks", "picked examples", picks, facts.n, learned),
             Counted("errors_not_picked", "errors of g", facts.errors, facts.n - picks, wrong),

@@ -143,7 +143,9 @@ def propose_split(search: Search) -> None:
     """Share and learner of the best hold-out set that was found, as a rule that picks nothing (C-15)."""
     task, sample = search.task, search.task.sample
     if not task.claim.allows_picks or task.base is not None:
-        raise UnsuitedError("what learns from a share is a network of its own, counted on the rest of the sample.")
+        raise UnsuitedError(
+            "what learns from a share is a network of its own, counted on the rest of the sample."
+        )
     if sample.n < _LEAST:
         raise UnsuitedError(f"a share needs at least {_LEAST} examples. Got {sample.n}.")
     if TENTHS[0] * sample.n // 10 > _room(sample.n):

@@ -67,7 +67,9 @@ def library(certificate, delta):
     facts = certificate.facts
     counted = {"errors": facts.errors, "n": facts.n, "code_bits": facts.code_bits}
     if certificate.claim.statement == "C-15":
-        return picked_risk(PickedFacts(picks=facts.extra["picks"], delta=delta, **counted)).value
+        is_held_out = certificate.version == 3 and not facts.extra["picks"]
+        found = PickedFacts(picks=facts.extra["picks"], delta=delta, is_held_out=is_held_out, **counted)
+        return picked_risk(found).value
     if certificate.claim.statement != "C-12b":
         return occam_binomial(OccamFacts(delta=delta, **counted)).value
     apart = HoldoutFacts(errors=facts.extra["disagreements"], n=facts.extra["n_unlabelled"], delta=delta / 2)
@@ -134,7 +136,12 @@ def of_the_library(name, certificate, delta):
     picks = tally.get("picks", facts.extra.get("picks", 0))
     if name in ("picked abstain", "picked cost"):
         picked = PickedFacts(
-            picks=picks, errors=facts.errors, n=facts.n, code_bits=facts.code_bits, delta=delta
+            picks=picks,
+            errors=facts.errors,
+            n=facts.n,
+            code_bits=facts.code_bits,
+            delta=delta,
+            is_held_out=not facts.extra["picks"],
         )
         if name == "picked cost":
             return picked_cost(picked, above=tally["above"], costs=(1, 2))

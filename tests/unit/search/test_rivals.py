@@ -2,21 +2,25 @@
 
 import numpy as np
 import pytest
+import rule_writer as rules
 import torch
 from scipy.stats import beta
 from torch import nn
 
+from codebound.bounds.held_out import holdout
 from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
-from codebound.data.dataset import Dataset
+from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import UsageError
+from codebound.facts import HoldoutFacts
 from codebound.picks.features import ColumnFeatures
 from codebound.picks.picking import permutation
 from codebound.picks.rule import Rule
 from codebound.search import rivals
 from codebound.search.rivals import TENTHS, best_held_out, linear_helper
 from codebound.search.routes import Route, advice
+from codebound.search.search import UnsuitedError
 
 
 def table(n=240, columns=6, seed=0):
@@ -148,3 +152,27 @@ def test_it_is_said_whether_a_hold_out_set_is_better_and_by_how_much(rival, word
     assert words in advice(routes)
     assert "2.00 points" in advice(routes)
     assert advice(routes[:1]) == ""
+
+
+@pytest.mark.parametrize("delta", [0.05, 1e-6])
+@pytest.mark.parametrize("is_picture", [False, True])
+def test_a_split_is_never_worse_than_its_hold_out_set_and_20_bits(delta, is_picture):
+    sample = table()
+    if is_picture:
+        x, y = rules.shapes(150)
+        sample = Dataset("shapes", "train", x, y, 3, Scaling(16.0))
+    found = certify(None, sample, method="split", effort="standard", delta=delta).certificate
+    facts = found.facts
+    promised = holdout(HoldoutFacts(errors=facts.errors, n=facts.n, delta=delta * 2.0**-20)).value
+    assert found.claim.bound <= promised
+    assert (found.version, facts.extra["picks"]) == (3, 0)
+    shares = {tenths * sample.n // 10 for tenths in TENTHS}
+    assert facts.extra["first"] in shares
+    assert facts.n == sample.n - facts.extra["first"]
+
+
+def test_a_split_of_few_examples_is_none():
+    with pytest.raises(UnsuitedError, match="at least 12"):
+        certify(None, table(n=11), method="split", effort="quick")
+    with pytest.raises(UnsuitedError, match="of its own"):
+        certify(None, table(), prior_tenths=5, method="split", effort="quick")
