@@ -55,9 +55,9 @@ freeze: $(READY)        ## freezes docs/format-3.md, once: its hash and the day 
 	$(BIN)/python docs/freeze.py
 	$(BIN)/python tests/golden/write_version_3.py
 
-bench: $(READY)         ## timings beside the peers, which it installs; never asserted
+bench: $(READY)         ## timings beside the peers, which it installs, into benchmarks/README.md; never asserted
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/run.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 
+from ratios import beside
 from scipy.stats import beta
 
 from codebound.bounds.occam import occam_binomial, occam_hoeffding, occam_kl
@@ -48,6 +49,9 @@ def main() -> None:
         answer = float(beta.isf(level, errors + 1, n - errors))
         same = math.isclose(answer, occam_binomial(facts).value, rel_tol=1e-6)
         verdict = "agrees" if same else f"{answer:.4g} (underflow)"
+        if same:
+            what = f"three bounds for {errors:,} errors of {n:,} and {bits:,} bits"
+            beside(what, ours=ours, theirs=theirs, peer="one quantile of scipy.stats.beta", unit="ms")
         print(f"{errors:>12,} {n:>12,} {bits:>10,} {ours:9.3f} {theirs:9.3f} {theirs / ours:7.2f}  {verdict}")
 
 

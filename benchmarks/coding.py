@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from ratios import beside
 
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.modes import decode_tensors, encode_tensors
@@ -45,18 +46,19 @@ def entropy_bits(levels: NDArray[np.int32]) -> float:
     return float(-(counts * np.log2(counts / levels.size)).sum())
 
 
-def code_line(name: str, code: AbstractTensorCode, levels: NDArray[np.int32]) -> None:
-    """Prints speed and length of one code."""
+def code_line(name: str, code: AbstractTensorCode, levels: NDArray[np.int32]) -> int:
+    """Prints speed and length of one code, and returns its bits."""
     message, encode_s = timed(lambda: encode_tensors([code]))
     (decoded,), decode_s = timed(lambda: decode_tensors(message, [levels.shape]))
     assert (decoded.values() == code.values()).all()
     over = 100 * (message.length / entropy_bits(levels) - 1)
     speed = [levels.size / 1e6 / s for s in (encode_s, decode_s)]
     print(f"  {name:<22} {message.length:>12,} bits {over:>+9.3f} %  {speed[0]:7.2f} {speed[1]:7.2f} M/s")
+    return message.length
 
 
-def peer_lines(levels: NDArray[np.int32]) -> None:
-    """Prints what general compressors make of the same symbols, one byte each."""
+def peer_lines(levels: NDArray[np.int32], ours: int) -> None:
+    """Prints what general compressors make of the same symbols, one byte each, beside our bits."""
     data = levels.astype(np.int8).tobytes()
     peers: dict[str, Callable[[], int]] = {
         "zlib -9": lambda: 8 * len(zlib.compress(data, 9)),
@@ -68,6 +70,7 @@ def peer_lines(levels: NDArray[np.int32]) -> None:
         bits, seconds = timed(work)
         over = 100 * (bits / entropy_bits(levels) - 1)
         print(f"  {name:<22} {bits:>12,} bits {over:>+9.3f} %  {levels.size / 1e6 / seconds:7.2f}")
+        beside(f"{levels.size:,} pruned weights", ours=ours, theirs=bits, peer=name, unit="bits")
 
 
 def constriction_bits(levels: NDArray[np.int32]) -> int:
@@ -93,9 +96,9 @@ def main() -> None:
             code_line("adaptive", Adaptive(tensor, -30, limit), tensor)
             code_line("enumerative", Enumerative(tensor, -30, limit), tensor)
         best = best_tensor_code(tensor, step=-30)
-        code_line("static" if isinstance(best, Static) else "best", best, tensor)
+        bits = code_line("static" if isinstance(best, Static) else "best", best, tensor)
         if count <= 1 << 20:
-            peer_lines(tensor)
+            peer_lines(tensor, bits)
 
     print(f"network {NET}: {sum(a * b for a, b in NET):,} weights; seconds")
     for density in (0.01, 0.1, 1.0):

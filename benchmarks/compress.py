@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from ratios import beside
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
@@ -70,8 +71,12 @@ def pruning() -> None:
     for shape in SHAPES:
         weight = torch.randn(shape)
         cells = [our_milliseconds(weight, algorithm) for algorithm in ours.values()]
+        masks = [torch_milliseconds(weight, method) for method in theirs.values()]
         texts = [f"{code:.1f} + {bits - code:.1f}" for code, bits in cells]
-        texts += [f"{torch_milliseconds(weight, method):.1f}" for method in theirs.values()]
+        texts += [f"{mask:.1f}" for mask in masks]
+        for name, (code, _) in zip(ours, cells, strict=True):
+            what = f"pruning {weight.numel():,} weights, {name}"
+            beside(what, ours=code, theirs=masks[0], peer="l1_unstructured of torch, a mask", unit="ms")
         print(f"{weight.numel():>12,}" + "".join(f"{text:>21}" for text in texts))
 
 

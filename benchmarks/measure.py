@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from ratios import beside
 from torch import Tensor, nn
 
 from codebound.data.load import load_dataset
@@ -129,6 +130,8 @@ def spectra_section() -> None:
     if importlib.util.find_spec("weightwatcher"):
         theirs, their = timed(quietly(lambda: weightwatcher_rows(model)), repeats=REPEATS)
         print(f"  WeightWatcher  {their.processor:8.3f} s  ratio {their.processor / spent.processor:.1f}")
+        what = "spectra, norms and exponents of a 784-784x4-10 network"
+        beside(what, ours=spent.processor, theirs=their.processor, peer="WeightWatcher")
     else:
         print("  WeightWatcher is not installed")
     heads = "  ".join(f"{head:>8} {'theirs':>8}" for head in ("alpha", "norm", "s.rank"))
@@ -158,6 +161,8 @@ def tails_section() -> None:
                 alpha, their = timed(quietly(partial(powerlaw_exponent, values)))
                 ratio = their.processor / spent.processor
                 line += f"  {alpha:8.3f} {their.processor:8.2f}  {ratio:7.0f}"
+                what = f"exponent of {size:,} values, {name}"
+                beside(what, ours=spent.processor, theirs=their.processor, peer="powerlaw.Fit")
             print(line)
     fit_values = PowerLaw(1.5, 1.0).sample(784, seed=0)
     verdict, spent = timed(lambda: fit_power_law(fit_values), repeats=REPEATS)
@@ -199,6 +204,7 @@ def cushions_section() -> None:
     for k, what in enumerate(Timed._fields):
         bare, ours = min(forward[k] for forward, _ in turns), min(own[k] for _, own in turns)
         print(f"  {what:9}  forward {bare:7.2f} s  measured {ours:7.2f} s  ratio {ours / bare:5.2f}")
+    beside(f"cushions on {len(x):,} images", ours=ours, theirs=bare, peer="the forward passes alone")
 
 
 def loop(model: nn.Sequential, x: Tensor) -> dict[tuple[str, str], list[float]]:
@@ -240,6 +246,8 @@ def interlayer_section(n: int) -> None:
             f"speed-up {loop_each / each:5.1f}  {mine:7.1f} s in all"
         )
     print(f"  largest relative difference {apart:.1e}")
+    peer = "a loop of torch.autograd.functional.jacobian"
+    beside("exact interlayer cushions of an image", ours=each, theirs=loop_each, peer=peer)
 
 
 def vgg19_section(n: int, device: str) -> None:

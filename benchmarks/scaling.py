@@ -1,8 +1,8 @@
 """How time and memory grow: python benchmarks/scaling.py [SECTION ...] [--full]
 
 engines   jobs a second and overhead a job, on processes of this machine and on Ray where it is installed
-weights   certify (quick, naive), measure (spectra, cushions, margins) and compare, against the number of
-          weights, on 1,000 examples
+weights   certify (quick, naive), verify, measure (spectra, cushions, margins) and compare, against the number
+          of weights, on 1,000 examples
 samples   the same against the number of examples, on 10,000 weights
 counting  errors counted in one process and in two, against the number of examples
 
@@ -11,7 +11,7 @@ processor, which others who use the machine change less; its memory is the peak 
 took before. The exponent is the slope of the least-squares line through the logarithms, and beside it that
 between the two largest sizes, where fixed costs no longer hide it. Needs Linux.
 Sizes end at 10^6 weights and 10^5 examples; --full goes on to 10^8 and 10^6: half an hour and some gigabytes.
-A message has at most 2^26 weights (docs/format.md), so certify ends at 6 * 10^7.
+A message has at most 2^26 weights (docs/format.md), so certify and verify end at 6 * 10^7.
 What is measured is kept at once in --out: stop at any time, and the same command goes on.
 """
 
@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codebound import __version__
 from codebound.engine.cluster import RayEngine
@@ -32,13 +32,16 @@ from codebound.engine.job import Engine, Job, value_of
 from codebound.engine.processes import LocalEngine
 from codebound_papers.journal import Journal
 
+if TYPE_CHECKING:
+    from codebound.results import Certification
+
 SHAPE, CLASSES = (1, 28, 28), 10
 INPUTS = math.prod(SHAPE)
 FEW_EXAMPLES, FEW_WEIGHTS = 1_000, 10_000
 STABILITY_EXAMPLES = 100
-MOST_WEIGHTS = {"certify": 60_000_000}
+MOST_WEIGHTS = {"certify": 60_000_000, "verify": 60_000_000}
 TOY_JOBS = 200
-VERBS = ("certify", "measure", "compare")
+VERBS = ("certify", "verify", "measure", "compare")
 
 
 def nothing(*, number: int) -> int:
@@ -72,11 +75,18 @@ def cell(*, verb: str, weights: int, examples: int) -> dict[str, float]:
     from codebound_papers.measure.noise.meter import StabilitySettings
     from codebound_papers.measure.record import MeasureSettings
     from codebound_papers.measure.summary import summarise
+    from codebound_verify import verify
 
     model, sample = case(weights, examples)
+
+    def certified() -> Certification:
+        return certify(model, sample, method="naive", effort="quick")
+
+    file = certified().certificate.to_bytes() if verb == "verify" else b""
     cushions = StabilitySettings(interlayer="none", smoothness=None)
     calls: dict[str, Callable[[], object]] = {
-        "certify": lambda: certify(model, sample, method="naive", effort="quick"),
+        "certify": certified,
+        "verify": lambda: verify(file, sample.x, sample.y),
         "measure": lambda: summarise(
             model, sample, MeasureSettings(families=("spectra", "stability", "margins"), stability=cushions)
         ),

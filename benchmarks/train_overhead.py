@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from ratios import beside
 from torch import nn
 from torch.nn import functional
 
@@ -68,6 +69,7 @@ def compare(name: str, *, data: Dataset, model: nn.Module, config: TrainConfig, 
         theirs.append(bare(model, data, config, device))
     ours, theirs = ours[1:], theirs[1:]  # the first round warms up
     steps = config.epochs * -(-data.n // config.batch_size)
+    beside(f"training {name} on {device}", ours=min(ours), theirs=min(theirs), peer="a bare loop of PyTorch")
     print(
         f"{name:26} {device:5} {1e6 * min(theirs) / steps:9.1f} {1e6 * min(ours) / steps:9.1f} "
         f"{min(ours) / min(theirs):8.3f} {statistics.median(ours) / statistics.median(theirs):8.3f}"

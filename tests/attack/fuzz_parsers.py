@@ -2,17 +2,21 @@
 
 Each target is a parser with a sound file to start from. A mutant is read or refused with a message of ours;
 any other exception, more memory than MEMORY or more seconds than SECONDS for one file is a failure, and the
-file is kept in --out. Mutants that were read join the corpus, so that later ones go deeper.
+file is kept in --out. Mutants that were read join the corpus, and those that were refused for a new reason,
+so that later ones go deeper; --keep writes the shortest of each kind to tests/attack/corpora, where the next
+run and the tests start from them.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
 import json
 import os
 import pickle
 import random
+import re
 import sys
 import tempfile
 import time
@@ -53,6 +57,8 @@ if TYPE_CHECKING:
 
 MEMORY, SECONDS = 256 << 20, 10.0
 GOLDEN = Path(__file__).parents[1] / "golden"
+CORPORA = Path(__file__).parent / "corpora"
+LARGEST_KEPT, MOST_KEPT = 1 << 12, 24  # bytes of a file, files of a target
 INTERESTING = (
     b"\0",
     b"\xff",
@@ -80,6 +86,14 @@ class Target:
     suffix: str = ""
     accepted: int = field(default=0, init=False)
     cases: int = field(default=0, init=False)
+    kinds: dict[str, bytes] = field(default_factory=dict, init=False)
+
+    def note(self, kind: str, content: bytes) -> None:
+        """Remembers the shortest file of a kind; one of a new kind is worth changing further."""
+        if kind not in self.kinds and len(self.corpus) < 200 and len(content) < 1 << 16:
+            self.corpus.append(content)
+        if len(content) < len(self.kinds.get(kind, content + b"-")):
+            self.kinds[kind] = content
 
 
 def npz() -> bytes:
@@ -132,7 +146,14 @@ def inside(path: Path, first: str) -> Path:
 
 
 def targets() -> dict[str, Target]:
-    """Every parser that reads what a stranger may have written."""
+    """Every parser that reads what a stranger may have written, and the files that were kept for it."""
+    found = _parsers()
+    for name, target in found.items():
+        target.corpus += [path.read_bytes() for path in sorted(folder_of(name).glob("*"))]
+    return found
+
+
+def _parsers() -> dict[str, Target]:
     golden = [path.read_bytes() for path in sorted(GOLDEN.glob("version-*/*.cbound"))]
     x, y = np.zeros((3, 2), np.uint8), np.array([0, 1, 1])
     ledger = sealed()
@@ -180,6 +201,26 @@ def targets() -> dict[str, Target]:
     }
 
 
+def kind_of(said: object) -> str:
+    """What was said, without what differs from file to file."""
+    return re.sub(r"[^A-Za-z]+", " ", re.sub(r"/\S*|'[^']*'|\"[^\"]*\"", " ", str(said)))[:60]
+
+
+def folder_of(name: str) -> Path:
+    return CORPORA / re.sub(r"[^a-z]+", "-", name)
+
+
+def keep(name: str, target: Target) -> None:
+    """Writes the shortest files of the kinds that were seen."""
+    folder = folder_of(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        path.unlink()
+    short = sorted((each for each in target.kinds.values() if len(each) <= LARGEST_KEPT), key=len)
+    for content in short[:MOST_KEPT]:
+        (folder / hashlib.sha256(content).hexdigest()[:12]).write_bytes(content)
+
+
 def mutant(content: bytes, chance: random.Random, other: bytes) -> bytes:
     """A file that differs in a few places."""
     changed = bytearray(content)
@@ -208,12 +249,13 @@ def attempt(target: Target, path: Path, content: bytes) -> str:
     tracemalloc.start()
     start = time.perf_counter()
     try:
-        target.read(path)
+        found = target.read(path)
         target.accepted += 1
+        target.note(kind_of(" ".join(getattr(found, "reasons", ()))), content)  # a verdict may have some
         if len(target.corpus) < 200 and len(content) < 1 << 16:
             target.corpus.append(content)
-    except (CodeboundError, Refused):
-        pass
+    except (CodeboundError, Refused) as error:
+        target.note(kind_of(error), content)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     finally:
@@ -249,6 +291,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="processor time for each target")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("failing"))
+    parser.add_argument("--keep", action="store_true", help="write short files of every kind to corpora")
     options = parser.parse_args()
     known, failed = targets(), 0
     for name in options.names or known:
@@ -259,11 +302,14 @@ def main() -> int:
                     "target": name,
                     "cases": known[name].cases,
                     "accepted": known[name].accepted,
+                    "kinds": len(known[name].kinds),
                     "failures": list(failures),
                 }
             ),
             flush=True,
         )
+        if options.keep:
+            keep(name, known[name])
         for number, content in enumerate(failures.values()):
             options.out.mkdir(exist_ok=True)
             (options.out / f"{name.replace(', ', '-')}-{number}").write_bytes(content)

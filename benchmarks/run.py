@@ -1,0 +1,127 @@
+"""Every timing beside what people use instead, and the table of them: python benchmarks/run.py [NAME ...]
+
+Each script runs by itself with what it does by default, one after the other; the rows that it keeps
+(ratios.py) and what it took go into benchmarks/README.md. With names, only these run and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from ratios import KEPT_IN
+
+from codebound import __version__
+
+HERE = Path(__file__).parent
+NO_TIMINGS = ("ratios", "run", "frontier", "when")  # the last two draw figures of the documentation
+PAGE = """\
+# Beside what people use instead
+
+`make bench` runs every script of this folder and writes this page; nobody types a number here. A ratio above
+1 is in our favour: the other's figure over ours, both of one run. `python benchmarks/SCRIPT.py` runs one
+script by itself and prints more than the table has; its first lines say what is compared, and how.
+
+codebound {version}, Python {python}, torch {torch}, {cores} cores ({processor}).
+
+| what | codebound | instead | its figure | ratio | script |
+|---|---:|---|---:|---:|---|
+{rows}
+
+| script | seconds | seconds of all cores | megabytes |
+|---|---:|---:|---:|
+{scripts}
+
+`frontier.py` and `when.py` draw figures of the documentation, and are run by themselves.
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A script that ended: its rows, and what it took."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    seconds: float
+    processor: float
+    megabytes: float
+
+
+def run(name: str) -> Run:
+    """Runs a script in a process of its own, and stops everything if it fails."""
+    print(f"== benchmarks/{name}.py", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder) / "rows"
+        kept.touch()
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / f"{name}.py")], env={**os.environ, KEPT_IN: str(kept)}
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        if status:
+            sys.exit(f"benchmarks/{name}.py failed.")
+        rows = [json.loads(line) for line in kept.read_text().splitlines()]
+    return Run(name, rows, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def processor() -> str:
+    """What Linux calls it."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.machine())
+
+
+def figure(value: float) -> str:
+    """Three digits, or all of them before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def page(runs: list[Run]) -> str:
+    """The page from what was measured."""
+    rows = [
+        f"| {row['what']} | {figure(row['ours'])} {row['unit']} | {row['peer']} "
+        f"| {figure(row['theirs'])} {row['unit']} | {figure(row['theirs'] / row['ours'])} | {each.name} |"
+        for each in runs
+        for row in each.rows
+    ]
+    scripts = [
+        f"| {each.name} | {each.seconds:.0f} | {each.processor:.0f} | {each.megabytes:.0f} |" for each in runs
+    ]
+    total = [
+        f"| all | {sum(each.seconds for each in runs):.0f} | {sum(each.processor for each in runs):.0f} | |"
+    ]
+    return PAGE.format(
+        version=__version__,
+        python=platform.python_version(),
+        torch=torch.__version__,
+        cores=os.cpu_count(),
+        processor=processor(),
+        rows="\n".join(rows),
+        scripts="\n".join(scripts + total),
+    )
+
+
+def main() -> None:
+    """Runs the scripts, and writes the page if all of them ran."""
+    known = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in NO_TIMINGS)
+    unknown = [name for name in sys.argv[1:] if name not in known]
+    if unknown:
+        sys.exit(f"unknown benchmark {unknown[0]!r}; known: {', '.join(known)}")
+    runs = [run(name) for name in sys.argv[1:] or known]
+    if sys.argv[1:]:
+        print("\n".join(page(runs).splitlines()[8:]))
+    else:
+        (HERE / "README.md").write_text(page(runs))
+
+
+if __name__ == "__main__":
+    main()

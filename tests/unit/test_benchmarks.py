@@ -1,0 +1,47 @@
+"""The table of benchmarks/README.md is made of what the scripts kept; the scripts can be started."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield importlib.import_module("run")
+    for name in ("run", "ratios"):
+        sys.modules.pop(name, None)
+
+
+def test_rows_become_a_table_with_their_ratio(run, tmp_path, monkeypatch):
+    kept = tmp_path / "rows"
+    run_ratios = importlib.import_module("ratios")
+    run_ratios.beside("nothing asked", ours=1.0, theirs=1.0, peer="nobody")
+    monkeypatch.setenv(run_ratios.KEPT_IN, str(kept))
+    run_ratios.beside("a fit", ours=0.25, theirs=450.0, peer="a loop")
+    run_ratios.beside("a code", ours=4.0, theirs=3.0, peer="zlib", unit="bits")
+    rows = [run.json.loads(line) for line in kept.read_text().splitlines()]
+    text = run.page([run.Run("coding", rows, 61.4, 100.2, 250.0), run.Run("norms", [], 2.0, 3.0, 90.0)])
+    assert "| a fit | 0.25 s | a loop | 450 s | 1,800 | coding |" in text
+    assert "| a code | 4 bits | zlib | 3 bits | 0.75 | coding |" in text
+    assert "| all | 63 | 103 | |" in text
+    assert "nothing asked" not in text
+
+
+def test_a_script_that_fails_stops_everything_and_one_that_ends_is_measured(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    (tmp_path / "fails.py").write_text("raise SystemExit(3)")
+    with pytest.raises(SystemExit, match=r"fails\.py failed"):
+        run.run("fails")
+    (tmp_path / "fine.py").write_text(
+        "import json, os, pathlib\n"
+        f"pathlib.Path(os.environ['{run.KEPT_IN}']).write_text(json.dumps({{'what': 'x'}}))"
+    )
+    found = run.run("fine")
+    assert found.rows == [{"what": "x"}]
+    assert found.seconds > 0.0
+    assert found.megabytes > 1.0
