@@ -54,8 +54,9 @@ folder and shared between items.
 Where the GPU is on a machine with nothing but PyTorch, numpy and safetensors, `python -m
 codebound_papers.reproduce ITEM --full --device cuda --out DIR` computes the parts there, of several items
 (`G-Tab1 A-Fig1`), of a paper (`G`) or of `all`; with `--deadline 3000` it begins no part after 3,000 seconds
-and says what is left. Several such commands, for different items, may run side by side: a network
-that they share is trained and measured by one of them, while the others take another one or wait.
+and says what is left. Several such commands, for different items or in folders of their own, may run side by
+side: a network that they share is trained and measured by one of them, while the others take another one or
+wait.
 `codebound reproduce ITEM --full --out DIR` then finds the parts finished and writes the results anywhere.
 With `--deadline 0` it begins none: a table of networks then has those that are finished, and names the
 others. The full results below were made so: parts on a GPU by the `parts_command` of each file, figures

@@ -43,7 +43,6 @@ _MEASURED = {
     **_WHICH,
     "n": "n",
     "epochs": "epochs",
-    "training error": "train_error",
     "test error": "test_error",
     "smallest margin": "smallest_margin",
     "strength d": "strength",

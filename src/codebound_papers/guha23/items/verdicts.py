@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _CLOSE, _SAME = 0.5, 0.1  # of natural logarithms
 _GUESSING = 0.88  # errors of who guesses among ten classes, less a little
 _NONE = (
-    "No network here has a positive margin, so that the older bounds are infinite and the code prunes "
+    "Open: no network here has a positive margin, so that the older bounds are infinite and the code prunes "
     "nothing: there is no comparison."
 )
 
@@ -161,10 +161,13 @@ def on_training(rows: Sequence[Row]) -> str:
 
     lost = [str(row["width"]) for row in rows if row["train_error"] > _GUESSING]
     guessing = f" At width {', '.join(lost)} that is no better than guessing." if lost else ""
+    code = [row for row in rows if row["training"] == CODE]
+    is_thrown_back = len(separating(code)) < len(code)
+    setback = " A training whose rate never falls may be thrown back before its end (G-Exp2)."
     return (
-        f"With the code's SGD the smallest margin is positive in {told(CODE)}. With the text's Adam at "
-        f"learning rate 0.02 it is positive in {told(TEXT)} (G-E29).{guessing} The printed values are below "
-        "that of a network that is not pruned, so theirs had a positive margin."
+        f"With the code's SGD the smallest margin is positive in {told(CODE)}.{setback * is_thrown_back} "
+        f"With the text's Adam at learning rate 0.02 it is positive in {told(TEXT)} (G-E29).{guessing} The "
+        "printed values are below that of a network that is not pruned, so theirs had a positive margin."
     )
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -188,12 +187,10 @@ def test_networks_with_and_without_a_positive_margin_are_among_them():
 
 def test_published_numbers_stand_beside_ours(monkeypatch):
     plan = plan_for("mnist", "tiny")
-    monkeypatch.setattr(
-        "codebound_papers.guha23.items.comparisons.plan_for",
-        lambda data, size: replace(plan, widths=(8, 500)),
-    )
+    narrow, wide = plan.widths
+    monkeypatch.setattr("codebound_papers.guha23.items.comparisons.MNIST", {wide: MNIST[500]})
     first, second = list(guha_table1(Settings(size="tiny")).tables.values())[:2]
-    assert [row["width"] for row in first] == [8, 8, 500, 500]
+    assert [row["width"] for row in first] == [narrow, narrow, wide, wide]
     assert first[0]["published_guha"] is None
     assert first[2]["published_guha"] == 3.36
     assert first[2]["published_test_error"] == -3.76
@@ -257,6 +254,8 @@ def test_a_network_that_has_not_learnt_is_no_success():
     assert "positive in 2 of 2 networks (training error 0.0%)" in told
     assert "positive in 0 of 2 networks (training error 10.0% at width 5, 90.0% at width 6)" in told
     assert "At width 6 that is no better than guessing." in told
+    assert "thrown back" not in told
+    assert "thrown back before its end (G-Exp2). With" in on_training([row(CODE, 5, 0.1), row(TEXT, 5, 0.1)])
     told = on_training([row(CODE, 5, 0.0)])
     assert "no network, for none was run (G-E29)" in told
     assert "guessing" not in told
@@ -366,7 +365,7 @@ def test_the_watched_network_is_also_shown_on_its_way(monkeypatch):
     assert early["training"] == f"{CODE}, 4 epochs"
     assert early["epochs"] == 4
     (state,) = [row for row in guha_figure2(TINY).points["epochs"] if row["epoch"] == 4]
-    assert early["training error"] == state["train_error"]
+    assert early["train error"] == state["train_error"]
     assert early["smallest margin"] == state["smallest_margin"]
 
 
