@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SHARES = tuple(i / 20 for i in range(1, 20))
 """Shares of the labels that may be held out."""
+SPLIT_BITS = 20.0
+"""Of a certificate that learns from one part of the sample and counts on the other, without a pick."""
 _TAILS = (0.1, 0.5, 0.9)
 _MOST_LABELS = 10**8
 _NORMAL_VARIANCE = 100.0  # from here on quantiles of errors are those of a normal law: guesses need no more
@@ -83,7 +85,7 @@ class Way:
     """One way to spend the labels.
 
     Attributes:
-        name: ``hold-out``, ``message`` or ``picks``.
+        name: ``hold-out``, ``split``, ``message`` or ``picks``.
         expected: The certified error, if the guess is right and the draw is neither lucky nor unlucky.
         low, high: In eight draws of ten it lies between them, if the guess is right.
         held_out: Labels that are held out; 0 where all are learned from.
@@ -129,7 +131,7 @@ def advise(situation: Situation, *, target: float | None = None) -> Advice:
     """
     if target is not None and not 0.0 < target < 1.0:
         raise UsageError(f"`target` is an error strictly between 0 and 1. Got {target}.")
-    ways = {"hold-out": _held_out}
+    ways = {"hold-out": _held_out, "split": _after_split}
     if situation.bits is not None:
         ways["message"] = _by_message
     if situation.picks is not None:
@@ -148,17 +150,32 @@ def advise(situation: Situation, *, target: float | None = None) -> Advice:
 
 def _held_out(situation: Situation) -> Way:
     """The best hold-out set; where it begins is chosen before the labels are seen, so it costs nothing."""
-    sizes = {min(situation.n - 1, max(1, round(share * situation.n))) for share in SHARES}
-
-    def error(size: int) -> float:
-        return situation.error_after(situation.n - size)
 
     def limit(errors: int, size: int) -> float:
         facts = LookFacts(errors=errors, n=size, delta=situation.delta, looks=situation.looks)
         return looked_risk(facts).value
 
+    return _at_best_share("hold-out", situation, limit)
+
+
+def _after_split(situation: Situation) -> Way:
+    """The same as a file that a second program checks: who learns from which part is a short message."""
+
+    def limit(errors: int, size: int) -> float:
+        facts = OccamFacts(errors=errors, n=size, code_bits=SPLIT_BITS, delta=situation.delta)
+        return occam_binomial(facts).value
+
+    return _at_best_share("split", situation, limit)
+
+
+def _at_best_share(name: str, situation: Situation, limit: Callable[[int, int], float]) -> Way:
+    sizes = {min(situation.n - 1, max(1, round(share * situation.n))) for share in SHARES}
+
+    def error(size: int) -> float:
+        return situation.error_after(situation.n - size)
+
     best = min(sorted(sizes), key=lambda size: limit(_quantile(size, error(size), 0.5), size))
-    return _way("hold-out", best, error(best), lambda errors: limit(errors, best), held_out=best)
+    return _way(name, best, error(best), lambda errors: limit(errors, best), held_out=best)
 
 
 def _by_message(situation: Situation) -> Way:

@@ -42,7 +42,7 @@ def read_statement(path: Path) -> Made:
     if path.suffix == ".jsonl":
         ledger = read_ledger(path)
         data = ledger.seal["data"]["sha256"]
-        return Made(path.name, "C-16", data, ledger.seal["delta"], f"looks {ledger.content.split()[0]!r}")
+        return Made(str(path), "C-16", data, ledger.seal["delta"], f"looks {ledger.content.split()[0]!r}")
     certificate = Certificate.load(path)
     claim, facts = certificate.claim, certificate.facts
     event = f"file {hashlib.sha256(certificate.to_bytes()).hexdigest()}"
@@ -50,7 +50,7 @@ def read_statement(path: Path) -> Made:
         event = (
             f"code {certificate.version} {facts.sample_sha256} {facts.classes} {asdict(certificate.helper)}"
         )
-    return Made(path.name, claim.statement, facts.sample_sha256, claim.delta, event)
+    return Made(str(path), claim.statement, facts.sample_sha256, claim.delta, event)
 
 
 @implements("C-18", kind="certificate")

@@ -40,12 +40,13 @@ def unmet_demands(
     share, most = abstained
     if None not in abstained and share > most:  # type: ignore[operator]
         unmet.append(f"abstaining from at most {most} is not shown: it is at most {share}")
-    if signed_by is not None and not _is_signed(file, signed_by):
-        unmet.append(f"the signature {file.name}{SIGNATURE} was not made for these bytes by {signed_by}")
+    if signed_by is not None and (reason := _unsigned(file, signed_by)):
+        unmet.append(reason)
     return tuple(unmet)
 
 
-def _is_signed(file: Path, public_key: Path) -> bool:
+def _unsigned(file: Path, public_key: Path) -> str:
+    """Why a key has not signed a file; nothing if it has."""
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -58,8 +59,11 @@ def _is_signed(file: Path, public_key: Path) -> bool:
         raise Refused(f"--signed-by {public_key}: no public key in PEM form ({error}).") from None
     if not isinstance(key, Ed25519PublicKey):
         raise Refused(f"--signed-by {public_key}: no Ed25519 key.")
+    content, signature = file.read_bytes(), file.with_name(file.name + SIGNATURE)
+    if not signature.exists():
+        return f"there is no signature {signature}: whoever made the file signs it (codebound sign)"
     try:
-        key.verify(file.with_name(file.name + SIGNATURE).read_bytes(), file.read_bytes())
+        key.verify(signature.read_bytes(), content)
     except InvalidSignature:
-        return False
-    return True
+        return f"the signature {signature.name} was not made for these bytes by {public_key}"
+    return ""

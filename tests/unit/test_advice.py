@@ -18,7 +18,8 @@ def clopper_pearson(errors, n, delta):
 
 def test_the_hold_out_set_is_the_best_of_all_shares():
     situation = Situation(n=400, error=0.1, delta=0.05, slope=0.25)
-    (found,) = advise(situation).ways
+    found = advise(situation).ways[0]
+    assert found.name == "hold-out"
     sizes = np.unique(np.round(np.arange(1, 20) / 20 * 400).astype(int))
     expected = [
         clopper_pearson(int(binom.ppf(0.5, m, min(1.0, 0.1 * (400 / (400 - m)) ** 0.25))), m, 0.05)
@@ -66,15 +67,26 @@ def test_the_labels_for_a_target_reach_it_and_few_less_do_not():
 
 
 def test_a_target_below_the_error_is_out_of_reach():
-    assert advise(Situation(n=100, error=0.2, slope=0.0), target=0.1).needed == {"hold-out": None}
+    needed = advise(Situation(n=100, error=0.2, slope=0.0), target=0.1).needed
+    assert needed == {"hold-out": None, "split": None}
+
+
+def test_a_split_is_a_hold_out_set_that_pays_for_a_short_message():
+    situation = Situation(n=400, error=0.1)
+    split = next(way for way in advise(situation).ways if way.name == "split")
+    errors = int(binom.ppf(0.5, split.held_out, situation.error_after(400 - split.held_out)))
+    expected = clopper_pearson(errors, split.held_out, 0.05 * 2.0**-20)
+    assert split.expected == pytest.approx(expected, rel=1e-6)
+    many_looks = advise(Situation(n=400, error=0.1, looks=2**21)).ways
+    assert [way.name for way in many_looks] == ["split", "hold-out"]
 
 
 @settings(max_examples=25)
 @given(st.integers(2, 3000), st.floats(0.0, 0.5), st.sampled_from([0.05, 1e-6, 1e-12]))
 def test_it_is_never_below_what_it_was_told(n, error, delta):
-    (way,) = advise(Situation(n=n, error=error, delta=delta)).ways
-    assert way.low <= way.expected <= way.high <= 1.0
-    assert 1 <= way.held_out < n
+    for way in advise(Situation(n=n, error=error, delta=delta)).ways:
+        assert way.low <= way.expected <= way.high <= 1.0
+        assert 1 <= way.held_out < n
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,10 @@ def fault_counts(fault: Fault, facts: CertificateFacts, plain: tuple[Counted, ..
     if fault.kind == "cost":
         most, meaning = of * fault.largest_cost(facts.classes), "of all examples; the worst counts"
         found = [Counted("cost", f"costs of g ({fault})", tally["cost"], most, meaning)]
+        plain = tuple(
+            replace(each, meaning=each.meaning.replace("as an error", "as the largest cost"))
+            for each in plain
+        )
     if "abstained" in tally:
         meaning = "examples that g abstains from, or may abstain from"
         found.append(Counted("abstained", "abstained", tally["abstained"], of, meaning))

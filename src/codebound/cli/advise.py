@@ -50,7 +50,7 @@ def command(
     picture: Annotated[Path | None, option("Draw certified error against labels (.svg, .png, .pdf).")] = None,
     output: opt.Output = Format.table,
 ) -> None:
-    """Compare a hold-out set, a message and picks for so many labels; says when holding out is better.
+    """Compare a hold-out set, a split, a message and picks; says when holding out is better.
 
     Example: codebound advise --n 2000 --errors-guess 0.05 --delta 1e-6 --bits 60 --target 0.08
     or: codebound advise --data digits --quick --target 0.02 --picture advice.svg
@@ -122,6 +122,7 @@ def _paragraph(found: Advice, situation: Situation, trial: Trial | None) -> str:
     best, held_out = found.ways[0], next(way for way in found.ways if way.name == "hold-out")
     advice = {
         "hold-out": f"Hold out {held_out.held_out} of the {situation.n} labels, before anything is tried",
+        "split": f"Set {best.held_out} of the {situation.n} labels apart by `certify`, which counts on them",
         "message": "Learn from all labels and certify the message",
         "picks": "Learn from picks, with all labels as the test set",
     }[best.name]

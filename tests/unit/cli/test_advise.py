@@ -53,7 +53,7 @@ def test_a_quick_run_replaces_the_guess(codebound, clouds, tmp_path):
     trial = record["trial"]
     assert (trial["tried"], trial["held_out"], trial["situation"]["n"]) == (240, 60, 240)
     assert 0 <= trial["errors"] < 30
-    assert {way["name"] for way in record["ways"]} == {"hold-out", "message", "picks"}
+    assert {way["name"] for way in record["ways"]} == {"hold-out", "message", "picks", "split"}
     for way in record["ways"]:
         if way["name"] != "hold-out":  # on the very examples: what was certified, but for chance
             assert way["expected"] == pytest.approx(trial["certified"][way["name"]], rel=0.2)
