@@ -19,6 +19,7 @@ from codebound.picks.features import ColumnFeatures, PatchFeatures, RoomError
 from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, permutation, pick
 from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
+from codebound.picks.weighting import LayerFeatures
 from codebound.search.search import UnsuitedError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _PART = {"quick": 1000, "standard": 3000, "max": 8000}  # examples that rules ar
 _PASSES = {"quick": 0, "standard": 1, "max": 2}  # over the numbers of a rule
 _FAMILIES = {"quick": 1, "standard": 2, "max": 4}  # of features whose numbers are tried
 _NEAR = 1.2  # times the best bound: what promises no more is not worth a second look
+_STRENGTHS = {"quick": (), "standard": (2, 1, 3), "max": (2, 1, 3)}  # of weights that are computed
 _NUMBERS = (("ridge_index", 16), ("gamma_index", 16), ("score_index", 8))
 _FIRST_SHARE = 12  # one example in so many comes first
 _LEAST_SHARE, _MOST_SHARE = 4, 60  # the same for tables, where shares are compared
@@ -115,9 +117,24 @@ class _Comparison:
         if not best.rule.features.plain.has_pictures:  # a table is small enough to try
             for rule in dict.fromkeys((best.rule, families[0])):
                 self._resize(rule)
-            return [min(self.found.values(), key=self._expected)]
+            best = min(self.found.values(), key=self._expected)
+            weighted = self._weighted(self._ranked(self.found)[0])
+            return [best] if weighted is None else [weighted, best]
         first = self.found[families[0]]
         return [best, first] if first is not best and self.part.n == self.search.task.sample.n else [best]
+
+    def _weighted(self, plain: Rule) -> Picked | None:
+        """The best rule with a layer of computed weights, if it promises more than the best one without."""
+        usual = usual_rule(self.part.input_shape)
+        numbers = {name: getattr(usual, name) for name, _ in _NUMBERS}
+        for strength in _STRENGTHS[self.search.effort]:
+            features = LayerFeatures(plain.features, (), strength=strength)
+            for rule in dict.fromkeys((plain, replace(plain, **numbers))):
+                self._tried(replace(rule, features=features, longer=()))
+        if not self._ranked(self.found)[0].has_layer:
+            return None
+        self._resize(self._ranked(self.found)[0])
+        return min(self.found.values(), key=self._expected)
 
     def _resize(self, rule: Rule) -> None:
         """Tries how many examples come first and how many a round picks."""
@@ -143,21 +160,25 @@ class _Comparison:
                     rule = moved
         return rule
 
-    def _tried(self, rule: Rule) -> Picked | None:
+    def _features(self, rule: Rule) -> tuple[FeatureMap, Tensor]:
+        """The features of a rule, which others share that differ in the learner alone."""
+        known = replace(rule, gamma_index=0, ridge_index=0, score_index=0)
+        if known not in self.known:
+            self.known[known] = features_of(rule, self.part, device=self.search.device)
+        return self.known[known]
+
+    def _tried(self, rule: Rule, features: tuple[FeatureMap, Tensor] | None = None) -> Picked | None:
         search = self.search
         search.progress(len(self.found), None, f"comparing rules on {self.part.n} examples {search.note}")
         if rule not in self.found:
-            features = replace(rule, gamma_index=0, ridge_index=0, score_index=0)
             try:
-                if features not in self.known:
-                    self.known[features] = features_of(rule, self.part, device=search.device)
                 picked = pick(
                     rule,
                     self.part,
                     device=search.device,
                     is_checked=False,
                     patience=True,
-                    features=self.known[features],
+                    features=features or self._features(rule),
                 )
             except (ModelError, RoomError):
                 return None

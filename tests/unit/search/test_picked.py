@@ -6,6 +6,7 @@ from sklearn.datasets import load_breast_cancer
 
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
+from codebound.search import picked
 
 
 def certified(x, y):
@@ -25,3 +26,16 @@ def test_a_tiny_sample_gets_an_answer(n):
     found = certified(random.normal(size=(n, 2)) + 8.0 * y[:, None], y)
     assert found.facts.errors + found.facts.extra["picks"] < n
     assert found.claim.vacuous == (n < 40)
+
+
+def test_columns_that_say_nothing_are_weighted_down_where_that_pays(monkeypatch):
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 250)
+    x = random.normal(size=(250, 40))
+    x[:, :3] += 2.0 * y[:, None]
+    weighted = certified(x, y)
+    monkeypatch.setitem(picked._STRENGTHS, "standard", ())
+    plain = certified(x, y)
+    assert (weighted.version, plain.version) == (3, 2)
+    assert weighted.claim.bound < 0.9 * plain.claim.bound
+    assert weighted.facts.code_bits > plain.facts.code_bits
