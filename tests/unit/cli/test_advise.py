@@ -55,7 +55,7 @@ def test_a_quick_run_replaces_the_guess(codebound, clouds, tmp_path):
     assert 0 <= trial["errors"] < 30
     assert {way["name"] for way in record["ways"]} == {"hold-out", "message", "picks", "split"}
     for way in record["ways"]:
-        if way["name"] != "hold-out":  # on the very examples: what was certified, but for chance
+        if way["name"] in ("message", "picks"):  # on the very examples: what was certified, but for chance
             assert way["expected"] == pytest.approx(trial["certified"][way["name"]], rel=0.2)
     best = record["ways"][0]
     assert all(best["expected"] <= way["expected"] for way in record["ways"])
