@@ -120,6 +120,18 @@ RESULTS = {
     "digits-features": Result("digits", "sparse layer on fixed filters of the straightened image"),
     "digits-linear": Result("digits", "linear, pruned", is_older=True),
     "digits-from-mnist": Result("digits", "two convolutions, fine-tuned", base="MNIST at 8 x 8 pixels"),
+    **{
+        f"{key}-helped": Result(
+            key,
+            f"the largest score of {made}, trained on a GPU",
+            base="made of the first 30,000 examples, which are not counted",
+        )
+        for key, made in (
+            ("mnist", "two residual networks"),
+            ("fashion-mnist", "two residual networks"),
+            ("cifar10", "a residual network"),
+        )
+    },
 }
 LEVELS = {
     "mnist": (0.03, 0.06, 0.1, 0.15, 0.2),
@@ -398,7 +410,8 @@ def picture() -> str:
         ]  # others have no place among bits and errors
         if not rows:
             continue
-        n = rows[0][0].n
+        n = rows[0][0].n  # of the whole sample: lines of equal bound are for one n
+        rows = [row for row in rows if row[0].n == n]
         most_bits = 1.3 * max(found.bits for found, _ in rows)
         most_error = 1.4 * max(found.train for found, _ in rows)
         bits = [most_bits * i / 40 for i in range(1, 41)]

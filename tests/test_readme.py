@@ -13,6 +13,7 @@ README = (ROOT / "README.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 CONSOLE = re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
 COMMANDS = [line[2:] for block in CONSOLE for line in block.splitlines() if line.startswith("$ codebound ")]
+_NEED_MORE = ("texts.py", "voices.py")  # tests/e2e/test_encoder_examples.py has them run
 OFFLINE = [command for command in COMMANDS if " data get " not in command]
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
@@ -53,7 +54,8 @@ def test_examples_run(searches, example, capsys, monkeypatch):
     monkeypatch.syspath_prepend(str(example.parent))
     runpy.run_path(str(example), run_name="__main__")
     out = capsys.readouterr().out
-    assert "ACCEPT" in out or out.endswith("REPRODUCED by running the learner again\n")
+    is_skipped = example.name in _NEED_MORE and out.startswith("Skipped: ") and out.count("\n") == 1
+    assert "ACCEPT" in out or out.endswith("REPRODUCED by running the learner again\n") or is_skipped
 
 
 def test_the_page_about_picks_runs(empty_folder, short_searches, codebound, capsys):

@@ -61,7 +61,6 @@ _PRIOR_SEED = 0
 SHARES = (3, 5, 7, 8, 9)
 """Tenths of a sample that a helper is made of where the best is asked for."""
 _SHARES_OF_TABLES = (5, 8)
-_HEADS = ("prune", "biases")  # a linear layer of the first part as it is, and with other biases
 ENCODES = ("auto", "picks")
 """Methods for which a helper that was given encodes the rest of the sample."""
 
@@ -118,12 +117,12 @@ def certify(
         prior_tenths: Tenths of the sample that a helper is made of: short for ``AfterSplit(tenths)``; errors
             count on the rest (C-10). Of several the best is taken: which one stands in the message.
         helper: What makes the helper, called with that part alone; or a network that was made of that part
-            alone, which is then declared. With the methods ``picks`` and ``auto`` it encodes the rest, by
-            what enters its last linear layer, and the table of the rest is the sample: examples are picked
-            there, or a linear layer that was learned from the first part is taken as it is. It may then be
-            several networks, whose rows stand side by side. With other methods the message codes the
-            difference to it. None: the model is trained on it from a fresh start, or without a model a
-            linear network is learned from it in closed form.
+            alone, which is then declared. With the methods ``auto`` and ``picks`` it encodes the rest, which
+            is the sample then: by its scores of the classes, of which the largest may be taken as it is; or,
+            for picks, by what enters its last linear layer. It may be several networks, whose scores are
+            averaged, or whose rows stand side by side. With other methods the message codes the difference
+            to it. None: the model is trained on it from a fresh start, or without a model a linear network
+            is learned from it in closed form.
         trained_on: The ``sha256`` of the sample that f was trained on, and no other: then the hold-out bound
             of f, beside that of g, is either shown without an "if" or left out. Of networks that ``fit``
             trained it is known.
@@ -163,13 +162,14 @@ def certify(
         test_set = as_dataset(test_set, role="test", like=sample)
     if unlabelled is not None:
         unlabelled = as_dataset(unlabelled, role="unlabelled", like=sample)
-    helped = None
+    encoder = None
     if helper is not None and prior_tenths is not None and method in ENCODES:
         if any(each is not None for each in (claim, unlabelled, input_range, base)):
             raise UsageError("a helper of the first part encodes the rest: give no base and no other claim.")
-        helped = _behind(helper, sample, test_set, prior_tenths, progress)
-        sample, test_set, model, base = helped.table, helped.test_set, helped.head.network, helped.head
-        prior_tenths = helper = None
+        encoder, sample, test_set = _behind(
+            helper, sample, test_set, prior_tenths, has_scores=method == "auto", progress=progress
+        )
+        model = prior_tenths = helper = None
     stated = _counting(_claim(claim, unlabelled, input_range, prior_tenths), fault, sample.classes)
     claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
     if by_class and stated.unlabelled is not None:
@@ -203,9 +203,7 @@ def certify(
         origin = Origin(trained_on)
     original = None if module is None else _original(module, sample, factory, trust_code=trust_code)
     original_errors = (
-        None
-        if original is None or helped is not None
-        else count_errors(original.build(), sample.on("cpu"), engine=engine).errors
+        None if original is None else count_errors(original.build(), sample.on("cpu"), engine=engine).errors
     )
     if original is None and (base is not None or claim.is_about_f):
         raise UsageError("this certificate starts from a network: give a model.")
@@ -215,6 +213,7 @@ def certify(
         method: str,
         effort: Effort,
         minutes: float | None,
+        original: Original | None = original,
         base: Pretrained | None = base,
     ) -> _Attempt:
         """The best message for one claim."""
@@ -259,14 +258,14 @@ def certify(
 
     shares = _each_share(stated, prior_tenths)
     each_minutes = None if minutes is None else minutes / len(shares)
-    if helped is None:
-        attempts = [attempt(each, method, effort, each_minutes) for each in shares]
-    else:
-        attempts = [attempt(stated, "picks", effort, minutes, base=None)]
-        attempts += [attempt(stated, each, "quick", None) for each in _HEADS if method == "auto"]
+    attempts = [attempt(each, method, effort, each_minutes) for each in shares]
+    if encoder is not None and encoder.has_scores:  # which may be taken as they are
+        largest = largest_input(sample.classes)
+        scored = _original(largest.network, sample, "", trust_code=False)
+        attempts.append(attempt(stated, "biases", "quick", None, scored, largest))
     routes: tuple[Route, ...] = ()
     is_whole = not any(each.search.is_interrupted for each in attempts)
-    if method == "auto" and stated == AboutG() and (base is None or helped is not None) and is_whole:
+    if method == "auto" and stated == AboutG() and base is None and is_whole:
         if original is None and len(sample.input_shape) == 1:
             attempts += [attempt(AfterSplit(each), "prune", "quick", None) for each in _SHARES_OF_TABLES]
         routes = compared_routes([each.search for each in attempts], sample, delta=delta, device=place)
@@ -278,16 +277,14 @@ def certify(
             fresh = _held_out(best, task, test_set, engine)
         copies = cross_duplicates(sample, test_set).count
     beside = None
-    is_given = original is not None and helped is None
-    if test_set is not None and is_given and stated.fault == WRONG and not claim.is_about_f:
-        assert original is not None  # as was just said
+    if test_set is not None and original is not None and stated.fault == WRONG and not claim.is_about_f:
         beside = _holdout_of_f(original, test_set, delta=delta, engine=engine)
     return Certification(
         certificate=certificate,
         network=best.network.float(),
         sample=sample,
         settings={
-            "model": factory or ("none" if module is None or helped is not None else type(module).__name__),
+            "model": factory or ("none" if module is None else type(module).__name__),
             "data": sample.name,
             "claim": str(stated),
             "fault": str(stated.fault),
@@ -316,7 +313,7 @@ def certify(
         routes=routes,
         source="" if certificate.helper.architecture is None else task.f.source,
         notes=() if original is None else original.notes,
-        encoder=None if helped is None else helped.encoder,
+        encoder=encoder,
     )
 
 
@@ -329,26 +326,18 @@ class _Attempt(NamedTuple):
     rest: Dataset
 
 
-class _Helped(NamedTuple):
-    """What a helper of the first part makes of the rest, and a linear layer on its rows."""
-
-    table: Dataset
-    test_set: Dataset | None
-    head: Pretrained
-    encoder: Encoder
-
-
 def _behind(
     helper: Callable[[Dataset], Any] | Pretrained,
     sample: Dataset,
     test_set: Dataset | None,
     tenths: int | Sequence[int],
+    *,
+    has_scores: bool,
     progress: Progress,
-) -> _Helped:
-    """The rest of a sample behind a helper that was made of its first part."""
+) -> tuple[Encoder, Dataset, Dataset | None]:
+    """A helper that was made of the first part of a sample, and what it makes of the rest."""
     from codebound.certificate.base import Pretrained
     from codebound.encoders.helpers import helper_encoder
-    from codebound.search.rivals import linear_helper
 
     if not isinstance(tenths, int):
         if len(tenths) != 1:
@@ -358,16 +347,24 @@ def _behind(
             )
         (tenths,) = tenths
     prior, rest = prior_and_rest(sample, tenths)
-    made = helper.network if isinstance(helper, Pretrained) else helper(prior)
-    says = helper.name if isinstance(helper, Pretrained) else _maker(helper)
-    encoder = helper_encoder(made, prior, n=sample.n, says=says)
-    head = Pretrained(
-        linear_helper(encoder.table(prior, progress=progress)),
-        "a linear layer on the rows of the helper, learned in closed form from the first part",
-    )
+    if isinstance(helper, Pretrained):
+        made, says = helper.network, helper.name
+    else:
+        made, says = helper(prior), _maker(helper)
+    encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
     table = replace(encoder.table(rest, progress=progress), role="train")
-    tested = None if test_set is None else encoder.table(test_set, progress=progress)
-    return _Helped(table, tested, head, encoder)
+    return encoder, table, None if test_set is None else encoder.table(test_set, progress=progress)
+
+
+def largest_input(classes: int) -> Pretrained:
+    """The network that takes the largest of its inputs, which are scores of the classes already."""
+    from codebound.certificate.base import Pretrained
+
+    network = nn.Linear(classes, classes)
+    with torch.no_grad():
+        network.weight.copy_(torch.eye(classes))
+        network.bias.zero_()
+    return Pretrained(nn.Sequential(network), "the largest input, as it is: no number of it was learned")
 
 
 def _maker(helper: Callable[[Dataset], Any]) -> str:

@@ -137,6 +137,17 @@ class Certification:
         return self.certificate.claim.delta
 
     @property
+    def classifier(self) -> nn.Module:
+        """g with its helper in front, where there is one: then it takes inputs as they were before it."""
+        if self.encoder is None:
+            return self.network
+        from codebound.encoders.encoder import Encoded
+
+        return Encoded(
+            self.encoder, self.network, takes_stored=self.certificate.claim.statement == "C-15"
+        ).eval()
+
+    @property
     def sentence(self) -> str:
         """The guarantee, in words."""
         return self.certificate.sentence

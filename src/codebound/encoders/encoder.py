@@ -38,6 +38,7 @@ SCALING = Scaling(255.0)
 _ROWS = 50
 _LOOKED_AT = 2  # inputs that are encoded once more, alone
 _MOVED = 0.01  # share of bytes that rounding may move
+_SAME = 1e-4  # of the largest score
 _MOST_SEEN = 100  # one input in so many may be a copy of one that it was made of
 
 
@@ -54,6 +55,7 @@ class Encoder:
         takes_texts: Whether inputs are texts.
         made_of: What it has to do with the sample, in words; empty where it was fixed without it.
         seen: Digests of the inputs that it was made of.
+        has_scores: Whether a row is a score for each class, kept as it is in place of bytes.
     """
 
     name: str
@@ -64,6 +66,12 @@ class Encoder:
     takes_texts: bool = False
     made_of: str = ""
     seen: frozenset[bytes] = frozenset()
+    has_scores: bool = False
+
+    @property
+    def scaling(self) -> Scaling:
+        """Of its tables."""
+        return Scaling() if self.has_scores else SCALING
 
     @property
     def declared(self) -> str:
@@ -75,8 +83,8 @@ class Encoder:
         )
 
     @torch.no_grad()
-    def rows(self, batch: Tensor | Sequence[str]) -> NDArray[np.uint8]:
-        """Stored rows of a batch of scaled inputs, or of texts.
+    def rows(self, batch: Tensor | Sequence[str]) -> NDArray[np.generic]:
+        """Stored rows of a batch of scaled inputs, or of texts: bytes, or scores in float32.
 
         Raises:
             ModelError: It does not return a row of finite numbers for each input.
@@ -87,6 +95,8 @@ class Encoder:
                 f"the encoder {self.name} must return a row of numbers for each of {len(batch)} inputs. "
                 f"Got shape {tuple(found.shape)}."
             )
+        if self.has_scores:
+            return found.float().cpu().numpy()
         return stored(found.double().cpu().numpy(), self.name)
 
     def table(
@@ -127,18 +137,19 @@ class Encoder:
                 "would be void. Give it the examples after the first part."
             )
 
-    def _require_one_input(self, inputs: Tensor | Sequence[str], rows: NDArray[np.uint8]) -> None:
+    def _require_one_input(self, inputs: Tensor | Sequence[str], rows: NDArray[np.generic]) -> None:
         """Refuses an encoder that looks at other inputs too; rounding may move a few bytes by one."""
         for at in range(min(_LOOKED_AT, len(rows))):
             alone = self.rows(inputs[at : at + 1])[0]
-            apart = np.abs(alone.astype(np.int64) - rows[at])
-            if alone.shape != rows[at].shape or apart.max() > 1 or apart.mean() > _MOVED:
+            unit = _SAME * np.abs(rows[at]).max() if self.has_scores else 1.0
+            apart = np.abs(alone.astype(np.float64) - rows[at])
+            if apart.max() > unit or (not self.has_scores and apart.mean() > _MOVED):
                 raise ModelError(
                     f"what the encoder {self.name} makes of an input depends on the other inputs beside it: "
                     "the rows would not be independent. Use it in evaluation mode, without batch statistics."
                 )
 
-    def as_table(self, rows: NDArray[np.uint8], sample: Dataset | Texts) -> Dataset:
+    def as_table(self, rows: NDArray[np.generic], sample: Dataset | Texts) -> Dataset:
         """Rows of a sample, with its labels and what there is to declare."""
         return Dataset(
             name=f"{sample.name}:{self.name}",
@@ -146,7 +157,7 @@ class Encoder:
             x=rows,
             y=sample.y,
             classes=sample.classes,
-            scaling=SCALING,
+            scaling=self.scaling,
             source=f"{sample.source}, by the encoder {self.name}",
             warnings=() if isinstance(sample, Texts) else sample.warnings,
             encoder=self.declared,
@@ -195,7 +206,7 @@ class Encoded(nn.Module):
     @torch.no_grad()
     def forward(self, inputs: Tensor | Sequence[str]) -> Tensor:  # noqa: D102
         rows = torch.from_numpy(self.encoder.rows(inputs))
-        outputs: Tensor = self.network(rows if self.takes_stored else SCALING.apply(rows))
+        outputs: Tensor = self.network(rows if self.takes_stored else self.encoder.scaling.apply(rows))
         return outputs
 
 

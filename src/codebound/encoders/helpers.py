@@ -45,10 +45,32 @@ class Rows(nn.Module):
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
         rows = []
         for network, end in zip(self.networks, self.ends, strict=True):
-            place = next((each.device for each in network.parameters()), x.device)
-            found = _entering(network, end, x.to(place)).flatten(1).double().cpu()
+            found = _entering(network, end, x.to(_place(network, x))).flatten(1).double().cpu()
             rows.append(found / found.square().mean(1, keepdim=True).sqrt().clamp(min=1e-30))
         return torch.cat(rows, 1)
+
+
+class Scores(nn.Module):
+    """Scores of one classifier as it gives them, or of several: the mean of their logarithmic probabilities.
+
+    Args:
+        networks: The classifiers.
+    """
+
+    def __init__(self, networks: list[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        found = [_entering(each, None, x.to(_place(each, x))).double().cpu() for each in self.networks]
+        if len(found) == 1:
+            return found[0]
+        return torch.stack([each.log_softmax(1) for each in found]).mean(0)
+
+
+def _place(network: nn.Module, x: Tensor) -> torch.device:
+    return next((each.device for each in network.parameters()), x.device)
 
 
 def _entering(network: nn.Module, end: nn.Linear | None, x: Tensor) -> Tensor:
@@ -68,16 +90,22 @@ def _entering(network: nn.Module, end: nn.Linear | None, x: Tensor) -> Tensor:
 def _end(network: nn.Module, example: Tensor, classes: int) -> nn.Linear | None:
     """The last linear layer, if its outputs are those of a classifier and something is computed before it."""
     linear = [each for each in network.modules() if isinstance(each, nn.Linear)]
-    place = next((each.device for each in network.parameters()), example.device)
+    example = example.to(_place(network, example))
     with torch.no_grad():
-        outputs = network(example.to(place))
-        if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2 or len(outputs) != len(example):
-            raise UsageError("a helper returns a row of numbers for each example of a batch.")
-        if outputs.shape[1] != classes or not linear or linear[-1].out_features != classes:
+        if _width(network, example) != classes or not linear or linear[-1].out_features != classes:
             return None
         entering = _entering(network, linear[-1], example)
     is_hidden = entering.ndim == 2 and entering.shape[1] > 1 and len(linear) + _others(network) > 1
     return linear[-1] if is_hidden else None
+
+
+@torch.no_grad()
+def _width(network: nn.Module, example: Tensor) -> int:
+    """How many numbers a network returns for an example."""
+    outputs = network(example.to(_place(network, example)))
+    if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2 or len(outputs) != len(example):
+        raise UsageError("a helper returns a row of numbers for each example of a batch.")
+    return outputs.shape[1]
 
 
 def _others(network: nn.Module) -> int:
@@ -94,7 +122,7 @@ def made_of_words(first: int, n: int) -> str:
     )
 
 
-def helper_encoder(made: object, first: Dataset, *, n: int, says: str) -> Encoder:
+def helper_encoder(made: object, first: Dataset, *, n: int, says: str, has_scores: bool = False) -> Encoder:
     """What was made of the first examples of a sample, as an encoder of the others.
 
     Args:
@@ -103,9 +131,10 @@ def helper_encoder(made: object, first: Dataset, *, n: int, says: str) -> Encode
         first: The examples that it was made of.
         n: Examples of the whole sample.
         says: How it was made, in words.
+        has_scores: Whether a row is its scores of the classes, in place of what enters its last layer.
 
     Raises:
-        UsageError: It is no network.
+        UsageError: It is no network, or has no scores of the classes.
     """
     networks: list[nn.Module] = []
     for each in made if isinstance(made, list | tuple) else [made]:
@@ -115,7 +144,12 @@ def helper_encoder(made: object, first: Dataset, *, n: int, says: str) -> Encode
     if not networks:
         raise UsageError("a helper is a torch module, or several of them. Got none.")
     example = first.scaling.apply(torch.from_numpy(first.x[:_TRIED]))
-    rows = Rows.of(networks, example, classes=first.classes)
+    if has_scores and any(_width(each, example) != first.classes for each in networks):
+        raise UsageError(
+            f"this helper is no classifier of {first.classes} classes. Give the method picks: then it may "
+            "return any row of numbers for an example."
+        )
+    rows = Scores(networks) if has_scores else Rows.of(networks, example, classes=first.classes)
     licence = str(getattr(networks[0], "licence", "yours"))
     origin = str(getattr(networks[0], "origin", "nothing else went into it"))
     return Encoder(
@@ -126,4 +160,5 @@ def helper_encoder(made: object, first: Dataset, *, n: int, says: str) -> Encode
         origin=origin[: _MOST_WORDS["origin"]],
         made_of=made_of_words(first.n, n),
         seen=frozenset(content for content, _ in row_digests(first)),
+        has_scores=has_scores,
     )

