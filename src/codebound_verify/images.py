@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 AT_ONCE = 1 << 20  # numbers in the images that are straightened at once
 SAFE = 1 - 1e-5  # covers the rounding of a standard deviation
 EPSILON = 1e-5  # added to the variance that a normalised convolution or a dictionary divides by
-CACHED = 1 << 18  # numbers in patches that the cache of a core holds: 2 MiB
+CACHED = 1 << 19  # numbers in patches that the cache of a core holds: 4 MiB
 
 
 def in_parts(convolve: Callable[[Tensor], Tensor], x: Tensor, *, patches: int, results: int) -> Tensor:
@@ -42,8 +42,9 @@ def normalised(x: Rounded) -> Rounded:
     own, wide = gamma(4, dtype), gamma(numbers + 4, torch.float64)
     mean = x.values.mean(every, keepdim=True, dtype=torch.float64)
     centred = x.values - mean.to(dtype)
-    variance = centred.square().mean(every, keepdim=True, dtype=torch.float64)
-    result = centred / (variance + EPSILON).sqrt().to(dtype)
+    lengths = torch.linalg.vector_norm(centred, dim=every, keepdim=True, dtype=torch.float64)
+    variance = lengths.square() / numbers
+    result = centred.div_((variance + EPSILON).sqrt().to(dtype))
 
     mean, variance, root = mean.flatten(), variance.flatten(), math.sqrt(numbers)
     before = x.error + local(root * (mean.square() + variance).sqrt(), own + wide, dtype)
