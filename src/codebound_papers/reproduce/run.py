@@ -17,7 +17,7 @@ from codebound_papers.reproduce.items import Item, Reproduction, Settings, known
 MODELS = "CODEBOUND_MODELS"
 """Environment variable that names the folder with pretrained networks."""
 
-_EPOCHS = {"A": 299, "G": 300}  # of the published trainings, by paper
+_EPOCHS = {"A-": 299, "G-ExpX": 100, "G-": 300}  # of the published trainings, by the begin of a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,8 @@ def reproduce(id: str, folder: Path, settings: Settings) -> Finished:
 
 
 def _short(item: Item, epochs: int) -> str:
-    theirs = f"; the paper's were for {_EPOCHS[item.family]}" if item.family in _EPOCHS else ""
+    published = next((length for begin, length in _EPOCHS.items() if item.id.startswith(begin)), None)
+    theirs = "" if published is None else f"; the published ones were for {published}"
     return f"No network was trained for more than {epochs} epochs{theirs}."
 
 

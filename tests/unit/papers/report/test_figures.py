@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 
-from codebound_papers.report.figures import Contours, Figure, Plot, Series, plots_figure
+from codebound_papers.report.figures import Contours, Figure, Plot, Series, curves, plots_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 PLOTS = [
@@ -54,6 +54,20 @@ def test_plots_fill_rows_of_the_figure():
 
 def texts(figure):
     return {element.text for element in ET.fromstring(figure).iter(f"{SVG}text")}
+
+
+def strokes(*series):
+    """Colours of the lines, in the order of the series; legends repeat them."""
+    drawn = plots_figure([Plot("", "", "", series)])
+    return re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1\.2", drawn)
+
+
+def test_six_lines_have_six_colours_and_one_may_have_that_of_another():
+    rows = [{"x": 0, **{f"y{k}": k for k in range(6)}}, {"x": 1, **{f"y{k}": k + 1 for k in range(6)}}]
+    lines = curves(rows, "x", {f"y{k}": "" for k in range(6)})
+    assert len(set(strokes(*lines))) == 6
+    again = curves(rows, "x", {"y1": "", "y2": ""}, colour=1)
+    assert strokes(*lines, *again)[6:] == strokes(*lines)[1:3]
 
 
 def test_contours_are_labelled_with_their_levels():
