@@ -111,7 +111,7 @@ def test_the_formulas_of_the_page_equal_the_library_to_six_digits(made, browser)
     known = list(cases())
     found = browser.js(
         "return arguments[0].map(([term, delta]) => bounds.at([term], delta));",
-        [[term, delta] for term, delta, _ in known],
+        [[{"weight": 1, **term}, delta] for term, delta, _ in known],
     )
     for value, (term, delta, stated) in zip(found, known, strict=True):
         assert value == pytest.approx(stated, rel=5e-7), (term, delta)

@@ -192,7 +192,7 @@ def _status_carried(held: HeldTensor) -> tuple[Status, str]:
         return "carried", "counts training batches; evaluation does not read it"
     if not held.tensor.is_floating_point():
         return "unsupported", f"{dtype_name(held.tensor)} entries cannot be coded"
-    return "carried", "in a certificate it is coded in the message as is"
+    return "carried", "in a certificate it is folded into a layer, or coded in the message"
 
 
 @dataclass(frozen=True, eq=False)

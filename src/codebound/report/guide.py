@@ -81,7 +81,8 @@ def snippet(result: Mapping[str, Any]) -> str:
         [
             *lines,
             'g = cb.load_classifier(".")',
-            f"inputs = torch.zeros(5, {shape}, dtype=torch.{inputs['dtype']})  # yours, as they are stored",
+            "# yours, as they are stored:",
+            f"inputs = torch.zeros(5, {shape}, dtype=torch.{inputs['dtype']})",
             "print(g.predict(inputs))",
         ]
     )

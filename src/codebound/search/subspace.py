@@ -50,7 +50,7 @@ _NEAR = 0.2  # about the share of the examples that judge one evaluation
 
 def propose_subspace(search: Search) -> None:
     """A network of its own for images; the architecture of f for other inputs and where there is a base."""
-    require_training(search)
+    require_training(search, starts_from_f=True)
     shape = search.task.sample.input_shape
     has_own = search.task.base is None and search.task.f.chain is not None
     if has_own and len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE:
@@ -62,7 +62,7 @@ def propose_subspace(search: Search) -> None:
 
 def propose_subspace_of_f(search: Search) -> None:
     """The architecture of f, without its biases where the message describes it."""
-    require_training(search)
+    require_training(search, starts_from_f=True)
     if search.task.base is not None:
         raise UnsuitedError("subspace-f does the same as subspace where there is a base.")
     _find(search, [_network_of_f(search)])

@@ -36,8 +36,10 @@ P = TypeVar("P")
 """By which plan integers are trained."""
 
 
-def require_training(search: Search) -> None:
-    """Refuses settings in which nothing may be trained, or g must stay near f."""
+def require_training(search: Search, *, starts_from_f: bool = False) -> None:
+    """Refuses where nothing may be trained, g must stay near f, or there is no f to start from."""
+    if starts_from_f and search.task.original is None:
+        raise UnsuitedError("there is no network to start from. Give a model.")
     if search.effort == "quick":
         more = "Choose the effort standard." if search.until == math.inf else "Give more minutes."
         raise UnsuitedError(f"training takes longer than a quick search. {more}")

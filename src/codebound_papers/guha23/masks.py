@@ -84,12 +84,11 @@ class AbstractMaskTraining(AbstractNetworkCompressor):
     @classmethod
     def propose(cls, search: Search) -> None:
         """Trains a network of its own for every option that can pay: training takes time."""
-        network = network_of(search)
-        require_training(search)
+        require_training(search, starts_from_f=True)
         if search.task.base is not None:
             raise UnsuitedError("what is trained anew is near no base.")
         seed = 0 if cls.is_seed_coded else search.seed
-        job = Job(network=network, sample=search.sample, seed=seed, progress=search.progress)
+        job = Job(network=network_of(search), sample=search.sample, seed=seed, progress=search.progress)
         epochs = max(1, math.ceil(_STEPS[search.effort] * _BATCH / search.sample.n))
         for algorithm in cls.trials(epochs):
             bits = sum(algorithm.shortest(view.weight.numel()) for view in job.network.layers)

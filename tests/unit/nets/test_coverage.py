@@ -22,7 +22,7 @@ def test_layers_are_seen_and_norms_are_carried():
     assert {name: kind for name, (kind, _) in found.items() if kind != "seen"} == dict.fromkeys(
         ["1.weight", "1.bias", "1.running_mean", "1.running_var", "1.num_batches_tracked"], "carried"
     )
-    assert "coded in the message as is" in found["1.running_var"][1]
+    assert "folded into a layer, or coded" in found["1.running_var"][1]
 
 
 def test_transformer_weights_that_a_fused_kernel_reads_are_seen_by_what_they_do():
