@@ -100,22 +100,25 @@ def test_a_e4_the_inequalities_behind_the_corrected_k():
         assert (math.log1p(epsilon) - epsilon) / 2 <= allowed + 1e-12
 
 
-def test_a_e5_the_printed_difference_is_zero_for_every_estimate_and_the_true_one_is_not():
-    """Lemma 2 says that the difference of A and its estimate is small, and seldom at least eps."""
-    a, b = unit_pair(0.5)
+def test_a_e5_a_difference_of_a_matrix_and_itself_tells_no_estimate_from_another():
+    """With the estimate in it the promise is one: 0 breaks it, algorithm 1 keeps it; "at most" is meant."""
+    a, b = unit_pair(0.9)
+
+    def keeps(estimate: torch.Tensor) -> bool:
+        return abs(float(estimate @ b) - float(a @ b)) <= EPSILON
+
     estimates = [project_matrix(a, count=sign_count(EPSILON, ETA), seed=seed) for seed in range(50)]
-    assert all(float(a @ b) - float(a @ b) == 0.0 for _ in estimates)  # as printed: says nothing of them
-    differences = [abs(float(estimate @ b) - float(a @ b)) for estimate in estimates]
-    assert min(differences) > 0.0
-    assert sum(difference >= EPSILON for difference in differences) <= len(differences) // 2
+    assert not keeps(torch.zeros_like(a))
+    assert sum(map(keeps, estimates)) >= 0.9 * len(estimates)
 
 
 def test_a_e7_a_layer_is_applied_to_its_input_and_not_to_its_output():
     """The pairs of lemma 2 are a row of a Jacobian, as long as a layer's output, and what the layer is
     applied to: x^i, the output itself, does not even fit unless the layer is square.
     """
-    matrix, entering = torch.randn(3, 5).double(), torch.randn(5).double().relu()
-    leaving, row = matrix @ entering, torch.randn(3).double()
+    stream = torch.Generator().manual_seed(0)
+    matrix, entering, row = (torch.randn(*shape, generator=stream).double() for shape in ((3, 5), (5,), (3,)))
+    leaving = matrix @ entering
     estimate = project_matrix(matrix, count=20_000)
     assert float(row @ estimate @ entering) == pytest.approx(float(row @ leaving), abs=0.5)
     with pytest.raises(RuntimeError, match="size"):
