@@ -9,7 +9,7 @@ DATA    ?= digits
 CASES ?= 10000
 SECONDS ?= 20
 
-.PHONY: install demo test check static fast slow browser docs fuzz freeze bench clean
+.PHONY: install locked audit demo test check static fast slow browser docs fuzz freeze bench clean
 
 install: $(READY)
 
@@ -17,6 +17,16 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[test]"
 	@touch $@
+
+locked:                 ## install from .ci/requirements.txt instead: every package by the hash of its file
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r .ci/requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+audit: $(READY)         ## known weaknesses of the packages in .ci/requirements.txt, from a database on the net
+	$(BIN)/pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --require-hashes --disable-pip -r .ci/requirements.txt
 
 demo: $(READY)          ## train, compress, certify, verify, report; make demo DATA=mnist for MNIST
 	$(BIN)/codebound demo --data $(DATA)

@@ -68,15 +68,17 @@ def run(name: str) -> Run:
         )
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
-        if status:
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
             sys.exit(f"benchmarks/{name}.py failed.")
         rows = [json.loads(line) for line in kept.read_text().splitlines()]
     return Run(name, rows, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def processor() -> str:
-    """What Linux calls it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    """What Linux calls it; elsewhere its kind."""
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text().splitlines() if known.exists() else []
     return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.machine())
 
 
