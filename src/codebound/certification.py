@@ -32,7 +32,7 @@ from codebound.certificate.task import Original, Task
 from codebound.chains.message import Message
 from codebound.data.dataset import as_dataset, cross_duplicates
 from codebound.device import resolve_device
-from codebound.errors import CertificateError, DataError, ModelError, UsageError
+from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
 from codebound.facts import HoldoutFacts, PickedFacts, check_delta
 from codebound.faults import WRONG, parse_fault, possible_examples
 from codebound.nets.origins import UNKNOWN, Origin, origin_of
@@ -40,7 +40,7 @@ from codebound.nets.walk import Network
 from codebound.progress import Progress, silent, watched
 from codebound.results import Certification, ClassBound
 from codebound.rng import torch_stream
-from codebound.search.methods import require_method
+from codebound.search.methods import known_methods, makes_own, require_method
 from codebound.search.routes import Route, compared_routes
 from codebound.search.search import EFFORTS, Effort, Search, run
 from codebound.train.config import Cosine, TrainConfig
@@ -201,12 +201,25 @@ def certify(
     origin = UNKNOWN if module is None else origin_of(module)
     if trained_on is not None:
         origin = Origin(trained_on)
-    original = None if module is None else _original(module, sample, factory, trust_code=trust_code)
+    original, unread = None, ""
+    if module is not None:
+        try:
+            original = _original(module, sample, factory, trust_code=trust_code)
+        except ModelError as reason:
+            from codebound.nets.adapting import runs_on
+
+            needs_f = base is not None or stated != AboutG(stated.fault) or not makes_own(method)
+            if needs_f or not runs_on(module, sample.input_shape, sample.classes):
+                raise
+            unread = f"{reason}\n  Methods that make a network of their own go on without it."
     original_errors = (
         None if original is None else count_errors(original.build(), sample.on("cpu"), engine=engine).errors
     )
     if original is None and (base is not None or claim.is_about_f):
         raise UsageError("this certificate starts from a network: give a model.")
+    if base is not None and origin_of(base.network).has_seen(sample.sha256):
+        raise CertificateError("this base was trained on this very sample: the bound would not hold.")
+    of_base = None if base is None or original is None else _base_tensors(base, original, sample)
 
     def attempt(
         stated: AbstractClaim,
@@ -215,19 +228,21 @@ def certify(
         minutes: float | None,
         original: Original | None = original,
         base: Pretrained | None = base,
+        behind: Encoder | None = None,
     ) -> _Attempt:
-        """The best message for one claim."""
+        """The best message for one claim, on the sample or on the table that an encoder makes of it."""
         claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
-        prior, rest = claim.split(sample)
+        whole = _table(behind, sample, place, progress)
+        prior, rest = claim.split(whole)
         start, known = original, None
         if prior is not None:
             says, start = _helper(helper, original, prior, factory, trust_code=trust_code, progress=progress)
             known = says, start.arrays
         elif base is not None and original is not None:
-            known = base.name, _base_tensors(base, original, sample)
+            known = base.name, of_base or _base_tensors(base, original, sample)
         task_of = partial(
             Task,
-            sample=sample,
+            sample=whole,
             delta=delta,
             original=start,
             base=known,
@@ -254,11 +269,26 @@ def certify(
                 assert isinstance(best.message, Message)  # there are no others
                 options = replace(best.message.options, setting=task.options.setting)
                 best = assess(replace(best.message, options=options), task, engine=engine)
-        return _Attempt(task, search, best, rest)
+        return _Attempt(task, search, best, whole, rest, behind)
 
     shares = _each_share(stated, prior_tenths)
-    each_minutes = None if minutes is None else minutes / len(shares)
-    attempts = [attempt(each, method, effort, each_minutes) for each in shares]
+    encodes = of_base is not None and claim.allows_picks and method in ENCODES
+    each_minutes = None if minutes is None else minutes / (len(shares) + (encodes and method == "auto"))
+    attempts: list[_Attempt] = []
+    not_behind = ""
+    if encodes and base is not None and original is not None and of_base is not None:
+        from codebound.search.own_features import features_encoder
+
+        try:
+            own = features_encoder(original, of_base, base.says, sample, device=place)
+            attempts = [attempt(stated, "picks", effort, each_minutes, None, None, own)]
+        except CodeboundError as reason:
+            if method == "picks":
+                raise
+            not_behind = f"on the features of the base: {reason}"
+    if not (encodes and method == "picks"):
+        is_stopped = bool(attempts) and attempts[0].search.is_interrupted
+        attempts += [attempt(each, method, effort, each_minutes) for each in shares if not is_stopped]
     if encoder is not None and encoder.has_scores:  # which may be taken as they are
         largest = largest_input(sample.classes)
         scored = _original(largest.network, sample, "", trust_code=False)
@@ -269,20 +299,39 @@ def certify(
         if original is None and len(sample.input_shape) == 1:
             attempts += [attempt(AfterSplit(each), "prune", "quick", None) for each in _SHARES_OF_TABLES]
         routes = compared_routes([each.search for each in attempts], sample, delta=delta, device=place)
-    task, search, best, rest = min(attempts, key=lambda each: each.best.rank)
+    task, search, best, whole, rest, behind = min(attempts, key=lambda each: each.best.rank)
+    if not_behind:
+        search.skipped["picks"] = not_behind
     certificate = issue(best, task, progress=progress)
-    fresh, copies = None, None
+    fresh, copies, tested = None, None, test_set
+    is_plain = stated.fault == WRONG and not claim.is_about_f
     if test_set is not None:
+        tested = _table(behind, test_set, place, progress)
         if stated.fault.kind != "cost":
-            fresh = _held_out(best, task, test_set, engine)
+            fresh = _held_out(best, task, tested, engine)
         copies = cross_duplicates(sample, test_set).count
-    beside = None
-    if test_set is not None and original is not None and stated.fault == WRONG and not claim.is_about_f:
+    beside, apart = None, None
+    if test_set is not None and original is not None and is_plain:
         beside = _holdout_of_f(original, test_set, delta=delta, engine=engine)
+        if not copies and tested is not None:
+            from codebound.through import disagreements
+
+            takes_stored = best.picked is not None
+            differ = disagreements(
+                original.build(), best.network, test_set, tested, takes_stored=takes_stored
+            )
+            apart = HoldoutFacts(errors=differ, n=test_set.n, delta=delta)
+    notes = (unread,) if unread else () if original is None else original.notes
+    is_new = base is None and known_methods()[search.method].is_own
+    if original is not None and is_new and method == "auto" and stated == AboutG():
+        from codebound.search.own_features import own_message_words, why_no_features
+
+        costs = own_message_words(original, sample, delta=delta, bound=best.bound.value)
+        notes += (costs, why_no_features(origin, sample))
     return Certification(
         certificate=certificate,
         network=best.network.float(),
-        sample=sample,
+        sample=whole,
         settings={
             "model": factory or ("none" if module is None else type(module).__name__),
             "data": sample.name,
@@ -312,18 +361,31 @@ def certify(
         by_class=_class_bounds(best, task, rest, engine=engine) if by_class else (),
         routes=routes,
         source="" if certificate.helper.architecture is None else task.f.source,
-        notes=() if original is None else original.notes,
-        encoder=encoder,
+        notes=notes,
+        encoder=behind or encoder,
+        disagreement=apart,
+        is_behind_f=behind is not None,
     )
 
 
+def _table(encoder: Encoder | None, sample: Dataset, place: torch.device, progress: Progress) -> Dataset:
+    """The sample, or what an encoder makes of it."""
+    if encoder is None:
+        return sample
+    from codebound.encoders.tables import encoded
+
+    return encoded(encoder, sample, device=place, progress=progress)
+
+
 class _Attempt(NamedTuple):
-    """What a search came to for one claim, and the examples that it counted on."""
+    """What a search came to for one claim, on which sample, and the examples that it counted on."""
 
     task: Task
     search: Search
     best: Assessed
+    sample: Dataset
     rest: Dataset
+    encoder: Encoder | None
 
 
 def _behind(

@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from codebound.bounds.held_out import Confrontation, confront
+from codebound.bounds.original import through_disagreement
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.declarations import development_sample
 from codebound.certificate.rows import MOST_COPIES
@@ -81,7 +82,10 @@ class Certification:
         source: The Python file that the architecture of g is named by, where it is no chain; the verifier
             needs it.
         notes: What was done to read the network that was given, in sentences.
-        encoder: What was made of the first part of a sample and encoded the rest, where that is the sample.
+        encoder: What made the table that is the sample: something made of the first part of a sample, or the
+            network that was given, whose features g reads.
+        disagreement: How often f and g differ on the inputs of the test sample, where it is not about f.
+        is_behind_f: Whether g reads the features of the network that was given.
     """
 
     certificate: Certificate
@@ -108,6 +112,8 @@ class Certification:
     source: str = ""
     notes: tuple[str, ...] = ()
     encoder: Encoder | None = None
+    disagreement: HoldoutFacts | None = None
+    is_behind_f: bool = False
 
     def __str__(self) -> str:
         from codebound.report.summary import holdout_rows
@@ -404,6 +410,8 @@ def _network_words(found: Certification) -> str:
         return "the network that was given"
     if not found.is_new:
         return "what the message leaves of the network that was given"
+    if found.is_behind_f:
+        return f"a new last layer, made by {found.method}, on the features of the network that was given"
     given = ", not yours: the one that was given, with its weights, was not used"
     return f"a new network, made by {found.method}" + (given if found.original_errors is not None else "")
 
@@ -430,6 +438,11 @@ def _beside(found: Certification) -> dict[str, Any]:
         doubt = "" if origin.is_whole else ", IF it was neither trained nor selected on them"
     elif origin.is_whole:
         doubt = ""
+    if found.disagreement is not None:
+        told |= {
+            "through_f": through_disagreement(found.bound, found.disagreement),
+            "disagreements_f": found.disagreement.errors,
+        }
     return told | {"holdout_f": found.holdout_f.value, "holdout_f_words": doubt}
 
 

@@ -133,7 +133,7 @@ def bound_through(
         raise CertificateError("the verifier refuses the certificate:\n  " + "\n  ".join(verdict.reasons))
     require_one_example(f, unlabelled)
     g = decode(found, base=base, weights=weights)
-    errors = _disagreements(f, g, unlabelled, rows, takes_stored=found.claim.statement == "C-15")
+    errors = disagreements(f, g, unlabelled, rows, takes_stored=found.claim.statement == "C-15")
     return Through(
         bound=through_disagreement(
             found.claim.bound, HoldoutFacts(errors=errors, n=unlabelled.n, delta=delta)
@@ -158,7 +158,7 @@ def _rounded_up(value: Fraction) -> float:
 
 
 @torch.no_grad()
-def _disagreements(
+def disagreements(
     f: nn.Module, g: nn.Module, unlabelled: Dataset, rows: Dataset, *, takes_stored: bool
 ) -> int:
     """Inputs on which the two predict differently, or one of them not clearly; g takes the rows of them."""

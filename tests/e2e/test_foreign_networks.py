@@ -117,6 +117,26 @@ def test_no_certificate_is_about_these(name, samples, tmp_path):
     assert foreign.REFUSED[name] in str(result.exception)
 
 
+@pytest.mark.parametrize("name", ["decides_by_values", "active_dropout", "batch_statistics"])
+def test_methods_that_need_no_network_go_on_without_it(name, samples, tmp_path):
+    """A certificate about another network needs nothing of the one that cannot be read."""
+    command = ["certify", "--model", f"foreign_networks:{name}", "--data", str(samples / "image.npz")]
+    result = CliRunner().invoke(app, [*command, "--effort", "quick", "--out", str(tmp_path / "c")])
+    assert result.exit_code == 0, result.exception
+    record = json.loads((tmp_path / "c" / "result.json").read_text())
+    assert record["g_is_new"]
+    assert foreign.REFUSED[name] in record["notes"][0]
+    assert "go on without it" in record["notes"][0]
+
+
+@pytest.mark.parametrize("name", ["two_inputs", "wrong_number_of_classes", "fails"])
+def test_a_network_that_does_not_fit_the_sample_is_a_mistake(name, samples, tmp_path):
+    command = ["certify", "--model", f"foreign_networks:{name}", "--data", str(samples / "image.npz")]
+    result = CliRunner().invoke(app, [*command, "--effort", "quick", "--out", str(tmp_path / "c")])
+    assert isinstance(result.exception, CodeboundError)
+    assert foreign.REFUSED[name] in str(result.exception)
+
+
 @pytest.mark.parametrize("name", all_but(CERTIFIED))
 def test_certified_and_verified_from_the_folder_alone(name, samples, tmp_path, monkeypatch):
     folder = tmp_path / "c"

@@ -19,7 +19,7 @@ from codebound.chains.reading import chain_of
 from codebound.chains.setting import Setting, codable
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.faults import possible_examples
-from codebound.nets.fold import batch_norms_of, without_batch_norms
+from codebound.nets.fold import folding_words, without_batch_norms
 from codebound.nets.rebuild import WHOLE, is_plain, with_weights
 from codebound.nets.walk import readable
 from codebound.tensors import float32_sha256
@@ -54,7 +54,6 @@ class Original:
         source: The Python file that makes the module, where codebound has written it.
         whole: Tensors whose entries are integers, which no message rounds.
         notes: What was done to read the module, in sentences.
-        batch_norms: Those of a module that is no chain, which are folded here.
     """
 
     chain: Chain | None
@@ -64,7 +63,6 @@ class Original:
     source: str = ""
     whole: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
-    batch_norms: tuple[str, ...] = ()
 
     @staticmethod
     def read(
@@ -83,6 +81,7 @@ class Original:
         example = torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
         try:
             inside, notes = readable(module, example, classes=classes)
+            notes += folding_words(inside)
             try:
                 return Original(*chain_of(inside, input_shape), notes=notes)
             except (ModelError, UnsupportedLayerError):
@@ -107,8 +106,7 @@ class Original:
         name = name_of(source)
         sources = ((name, hashlib.sha256(source.encode()).hexdigest()),)
         named = Factory(f"{name}:{FACTORY}", sha256, sources)
-        norms = batch_norms_of(plain)
-        return Original(None, state, folded, named, source, plain.meta[WHOLE], notes, norms)
+        return Original(None, state, folded, named, source, plain.meta[WHOLE], notes)
 
     @staticmethod
     def of_factory(

@@ -88,6 +88,18 @@ class Adapter(nn.Module):
         return output if self.key is None else dict(_parts(output))[self.key]
 
 
+def runs_on(model: nn.Module, input_shape: tuple[int, ...], classes: int) -> bool:
+    """Whether a network takes such inputs and returns a logit for each class, whatever it does in between."""
+    first = next(model.parameters(), torch.zeros(()))
+    try:
+        adapter = Adapter(copy.deepcopy(model).eval(), classes)
+        x = adapter.settle(torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device), "it")
+        with torch.no_grad():
+            return bool(adapter(x).shape == (1, classes))
+    except Exception:  # code of others may fail in any way
+        return False
+
+
 def _parts(output: object) -> Iterator[tuple[str, Tensor]]:
     """The tensors that an output consists of, by name or by position."""
     items: Any = ()

@@ -245,10 +245,11 @@ class _Reader:
         return node
 
     def _made(self, value: Tensor) -> fx.Node | None:
-        """A buffer from few numbers: all entries equal, in steps, or one value below a diagonal."""
-        if value.is_complex() or value.numel() == 0:
+        """A buffer from few numbers: none, all entries equal, in steps, or one value below a diagonal."""
+        if value.is_complex():
             return None
-        flat, shape, single = value.flatten(), list(value.shape), value.flatten()[0].item()
+        flat, shape = value.flatten(), list(value.shape)
+        single = flat[0].item() if len(flat) else 0
         dtype = self.dtype if value.is_floating_point() else value.dtype
         node = None
         if bool((flat == single).all()):

@@ -111,14 +111,13 @@ def _scaled(graph: fx.Graph, node: fx.Node, shape: list[int]) -> None:
     graph.erase_node(node)
 
 
-def batch_norms_of(model: fx.GraphModule) -> tuple[str, ...]:
-    """The steps of a plain network that are batch norms, by name."""
-    return tuple(
-        str(node.target) if node.op == "call_module" else node.name
-        for node in model.graph.nodes
-        if node.target is aten.batch_norm.default
-        or (node.op == "call_module" and isinstance(model.get_submodule(str(node.target)), _BatchNorm))
-    )
+def folding_words(model: nn.Module) -> tuple[str, ...]:
+    """What a certificate makes of the batch norms of a network, in a sentence, if there are any."""
+    names = [name for name, part in model.named_modules() if isinstance(part, _BatchNorm)]
+    if not names:
+        return ()
+    which = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    return (f"Batch norms are folded ({which}): a method that trains anew does so without them.",)
 
 
 def has_batch_norms(model: nn.Module) -> bool:

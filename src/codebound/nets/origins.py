@@ -34,6 +34,10 @@ class Origin:
         seen = dict.fromkeys([*filter(None, self.data_sha256.split(",")), data_sha256])
         return Origin(",".join(seen), self.is_whole)
 
+    def has_seen(self, data_sha256: str) -> bool:
+        """Whether it is known to have been trained on a sample."""
+        return data_sha256 in self.data_sha256.split(",")
+
 
 UNKNOWN = Origin(is_whole=False)
 """Of a network that somebody made elsewhere."""

@@ -55,6 +55,12 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
         value = percent(result["holdout_f"]) if "holdout_f" in result else "none"
         words = f"C-11, of the network that was given, which errs on {result['test_errors_f']} of them"
         rows.append(("hold-out bound of f", value, f"{words}{result['holdout_f_words']}"))
+    if "through_f" in result:
+        words = (
+            f"C-12b, with probability 1 - {2 * result['delta']:g}: f and g differ on "
+            f"{result['disagreements_f']} of them, whose labels it needs not{result['holdout_f_words']}"
+        )
+        rows.append(("bound of f through g", percent(result["through_f"]), words))
     return rows
 
 
@@ -84,6 +90,8 @@ def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
 def original_words(result: Mapping[str, Any]) -> str:
     """What f has to do with g."""
     given = "of the network that was given, on the whole sample"
+    if "features of" in result["network"]:
+        return given
     return f"{given}; g shares nothing with it" if result["g_is_new"] else given
 
 

@@ -88,6 +88,11 @@ def known_methods() -> dict[str, Method]:
     return {**METHODS, **find_extensions()["METHODS"], **METHODS}
 
 
+def makes_own(name: str) -> bool:
+    """Whether a method, or one of those that ``auto`` tries, makes a network of its own."""
+    return name == "auto" or known_methods()[name].is_own
+
+
 def require_method(name: str) -> None:
     """Refuses a name that is neither ``auto`` nor that of a method."""
     known = known_methods()

@@ -13,7 +13,6 @@ from codebound.chains.message import Message
 from codebound.chains.units import without_biases
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.subspace import Subspace
-from codebound.errors import ModelError
 from codebound.search.search import Search, UnsuitedError
 from codebound.search.trainers import POLISHED, AbstractTrainer, Candidate, best_polished, require_training
 from codebound.train.polishing import polish
@@ -180,10 +179,7 @@ def _network_of_f(search: Search) -> tuple[Chain | None, Learner]:
         chain = original.chain if has_base else without_biases(original.chain)
         return chain, Learner.of_chain(chain)
     assert original.module is not None  # it is a chain or a module
-    try:
-        learner = Learner.of_module(original.module, batch_norms=original.batch_norms)
-    except ModelError as reason:
-        raise UnsuitedError(str(reason)) from reason
+    learner = Learner.of_module(original.module)
     flat = [name for name, value in original.tensors.items() if value.dim() < 2 and "bias" not in name]
     if flat and not has_base:
         raise UnsuitedError(

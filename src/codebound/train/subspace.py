@@ -27,7 +27,7 @@ from codebound.train.passes import Passes, half_cosine
 from codebound.train.updates import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -129,22 +129,17 @@ class Learner:
         )
 
     @classmethod
-    def of_module(cls, module: nn.Module, *, batch_norms: Sequence[str] = ()) -> Learner:
+    def of_module(cls, module: nn.Module) -> Learner:
         """Any network whose evaluation depends on nothing but its tensors and one example.
-
-        Args:
-            module: The network.
-            batch_norms: Those that it had before they were folded: without them it trains as another network.
 
         Raises:
             ModelError: The network has batch normalisations: their statistics are no coded tensors.
         """
-        own = (name for name, part in module.named_modules() if isinstance(part, _BatchNorm))
-        norms = [*batch_norms, *own]
+        norms = [name for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
         if norms:
             raise ModelError(
                 f"{', '.join(norms)}: a batch normalisation trains with the statistics of a batch, which no "
-                "decoder has. Use GroupNorm instead, or certify by another method."
+                "decoder has. Fold it into the layer before, or use GroupNorm instead."
             )
         twin = eval_twin(module)
         shapes = {name: tuple(value.shape) for name, value in module.state_dict().items()}

@@ -172,15 +172,24 @@ class TestSubspace:
         with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
             certify(module, SAMPLE, method="subspace", factory="some_nets:tanh")
 
-    @pytest.mark.parametrize("affine", [True, False])
-    @pytest.mark.parametrize("at", [1, 2])
+    @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh], ids=["chain", "module"])
     @pytest.mark.parametrize("has_base", [True, False])
-    def test_batch_statistics_are_refused_with_the_reason(self, has_base, at, affine):
-        layers = [nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)]
-        module = nn.Sequential(*layers[:at], nn.BatchNorm1d(5, affine=affine), *layers[at:])
+    def test_batch_norms_are_folded_and_it_is_said(self, has_base, activation):
+        module = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), activation(), nn.Linear(5, 3))
         base = Pretrained(module, WORDS) if has_base else None
-        with pytest.raises(UnsuitedError, match="statistics of a batch"):
-            certify(module, SAMPLE, method="subspace", base=base)
+        found = certify(module, SAMPLE, method="subspace", base=base)
+        assert "Batch norms are folded (1): a method that trains anew does so without them." in found.notes
+        assert not any(isinstance(part, nn.BatchNorm1d) for part in found.network.modules())
+
+    @pytest.mark.parametrize("has_base", [True, False])
+    def test_one_that_follows_no_layer_is_a_factor_that_only_a_base_has(self, has_base):
+        module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.BatchNorm1d(5), nn.Linear(5, 3))
+        base = Pretrained(module, WORDS) if has_base else None
+        if has_base:
+            assert certify(module, SAMPLE, method="subspace", base=base).method == "subspace"
+        else:
+            with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
+                certify(module, SAMPLE, method="subspace")
 
     def test_the_architecture_of_f_is_kept_for_images_too(self):
         sample = clusters(200, shape=(1, 6, 1))
