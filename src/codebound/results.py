@@ -450,6 +450,8 @@ def _advice(found: Certification) -> str:
     """What to try next, where the certificate says nothing."""
     if not found.certificate.claim.vacuous:
         return ""
+    if found.is_out_of_time:
+        return "The time was up before the tight methods had theirs: give more minutes."
     if found.settings.get("method", "auto") != "auto":
         return "Leave out the method: others are tried then, the quick and tight ones first."
     return "More examples help most; `codebound advise` says how many."

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -106,3 +107,9 @@ def test_the_architecture_of_a_factory_is_named(tmp_path):
     assert f"--model {tmp_path / 'one' / name}.py:make" in saved.result["verify"]
     assert (tmp_path / "one" / f"{name}.py").read_text() == found.source
     assert "some.module:net on rows" in (tmp_path / "one" / "report.html").read_text()
+
+
+def test_what_ran_out_of_time_asks_for_more():
+    found = replace(certified(), is_out_of_time=True)
+    vacuous = replace(found.certificate, claim=replace(found.certificate.claim, vacuous=True))
+    assert "give more minutes" in replace(found, certificate=vacuous).result["advice"]

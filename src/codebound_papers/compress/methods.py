@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from codebound.data.dataset import DeviceData
     from codebound_papers.compress.compressors import CompressedNetwork, LocalNetwork
 
-_LOSS = 100  # one example in so many may become wrong
 Options = dict[str, Any]
+_LOSS = 100  # one example in so many may become wrong
+_MILDER: dict[str, tuple[Options, ...]] = {"mbp": ({"strength": 0.4}, {"strength": 0.2}, {"strength": 0.1})}
 
 
 def method_names() -> tuple[str, ...]:
@@ -73,8 +74,8 @@ def has_grid(method: str) -> bool:
 def mild_options(method: str, job: Job, sample: DeviceData) -> Options:
     """The options of the shortest message that costs at most a hundredth of the accuracy on a sample.
 
-    Those that ``certify`` tries are compared, and the defaults. Where all of them cost more, it is the
-    message that costs least.
+    Those that ``certify`` tries are compared, the defaults, and milder ones. Where all of them cost more, it
+    is the message that costs least.
     """
     algorithm: Any = find_compressor(method).algorithm
     most = error_count(job.network.model, sample, dtype=torch.float32) + sample.n // _LOSS
@@ -84,7 +85,8 @@ def mild_options(method: str, job: Job, sample: DeviceData) -> Options:
         errors = error_count(found.module(), sample, dtype=torch.float32)
         return max(0, errors - most), encode_tensors([layer.code for layer in found.layers]).length
 
-    best = min((algorithm(), *algorithm.grid(), *algorithm.near()), key=price)
+    milder = (algorithm(**each) for each in _MILDER.get(method, ()))
+    best = min((algorithm(), *algorithm.grid(), *algorithm.near(), *milder), key=price)
     return {each.name: getattr(best, each.name) for each in fields(best)}
 
 
