@@ -648,9 +648,9 @@ def judged(seed: Seed) -> str:
 
 def rules_differ(seed: Seed) -> str:
     """Whether only one program reads a rule in the message, or they read different ones; else nothing."""
+    from codebound.certificate.decoding import rule_message
     from codebound.certificate.file import Certificate
     from codebound.errors import CodeboundError
-    from codebound.picks.message import decode_rule
     from codebound_verify import Refused
     from codebound_verify.container import read
     from codebound_verify.message import decode
@@ -661,7 +661,7 @@ def rules_differ(seed: Seed) -> str:
         return ""
     ours = theirs = None
     with contextlib.suppress(CodeboundError):
-        message = decode_rule(certificate.message, input_shape=certificate.helper.input_shape)
+        message = rule_message(certificate)
         is_known = message.version <= max(2, certificate.version)
         if message.setting == certificate.setting and is_known and not certificate.witness:
             ours = message.rule
@@ -687,12 +687,12 @@ def false_picks(seed: Seed, certificate) -> list[str]:
     """The same for C-15: the rule is run by codebound, and the bound is computed by integers alone."""
     import torch
 
+    from codebound.certificate.decoding import rule_message
     from codebound.data.dataset import Dataset, Scaling
-    from codebound.picks.message import decode_rule
     from codebound.picks.picking import pick
 
     claim, facts = certificate.claim, certificate.facts
-    message = decode_rule(certificate.message, input_shape=seed.x.shape[1:])
+    message = rule_message(certificate)
     divisor = message.setting.scaling.divisor
     sample = Dataset("seed", "train", seed.x, seed.y, facts.classes, Scaling(divisor))
     picked = pick(replace(message.rule, longer=()), sample)
@@ -705,18 +705,18 @@ def false_picks(seed: Seed, certificate) -> list[str]:
     n, picks = int(part.sum()), int(part.sum() - left.sum())
     tally = facts.tally or {}
     delta = claim.delta / 2 if "abstained" in tally else claim.delta
-    least = rules.picked_limit(picks + facts.errors, n, facts.code_bits, delta)
+    limit = rules.picked_limit
+    if certificate.version == 3 and not message.rule.rounds:  # a hold-out set
+        limit = writer.binomial_limit
+    least = limit(picks + facts.errors, n, facts.code_bits, delta)
     if "abstained" in tally:
-        share = rules.picked_limit(picks + tally["abstained"], n, facts.code_bits, delta)
+        share = limit(picks + tally["abstained"], n, facts.code_bits, delta)
         least = least / (1.0 - share) if share < 1.0 else 1.0
     errors = counts[0]
     if "above" in tally:
         costs = sorted({int(each, 16) for each in claim.fault.split(":")[1].replace(",", "")} - {0})
         steps = np.diff([0, *costs])
-        limits = [
-            rules.picked_limit(picks + count, n, facts.code_bits, delta / len(costs))
-            for count in tally["above"]
-        ]
+        limits = [limit(picks + count, n, facts.code_bits, delta / len(costs)) for count in tally["above"]]
         least, errors = float(steps @ limits) / costs[-1], -(-sum(counts) // costs[-1])
     checks = {
         f"the rule leaves {errors} errors": errors <= facts.errors,

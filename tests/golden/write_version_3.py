@@ -25,17 +25,14 @@ G = {
     "disagreement-top": {"fault": "top:2"},
     "disagreement-abstain": {"fault": "abstain:0.5"},
 }
-PICKED = {
-    **{f"picked-{name}": {"fault": fault, "method": "picks"} for name, fault in FAULTS.items()},
-    **{f"share-{name}": {"fault": fault, "method": "split"} for name, fault in FAULTS.items()},
-    "share": {"method": "split"},
-}
+SHARES = {"share": {}, **{f"share-{name}": {"fault": fault} for name, fault in FAULTS.items()}}
 
 
 def certificates():
     """Name and certificate of each, all of them accepted by the second program."""
     import codebound as cb
     from codebound.certificate.assessment import assess, issue
+    from codebound.certificate.claims import AboutG
     from codebound.certificate.picked import assess_picked
     from codebound.certificate.task import Original, Task
     from codebound.chains.chain import Chain
@@ -44,6 +41,7 @@ def certificates():
     from codebound.coding.tensors import Dense, Zero
     from codebound.data.arrays import from_arrays
     from codebound.data.dataset import Scaling
+    from codebound.faults import parse_fault
     from codebound.picks.picking import pick
 
     with np.load(OLD / "given.npz") as arrays:
@@ -58,10 +56,10 @@ def certificates():
         if prefix == "disagreement":
             asked = {**asked, "unlabelled": fresh}
         yield name, cb.certify(model, sample, method="prune", effort="quick", **asked).certificate
-    for name, asked in PICKED.items():
-        yield name, cb.certify(None, sample, effort="quick", **asked).certificate
-    for name, rule in layers():
-        task = Task(sample=sample, delta=0.05)
+    for name, asked in SHARES.items():
+        yield name, cb.certify(None, sample, effort="quick", method="split", **asked).certificate
+    for name, rule, fault in rules():
+        task = Task(sample=sample, delta=0.05, claim=AboutG(fault=parse_fault(fault)))
         yield name, issue(assess_picked(pick(rule, sample), task), task)
     for name, biases in {"head": None, "head-biases": np.array([1, 0, -1], dtype=np.int32)}.items():
         original = Original(
@@ -75,16 +73,18 @@ def certificates():
         yield name, issue(assess(Message(task.options, original.chain, codes), task), task)
 
 
-def layers():
-    """Rules with a coded layer: above columns, and above the features that are usual for such inputs."""
+def rules():
+    """Rules with another fault, and with a coded layer: above columns, above the usual ones, computed."""
     from codebound.picks.features import ColumnFeatures
     from codebound.picks.rule import Rule
     from codebound.picks.weighting import LayerFeatures
 
     for name, below in (("picked-layer", ColumnFeatures()), ("picked-directions", ColumnFeatures(True))):
-        yield name, Rule(LayerFeatures(below, (3, 2, 0, 1)), first=20, batch=2, rounds=4)
+        yield name, Rule(LayerFeatures(below, (3, 2, 0, 1)), first=20, batch=2, rounds=4), "wrong"
+    for name, fault in FAULTS.items():
+        yield f"picked-{name}", Rule(ColumnFeatures(), first=20, batch=2, rounds=4), fault
     computed = LayerFeatures(ColumnFeatures(), (), strength=2)
-    yield "picked-computed", Rule(computed, first=20, gamma_index=6, batch=2, rounds=4)
+    yield "picked-computed", Rule(computed, first=20, gamma_index=6, batch=2, rounds=4), "wrong"
 
 
 def main(folder: Path = NEW) -> None:
