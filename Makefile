@@ -9,7 +9,7 @@ DATA    ?= digits
 CASES ?= 10000
 SECONDS ?= 20
 
-.PHONY: install locked audit demo test check static fast slow browser docs fuzz freeze bench clean
+.PHONY: install locked audit demo test check static fast slow browser docs fuzz freeze bench networks clean
 
 install: $(READY)
 
@@ -68,6 +68,10 @@ freeze: $(READY)        ## freezes docs/format-3.md, once: its hash and the day 
 bench: $(READY)         ## timings beside the peers, which it installs, into benchmarks/README.md; never asserted
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python benchmarks/run.py
+
+networks: $(READY)      ## networks of timm, transformers and Lightning, which it installs, through every verb
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[networks]"
+	$(BIN)/python results/networks.py --out build/networks.md
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

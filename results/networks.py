@@ -280,6 +280,7 @@ def main() -> int:
                 sys.stdout.write(f"{name:18} {verb:24} {made.seconds:6.1f} s  {made.kind}: {made.words}\n")
                 sys.stdout.flush()
     if given.out is not None:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(table(names, verbs, found))
     return int(any(each.kind == "traceback" for each in found.values()))
 
