@@ -232,7 +232,8 @@ def sample_of(
         classes=classes if classes is not None else len(levels) or None,
         source=source + (f", labels in column {labels.name}{_in_words(levels)}" if labels else ""),
     )
-    return replace(found, warnings=(*found.warnings, *_remarks(columns)), class_names=levels)
+    names = levels if len(levels) == found.classes else ()  # an unlabelled table may declare others
+    return replace(found, warnings=(*found.warnings, *_remarks(columns)), class_names=names)
 
 
 def _in_words(levels: tuple[str, ...]) -> str:

@@ -67,6 +67,16 @@ def test_wrong_usage(files, capsys):
         assert message in err
 
 
+def test_what_is_needed_and_not_given_is_no_verdict(files, capsys):
+    case = writer.linear_case()
+    case.fields["helper"]["base"] = {"name": "b", "sha256": "0" * 64}
+    (files / "based.cbound").write_bytes(case.data())
+    status, out, err = run(capsys, files / "based.cbound", "--data", files / "sample.npz")
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "cannot be checked without its base (--base)" in err
+
+
 def test_data_without_labels(files, capsys):
     np.savez(files / "x.npz", x=np.zeros((2, 2)))
     status, _, err = run(capsys, files / "true.cbound", "--data", files / "x.npz")
