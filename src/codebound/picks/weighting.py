@@ -92,13 +92,11 @@ class LayerFeatures(AbstractFeatures):
         if self.strength:
             if labels is None or len(labels) != len(first):
                 raise ModelError("computed weights need the labels of the first examples.")
-            pictures = torch.cat([first, first.flip(-1)]) if is_mirrored else first
-            known = labels.repeat(2) if is_mirrored else labels
-            found = (
-                (self.below.numbers(x, tensors), y)
-                for x, y in zip(chunks(pictures, _CHUNK), chunks(known, _CHUNK), strict=True)
-            )
-            return {**tensors, "weights": _computed(found, self.strength), "labels": labels}
+            return {
+                **tensors,
+                "weights": self._computed(first, tensors, labels, is_mirrored),
+                "labels": labels,
+            }
         groups = self.below.groups(tuple(first.shape[1:]), by_window=self.by_window)
         values = torch.tensor([WEIGHTS[each] for each in self.symbols], dtype=torch.float64)
         return {**tensors, "weights": values[groups].to(first.device)}
@@ -115,6 +113,28 @@ class LayerFeatures(AbstractFeatures):
     def unit(self, size: int, tensors: Mapping[str, Tensor]) -> float:  # noqa: D102
         return self.below.unit(size, tensors)
 
+    def _computed(
+        self, first: Tensor, tensors: Mapping[str, Tensor], labels: Tensor, is_mirrored: bool
+    ) -> Tensor:
+        """Weights by the share of the spread of each number that lies between the classes of its label."""
+        total = squares = between = torch.zeros(1, dtype=torch.float64, device=first.device)
+        for label in sorted(set(labels.tolist())):
+            chosen, own = first[labels == label], torch.zeros_like(total)
+            chosen = torch.cat([chosen, chosen.flip(-1)]) if is_mirrored else chosen
+            for part in chunks(chosen, _CHUNK):
+                numbers = self.below.numbers(part, tensors)
+                own, squares = own + numbers.sum(0), squares + numbers.square().sum(0)
+            total, between = total + own, between + own * own / len(chosen)
+        apart = total * total / (len(first) * (2 if is_mirrored else 1))
+        between, spread = between - apart, squares - apart
+        shares = torch.where((between > 0.0) & (spread > 0.0), between / spread, 0.0)
+        if not bool(shares.any()):
+            return torch.ones_like(shares)
+        shares = shares / shares.max()
+        for _ in range(3 - self.strength):
+            shares = shares.sqrt()
+        return (8.0 * shares).round()
+
 
 def group_count(features: AbstractFeatures, shape: tuple[int, ...], *, by_window: bool) -> int:
     """How many weights a layer above these features has; refuses features that do not fit the inputs."""
@@ -123,34 +143,6 @@ def group_count(features: AbstractFeatures, shape: tuple[int, ...], *, by_window
     if len(groups) > MAX_SIZE:
         raise ModelError(f"a vector of features has at most {MAX_SIZE} numbers. Got {len(groups)}.")
     return int(groups.max()) + 1
-
-
-def _computed(parts: Iterator[tuple[Tensor, Tensor]], strength: int) -> Tensor:
-    """Weights by the share of the spread of each number that lies between the classes of its label."""
-    counts: dict[int, int] = {}
-    sums: dict[int, Tensor] = {}
-    squares: Tensor | None = None
-    for numbers, labels in parts:
-        for label in sorted(set(labels.tolist())):
-            own = numbers[labels == label]
-            counts[label] = counts.get(label, 0) + len(own)
-            sums[label] = own.sum(0) + sums.get(label, 0.0)
-        found = numbers.square().sum(0)
-        squares = found if squares is None else squares + found
-    assert squares is not None  # there is a first example
-    total = torch.stack(list(sums.values())).sum(0)
-    apart, between = total * total / sum(counts.values()), torch.zeros_like(total)
-    for label in sorted(counts):
-        between = between + sums[label] * sums[label] / counts[label]
-    between, spread = between - apart, squares - apart
-    shares = torch.where((between > 0.0) & (spread > 0.0), between / spread, 0.0)
-    largest = shares.max()
-    if float(largest) == 0.0:
-        return torch.ones_like(shares)
-    shares = shares / largest
-    for _ in range(3 - strength):
-        shares = shares.sqrt()
-    return (8.0 * shares).round()
 
 
 def _cost(symbols: Sequence[int], *, is_near: bool) -> float:

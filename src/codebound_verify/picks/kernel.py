@@ -54,7 +54,7 @@ def feature_map(rule: Rule, first: Inputs, *, divisor: float, labels: Labels | N
     found = _plain_map(rule, first, divisor=divisor)
     if isinstance(rule.layer, int):
         assert labels is not None  # of the first examples
-        found.weigh(computed_weights(rule.layer, _first_numbers(found, first), labels))
+        found.weigh(computed_weights(rule.layer, labels, lambda chosen: _numbers(found, first[chosen])))
     elif rule.layer is not None:
         found.weigh(np.array(rule.layer, np.float64))
     return found
@@ -69,13 +69,13 @@ def _plain_map(rule: Rule, first: Inputs, *, divisor: float) -> FeatureMap:
     return DirectionMap(first[0].size) if features.normalised else ColumnMap(first)
 
 
-def _first_numbers(features: FeatureMap, first: Inputs) -> Iterator[tuple[slice, Doubles]]:
-    """The numbers of the first examples, some at a time, and which these are; then those of mirror images."""
-    for part in parts(len(first), WEIGHED):
-        numbers = features.numbers(features.prepared(first[part]))
-        yield part, numbers
+def _numbers(features: FeatureMap, inputs: Inputs) -> Iterator[Doubles]:
+    """The numbers of inputs, some at a time, with those of mirror images where these are one with them."""
+    for part in parts(len(inputs), WEIGHED):
+        numbers = features.numbers(features.prepared(inputs[part]))
+        yield numbers
         if isinstance(features, PatchMap) and features.is_mirrored:
-            yield part, features.mirrored(numbers)
+            yield features.mirrored(numbers)
 
 
 def check_finite(x: Inputs) -> None:

@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..sample import Labels
-    from .exact import Doubles
+    from .exact import Doubles, Integers
 
 LARGEST = 8
 
 
-def computed_weights(power: int, numbers: Iterable[tuple[slice, Doubles]], labels: Labels) -> Doubles:
+def computed_weights(
+    power: int, labels: Labels, numbers_of: Callable[[Integers], Iterable[Doubles]]
+) -> Doubles:
     """A weight for every number of a vector: the larger, the further the classes lie apart in it.
 
-    ``numbers`` are integers of some examples at a time; the sums of them and of their squares are exact.
+    ``numbers_of`` makes integers of examples, some at a time; their sums and those of squares are exact. One
+    class is looked at after the other, so that one sum is kept for each number, however many classes are.
     """
-    classes = int(labels.max()) + 1
-    counts, sums, squares = np.zeros(classes), np.zeros((classes, 1)), np.zeros(1)
-    for part, some in numbers:
-        chosen = (labels[part] == np.arange(classes)[:, None]).astype(np.float64)
-        counts += chosen.sum(axis=1)
-        sums = sums + chosen @ some
-        squares = squares + (some * some).sum(axis=0)
-    total = sums.sum(axis=0)
-    common = total * total / counts.sum()
-    between = np.zeros_like(total)
-    for count, own in zip(counts, sums, strict=True):
-        if count:
-            between += own * own / count
-    between -= common
+    total, squares, between, seen = np.zeros(1), np.zeros(1), np.zeros(1), 0
+    for label in np.unique(labels):
+        own, count = np.zeros(1), 0
+        for some in numbers_of(np.flatnonzero(labels == label)):
+            own = own + some.sum(axis=0)
+            squares = squares + (some * some).sum(axis=0)
+            count += len(some)
+        between = between + own * own / count
+        total, seen = total + own, seen + count
+    common = total * total / seen
+    between = between - common
     within = squares - common
     ratios = np.zeros_like(total)
     np.divide(between, within, out=ratios, where=(between > 0) & (within > 0))

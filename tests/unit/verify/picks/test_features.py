@@ -71,12 +71,14 @@ def test_computed_weights(power):
     numbers = random.integers(-1024, 1025, (70, 6)).astype(float)
     numbers[:, 3] += 700 * labels
     numbers[:, 4], numbers[:, 5] = 5, 9 * labels
-    some = [(part, numbers[part]) for part in (slice(0, 32), slice(32, 64), slice(64, 70))]
     wanted = oracle.computed_weights(numbers.astype(int).T.tolist(), labels.tolist(), power)
-    assert computed_weights(power, some, labels).tolist() == wanted
+    found = computed_weights(power, labels, lambda chosen: np.array_split(numbers[chosen], 3))
+    assert found.tolist() == wanted
+    far = computed_weights(power, labels * 10**15, lambda chosen: [numbers[chosen]])  # and take no room
+    assert far.tolist() == wanted
     assert wanted[5] == 8 > wanted[3] > wanted[0]
     assert wanted[4] == 0
-    assert computed_weights(power, [(slice(0, 70), np.ones((70, 2)))], labels).tolist() == [1, 1]
+    assert computed_weights(power, labels, lambda chosen: [np.ones((len(chosen), 2))]).tolist() == [1, 1]
 
 
 def test_weights_that_leave_no_room_are_refused():
