@@ -129,6 +129,48 @@ def claims() -> list[Seed]:
     return found
 
 
+def shorts() -> list[Seed]:
+    """Short messages: heads on a base, one of them after a split, and rules that pick nothing."""
+    import torch
+
+    from codebound.certificate.assessment import assess, issue
+    from codebound.certificate.claims import AboutG, AfterSplit
+    from codebound.certificate.picked import assess_picked
+    from codebound.certificate.task import Original, Task
+    from codebound.chains.chain import Chain
+    from codebound.chains.message import Message
+    from codebound.chains.operations import Linear
+    from codebound.coding.tensors import Dense, Zero
+    from codebound.data.arrays import from_arrays
+    from codebound.data.dataset import Scaling
+    from codebound.faults import parse_fault
+    from codebound.picks.features import ColumnFeatures
+    from codebound.picks.picking import pick
+    from codebound.picks.rule import Rule
+
+    x, y = writer.clusters(200, 0)
+    sample = from_arrays(x, y, name="clusters", classes=3, scaling=Scaling(16.0))
+    tensors = {"0.weight": torch.from_numpy(np.float32(writer.WEIGHT)), "0.bias": torch.zeros(3)}
+    original = Original(Chain((1, 2, 2), (Linear(3, True),)), tensors)
+    biases = Dense(np.array([1, 0, -1], dtype=np.int32), -24, 1)
+    found = []
+    for claim, last in (
+        (AboutG(), Zero((3,))),
+        (AfterSplit(3), biases),
+        (AboutG(parse_fault("top:2")), biases),
+    ):
+        task = Task(sample=sample, delta=0.05, claim=claim, original=original, base=("b", original.arrays))
+        message = Message(task.options, original.chain, {"0.weight": Zero((3, 4)), "0.bias": last})
+        content = issue(assess(message, task), task).to_bytes()
+        found.append(Seed(content, x, y, {"base": task.base_tensors}))
+    for features, fault in ((ColumnFeatures(), "wrong"), (ColumnFeatures(True), "class:1")):
+        task = Task(sample=sample, delta=0.05, claim=AboutG(parse_fault(fault)))
+        rule = Rule(features, first=100, rounds=0, tenths=5)
+        content = issue(assess_picked(pick(rule, sample), task), task).to_bytes()
+        found.append(Seed(content, x, y, {}))
+    return found
+
+
 def picks() -> list[Seed]:
     """Certificates of networks that were learned from picked examples, of every kind of features."""
     from codebound.certificate.assessment import issue
@@ -545,7 +587,12 @@ def recoded(seed: Seed, choice: random.Random) -> Seed:
     from codebound.coding.subspace import Subspace
 
     certificate = Certificate.from_bytes(seed.data)
-    message = read_message(certificate.message, input_shape=seed.x.shape[1:], module=None)
+    message = read_message(
+        certificate.message,
+        input_shape=seed.x.shape[1:],
+        module=None,
+        short_classes=certificate.facts.classes if certificate.is_short else None,
+    )
     if isinstance(message.codes, Subspace):
         codes = replace(message.codes, inner=_moved(message.codes.inner, choice))
     else:
@@ -677,9 +724,11 @@ def rules_differ(seed: Seed) -> str:
         chosen = ours.features
         groups = chosen.below.groups(message.input_shape, by_window=chosen.by_window)
         layer = chosen.strength or tuple((0, 1, 2, 4)[chosen.symbols[group]] for group in groups)
-    mine = ours.first, ours.copies, ours.gamma, ours.ridge, -ours.wanted_margin, batches, layer
-    other = theirs.first, theirs.copies, theirs.gamma, theirs.ridge, theirs.target, theirs.batches
-    other = *other, theirs.layer
+    score = None if ours.tenths else -ours.wanted_margin, None if theirs.tenths else theirs.target
+    mine = ours.first, ours.copies, ours.gamma, ours.ridge, score[0], batches, layer
+    other = theirs.first, theirs.copies, theirs.gamma, theirs.ridge, score[1], theirs.batches
+    mine = *mine, ours.tenths, message.spare_classes
+    other = *other, theirs.layer, theirs.tenths, theirs.more_classes
     return "" if mine == other else f"the programs read different rules: {mine} and {other}"
 
 
@@ -693,6 +742,7 @@ def false_picks(seed: Seed, certificate) -> list[str]:
 
     claim, facts = certificate.claim, certificate.facts
     message = rule_message(certificate)
+    rule, first = message.rule, seed.y[rules.order(len(seed.y))[: message.rule.first]]
     divisor = message.setting.scaling.divisor
     sample = Dataset("seed", "train", seed.x, seed.y, facts.classes, Scaling(divisor))
     picked = pick(replace(message.rule, longer=()), sample)
@@ -724,6 +774,9 @@ def false_picks(seed: Seed, certificate) -> list[str]:
         "it abstains more often": counts[-2:][0] <= tally.get("abstained", counts[-2:][0]),
         f"the rule picks {picks} there": tally.get("picks", picks) == picks,
         "the rule picks others": picked.rule == message.rule,
+        "another share comes first": rule.tenths is None or rule.first == rule.tenths * len(seed.y) // 10,
+        "there are other classes": rule.tenths is None
+        or facts.classes == max(first) + 1 + message.spare_classes,
         f"n is {n}": n == facts.n,
         f"the bound is {least}": min(1.0, least) <= claim.bound * (1 + 1e-12),
     }
@@ -867,7 +920,7 @@ def peak_mb() -> float:
 
 def corpus() -> list[Seed]:
     """All seeds; those of every claim as often as a tenth of the others, because they are few."""
-    found, few = codes(), golden() + claims() + picks()
+    found, few = codes(), golden() + claims() + shorts() + picks()
     return found + few * max(1, len(found) // (10 * len(few)))
 
 

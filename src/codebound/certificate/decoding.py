@@ -215,7 +215,10 @@ def rule_message(certificate: Certificate) -> PickedMessage:
     """The rule that the message of a certificate names."""
     from codebound.picks.message import decode_rule
 
-    known = (certificate.setting, certificate.facts.extra["first"]) if certificate.is_short else None
+    first = certificate.facts.extra.get("first")
+    if type(first) is not int:
+        raise CertificateError("the certificate does not say how many examples its rule starts with.")
+    known = (certificate.setting, first) if certificate.is_short else None
     return decode_rule(certificate.message, input_shape=certificate.helper.input_shape, known=known)
 
 
