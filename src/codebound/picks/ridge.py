@@ -22,7 +22,7 @@ _EXACT = 1 << 24  # float32 counts exactly up to here
 _PART = 128  # supports that are summed at a time
 _PIECE = 1024  # supports that the factor grows by at a time
 _KEPT = 1 << 32  # bytes of kernels that are kept as they are; of others,
-_MADE = 1 << 14  # rows are made again at a time
+_MADE = 1 << 10  # columns are made again at a time
 _SLACK = 1.001  # for the rounding of the kernel's values
 
 
@@ -110,7 +110,7 @@ class KernelRidge:
         # integers take half the room of what is made of them
         is_short = not is_joined and 8 * capacity * len(vectors) > _KEPT
         self._kept = torch.int32 if is_short else torch.float64
-        # kernel of all examples with the supports of each batch, or squared distances
+        # kernel of the supports of each batch, one a row, with all examples, or squared distances
         self._blocks: list[Tensor] = []
         self._rows: list[Tensor] = []  # which examples these are
         self._ends = [0]
@@ -133,7 +133,7 @@ class KernelRidge:
         """Adds examples of the sample, and the features of their copies but for the first, their own."""
         added = torch.cat([self._vectors[rows], *(copy.to(torch.int16) for copy in copies)])
         block = self._with_all(added)
-        old, new = self._ends[-1], self._ends[-1] + block.shape[1]
+        old, new = self._ends[-1], self._ends[-1] + len(block)
         targets = torch.full((len(rows), self._classes), -1.0, dtype=torch.float64, device=rows.device)
         targets[torch.arange(len(rows)), self._labels[rows]] = 1.0
         targets = targets.repeat(1 + len(copies), 1)
@@ -148,35 +148,33 @@ class KernelRidge:
             self._extend(self._among(low, high), targets[low - old : high - old])
 
     def _with_all(self, added: Tensor) -> Tensor:
-        """The kernel of every example with supports of these vectors, as it is kept."""
-        found = torch.empty(len(self._vectors), len(added), dtype=self._kept, device=added.device)
-        lengths, right = (
-            self._of_blocks(added).sum(1) / (2.0 if self._is_joined else 1.0),
-            added.to(self._dtype),
-        )
-        for start in range(0, len(found), self._at_once[0]):
+        """The kernel of supports of these vectors, one a row, with every example, as it is kept."""
+        found = torch.empty(len(added), len(self._vectors), dtype=self._kept, device=added.device)
+        lengths = self._of_blocks(added).sum(1) / (2.0 if self._is_joined else 1.0)
+        left = added.to(self._dtype)
+        for start in range(0, len(self._vectors), self._at_once[0]):
             rows = slice(start, start + self._at_once[0])
-            apart = self._squares[rows, None] + lengths
-            products = self._products(self._vectors[rows], right)
+            apart = lengths[:, None] + self._squares[rows]
+            products = self._products(left, self._vectors[rows])
             if self._is_joined:
                 even, odd = products[0].add_(products[1]), products[2].add_(products[3])
-                found[rows] = self._kernel(apart - (even + odd)).add_(
+                found[:, rows] = self._kernel(apart - (even + odd)).add_(
                     self._kernel(apart.sub_(even.sub_(odd)))
                 )
             else:
                 apart.sub_(products[0].mul_(2.0))
-                found[rows] = apart if self._kept == torch.int32 else self._kernel(apart)
+                found[:, rows] = apart if self._kept == torch.int32 else self._kernel(apart)
         return found
 
     def _products(self, left: Tensor, right: Tensor) -> Tensor:
         """Scalar products of the blocks of vectors, shape (blocks, left, right)."""
         blocks, step = 4 if self._is_joined else 1, self._at_once[1]
         width = left.shape[1] // blocks
-        found = right.new_zeros(blocks, len(left), len(right))
+        found = left.new_zeros(blocks, len(left), len(right))
         for at, total in enumerate(found):
             for start in range(at * width, (at + 1) * width, step):
                 columns = slice(start, min(start + step, (at + 1) * width))
-                total.addmm_(left[:, columns].to(self._dtype), right[:, columns].T)
+                total.addmm_(left[:, columns], right[:, columns].to(self._dtype).T)
         return found.double()
 
     def _kernel(self, apart: Tensor) -> Tensor:
@@ -204,7 +202,7 @@ class KernelRidge:
         if self._inner is not None:
             return self._inner[:high, low:high]
         rows, start = torch.cat(self._rows)[:high], self._ends[-2]
-        return self._values(self._blocks[-1][:, low - start : high - start][rows])
+        return self._values(self._blocks[-1][low - start : high - start, rows]).T
 
     def _extend(self, among: Tensor, targets: Tensor) -> None:
         """Appends rows to the Cholesky factor and to the half-solved targets."""
@@ -237,21 +235,21 @@ class KernelRidge:
 
     def outputs(self, coefficients: Tensor) -> Tensor:
         """What the network says of every example of the sample."""
-        total = torch.zeros(
-            len(self._vectors), self._classes, dtype=torch.float64, device=coefficients.device
-        )
-        step = len(total) if self._kept == torch.float64 else _MADE
+        n = len(self._vectors)
+        total = torch.zeros(self._classes, n, dtype=torch.float64, device=coefficients.device)
+        step = n if self._kept == torch.float64 else _MADE
         for part, low, high in self._parts():
-            for rows in (slice(start, start + step) for start in range(0, len(part), step)):
-                total[rows] += self._values(part[rows]) @ coefficients[low:high]
-        return total
+            weights = coefficients[low:high].T
+            for some in (slice(start, start + step) for start in range(0, n, step)):
+                total[:, some] += weights @ self._values(part[:, some])
+        return total.T.contiguous()
 
     def _parts(self) -> Iterator[tuple[Tensor, int, int]]:
         """What is kept of the kernel, a few supports at a time: short sums are safe."""
         for block, start, stop in zip(self._blocks, self._ends, self._ends[1:], strict=False):
             for low in range(start, stop, _PART):
                 high = min(stop, low + _PART)
-                yield block[:, low - start : high - start], low, high
+                yield block[low - start : high - start], low, high
 
     def rounding(self, coefficients: Tensor) -> float:
         """By how much outputs of exact arithmetic can differ from those computed with these coefficients."""
@@ -259,7 +257,9 @@ class KernelRidge:
         both = torch.cat([coefficients, coefficients.abs()], dim=1)
         products, parts = torch.zeros_like(both), 0
         for part, low, high in self._parts():
-            inner = self._values(part[rows]) if self._inner is None else self._inner[: len(both), low:high]
+            inner = (
+                self._values(part[:, rows]).T if self._inner is None else self._inner[: len(both), low:high]
+            )
             products += inner @ both[low:high]
             parts += 1
         products, magnitudes = products.chunk(2, dim=1)
