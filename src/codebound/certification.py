@@ -412,7 +412,14 @@ def _behind(
     if isinstance(helper, Pretrained):
         made, says = helper.network, helper.name
     else:
-        made, says = helper(prior), _maker(helper)
+        says = _maker(helper)
+        try:
+            made = helper(prior)
+        except Exception as error:  # of somebody else's training
+            raise UsageError(
+                f"{says} failed with {type(error).__name__}: {error}. It is called with the first part of "
+                "the sample, a Dataset, and returns a network."
+            ) from error
     encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
     table = replace(encoder.table(rest, progress=progress), role="train")
     return encoder, table, None if test_set is None else encoder.table(test_set, progress=progress)

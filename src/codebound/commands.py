@@ -147,7 +147,7 @@ def certify_from_options(
             "weights and base are the same network. Where it never saw the sample, leave out the weights; "
             "where it did, it is no base."
         )
-    elif network is not None and options["weights"] is None:
+    elif network is not None and options["weights"] is None and options["helper_weights"] is None:
         listener.note(f"Warning: no weights were given: {model} is as random as it was made.")
     unlabelled = None if fresh is None else _loaded(fresh, "unlabelled", folder_of_data, encoder=encoder)
     fraction, helper = options["prior_fraction"], _given_helper(options, sample)

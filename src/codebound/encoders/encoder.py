@@ -96,6 +96,8 @@ class Encoder:
                 f"Got shape {tuple(found.shape)}."
             )
         if self.has_scores:
+            if not found.isfinite().all():
+                raise DataError(f"the encoder {self.name} returned NaN or infinity.")
             return found.float().cpu().numpy()
         return stored(found.double().cpu().numpy(), self.name)
 

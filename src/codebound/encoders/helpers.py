@@ -102,7 +102,13 @@ def _end(network: nn.Module, example: Tensor, classes: int) -> nn.Linear | None:
 @torch.no_grad()
 def _width(network: nn.Module, example: Tensor) -> int:
     """How many numbers a network returns for an example."""
-    outputs = network(example.to(_place(network, example)))
+    try:
+        outputs = network(example.to(_place(network, example)))
+    except Exception as error:  # of somebody else's network
+        raise UsageError(
+            f"the helper failed on {len(example)} examples of shape {tuple(example.shape[1:])} with "
+            f"{type(error).__name__}: {error}."
+        ) from error
     if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2 or len(outputs) != len(example):
         raise UsageError("a helper returns a row of numbers for each example of a batch.")
     return outputs.shape[1]

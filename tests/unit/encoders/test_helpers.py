@@ -191,6 +191,8 @@ def test_a_helper_that_saw_the_rest_breaks_the_promise_and_only_the_declaration_
     [
         ({"helper": lambda first: 3}, "torch module"),
         ({"helper": lambda first: []}, "Got none"),
+        ({"helper": lambda first: 1 / 0}, "failed with ZeroDivisionError"),
+        ({"helper": lambda first: nn.Linear(5, 3)}, "the helper failed on 2 examples"),
         ({"helper": lambda first: nn.Sequential(nn.Linear(6, 3), nn.Flatten(0))}, "a row of numbers"),
         ({"helper": trained, "prior_tenths": (3, 5)}, "one share"),
         ({"helper": trained, "base": Pretrained(nn.Linear(6, 3), "x")}, "no base"),
