@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import rule_writer as rules
 
-from codebound_verify import verify
+from codebound_verify import Refused, verify
 from codebound_verify.picks.picking import learn
 from codebound_verify.picks.rule import Columns, Rule
 
@@ -170,6 +170,17 @@ def test_weights_other_than_those_that_were_counted_with():
     assert errors < picked_by(bad, x, y).errors
     assert verify(rules.certificate(good, x, y, errors=errors, version=3), x, y).reasons == ()
     refused(rules.certificate(bad, x, y, errors=errors, version=3), "errors", x, y)
+
+
+def test_a_network_with_other_labels_than_its_weights_were_computed_from():
+    setting = SimpleNamespace(input_shape=X.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
+    learned = learn(Rule(20, Columns(False), 0, 2.0, 0.25, 0.5, (4, 4), layer=2), setting, X, Y)
+    tensors = {"picks": X[learned.picked], "labels": Y[learned.picked[:20]]}
+    with pytest.raises(Refused, match="coefficients"):  # which are missing, but the labels are right
+        learned.check_weights(tensors, X, Y)
+    for labels in (tensors["labels"][::-1], tensors["labels"][:19], ()):
+        with pytest.raises(Refused, match="labels are not those"):
+            learned.check_weights({**tensors, "labels": labels}, X, Y)
 
 
 @pytest.mark.parametrize(
