@@ -23,7 +23,12 @@ from ratios import KEPT_IN
 from codebound import __version__
 
 HERE = Path(__file__).parent
-NO_TIMINGS = ("ratios", "run", "frontier", "when")  # the last two draw figures of the documentation
+HELPERS = ("ratios", "run")
+BY_THEMSELVES = (
+    "frontier",
+    "when",
+    "coded_features",
+)  # figures, and what needs a certificate
 PAGE = """\
 # Beside what people use instead
 
@@ -41,7 +46,8 @@ codebound {version}, Python {python}, torch {torch}, {cores} cores ({processor})
 |---|---:|---:|---:|
 {scripts}
 
-`frontier.py` and `when.py` draw figures of the documentation, and are run by themselves.
+`frontier.py` and `when.py` draw figures of the documentation, `coded_features.py` needs a certificate: run them
+by themselves.
 """
 
 
@@ -114,7 +120,7 @@ def page(runs: list[Run]) -> str:
 
 def main() -> None:
     """Runs the scripts, and writes the page if all of them ran."""
-    known = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in NO_TIMINGS)
+    known = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in HELPERS + BY_THEMSELVES)
     unknown = [name for name in sys.argv[1:] if name not in known]
     if unknown:
         sys.exit(f"unknown benchmark {unknown[0]!r}; known: {', '.join(known)}")
