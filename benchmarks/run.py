@@ -24,11 +24,7 @@ from codebound import __version__
 
 HERE = Path(__file__).parent
 HELPERS = ("ratios", "run")
-BY_THEMSELVES = (
-    "frontier",
-    "when",
-    "coded_features",
-)  # figures, and what needs a certificate
+BY_THEMSELVES = ("frontier", "when", "coded_features")  # figures, and what needs a certificate
 PAGE = """\
 # Beside what people use instead
 
@@ -46,8 +42,8 @@ codebound {version}, Python {python}, torch {torch}, {cores} cores ({processor})
 |---|---:|---:|---:|
 {scripts}
 
-`frontier.py` and `when.py` draw figures of the documentation, `coded_features.py` needs a certificate: run them
-by themselves.
+`frontier.py` and `when.py` draw figures of the documentation, `coded_features.py` needs a certificate: run
+them by themselves.
 """
 
 
