@@ -491,7 +491,7 @@ def own_network(asked: argparse.Namespace) -> None:
     out = {
         "commands": [
             f"python results/helped.py train {asked.name} --own --seconds {record['seconds']:g}",
-            f"python results/helped.py own {asked.name} --tables TABLES",
+            f"python results/helped.py own {asked.name} --tables TABLES --unlabelled {asked.unlabelled}",
         ],
         "data": asked.name,
         **through.record(),
