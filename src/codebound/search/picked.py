@@ -36,6 +36,7 @@ _PART = {"quick": 1000, "standard": 3000, "max": 8000}  # examples that rules ar
 _PASSES = {"quick": 0, "standard": 1, "max": 2}  # over the numbers of a rule
 _FAMILIES = {"quick": 1, "standard": 2, "max": 4}  # of features whose numbers are tried
 _NEAR = 1.2  # times the best bound: what promises no more is not worth a second look
+_WORTH = 0.97  # times the bound without weights: what promises no less is not carried out
 _STRENGTHS = {"quick": (), "standard": (2, 1, 3), "max": (2, 1, 3)}  # of weights that are computed
 _NUMBERS = (("ridge_index", 16), ("gamma_index", 16), ("score_index", 8))
 _FIRST_SHARE = 12  # one example in so many comes first
@@ -131,9 +132,10 @@ class _Comparison:
             features = LayerFeatures(plain.features, (), strength=strength)
             for rule in dict.fromkeys((plain, replace(plain, **numbers))):
                 self._tried(replace(rule, features=features, longer=()))
-        if not self._ranked(self.found)[0].has_layer:
+        best = self._ranked(self.found)[0]
+        if self._expected(self.found[best]) >= _WORTH * self._expected(self.found[plain]):
             return None
-        self._resize(self._ranked(self.found)[0])
+        self._resize(best)
         return min(self.found.values(), key=self._expected)
 
     def _resize(self, rule: Rule) -> None:
