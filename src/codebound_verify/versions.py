@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 PAGE_SHA256 = "9d765c4d6c90aeb5573026259ad4c9aaa44b1a1d638b62521748891ef1fc28ac"
 FROZEN = "2026-11-16"
-PAGE_3_SHA256 = ""
-FROZEN_3 = ""
+PAGE_3_SHA256 = "77b895c927d3549eb9dbabfd9ea7bafc2861d76ae4c5279da8e671a6e0ff74ef"
+FROZEN_3 = "2026-11-16"
 
 
 @dataclass(frozen=True)
