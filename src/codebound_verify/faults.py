@@ -170,7 +170,9 @@ def _read_new(kind: str, words: list[str], classes: int) -> Fault | None:
 
 
 def _spelled_costs(text: str, classes: int) -> Costs | None:
-    """The costs of a header, if they are those of so many classes."""
+    """The costs of a header, if they are those of so many classes, of which a damaged header has none."""
+    if classes < 2:
+        return None
     if text == DISTANCE:
         return _distances(classes) if classes <= COST_LIMIT + 1 else None
     rows = text.split(",")

@@ -389,3 +389,9 @@ def test_both_programs_say_whether_the_page_is_a_draft():
         named = next(line for line in lines if "(version 3, " in line)
         assert ("keep no file" in named) == (not PAGE_3.frozen)
         assert PAGE_3.sha256 in named
+
+
+@pytest.mark.parametrize("fault", ["cost-above:1:distance", "cost:distance", "cost-above:0:", "abstain:"])
+def test_a_header_without_classes_has_no_costs(fault):
+    """As the verifier meets it in a damaged file."""
+    assert read_fault(fault, 0, has_new=True) is None
