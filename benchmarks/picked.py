@@ -25,8 +25,8 @@ from codebound.data.load import load_dataset
 from codebound.facts import PickedFacts
 from codebound.picks.features import FilterFeatures
 from codebound.picks.message import PickedMessage
-from codebound.picks.picking import features_of, permutation, pick
-from codebound.picks.ridge import KernelRidge, exact_products
+from codebound.picks.picking import features_of, learner_of, permutation, pick
+from codebound.picks.ridge import exact_products
 from codebound.picks.rule import Rule
 from codebound.scores import margins
 
@@ -38,16 +38,8 @@ def as_published(rule: Rule, sample: Dataset, most: int) -> tuple[int, int]:
     """Picks and remaining errors of Pick-to-Learn: the worst example, one at a time, until none is wrong."""
     found, vectors = features_of(rule, sample)
     labels = torch.from_numpy(sample.y)
-    learner = KernelRidge(
-        vectors,
-        labels,
-        classes=sample.classes,
-        gamma=rule.gamma,
-        unit=found.unit,
-        ridge=rule.ridge,
-        is_joined=False,
-        capacity=(START + most) * len(rule.changes()),
-    )
+    capacity = (START + most) * len(rule.changes())
+    learner = learner_of(rule, found, vectors, labels, classes=sample.classes, capacity=capacity)
     is_picked = np.zeros(sample.n, dtype=bool)
     rows = permutation(sample.n)[:START]
     with exact_products(), torch.no_grad():

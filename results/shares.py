@@ -36,8 +36,8 @@ from codebound.facts import HoldoutFacts
 from codebound.picks.features import ColumnFeatures, FeatureMap, FilterFeatures, PatchFeatures, RoomError
 from codebound.picks.message import PickedMessage
 from codebound.picks.network import count_wrong
-from codebound.picks.picking import Picked, features_of, is_wrong, permutation, pick
-from codebound.picks.ridge import KernelRidge, exact_products
+from codebound.picks.picking import Picked, features_of, is_wrong, learner_of, permutation, pick
+from codebound.picks.ridge import exact_products
 from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule
 
 ENCODER = "efficientnet-lite0"
@@ -184,16 +184,8 @@ def shares(rule: Rule, sample: Dataset, device: str) -> list[dict[str, float]]:
         copies = 1 if rule.is_mirrored else len(rule.changes())
         has_copies = cut * copies <= MOST_SUPPORTS
         with exact_products():
-            learner = KernelRidge(
-                vectors,
-                labels,
-                classes=sample.classes,
-                gamma=rule.gamma,
-                unit=found.unit,
-                ridge=rule.ridge,
-                is_joined=rule.is_mirrored,
-                capacity=cut * (copies if has_copies else 1),
-            )
+            capacity = cut * (copies if has_copies else 1)
+            learner = learner_of(rule, found, vectors, labels, classes=sample.classes, capacity=capacity)
             for start in range(0, cut, STEP):
                 part = order[start : min(cut, start + STEP)]
                 learner.add(part, copies_of(rule, found, sample, part) if has_copies else [])

@@ -192,6 +192,22 @@ def pick(
         return _Run(rule, sample, found, vectors, labels, is_checked).finished(progress, patience=patience)
 
 
+def learner_of(
+    rule: Rule, features: FeatureMap, vectors: Tensor, labels: Tensor, *, classes: int, capacity: int
+) -> KernelRidge:
+    """The learner of a rule, which has no supports yet, for :func:`features_of` a sample and its labels."""
+    return KernelRidge(
+        vectors,
+        labels,
+        classes=classes,
+        gamma=rule.gamma,
+        unit=features.unit,
+        ridge=rule.ridge,
+        is_joined=rule.is_mirrored,
+        capacity=capacity,
+    )
+
+
 def features_of(
     rule: Rule, sample: Dataset, *, device: str | torch.device = "cpu", progress: Progress = silent
 ) -> tuple[FeatureMap, Tensor]:
@@ -256,16 +272,8 @@ class _Run:
         self.is_checked, self.vectors = is_checked, vectors
         self.changes = rule.changes()
         batches = rule.first + rule.rounds * (rule.batch + _LONGEST)
-        self.learner = KernelRidge(
-            vectors,
-            labels,
-            classes=sample.classes,
-            gamma=rule.gamma,
-            unit=features.unit,
-            ridge=rule.ridge,
-            is_joined=rule.is_mirrored,
-            capacity=batches * (1 if rule.is_mirrored else len(self.changes)),
-        )
+        capacity = batches * (1 if rule.is_mirrored else len(self.changes))
+        self.learner = learner_of(rule, features, vectors, labels, classes=sample.classes, capacity=capacity)
         self.is_picked = torch.zeros(sample.n, dtype=torch.bool, device=vectors.device)
         self.gap, self.rounding = math.inf, 0.0
         self.longer: list[tuple[int, int]] = []

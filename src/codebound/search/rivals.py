@@ -22,8 +22,8 @@ from codebound.facts import LookFacts
 from codebound.numerics import binomial_inverse_upper
 from codebound.picks.features import ColumnFeatures, RoomError
 from codebound.picks.message import PickedMessage
-from codebound.picks.picking import features_of, is_wrong, permutation, pick
-from codebound.picks.ridge import KernelRidge, exact_products
+from codebound.picks.picking import features_of, is_wrong, learner_of, permutation, pick
+from codebound.picks.ridge import exact_products
 from codebound.picks.rule import Rule, usual_rule
 from codebound.search.search import UnsuitedError
 
@@ -117,16 +117,8 @@ def _errors_after(sizes: list[int], rule: Rule, sample: Dataset, device: str | t
     order = torch.from_numpy(permutation(sample.n)).to(vectors.device)
     changes = () if rule.is_mirrored else rule.changes()[1:]
     with exact_products():
-        learner = KernelRidge(
-            vectors,
-            labels,
-            classes=sample.classes,
-            gamma=rule.gamma,
-            unit=features.unit,
-            ridge=rule.ridge,
-            is_joined=rule.is_mirrored,
-            capacity=sizes[-1] * (len(changes) + 1),
-        )
+        capacity = sizes[-1] * (len(changes) + 1)
+        learner = learner_of(rule, features, vectors, labels, classes=sample.classes, capacity=capacity)
         for start, stop in zip([0, *sizes], sizes, strict=False):
             rows = order[start:stop]
             copies: list[Tensor] = []
