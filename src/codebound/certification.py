@@ -153,8 +153,8 @@ def certify(
         >>> certify(network, digits, method="prune", effort="quick").certificate.claim.vacuous  # untrained
         True
         >>> few = digits.select(range(300), role="train")
-        >>> certify(None, few, effort="quick").method  # learned from picks
-        'picks'
+        >>> certify(None, few, effort="quick").method  # a share is learned from, and nothing picked
+        'split'
     """
     start, place = time.perf_counter(), resolve_device(device)
     sample = as_dataset(sample)

@@ -38,8 +38,9 @@ def folder(found, tmp_path_factory):
 
 def test_a_sample_is_all_that_certify_needs(found, digits, fresh):
     certificate = found.certificate
-    assert (found.method, certificate.claim.statement, certificate.claim.subject) == ("picks", "C-15", "g")
-    assert [part for part, _ in certificate.ledger] == ["setting", "method", "options", "rule", "end"]
+    assert found.method in ("picks", "split")  # with nothing picked, a share is a hold-out set
+    assert (certificate.claim.statement, certificate.claim.subject) == ("C-15", "g")
+    assert [part for part, _ in certificate.ledger][-2:] == ["rule", "end"]
     facts = certificate.facts
     assert facts.n == digits.n - facts.extra["first"]
     assert (facts.errors + facts.extra["picks"]) / facts.n < certificate.claim.bound < 0.4
@@ -66,7 +67,7 @@ def other_rule(tensors):
 
 
 def other_inputs(tensors):
-    return tensors | {"picks": tensors["picks"].flip(0)}
+    return tensors | {"picks": tensors["picks"].roll(1, -1)}
 
 
 def no_features(tensors):
@@ -108,7 +109,7 @@ UNSUITED = {
     "after a split": ({"prior_tenths": 5}, "learned from the sample and counted on all of it"),
     "on a domain": ({"input_range": (0.0, 16.0)}, "learned from the sample and counted on all of it"),
     "by disagreement": ({"unlabelled": None}, "learned from the sample and counted on all of it"),
-    "from a base": ({"base": None}, "learned from the sample and counted on all of it"),
+    "from a base": ({"base": None}, "no hidden layer in front of a linear one"),  # whose features it would take
 }
 
 

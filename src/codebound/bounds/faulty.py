@@ -242,7 +242,7 @@ def picked_cost(facts: PickedFacts, *, above: Sequence[int], costs: Sequence[int
     Example:
         >>> facts = PickedFacts(picks=30, errors=0, n=1700, delta=0.05)
         >>> round(picked_cost(facts, above=[20, 5], costs=[1, 5]), 4)
-        0.0366
+        0.0357
     """
     share = facts.delta / len(costs) * (1.0 - 1e-15)
     limits = [picked_risk(replace(facts, errors=count, delta=share)).value for count in above]
