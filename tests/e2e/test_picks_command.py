@@ -109,7 +109,7 @@ UNSUITED = {
     "after a split": ({"prior_tenths": 5}, "learned from the sample and counted on all of it"),
     "on a domain": ({"input_range": (0.0, 16.0)}, "learned from the sample and counted on all of it"),
     "by disagreement": ({"unlabelled": None}, "learned from the sample and counted on all of it"),
-    "from a base": ({"base": None}, "no hidden layer in front of a linear one"),  # whose features it would take
+    "from a base": ({"base": None}, "no hidden layer in front of a linear one"),
 }
 
 
