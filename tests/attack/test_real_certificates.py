@@ -4,7 +4,7 @@ import copy
 import hashlib
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cbound_writer as writer
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from codebound.certificate.assessment import assess, issue
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
+from codebound.certificate.picked import assess_picked
 from codebound.certificate.task import Task
 from codebound.certification import certify
 from codebound.chains.chain import Chain
@@ -24,6 +25,8 @@ from codebound.coding.tensors import Adaptive, Dense, Enumerative, Static, Zero
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
 from codebound.errors import CodeboundError
+from codebound.picks.picking import pick
+from codebound.picks.rule import usual_rule
 from codebound_verify import decode_network, verify
 
 
@@ -68,7 +71,11 @@ class Case:
     def rewritten(self, change) -> bytes:
         fields = copy.deepcopy(self.fields())
         change(fields)
-        return writer.seal(writer.canonical(fields), self.certificate.message.data)
+        return self.sealed(fields, self.certificate.message.data)
+
+    def sealed(self, fields: dict, message: bytes) -> bytes:
+        """A file of the same version around any header and message."""
+        return writer.seal(writer.canonical(fields), message, version=self.data[7])
 
 
 def linear() -> Case:
@@ -80,7 +87,14 @@ def linear() -> Case:
 
 
 def picked() -> Case:
-    return Case(certify(None, SAMPLE, method="picks", effort="quick").certificate, {})
+    rule = replace(usual_rule(SAMPLE.input_shape), first=10, batch=1, rounds=4)
+    task = Task(sample=SAMPLE, delta=0.05)
+    return Case(issue(assess_picked(pick(rule, SAMPLE), task), task), {})
+
+
+def made(method: str) -> Case:
+    """What comes of the sample alone; without rounds it is a file of version 3."""
+    return Case(certify(None, SAMPLE, method=method, effort="quick").certificate, {})
 
 
 def about_f() -> Case:
@@ -106,7 +120,22 @@ def convolutional() -> Case:
     return Case(issue(assess(Message(Options(), chain, codes), task), task), {})
 
 
-CASES = {"linear": linear(), "picked": picked(), "about f": about_f(), "convolutional": convolutional()}
+CASES = {
+    "linear": linear(),
+    "picked": picked(),
+    "without rounds": made("picks"),
+    "split": made("split"),
+    "about f": about_f(),
+    "convolutional": convolutional(),
+}
+
+
+def test_both_versions_are_attacked():
+    assert {name: case.data[7] for name, case in CASES.items() if case.data[7] != 2} == {
+        "without rounds": 3,
+        "split": 3,
+    }
+    assert CASES["picked"].certificate.facts.extra["picks"] == 4
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -142,7 +171,7 @@ def set_fact(key: str, value):
 
 def duplicate(case: Case) -> bytes:
     head = writer.canonical(case.fields()).replace(b'"errors":', b'"errors":0,"errors":')
-    return writer.seal(head, case.certificate.message.data)
+    return writer.seal(head, case.certificate.message.data, version=case.data[7])
 
 
 def shift_ledger(fields: dict) -> None:
@@ -223,7 +252,7 @@ def resealed(case: Case, bits: str) -> bytes:
     fields["facts"]["message_sha256"] = hashlib.sha256(message).hexdigest()
     fields["ledger"][0][1] += len(bits) - fields["facts"]["code_bits"]
     fields["facts"]["code_bits"] = len(bits)
-    return writer.seal(writer.canonical(fields), message)
+    return case.sealed(fields, message)
 
 
 @pytest.mark.parametrize("name", CASES)

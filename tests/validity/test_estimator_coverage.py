@@ -95,7 +95,7 @@ def test_candidates_that_cost_nothing_are_caught(monkeypatch):
 def test_picks_that_cost_nothing_are_caught(monkeypatch):
     paid = Terms.bound
     monkeypatch.setattr(
-        Terms, "bound", lambda self, message, picks, errors: paid(self, message, picks=0, errors=errors)
+        Terms, "bound", lambda self, message, *, picks, **others: paid(self, message, picks=0, **others)
     )
 
     def make(inputs, labels):
@@ -145,6 +145,8 @@ def test_residuals_above_tau_are_covered():
 def test_residuals_that_cost_nothing_are_caught(monkeypatch):
     paid = Terms.bound
     monkeypatch.setattr(
-        Terms, "bound", lambda self, message, picks, errors: paid(self, message, picks=0, errors=0)
+        Terms,
+        "bound",
+        lambda self, message, *, picks, errors, **others: paid(self, message, picks=0, errors=0, **others),
     )
     assert exceeds(regression_misses())

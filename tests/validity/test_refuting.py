@@ -1,5 +1,7 @@
 """The alarm: true bounds raise it at most at its level, smuggled networks do, in both programs."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -84,7 +86,8 @@ def learned(sample):
 def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
     """Both programs accept the file: what it declares is false, and only other examples can show it."""
     sample, fresh = random_labels(0, 150), random_labels(1, 200, "test")
-    smuggled = Pretrained(learned(sample), "said to be made without the sample")
+    hidden = copy.deepcopy(learned(sample))  # of the one that fit returned it is known what it saw
+    smuggled = Pretrained(hidden, "said to be made without the sample")
     found = certify(smuggled.network, sample, effort="quick", base=smuggled, test_set=fresh)
     assert found.certificate.claim.bound < 0.4
     assert found.confrontation.is_refuted
@@ -97,13 +100,18 @@ def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
     assert verdict.test.tail == pytest.approx(found.confrontation.tail, rel=1e-9)
 
 
-def test_an_honest_base_is_not_accused():
+@pytest.mark.parametrize(("method", "is_behind_f"), [("auto", True), ("biases", False)])
+def test_an_honest_base_is_not_accused(method, is_behind_f):
     """The same network from the same labels, certified on others: vacuous, and not refuted."""
     sample, fresh = random_labels(0, 150), random_labels(1, 200, "test")
     base = Pretrained(learned(random_labels(2, 150)), "trained on other random labels")
-    found = certify(base.network, sample, effort="quick", base=base, test_set=fresh)
+    found = certify(base.network, sample, method=method, effort="quick", base=base, test_set=fresh)
+    assert found.is_behind_f is is_behind_f
     assert found.certificate.claim.vacuous
     assert found.alarm == ""
+    if is_behind_f:  # then it is about the table of its features
+        sample, fresh = found.encoder.table(sample), found.encoder.table(fresh)
+        assert sample.sha256 == found.sample.sha256
     verdict = verify(found.certificate, sample, base=found.base, test_set=fresh)
     assert verdict.refuted_by_test is False
     assert verdict

@@ -43,8 +43,7 @@ def _of_labels(sample: Dataset, delta: float) -> list[str]:
             f"{1 - share:.1%}, and a bound above that is called vacuous; errors on each class show more "
             "(by_class)"
         )
-    unseen = np.flatnonzero(counts[: sample.classes] == 0)
-    if len(unseen) and unseen[0] == 0:
+    if counts[0] == 0 and share < 1.0:
         found.append(
             f"no example has the label 0: labels are counted from 0, so there are {sample.classes} classes "
             "here, and one of them never occurs; subtract 1 if yours are counted from 1"
