@@ -22,8 +22,17 @@ def normed(input_shape, classes):
     return nn.Sequential(
         nn.Linear(input_shape[0], 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, classes)
     )
+
+def normed_first(input_shape, classes):
+    return nn.Sequential(nn.BatchNorm1d(input_shape[0]), nn.Linear(input_shape[0], classes))
+
+def normed_late(input_shape, classes):
+    return nn.Sequential(
+        nn.Linear(input_shape[0], 6), nn.Tanh(), nn.BatchNorm1d(6), nn.Linear(6, classes)
+    )
 """
 WORDS = "trained on clusters with five classes"
+FOLDED = "Batch norms are folded (1): a method that trains anew does so without them."
 
 
 def clusters(n, seed, classes=3):
@@ -158,6 +167,24 @@ class TestTrain:
             wrong = int(((logits + weights["2.bias"]).argmax(1) != y).sum())
             assert wrong == record["train_errors"]
 
+    def test_batch_norms_are_folded_and_it_is_said(self, workspace, codebound, capsys):
+        command = ("train", "few_nets:normed", "--for-certificate", "--data", "sample.npz", "--device", "cpu")
+        code, _, err = codebound(*command, "--out", "g")
+        assert code == 0, err
+        assert FOLDED in err
+        record = json.loads((workspace / "g/result.json").read_text())
+        assert FOLDED in record["notes"]
+        assert FOLDED not in codebound(*command, "--out", "quiet", "-q")[2]
+        weights = load_file("g/model.safetensors")
+        assert {name: tuple(value.shape) for name, value in weights.items()} == {
+            "0.weight": (6, 5), "0.bias": (6,), "3.weight": (3, 6), "3.bias": (3,),
+        }  # fmt: skip
+        with np.load("sample.npz") as file:
+            x, y = torch.from_numpy(file["x"]), torch.from_numpy(file["y"])
+        logits = torch.tanh(x @ weights["0.weight"].T + weights["0.bias"]) @ weights["3.weight"].T
+        assert int(((logits + weights["3.bias"]).argmax(1) != y).sum()) == record["train_errors"]
+        assert is_verified(record, capsys)[0]
+
     def test_around_a_base(self, pretrained, codebound, capsys):
         command = ("train", "mlp:widths=8", "--for-certificate", "--data", "sample.npz", "--device", "cpu")
         code, out, _ = codebound(*command, "--base", pretrained, "--base-says", WORDS, "--out", "g")
@@ -178,7 +205,8 @@ class TestTrain:
             (("--for-certificate", "--base", "b.safetensors"), 2, "argument ARCH"),
             (("--for-certificate", "--effort", "quick"), 1, "longer than a quick search"),
             (("--for-certificate", "--effort", "huge"), 2, "unknown effort"),
-            (("few_nets:normed", "--for-certificate"), 1, "statistics of a batch"),
+            (("few_nets:normed_first", "--for-certificate"), 1, "would switch off 0.weight"),
+            (("few_nets:normed_late", "--for-certificate"), 1, "would switch off 2.weight"),
         ],
     )
     def test_bad_input_is_one_message(self, arguments, code, message, workspace, codebound):

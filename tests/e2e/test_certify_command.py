@@ -1,8 +1,10 @@
 """The command line from data to a verified certificate, and what it says when something is wrong."""
 
+import csv
 import json
 import re
 import shlex
+import shutil
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -17,7 +19,8 @@ from typer.testing import CliRunner
 from codebound.cli.main import app
 from codebound_verify.__main__ import main as verify_main
 
-KEYS = ("bound", "train_errors", "n", "code_bits", "delta", "vacuous", "verdict", "certificate")
+SAMPLE_KEYS = ("n", "classes", "class_names", "inputs")
+KEYS = ("bound", "train_errors", *SAMPLE_KEYS, "code_bits", "delta", "vacuous", "verdict", "certificate")
 MODULE = """
 import torch
 from torch import nn
@@ -220,16 +223,28 @@ def test_a_network_that_is_no_chain_is_certified_with_a_file_of_its_own(
     (written,) = out.glob("network_*.py")
     assert f"--model {written}:make" in record["verify"]
     assert verdict(capsys, *printed_command(record))[0] == 0
-    code, found = verdict(capsys, record["certificate"], "--data", "sample.npz")
+    with pytest.raises(SystemExit) as ended:  # what is missing is no verdict
+        verify_main([record["certificate"], "--data", "sample.npz", "--format", "json"])
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (2, "")
+    assert f"cannot be checked without the factory {written.stem}:make (--model)" in said.err
+    alone = out / "alone"  # the certificate without the file that stands beside it
+    alone.mkdir()
+    shutil.copy(record["certificate"], alone / "c.cbound")
+    sys.modules.pop(written.stem, None)  # another process has not imported it
+    code, _, err = codebound("decode", alone / "c.cbound", "--out", alone / "none.safetensors")
     assert code == 1
-    assert any("--model" in reason for reason in found["reasons"])
-    decode = ("decode", record["certificate"], "--out", out / "again.safetensors")
-    code, _, err = codebound(*decode)
-    assert code == 1
-    assert "give the model" in err
-    assert codebound(*decode, "--model", f"{written}:make")[0] == 0
-    again = load_file(out / "again.safetensors")
-    assert all(torch.equal(again[name], value) for name, value in load_file(out / "g.safetensors").items())
+    assert f"{written.stem}:make" in err
+    assert "Traceback" not in err
+    assert not (alone / "none.safetensors").exists()
+    g = load_file(out / "g.safetensors")
+    named = (alone / "c.cbound", "--model", f"{written}:make")
+    for number, arguments in enumerate([(record["certificate"],), named]):
+        again = out / f"again{number}.safetensors"
+        assert codebound("decode", *arguments, "--out", again)[0] == 0
+        tensors = load_file(again)
+        assert tensors.keys() == g.keys()
+        assert all(torch.equal(tensors[name], value) for name, value in g.items())
 
 
 def test_code_that_cannot_be_traced_is_an_assumption_or_refused(certified, codebound, capsys):
@@ -272,8 +287,13 @@ def test_tables_and_csv(workspace, codebound, short_searches):
     code, out, err = codebound(*command, workspace / "b", "--format", "csv", "-q")
     assert (code, err) == (0, "")
     header, row = out.splitlines()
-    assert header.startswith("bound,picks,errors_not_picked,n,code_bits")
-    assert len(row.split(",")) >= len(KEYS)
+    names = header.split(",")
+    is_split = json.loads((workspace / "b" / "result.json").read_text())["method"] == "split"
+    counted = ["errors_not_picked"] if is_split else ["picks", "errors_not_picked"]  # a split picks nothing
+    start = ["bound", *counted, *SAMPLE_KEYS, *KEYS[KEYS.index("code_bits") :]]
+    assert names[: len(start)] == start
+    (cells,) = csv.reader([row])
+    assert len(cells) == len(names)
 
 
 def test_results_are_never_overwritten(workspace, codebound):
@@ -335,7 +355,8 @@ BAD_FILES = {
     "decode: absent": (("decode", "absent.cbound", "--out", "g.safetensors"), 1, "cannot be read"),
     "decode: a folder": (("decode", ".", "--out", "g.safetensors"), 1, "cannot be read"),
     "decode: no folder for it": (("decode", "CERT", "--out", "nowhere/g.safetensors"), 2, "nowhere"),
-    "decode: exists": (("decode", "CERT", "--out", "sample.npz"), 2, "exists already"),
+    "decode: exists": (("decode", "CERT", "--out", "w/model.safetensors"), 2, "exists already"),
+    "decode: another extension": (("decode", "CERT", "--out", "g.npz"), 2, ".safetensors or .onnx"),
     "demo: unknown data": (("demo", "--data", "imagenet"), 2, "the demo knows"),
     "verify: absent": (("verify", "absent.cbound", "--data", "sample.npz"), 2, "absent.cbound"),
     "verify: no data": (("verify", "CERT"), 2, "--data"),

@@ -9,10 +9,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from codebound.certificate.decoding import decode
+from codebound.certificate.decoding import decode, verify
 from codebound.certification import certify
 from codebound.cli.main import app
 from codebound.data.load import load_dataset
+from codebound.errors import CertificateError
 from codebound.nets.loading import load_model
 from codebound.search.methods import known_methods
 from codebound.search.search import UnsuitedError
@@ -23,7 +24,8 @@ from codebound_papers.guha23 import masks as trained
 NETWORKS = ("linear", "mlp:widths=12", "lenet5")
 TRAINED = ("features", "subspace", "subspace-f", "lottery", "imp")  # never at the effort quick
 METHODS = known_methods()
-POST_HOC = [name for name in METHODS if name not in (*TRAINED, "picks", "biases", "prune", "conv")]
+RULES = ("picks", "split")  # g is learned from the sample: its weights are not in the message
+POST_HOC = [name for name in METHODS if name not in (*TRAINED, *RULES, "biases", "prune", "conv")]
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,24 @@ def test_the_verifier_accepts_and_the_ledger_adds_up(name, spec, networks, digit
     assert all(torch.equal(again[key], value) for key, value in found.network.state_dict().items())
     if spec == "linear" and name in ("naive", "lowrank", "vector-compress", "heavytail"):
         assert facts.errors < digits.n / 2
+
+
+@pytest.mark.parametrize("spec", NETWORKS)
+def test_a_split_is_accepted_and_read_back_from_its_weights(spec, networks, digits, tmp_path):
+    found = certify(networks[spec], digits, method="split", effort="quick")
+    certificate, facts = found.certificate, found.certificate.facts
+    assert (found.method, certificate.claim.statement) == ("split", "C-15")
+    assert found.tried == 1
+    assert sum(bits for _, bits in certificate.ledger) == facts.code_bits
+    assert facts.extra["picks"] == 0
+    assert facts.n == digits.n - facts.extra["first"] < digits.n  # what g learned from is not counted
+    assert verify(certificate, digits).verdict == "ACCEPT"
+    with pytest.raises(CertificateError, match="give its weights"):
+        decode(certificate)
+    folder = found.save_to(tmp_path / "split").folder
+    g = decode(folder / "certificate.cbound", weights=folder / "g.safetensors")
+    x = torch.from_numpy(digits.x)
+    assert torch.equal(g(x), found.network(x))
 
 
 def test_local_convolutions(networks, digits):
@@ -83,11 +103,12 @@ def test_trained_masks(name, spec, networks, digits, monkeypatch):
 def test_auto_is_never_worse_than_any_method_it_guesses_well(networks, digits, short_searches):
     bounds = {
         name: certify(networks["linear"], digits, method=name, effort="quick").certificate.claim.bound
-        for name in ("picks", "prune", *POST_HOC)
+        for name in (*RULES, "prune", *POST_HOC)
     }
     found = certify(networks["linear"], digits, effort="quick")
     assert found.certificate.claim.bound == min(bounds.values())
-    assert found.method == min(bounds, key=lambda name: bounds[name]) == "picks"
+    assert found.method in RULES
+    assert bounds[found.method] == min(bounds.values())
     assert set(found.skipped) == {"conv", "biases", *TRAINED}
 
 

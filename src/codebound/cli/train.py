@@ -220,6 +220,9 @@ def _train_to_few_bits(options: Mapping[str, Any], *, out: Path | None, output: 
     if "base_declared" in record:
         shown.append(f"DECLARED, not checked: {record['base_declared']}")
     emit(record, output, [*shown, f"Weights: {record['weights']}", f"Check it: {record['verify']}"])
+    if not quiet:
+        for sentence in record["notes"]:
+            note(sentence)
     if found.alarm:
         raise typer.Exit(REFUTED)
 
