@@ -67,7 +67,15 @@ def other_rule(tensors):
 
 
 def other_inputs(tensors):
+    return tensors | {"picks": tensors["picks"].flip(0)}
+
+
+def moved_inputs(tensors):
     return tensors | {"picks": tensors["picks"].roll(1, -1)}
+
+
+def other_coefficients(tensors):
+    return tensors | {"coefficients": 1.001 * tensors["coefficients"]}
 
 
 def no_features(tensors):
@@ -78,7 +86,9 @@ def other_network(tensors):
     return {"0.weight": torch.zeros(10, 64)}
 
 
-@pytest.mark.parametrize("spoil", [other_rule, other_inputs, no_features, other_network])
+@pytest.mark.parametrize(
+    "spoil", [other_rule, other_inputs, moved_inputs, other_coefficients, no_features, other_network]
+)
 def test_other_weights_are_refused(spoil, folder, tmp_path):
     weights = {name: value.contiguous() for name, value in spoil(load_file(folder / "g.safetensors")).items()}
     save_file(weights, tmp_path / "g.safetensors")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from codebound.picks.rule import Rule
 
 _ROWS = 500
+_TRIED = 64  # picks on which coefficients are tried
+_SOLVED = 1e-6  # a rule is carried out to less than a tenth of it
 
 
 class PickedNetwork(nn.Module):
@@ -86,12 +88,14 @@ class PickedNetwork(nn.Module):
         """The network from its rule and its file of tensors, if the rule can have learned them."""
         own = {name: tensors[name] for name in ("picks", "examples", "coefficients") if name in tensors}
         known = {name: value for name, value in tensors.items() if name not in own}
-        if not _fits(rule, divisor, own, known):
-            raise FormatError(
-                "these are not the weights that were learned by the rule of this certificate. Give the file "
-                "g.safetensors that was saved beside it."
-            )
-        return PickedNetwork(rule, divisor, **own, known=known)
+        if _fits(rule, divisor, own, known):
+            network = PickedNetwork(rule, divisor, **own, known=known)
+            if network._is_learned():
+                return network
+        raise FormatError(
+            "these are not the weights that were learned by the rule of this certificate. Give the file "
+            "g.safetensors that was saved beside it."
+        )
 
     def float(self) -> PickedNetwork:
         """Itself: the types of its numbers are part of what it is."""
@@ -126,6 +130,13 @@ class PickedNetwork(nn.Module):
                     kernels = kernel(vectors, found, gamma=self.rule.gamma, unit=features.unit)
                     outputs += kernels @ part[start : start + _ROWS]
         return outputs
+
+    def _is_learned(self) -> bool:
+        """Whether the coefficients solve what the rule asks for, on some picks: +1 for one class, else -1."""
+        found = self(self.picks[:_TRIED]) + self.rule.ridge * self.coefficients[0, :_TRIED]
+        targets = torch.where(found > 0, 1.0, -1.0)
+        is_near = (found - targets).abs().max() < _SOLVED
+        return bool(is_near and ((targets > 0).sum(1) == 1).all())
 
     def _copies(self, features: FeatureMap, change: Callable[[Tensor], Tensor]) -> Tensor:
         """Features of one copy of every pick, in 16 bits."""
