@@ -34,7 +34,7 @@ from codebound import __version__
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
-from codebound.certification import certify, largest_input
+from codebound.certification import certify
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.encoders.encoder import SCALING, Encoder, digest, stored
@@ -42,6 +42,7 @@ from codebound.encoders.helpers import made_of_words
 from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.picks.picking import permutation
 from codebound.search.rivals import linear_helper
+from codebound.search.starts import largest_input
 from codebound.through import bound_through
 
 if TYPE_CHECKING:

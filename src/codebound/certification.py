@@ -2,62 +2,44 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
 from torch import nn
 
-from codebound.bounds.faulty import occam_table
-from codebound.bounds.held_out import holdout
-from codebound.bounds.original import grid_theta
-from codebound.certificate.assessment import abstaining_tally, assess, issue
+from codebound.certificate.assessment import issue
+from codebound.certificate.beside import class_bounds, held_out, holdout_of_f
 from codebound.certificate.claims import (
     AboutG,
     AbstractClaim,
     AfterSplit,
     ByDisagreement,
     OnDomain,
-    prior_and_rest,
     require_shape,
 )
 from codebound.certificate.evaluate import count_errors
-from codebound.certificate.one_example import require_one_example
-from codebound.certificate.task import Original, Task
-from codebound.chains.message import Message
 from codebound.data.dataset import as_dataset, cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
-from codebound.facts import HoldoutFacts, PickedFacts, check_delta
-from codebound.faults import WRONG, parse_fault, possible_examples
+from codebound.facts import HoldoutFacts, check_delta
+from codebound.faults import WRONG, parse_fault
 from codebound.nets.origins import UNKNOWN, Origin, origin_of
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent, watched
-from codebound.results import Certification, ClassBound
-from codebound.rng import torch_stream
+from codebound.results import Certification
+from codebound.search.attempts import Attempt, Attempts, plain
 from codebound.search.methods import known_methods, makes_own, require_method
 from codebound.search.routes import Route, compared_routes
-from codebound.search.search import EFFORTS, Effort, Search, run
-from codebound.train.config import Cosine, TrainConfig
-from codebound.train.harness import fit
+from codebound.search.search import EFFORTS, Effort
+from codebound.search.starts import base_tensors, encoded_rest, largest_input, read_original
 
 if TYPE_CHECKING:
-    from codebound.bounds.risk import RiskBound
-    from codebound.certificate.assessment import Assessed
     from codebound.certificate.base import Pretrained
-    from codebound.certificate.task import Tensors
-    from codebound.chains.chain import Chain
     from codebound.data.dataset import Dataset
-    from codebound.encoders.encoder import Encoder
     from codebound.engine.job import Engine
 
-_PRIOR_STEPS = 4000
-_PRIOR_SEED = 0
 SHARES = (3, 5, 7, 8, 9)
 """Tenths of a sample that a helper is made of where the best is asked for."""
 _SHARES_OF_TABLES = (5, 8)
@@ -166,12 +148,12 @@ def certify(
     if helper is not None and prior_tenths is not None and method in ENCODES:
         if any(each is not None for each in (claim, unlabelled, input_range, base)):
             raise UsageError("a helper of the first part encodes the rest: give no base and no other claim.")
-        encoder, sample, test_set = _behind(
+        encoder, sample, test_set = encoded_rest(
             helper, sample, test_set, prior_tenths, has_scores=method == "auto", progress=progress
         )
         model = prior_tenths = helper = None
     stated = _counting(_claim(claim, unlabelled, input_range, prior_tenths), fault, sample.classes)
-    claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
+    claim = plain(stated)
     if by_class and stated.unlabelled is not None:
         raise UsageError("unlabelled inputs say nothing about single classes. Leave out by_class.")
     check_delta(delta)
@@ -204,7 +186,7 @@ def certify(
     original, unread = None, ""
     if module is not None:
         try:
-            original = _original(module, sample, factory, trust_code=trust_code)
+            original = read_original(module, sample, factory, trust_code=trust_code)
         except ModelError as reason:
             from codebound.nets.adapting import runs_on
 
@@ -219,85 +201,53 @@ def certify(
         raise UsageError("this certificate starts from a network: give a model.")
     if base is not None and origin_of(base.network).has_seen(sample.sha256):
         raise CertificateError("this base was trained on this very sample: the bound would not hold.")
-    of_base = None if base is None or original is None else _base_tensors(base, original, sample)
+    of_base = None if base is None or original is None else base_tensors(base, original, sample)
 
-    def attempt(
-        stated: AbstractClaim,
-        method: str,
-        effort: Effort,
-        minutes: float | None,
-        original: Original | None = original,
-        base: Pretrained | None = base,
-        behind: Encoder | None = None,
-    ) -> _Attempt:
-        """The best message for one claim, on the sample or on the table that an encoder makes of it."""
-        claim = stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
-        whole = _table(behind, sample, place, progress)
-        prior, rest = claim.split(whole)
-        start, known = original, None
-        if prior is not None:
-            says, start = _helper(helper, original, prior, factory, trust_code=trust_code, progress=progress)
-            known = says, start.arrays
-        elif base is not None and original is not None:
-            known = base.name, of_base or _base_tensors(base, original, sample)
-        task_of = partial(
-            Task,
-            sample=whole,
-            delta=delta,
-            original=start,
-            base=known,
-            rest=rest,
-            allow_copies=allow_copies,
-        )
-        task = task_of(claim=claim)
-        search = Search(
-            task,
-            effort,
-            seed=seed,
-            device=place,
-            engine=engine,
-            progress=progress,
-        )
-        best = run(search, method, minutes=minutes)
-        if stated.fault != WRONG:
-            task = task_of(claim=stated)
-            if best.picked is not None:
-                from codebound.certificate.picked import assess_picked
-
-                best = assess_picked(best.picked, task)
-            else:
-                assert isinstance(best.message, Message)  # there are no others
-                options = replace(best.message.options, setting=task.options.setting)
-                best = assess(replace(best.message, options=options), task, engine=engine)
-        return _Attempt(task, search, best, whole, rest, behind)
-
+    known = None if base is None or of_base is None else (base.name, of_base)
+    common = Attempts(
+        sample=sample,
+        delta=delta,
+        helper=helper,
+        factory=factory,
+        trust_code=trust_code,
+        allow_copies=allow_copies,
+        seed=seed,
+        device=place,
+        engine=engine,
+        progress=progress,
+    )
     shares = _each_share(stated, prior_tenths)
     encodes = of_base is not None and claim.allows_picks and method in ENCODES
     each_minutes = None if minutes is None else minutes / (len(shares) + (encodes and method == "auto"))
-    attempts: list[_Attempt] = []
+    attempts: list[Attempt] = []
     not_behind = ""
     if encodes and base is not None and original is not None and of_base is not None:
         from codebound.search.own_features import features_encoder
 
         try:
             own = features_encoder(original, of_base, base.says, sample, device=place)
-            attempts = [attempt(stated, "picks", effort, each_minutes, None, None, own)]
+            attempts = [common.best(stated, "picks", effort, minutes=each_minutes, encoder=own)]
         except CodeboundError as reason:
             if method == "picks":
                 raise
             not_behind = f"on the features of the base: {reason}"
     if not (encodes and method == "picks"):
         is_stopped = bool(attempts) and attempts[0].search.is_interrupted
-        attempts += [attempt(each, method, effort, each_minutes) for each in shares if not is_stopped]
+        attempts += [
+            common.best(each, method, effort, minutes=each_minutes, original=original, base=known)
+            for each in shares
+            if not is_stopped
+        ]
     if encoder is not None and encoder.has_scores:  # which may be taken as they are
         largest = largest_input(sample.classes)
-        scored = _original(largest.network, sample, "", trust_code=False)
-        attempts.append(attempt(stated, "biases", "quick", None, scored, largest))
+        scored = read_original(largest.network, sample, "", trust_code=False)
+        scores = largest.name, base_tensors(largest, scored, sample)
+        attempts.append(common.best(stated, "biases", "quick", original=scored, base=scores))
     routes: tuple[Route, ...] = ()
     is_whole = not any(each.search.is_interrupted for each in attempts)
     if method == "auto" and stated == AboutG() and base is None and is_whole:
         if original is None and len(sample.input_shape) == 1:
-            attempts += [attempt(AfterSplit(each), "prune", "quick", None) for each in _SHARES_OF_TABLES]
+            attempts += [common.best(AfterSplit(each), "prune", "quick") for each in _SHARES_OF_TABLES]
         routes = compared_routes([each.search for each in attempts], sample, delta=delta, device=place)
     task, search, best, whole, rest, behind = min(attempts, key=lambda each: each.best.rank)
     if not_behind:
@@ -306,13 +256,13 @@ def certify(
     fresh, copies, tested = None, None, test_set
     is_plain = stated.fault == WRONG and not claim.is_about_f
     if test_set is not None:
-        tested = _table(behind, test_set, place, progress)
+        tested = common.table(behind, test_set)
         if stated.fault.kind != "cost":
-            fresh = _held_out(best, task, tested, engine)
+            fresh = held_out(best, task, tested, engine)
         copies = cross_duplicates(sample, test_set).count
     beside, apart = None, None
     if test_set is not None and original is not None and is_plain:
-        beside = _holdout_of_f(original, test_set, delta=delta, engine=engine)
+        beside = holdout_of_f(original, test_set, delta=delta, engine=engine)
         if not copies and tested is not None:
             from codebound.through import disagreements
 
@@ -358,7 +308,7 @@ def certify(
         is_out_of_time=search.is_out_of_time,
         seconds=time.perf_counter() - start,
         allow_copies=allow_copies,
-        by_class=_class_bounds(best, task, rest, engine=engine) if by_class else (),
+        by_class=class_bounds(best, task, rest, engine=engine) if by_class else (),
         routes=routes,
         source="" if certificate.helper.architecture is None else task.f.source,
         notes=notes,
@@ -368,203 +318,11 @@ def certify(
     )
 
 
-def _table(encoder: Encoder | None, sample: Dataset, place: torch.device, progress: Progress) -> Dataset:
-    """The sample, or what an encoder makes of it."""
-    if encoder is None:
-        return sample
-    from codebound.encoders.tables import encoded
-
-    return encoded(encoder, sample, device=place, progress=progress)
-
-
-class _Attempt(NamedTuple):
-    """What a search came to for one claim, on which sample, and the examples that it counted on."""
-
-    task: Task
-    search: Search
-    best: Assessed
-    sample: Dataset
-    rest: Dataset
-    encoder: Encoder | None
-
-
-def _behind(
-    helper: Callable[[Dataset], Any] | Pretrained,
-    sample: Dataset,
-    test_set: Dataset | None,
-    tenths: int | Sequence[int],
-    *,
-    has_scores: bool,
-    progress: Progress,
-) -> tuple[Encoder, Dataset, Dataset | None]:
-    """A helper that was made of the first part of a sample, and what it makes of the rest."""
-    from codebound.certificate.base import Pretrained
-    from codebound.encoders.helpers import helper_encoder
-
-    if not isinstance(tenths, int):
-        if len(tenths) != 1:
-            raise UsageError(
-                "a helper that encodes is made of one share of the sample: the rest is a sample of its own, "
-                "and no message says which share it was. Give one, or the method prune."
-            )
-        (tenths,) = tenths
-    prior, rest = prior_and_rest(sample, tenths)
-    if isinstance(helper, Pretrained):
-        made, says = helper.network, helper.name
-    else:
-        says = _maker(helper)
-        try:
-            made = helper(prior)
-        except Exception as error:  # of somebody else's training
-            raise UsageError(
-                f"{says} failed with {type(error).__name__}: {error}. It is called with the first part of "
-                "the sample, a Dataset, and returns a network."
-            ) from error
-    encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
-    table = replace(encoder.table(rest, progress=progress), role="train")
-    return encoder, table, None if test_set is None else encoder.table(test_set, progress=progress)
-
-
-def largest_input(classes: int) -> Pretrained:
-    """The network that takes the largest of its inputs, which are scores of the classes already."""
-    from codebound.certificate.base import Pretrained
-
-    network = nn.Linear(classes, classes)
-    with torch.no_grad():
-        network.weight.copy_(torch.eye(classes))
-        network.bias.zero_()
-    return Pretrained(nn.Sequential(network), "the largest input, as it is: no number of it was learned")
-
-
-def _maker(helper: Callable[[Dataset], Any]) -> str:
-    return f"{getattr(helper, '__module__', '')}:{getattr(helper, '__qualname__', type(helper).__name__)}"
-
-
 def _each_share(stated: AbstractClaim, tenths: int | Sequence[int] | None) -> list[AbstractClaim]:
     """The claim, or one for each share of the sample that a helper may be made of."""
     if isinstance(stated, AfterSplit) and isinstance(tenths, Sequence):
         return [replace(stated, tenths=each) for each in tenths]
     return [stated]
-
-
-def _helper(
-    helper: Callable[[Dataset], Any] | Pretrained | None,
-    original: Original | None,
-    prior: Dataset,
-    factory: str,
-    *,
-    trust_code: bool,
-    progress: Progress,
-) -> tuple[str, Original]:
-    """What is known of the first part of a split, in words and as a network."""
-    from codebound.certificate.base import MAX_WORDS, Pretrained
-    from codebound.search.rivals import linear_helper
-
-    if isinstance(helper, Pretrained):
-        return helper.name, _original(helper.network, prior, factory, trust_code=trust_code)
-    if helper is not None:
-        says = f"made by {_maker(helper)}"
-        made = helper(prior)
-        if not isinstance(made, torch.nn.Module):
-            raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
-        return f"{says} of the first part"[:MAX_WORDS], _original(
-            made.eval(), prior, factory, trust_code=trust_code
-        )
-    if original is not None:
-        return "trained on the prior part of the sample", _trained_on_prior(original, prior, progress)
-    return (
-        "linear, learned in closed form from the first part of the sample",
-        _original(linear_helper(prior), prior, factory, trust_code=trust_code),
-    )
-
-
-def _class_bounds(
-    best: Assessed, task: Task, rest: Dataset, *, engine: Engine | None
-) -> tuple[ClassBound, ...]:
-    """The errors of g on every class of the examples that count, with limits that hold at once."""
-    if best.picked is not None:
-        return _picked_class_bounds(best, task)
-    index = best.message.options.theta_index
-    theta = 0.0 if index is None else grid_theta(index).value
-    rest = replace(rest, scaling=task.sample.scaling)  # as the message says it
-    parts = [np.flatnonzero(rest.y == label) for label in range(task.sample.classes)]
-    counts = [
-        (
-            count_errors(
-                best.network, rest.select(part, role=rest.role).on("cpu"), theta=theta, engine=engine
-            ).errors
-            if len(part)
-            else 0,
-            len(part),
-        )
-        for part in parts
-    ]
-    limits = occam_table(counts, code_bits=best.facts.code_bits, delta=task.delta)
-    return tuple(
-        ClassBound(label, errors, n, limit)
-        for label, ((errors, n), limit) in enumerate(zip(counts, limits, strict=True))
-    )
-
-
-def _picked_class_bounds(best: Assessed, task: Task) -> tuple[ClassBound, ...]:
-    """The same for a network that was learned from picks: those of a class count on that class alone."""
-    from codebound.certificate.picked import picked_class_bound
-
-    assert best.picked is not None  # the caller has looked
-    assert isinstance(best.facts, PickedFacts)
-    share = task.delta / task.sample.classes * (1.0 - 1e-15)
-    rows = []
-    for label in range(task.sample.classes):
-        own, bound = picked_class_bound(best.picked, task.sample, label, replace(best.facts, delta=share))
-        errors, n, picks = (0, 0, 0) if own is None else (own.errors, own.n, own.picks)
-        rows.append(ClassBound(label, errors, n, bound, picks))
-    return tuple(rows)
-
-
-def _held_out(best: Assessed, task: Task, test_set: Dataset, engine: Engine | None) -> RiskBound:
-    """What data that were used for no choice say about the network; a picked one takes inputs as stored."""
-    fault = task.claim.fault
-    tested = possible_examples(fault, test_set)
-    if best.picked is not None:
-        from codebound.picks.network import count_faults
-
-        counts = count_faults(best.network, tested, fault)
-    else:
-        subject = task.f.build() if task.claim.is_about_f else best.network
-        counts = count_errors(subject, tested.on("cpu"), fault=fault, engine=engine).counts
-    kept = abstaining_tally(counts, tested.n)["kept"] if fault.kind == "abstain" else tested.n
-    facts = HoldoutFacts(
-        errors=counts[0],
-        n=kept,
-        delta=task.delta,
-        classes=task.sample.classes,
-        subject=best.bound.subject,
-    )
-    return holdout(facts)
-
-
-def _holdout_of_f(original: Original, test_set: Dataset, *, delta: float, engine: Engine | None) -> RiskBound:
-    """What the test sample says about f, if f has not been trained on it."""
-    counted = count_errors(original.build(), test_set.on("cpu"), engine=engine)
-    return holdout(
-        HoldoutFacts(errors=counted.errors, n=test_set.n, delta=delta, classes=test_set.classes, subject="f")
-    )
-
-
-def _original(module: nn.Module, sample: Dataset, factory: str, *, trust_code: bool) -> Original:
-    """The network f, if it is a function of one example with as many outputs as there are classes."""
-    original = Original.read(
-        module, sample.input_shape, classes=sample.classes, factory=factory, trust_code=trust_code
-    )
-    if original.module is not None:
-        require_one_example(original.module, sample)
-    if original.chain is not None and original.chain.classes != sample.classes:
-        raise ModelError(
-            f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes. Where "
-            "the last classes have no example, say how many there are: codebound.from_arrays(x, y, name=..., "
-            "classes=...), or a factory that returns that, package.module:factory."
-        )
-    return original
 
 
 def _claim(
@@ -595,59 +353,3 @@ def _counting(claim: AbstractClaim, fault: str, classes: int) -> AbstractClaim:
     """The claim about a fault, where one was named."""
     found = parse_fault(fault, classes=classes)
     return claim if found == WRONG else replace(claim, fault=found)  # type: ignore[type-var]
-
-
-def _base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
-    """The tensors of a base, if it is a network like f."""
-    named = original.architecture
-    found = Original.read(
-        base.network,
-        sample.input_shape,
-        classes=sample.classes,
-        factory="" if named is None else named.name,
-        trust_code=named is not None and named.graph_sha256 is None,
-    )
-    for name, tensor in original.arrays.items():
-        if name not in found.arrays or found.arrays[name].shape != tensor.shape:
-            has = f"has shape {found.arrays[name].shape}" if name in found.arrays else "is not there"
-            raise ModelError(
-                f"the base is another network than f: its tensor {name} {has}; f has {tensor.shape} there. "
-                "Give a base of the same architecture."
-            )
-    if (found.chain, found.architecture) != (original.chain, original.architecture):
-        raise ModelError(
-            "the base is another network than f: their tensors are alike, but not the operations between "
-            "them. Give a base of the same architecture."
-        )
-    return found.arrays
-
-
-def _trained_on_prior(original: Original, prior: Dataset, progress: Progress) -> Original:
-    """The network trained anew, from a fresh start, on the prior part alone: it may then be the helper.
-
-    Its seed cannot be chosen: whoever picked the best of many bases would have to pay for the choice.
-    """
-    if original.chain is None:
-        raise CertificateError("a base is trained for networks that are chains of known layers.")
-    config = TrainConfig(
-        epochs=max(10, math.ceil(_PRIOR_STEPS * 64 / prior.n)),
-        batch_size=64,
-        learning_rate=0.002,
-        schedule=Cosine(),
-        seed=_PRIOR_SEED,
-    )
-    result = fit(_fresh(original.chain), prior, config, progress=progress)
-    return Original(
-        original.chain, {name: tensor.detach() for name, tensor in result.model.state_dict().items()}
-    )
-
-
-def _fresh(chain: Chain) -> nn.Module:
-    """The chain with new random weights: f itself has seen the whole sample."""
-    stream = torch_stream(_PRIOR_SEED, "prior")
-    tensors = {}
-    for name, shape in chain.tensor_shapes().items():
-        fan_in = max(1, int(np.prod(shape[1:])))
-        scale = (2.0 / fan_in) ** 0.5 if len(shape) > 1 else 0.0
-        tensors[name] = scale * torch.randn(shape, generator=stream)
-    return chain.build(tensors)

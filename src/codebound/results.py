@@ -22,7 +22,6 @@ from codebound.interrupts import finishing
 from codebound.nets.origins import UNKNOWN, Origin
 from codebound.search.methods import known_methods
 from codebound.search.routes import advice
-from codebound_verify.data import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from codebound.bounds.risk import RiskBound
+    from codebound.certificate.beside import ClassBound
     from codebound.certificate.file import Certificate
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
@@ -39,17 +39,6 @@ WEIGHTS = "g.safetensors"
 HELPER = "helper.safetensors"
 """Tensors of a helper that encodes: of its networks in their order."""
 RESULT = "result.json"
-
-
-@dataclass(frozen=True, slots=True)
-class ClassBound:
-    """Errors on the examples of one class, and picks among them; without examples there is no limit."""
-
-    label: int
-    errors: int
-    n: int
-    bound: float | None
-    picks: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -304,6 +293,8 @@ def _verifier_arguments(
     Files go to ``place`` now, and are in ``folder`` for who reads the arguments.
     """
     from safetensors.numpy import save as array_bytes
+
+    from codebound_verify.data import NAMES
 
     sample, fresh = found.sample, found.unlabelled
     arguments: list[str | Path] = ["--data", data if data in NAMES else Path(data)]

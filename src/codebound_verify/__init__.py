@@ -5,7 +5,7 @@ It is written from docs/format.md alone, to be read in one sitting and in this o
 * the file: ``versions``, ``container``, ``header``;
 * coded numbers: ``arithmetic``, ``bell``, ``tensors``; numbers made of few: ``stream``, ``subspace``;
 * the network: ``setting``, ``operations``, ``chain``, ``stack``, ``message``;
-* the errors: ``images``, ``dictionary``, ``evaluate``; the bound: ``formulas``;
+* the errors: ``images``, ``dictionary``, ``evaluate``; the bound: ``formulas``, ``forms``;
 * networks that are learned from the sample: ``picks``;
 * the decision: ``rows``, ``domain``, ``checks``, ``assumptions``, ``verdict``.
 

@@ -12,7 +12,6 @@ import torch
 from .assumptions import assumed_by, developed_on
 from .checks import (
     ClassRow,
-    check_claim,
     check_disagreements,
     check_domain,
     check_errors,
@@ -25,12 +24,12 @@ from .checks import (
     class_table,
     count_commonest,
     count_on_test,
-    guessing,
     subject_evaluator,
 )
 from .container import Certificate, Source, load, read
 from .evaluate import Evaluator, Functions, Progress, chain_evaluator, of_module, unbounded
 from .factory import Made, check_function, loaded, make, state_layout
+from .forms import check_claim, guessing
 from .header import Abstaining, Disagreement, Domain, Header, Picked
 from .message import Network, decode
 from .refusal import Refused

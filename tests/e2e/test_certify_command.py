@@ -201,7 +201,7 @@ STATEMENTS = {
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_statement_is_accepted_by_the_printed_command(name, certified, capsys, monkeypatch):
     if name == "prior fraction":  # ten seconds of training otherwise
-        monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 1500)
+        monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 1500)
     arguments, statement, subject = STATEMENTS[name]
     _, record = certified(*arguments)
     assert (record["statement"], record["subject"]) == (statement, subject)

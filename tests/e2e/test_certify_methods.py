@@ -128,7 +128,7 @@ def test_statements_about_f_skip_what_moves_too_far(networks, digits):
 
 @pytest.mark.parametrize("name", ["mbp", "project", "lowrank"])
 def test_after_a_split_the_codes_are_of_the_difference(name, networks, digits, monkeypatch):
-    monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 300)
+    monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 300)
     found = certify(networks["linear"], digits, method=name, effort="quick", prior_tenths=5)
     assert found.certificate.claim.statement == "C-10"
     assert found.certificate.facts.code_bits < 64  # the difference is zero
@@ -137,7 +137,7 @@ def test_after_a_split_the_codes_are_of_the_difference(name, networks, digits, m
 
 def test_the_base_of_a_split_cannot_be_chosen_by_a_seed(networks, digits, monkeypatch):
     """Whoever certified with many seeds and kept the best base would have selected it on the rest."""
-    monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
     first, second = (
         certify(networks["linear"], digits, method="naive", effort="quick", prior_tenths=5, seed=seed)
         for seed in (0, 1)

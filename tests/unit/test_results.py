@@ -23,7 +23,7 @@ FILES |= {"README.md"}
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
 
 
 def certified(**asked):

@@ -19,7 +19,6 @@ from codebound.errors import CertificateError
 from codebound.nets.rebuild import with_weights
 from codebound.progress import Progress, silent
 from codebound.tensors import float32_sha256
-from codebound_verify import verify as independent_verify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -156,6 +155,8 @@ def verify(
         allow_copies: Whether more than one example in a hundred may be a copy of an earlier one.
         progress: Told the examples done.
     """
+    from codebound_verify import verify as independent_verify
+
     sample = as_dataset(sample)
     return independent_verify(
         source.to_bytes() if isinstance(source, Certificate) else source,

@@ -154,7 +154,7 @@ class TestSubspace:
         assert found.is_base  # nothing to gain
 
     def test_around_the_base_of_a_split(self, base, monkeypatch):
-        monkeypatch.setattr("codebound.certification._PRIOR_STEPS", 50)
+        monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
         found = certify(base.network, SAMPLE, method="subspace", prior_tenths=5)
         assert (found.certificate.claim.statement, found.certificate.facts.n) == ("C-10", 150)
         declared = found.certificate.declarations[0]

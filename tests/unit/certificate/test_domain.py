@@ -13,7 +13,7 @@ import codebound_verify.chain
 import codebound_verify.domain
 import codebound_verify.header
 from codebound.bounds.original import grid_theta
-from codebound.certificate.claims import covering_theta
+from codebound.certificate.domain import covering_theta
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import (

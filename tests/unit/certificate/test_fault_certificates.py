@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import codebound as cb
-from codebound import certification
 from codebound.bounds.occam import occam_binomial
 from codebound.certificate.claims import AboutG, AfterSplit, prior_and_rest
 from codebound.certificate.file import Certificate
@@ -94,7 +93,7 @@ def test_the_network_is_that_of_the_plain_certificate():
 
 
 def test_after_a_split_it_counts_on_the_rest(monkeypatch):
-    monkeypatch.setattr(certification, "_PRIOR_STEPS", 50)
+    monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
     claim = AfterSplit(tenths=5, fault=parse_fault("class:3"))
     found = cb.certify(network(), sample(), effort="quick", claim=claim)
     _, rest = prior_and_rest(sample(), 5)

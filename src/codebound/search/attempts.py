@@ -1,0 +1,132 @@
+"""Attempts at a certificate: the best message for a claim, on the sample or on the table of an encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from codebound.certificate.assessment import assess
+from codebound.certificate.task import Task
+from codebound.chains.message import Message
+from codebound.faults import WRONG
+from codebound.search.search import Search, run
+from codebound.search.starts import known_of_prior
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+    from codebound.certificate.assessment import Assessed
+    from codebound.certificate.base import Pretrained
+    from codebound.certificate.claims import AbstractClaim
+    from codebound.certificate.task import Original, Tensors
+    from codebound.data.dataset import Dataset
+    from codebound.encoders.encoder import Encoder
+    from codebound.engine.job import Engine
+    from codebound.progress import Progress
+    from codebound.search.search import Effort
+
+
+class Attempt(NamedTuple):
+    """What a search came to for one claim, on which sample, and the examples that it counted on."""
+
+    task: Task
+    search: Search
+    best: Assessed
+    sample: Dataset
+    rest: Dataset
+    encoder: Encoder | None
+
+
+def plain(stated: AbstractClaim) -> AbstractClaim:
+    """The claim about plain errors, by which networks are chosen whatever is counted in the end."""
+    return stated if stated.fault == WRONG else replace(stated, fault=WRONG)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """What all attempts have in common; each attribute is an argument of ``certify``."""
+
+    sample: Dataset
+    delta: float
+    helper: Callable[[Dataset], Any] | Pretrained | None
+    factory: str
+    trust_code: bool
+    allow_copies: bool
+    seed: int
+    device: torch.device
+    engine: Engine | None
+    progress: Progress
+
+    def table(self, encoder: Encoder | None, sample: Dataset) -> Dataset:
+        """The sample, or what an encoder makes of it."""
+        if encoder is None:
+            return sample
+        from codebound.encoders.tables import encoded
+
+        return encoded(encoder, sample, device=self.device, progress=self.progress)
+
+    def best(
+        self,
+        stated: AbstractClaim,
+        method: str,
+        effort: Effort,
+        *,
+        minutes: float | None = None,
+        original: Original | None = None,
+        base: tuple[str, Tensors] | None = None,
+        encoder: Encoder | None = None,
+    ) -> Attempt:
+        """The best message for one claim.
+
+        Args:
+            stated: The claim, about any fault.
+            method: Of ``certify``, as are ``effort`` and ``minutes``.
+            effort: See there.
+            minutes: See there.
+            original: The network that the search starts from.
+            base: What is known of a base, in words, and its tensors.
+            encoder: What makes a table of the sample.
+        """
+        claim, whole = plain(stated), self.table(encoder, self.sample)
+        prior, rest = claim.split(whole)
+        if prior is not None:
+            says, original = known_of_prior(
+                self.helper,
+                original,
+                prior,
+                self.factory,
+                trust_code=self.trust_code,
+                progress=self.progress,
+            )
+            base = says, original.arrays
+        task_of = partial(
+            Task,
+            sample=whole,
+            delta=self.delta,
+            original=original,
+            base=base,
+            rest=rest,
+            allow_copies=self.allow_copies,
+        )
+        task = task_of(claim=claim)
+        search = Search(
+            task, effort, seed=self.seed, device=self.device, engine=self.engine, progress=self.progress
+        )
+        best = run(search, method, minutes=minutes)
+        if stated is not claim:
+            task = task_of(claim=stated)
+            best = self._of_fault(best, task)
+        return Attempt(task, search, best, whole, rest, encoder)
+
+    def _of_fault(self, best: Assessed, task: Task) -> Assessed:
+        """The same network with another fault counted, which its message then names."""
+        if best.picked is not None:
+            from codebound.certificate.picked import assess_picked
+
+            return assess_picked(best.picked, task)
+        assert isinstance(best.message, Message)  # there are no others
+        options = replace(best.message.options, setting=task.options.setting)
+        return assess(replace(best.message, options=options), task, engine=self.engine)

@@ -1,0 +1,183 @@
+"""What a search starts from: f, a base, or what was made of the first part of a sample."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from codebound.certificate.base import MAX_WORDS, Pretrained
+from codebound.certificate.claims import prior_and_rest
+from codebound.certificate.one_example import require_one_example
+from codebound.certificate.task import Original
+from codebound.errors import CertificateError, ModelError, UsageError
+from codebound.rng import torch_stream
+from codebound.train.config import Cosine, TrainConfig
+from codebound.train.harness import fit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from codebound.certificate.task import Tensors
+    from codebound.chains.chain import Chain
+    from codebound.data.dataset import Dataset
+    from codebound.encoders.encoder import Encoder
+    from codebound.progress import Progress
+
+_PRIOR_STEPS = 4000
+_PRIOR_SEED = 0
+
+
+def encoded_rest(
+    helper: Callable[[Dataset], Any] | Pretrained,
+    sample: Dataset,
+    test_set: Dataset | None,
+    tenths: int | Sequence[int],
+    *,
+    has_scores: bool,
+    progress: Progress,
+) -> tuple[Encoder, Dataset, Dataset | None]:
+    """A helper that was made of the first part of a sample, and what it makes of the rest."""
+    from codebound.encoders.helpers import helper_encoder
+
+    if not isinstance(tenths, int):
+        if len(tenths) != 1:
+            raise UsageError(
+                "a helper that encodes is made of one share of the sample: the rest is a sample of its own, "
+                "and no message says which share it was. Give one, or the method prune."
+            )
+        (tenths,) = tenths
+    prior, rest = prior_and_rest(sample, tenths)
+    if isinstance(helper, Pretrained):
+        made, says = helper.network, helper.name
+    else:
+        says = _maker(helper)
+        try:
+            made = helper(prior)
+        except Exception as error:  # of somebody else's training
+            raise UsageError(
+                f"{says} failed with {type(error).__name__}: {error}. It is called with the first part of "
+                "the sample, a Dataset, and returns a network."
+            ) from error
+    encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
+    table = replace(encoder.table(rest, progress=progress), role="train")
+    return encoder, table, None if test_set is None else encoder.table(test_set, progress=progress)
+
+
+def largest_input(classes: int) -> Pretrained:
+    """The network that takes the largest of its inputs, which are scores of the classes already."""
+    network = nn.Linear(classes, classes)
+    with torch.no_grad():
+        network.weight.copy_(torch.eye(classes))
+        network.bias.zero_()
+    return Pretrained(nn.Sequential(network), "the largest input, as it is: no number of it was learned")
+
+
+def _maker(helper: Callable[[Dataset], Any]) -> str:
+    return f"{getattr(helper, '__module__', '')}:{getattr(helper, '__qualname__', type(helper).__name__)}"
+
+
+def known_of_prior(
+    helper: Callable[[Dataset], Any] | Pretrained | None,
+    original: Original | None,
+    prior: Dataset,
+    factory: str,
+    *,
+    trust_code: bool,
+    progress: Progress,
+) -> tuple[str, Original]:
+    """What is known of the first part of a split, in words and as a network."""
+    from codebound.search.rivals import linear_helper
+
+    if isinstance(helper, Pretrained):
+        return helper.name, read_original(helper.network, prior, factory, trust_code=trust_code)
+    if helper is not None:
+        says = f"made by {_maker(helper)}"
+        made = helper(prior)
+        if not isinstance(made, torch.nn.Module):
+            raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
+        return f"{says} of the first part"[:MAX_WORDS], read_original(
+            made.eval(), prior, factory, trust_code=trust_code
+        )
+    if original is not None:
+        return "trained on the prior part of the sample", _trained_on_prior(original, prior, progress)
+    return (
+        "linear, learned in closed form from the first part of the sample",
+        read_original(linear_helper(prior), prior, factory, trust_code=trust_code),
+    )
+
+
+def read_original(module: nn.Module, sample: Dataset, factory: str, *, trust_code: bool) -> Original:
+    """The network f, if it is a function of one example with as many outputs as there are classes."""
+    original = Original.read(
+        module, sample.input_shape, classes=sample.classes, factory=factory, trust_code=trust_code
+    )
+    if original.module is not None:
+        require_one_example(original.module, sample)
+    if original.chain is not None and original.chain.classes != sample.classes:
+        raise ModelError(
+            f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes. Where "
+            "the last classes have no example, say how many there are: codebound.from_arrays(x, y, name=..., "
+            "classes=...), or a factory that returns that, package.module:factory."
+        )
+    return original
+
+
+def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
+    """The tensors of a base, if it is a network like f."""
+    named = original.architecture
+    found = Original.read(
+        base.network,
+        sample.input_shape,
+        classes=sample.classes,
+        factory="" if named is None else named.name,
+        trust_code=named is not None and named.graph_sha256 is None,
+    )
+    for name, tensor in original.arrays.items():
+        if name not in found.arrays or found.arrays[name].shape != tensor.shape:
+            has = f"has shape {found.arrays[name].shape}" if name in found.arrays else "is not there"
+            raise ModelError(
+                f"the base is another network than f: its tensor {name} {has}; f has {tensor.shape} there. "
+                "Give a base of the same architecture."
+            )
+    if (found.chain, found.architecture) != (original.chain, original.architecture):
+        raise ModelError(
+            "the base is another network than f: their tensors are alike, but not the operations between "
+            "them. Give a base of the same architecture."
+        )
+    return found.arrays
+
+
+def _trained_on_prior(original: Original, prior: Dataset, progress: Progress) -> Original:
+    """The network trained anew, from a fresh start, on the prior part alone: it may then be the helper.
+
+    Its seed cannot be chosen: whoever picked the best of many bases would have to pay for the choice.
+    """
+    if original.chain is None:
+        raise CertificateError("a base is trained for networks that are chains of known layers.")
+    config = TrainConfig(
+        epochs=max(10, math.ceil(_PRIOR_STEPS * 64 / prior.n)),
+        batch_size=64,
+        learning_rate=0.002,
+        schedule=Cosine(),
+        seed=_PRIOR_SEED,
+    )
+    result = fit(_fresh(original.chain), prior, config, progress=progress)
+    return Original(
+        original.chain, {name: tensor.detach() for name, tensor in result.model.state_dict().items()}
+    )
+
+
+def _fresh(chain: Chain) -> nn.Module:
+    """The chain with new random weights: f itself has seen the whole sample."""
+    stream = torch_stream(_PRIOR_SEED, "prior")
+    tensors = {}
+    for name, shape in chain.tensor_shapes().items():
+        fan_in = max(1, int(np.prod(shape[1:])))
+        scale = (2.0 / fan_in) ** 0.5 if len(shape) > 1 else 0.0
+        tensors[name] = scale * torch.randn(shape, generator=stream)
+    return chain.build(tensors)
