@@ -232,7 +232,7 @@ def _rounds(n: int, first: int, batch: int, *, most: float) -> int:
     return max(each for each in ROUNDS if each <= max(0.0, most) and first + each * (batch + 8) < n)
 
 
-def _room(n: int, dimension: int, copies: int) -> float:
+def room_of(n: int, dimension: int, copies: int) -> float:
     """How many picks fit into memory: S supports take 2 n D + 8 n S bytes, and some S x S matrices.
 
     Supports that are no examples have a kernel of their own, which a verifier keeps beside the factor.
@@ -251,7 +251,7 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
     sample, rule = search.task.sample, found.rule
     picks = found.last.picks * (sample.n / part) ** _GROWTH
     copies = 1 if rule.is_mirrored else len(rule.changes())
-    room = _room(sample.n, found.dimension, copies)
+    room = room_of(sample.n, found.dimension, copies)
     share = 1.0 / _FIRST_SHARE if rule.features.plain.has_pictures else rule.first / part
     first = given or _first(sample.n * share, max(room / 4.0, room - picks))
     batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))

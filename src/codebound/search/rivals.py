@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,20 +26,23 @@ from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, is_wrong, learner_of, permutation, pick
 from codebound.picks.ridge import exact_products
 from codebound.picks.rule import Rule, usual_rule
+from codebound.search.picked import room_of
 from codebound.search.search import UnsuitedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torch import Tensor
 
     from codebound.data.dataset import Dataset
     from codebound.search.search import Search
 
-TENTHS = (2, 3, 5, 7, 8, 9)
+TENTHS = (1, 2, 3, 5, 7, 8, 9)
 """Of a sample, that a rival learns from; whoever takes the best of them pays for the choice."""
-_MOST_VALUES = 60_000_000  # of the kernel of all examples with all that is learned from
-_MOST_SUPPORTS = 4000
+_WHOLE = 4000  # supports up to which every share is carried out; errors of larger ones are reckoned
+_PART = 8000  # examples that they are reckoned from
+_HALVINGS = (4, 2, 1)  # parts of what is learned from there
+_STEEPEST = -1.0  # power of what is learned from that errors fall with
+_MOST_SUPPORTS = {"quick": 4000, "standard": 16_000, "max": 20_000}  # of a share that is carried out
+_TRIALS = 3  # shares that are carried out, where the first ones come to more than was reckoned
 _RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
 _FIFTH = 5
 _LEAST = 12  # examples that a share can be taken of
@@ -52,52 +56,72 @@ class HeldOut:
 
     Attributes:
         rule: The learner; copies of what is learned from are left out where there would be too many.
-        value: The bound at the share that came out best, with its choice paid for.
+        value: The bound, with the choice among shares paid for.
         learned: Examples that were learned from.
-        tenths: Which share of the sample they are; None if less than any of them is affordable.
+        tenths: Which share of the sample they are.
         errors: Errors on the others.
         n: The others.
-        shares: Shares that were tried.
-        is_whole: Whether all shares were; large ones cost time and memory.
+        shares: Shares that were compared.
+        dimension: Numbers in a vector of features.
+        is_reckoned: Whether the errors were not counted but reckoned from those after smaller shares.
     """
 
     rule: Rule
     value: float
     learned: int
-    tenths: int | None
+    tenths: int
     errors: int
     n: int
     shares: int
-    is_whole: bool
+    dimension: int
+    is_reckoned: bool = False
+
+    def is_affordable(self, effort: str) -> bool:
+        """Whether the share can be carried out: kernel and factor fit into memory, and time is bounded."""
+        copies = _copies_of(self.rule)
+        room = room_of(self.learned + self.n, self.dimension, copies)
+        return self.learned <= min(room, _MOST_SUPPORTS[effort] // copies)
+
+
+def best_held_out(
+    rule: Rule, sample: Dataset, *, delta: float, device: str | torch.device = "cpu"
+) -> HeldOut:
+    """The smallest hold-out bound of the learner of a rule, over the shares of the sample."""
+    return min(held_out_shares(rule, sample, delta=delta, device=device), key=lambda each: each.value)
 
 
 @torch.no_grad()
-def best_held_out(
+def held_out_shares(
     rule: Rule,
     sample: Dataset,
     *,
     delta: float,
     keeps_copies: bool = False,
+    counts_all: bool = False,
     device: str | torch.device = "cpu",
-) -> HeldOut:
-    """The smallest hold-out bound of the learner of a rule, over the shares that are affordable.
+) -> list[HeldOut]:
+    """The hold-out bound of the learner of a rule for every share of the sample.
 
-    The shares are fixed beforehand, so the best of them costs as much as that many looks (C-16).
+    The shares are fixed beforehand, so the best of them costs as much as that many looks (C-16). Where much
+    is learned from, errors are reckoned: they fall with a power of what is learned from; unless all are to be
+    counted, however long that takes.
     """
-    copies = _copies_of(rule)
     sizes = {max(1, tenths * sample.n // 10): tenths for tenths in TENTHS}
-    if max(sizes) * copies > _MOST_SUPPORTS and not keeps_copies:
-        rule, copies = replace(rule, copies=rule.copies if rule.is_mirrored else 0), 1
-    room = _room(sample.n) // copies
-    tried = [size for size in sizes if size <= room] or [max(1, min(*sizes, room))]
+    most = max(sizes)
+    if most * _copies_of(rule) > _WHOLE and not keeps_copies:
+        rule = replace(rule, copies=rule.copies if rule.is_mirrored else 0)
+    is_reckoned = most * _copies_of(rule) > _WHOLE and not counts_all
+    if is_reckoned:
+        rates, dimension = _reckoned(list(sizes), rule, sample, device)
+        counts = [math.ceil(rate * (sample.n - size)) for size, rate in zip(sizes, rates, strict=True)]
+    else:
+        counts, dimension = _errors_after(list(sizes), rule, sample, device)
     found = []
-    for size, errors in zip(tried, _errors_after(tried, rule, sample, device), strict=True):
+    for (size, tenths), errors in zip(sizes.items(), counts, strict=True):
         n = sample.n - size
-        value = looked_risk(LookFacts(errors=errors, n=n, delta=delta, looks=len(tried))).value
-        found.append(
-            HeldOut(rule, value, size, sizes.get(size), errors, n, len(tried), len(tried) == len(sizes))
-        )
-    return min(found, key=lambda each: each.value)
+        value = looked_risk(LookFacts(errors=errors, n=n, delta=delta, looks=len(sizes))).value
+        found.append(HeldOut(rule, value, size, tenths, errors, n, len(sizes), dimension, is_reckoned))
+    return found
 
 
 def _copies_of(rule: Rule) -> int:
@@ -105,17 +129,34 @@ def _copies_of(rule: Rule) -> int:
     return 1 if rule.is_mirrored else len(rule.changes())
 
 
-def _room(n: int) -> int:
-    """Supports that are affordable for so many examples."""
-    return min(_MOST_SUPPORTS, _MOST_VALUES // n)
+def _reckoned(
+    sizes: list[int], rule: Rule, sample: Dataset, device: str | torch.device
+) -> tuple[list[float], int]:
+    """Shares of errors after learning from so many examples, by a power law through those of a part."""
+    part = sample
+    if sample.n > _PART:
+        part = sample.select(permutation(sample.n)[:_PART], role="certify")
+    most = min(_WHOLE // _copies_of(rule), part.n // 2)
+    tried = sorted({max(1, most // each) for each in _HALVINGS})
+    counts, dimension = _errors_after(tried, rule, part, device)
+    rates = [(count + 0.5) / (part.n - size + 1.0) for size, count in zip(tried, counts, strict=True)]
+    slope = math.log(rates[-1] / rates[0]) / math.log(tried[-1] / tried[0]) if len(tried) > 1 else 0.0
+    slope = min(0.0, max(_STEEPEST, slope))
+    return [rates[-1] * (size / tried[-1]) ** slope for size in sizes], dimension
 
 
-def _errors_after(sizes: list[int], rule: Rule, sample: Dataset, device: str | torch.device) -> Iterator[int]:
-    """Errors on the rest after learning from so many of the first examples, in the order of C-10."""
+def _errors_after(
+    sizes: list[int], rule: Rule, sample: Dataset, device: str | torch.device
+) -> tuple[list[int], int]:
+    """Errors on the rest after learning from so many of the first examples, in the order of C-10.
+
+    And how many numbers a vector of features has.
+    """
     features, vectors = features_of(rule, sample, device=device)
     labels = torch.from_numpy(sample.y).to(vectors.device)
     order = torch.from_numpy(permutation(sample.n)).to(vectors.device)
     changes = () if rule.is_mirrored else rule.changes()[1:]
+    found: list[int] = []
     with exact_products():
         capacity = sizes[-1] * (len(changes) + 1)
         learner = learner_of(rule, features, vectors, labels, classes=sample.classes, capacity=capacity)
@@ -128,7 +169,8 @@ def _errors_after(sizes: list[int], rule: Rule, sample: Dataset, device: str | t
                 copies = [features.of_pictures(change(pictures)) for change in changes]
             learner.add(rows, copies)
             wrong = is_wrong(learner.outputs(learner.coefficients()), labels)
-            yield int(wrong[order[stop:]].sum())
+            found.append(int(wrong[order[stop:]].sum()))
+    return found, vectors.shape[1]
 
 
 def propose_split(search: Search) -> None:
@@ -140,23 +182,23 @@ def propose_split(search: Search) -> None:
         )
     if sample.n < _LEAST:
         raise UnsuitedError(f"a share needs at least {_LEAST} examples. Got {sample.n}.")
-    if TENTHS[0] * sample.n // 10 > _room(sample.n):
-        raise UnsuitedError(f"no share of {sample.n} examples is affordable; picks start with fewer.")
-    promising = _Learners(search).best()
-    if promising is None:
-        raise UnsuitedError("no share of these examples can be learned from.")
-    promise, rule = promising
-    is_costly = rule.features.has_pictures and not search.is_asked
-    if is_costly and search.best is not None and promise >= search.best.rank[0]:
-        raise UnsuitedError(
-            f"a share that is learned from promises {percent(promise)} here, and {search.method} came to "
-            f"{percent(search.best.rank[0])}. To run it all the same, choose the method split."
-        )
-    try:
-        picked = pick(rule, sample, device=search.device, progress=search.progress)
-    except RoomError as error:
-        raise UnsuitedError(f"no share can be learned from on every machine alike: {error}") from error
-    search.offer(assess_picked(picked, task))
+    learners = _Learners(search)
+    for promise, held in learners.ranked()[:_TRIALS]:
+        known = search.routes.get("split")
+        if known is not None and known.bound <= promise:
+            break
+        is_costly = held.is_reckoned or held.rule.features.has_pictures
+        if is_costly and not search.is_asked and search.best is not None and promise >= search.best.rank[0]:
+            if known is not None:
+                break
+            raise UnsuitedError(
+                f"a share that is learned from promises {percent(promise)} here, and {search.method} came to "
+                f"{percent(search.best.rank[0])}. To run it all the same, choose the method split."
+            )
+        with suppress(RoomError):
+            learners.carry_out(held)
+    if "split" not in search.routes:
+        raise UnsuitedError("no share of these examples can be learned from, on every machine alike.")
 
 
 class _Learners:
@@ -164,10 +206,10 @@ class _Learners:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self.found: dict[Rule, tuple[float, Rule]] = {}
+        self.found: dict[Rule, tuple[float, HeldOut]] = {}
 
-    def best(self) -> tuple[float, Rule] | None:
-        """The smallest bound that is promised, and its rule."""
+    def ranked(self) -> list[tuple[float, HeldOut]]:
+        """The bounds that are promised, smallest first, and what promises them."""
         search, shape = self.search, self.search.task.sample.input_shape
         starts = [usual_rule(shape)]
         if not starts[0].features.has_pictures:
@@ -178,11 +220,18 @@ class _Learners:
             self._try(rule)
             if _copies_of(rule) > 1:
                 self._try(rule, keeps_copies=True)
-        if not self.found:
-            return None
-        if search.effort != "quick" and search.task.sample.n <= _FEW:
+        if self.found and search.effort != "quick" and search.task.sample.n <= _FEW:
             self._improve()
-        return min(self.found.values(), key=lambda each: each[0])
+        return sorted(self.found.values(), key=lambda each: each[0])
+
+    def carry_out(self, held: HeldOut) -> None:
+        """Learns from the share and counts on the rest, as a certificate needs it."""
+        search = self.search
+        picked = pick(_plain(held), search.task.sample, device=search.device, progress=search.progress)
+        search.offer(assess_picked(picked, search.task))
+        errors = picked.last.errors
+        looks = LookFacts(errors=errors, n=held.n, delta=search.task.delta, looks=held.shares)
+        self._remember(replace(held, errors=errors, value=looked_risk(looks).value, is_reckoned=False))
 
     def _improve(self) -> None:
         """Moves width and ridge of the best one while that helps."""
@@ -199,24 +248,41 @@ class _Learners:
         task, device = self.search.task, self.search.device
         self.search.progress(len(self.found), None, f"shares that are learned from {self.search.note}")
         try:
-            held = best_held_out(
+            shares = held_out_shares(
                 rule, task.sample, delta=task.delta, keeps_copies=keeps_copies, device=device
             )
         except (ModelError, RoomError):
             return
-        if held.tenths is None:
-            return
-        plain = replace(held.rule, first=held.learned, rounds=0, longer=(), tenths=held.tenths, score_index=3)
-        message = PickedMessage(task.options, plain, task.sample.input_shape)
+        self._remember(min(shares, key=lambda each: each.value))
+        for held in shares:
+            if not held.is_affordable(self.search.effort):
+                continue
+            promise = self._promise(held)
+            if rule not in self.found or promise < self.found[rule][0]:
+                self.found[rule] = promise, held
+
+    def _promise(self, held: HeldOut) -> float:
+        """The bound that a share may come to, with its message."""
+        task = self.search.task
+        message = PickedMessage(task.options, _plain(held), task.sample.input_shape)
         try:
             bits = message.encode()[0].length
         except UsageError:  # a literal scaling of pictures has no short code
-            return
-        promise = binomial_inverse_upper(held.errors, held.n, math.log(task.delta) - bits * math.log(2.0))
-        if rule not in self.found or promise < self.found[rule][0]:
-            self.found[rule] = promise, plain
-        if self.search.held_out is None or held.value < self.search.held_out.value:
+            return math.inf
+        return binomial_inverse_upper(held.errors, held.n, math.log(task.delta) - bits * math.log(2.0))
+
+    def _remember(self, held: HeldOut) -> None:
+        """Keeps the smallest bound of a hold-out set; a count replaces what was reckoned for its share."""
+        known = self.search.held_out
+        is_counted = known is not None and known.is_reckoned and not held.is_reckoned
+        is_same = known is not None and (known.rule, known.tenths) == (held.rule, held.tenths)
+        if known is None or held.value < known.value or (is_counted and is_same):
             self.search.held_out = held
+
+
+def _plain(held: HeldOut) -> Rule:
+    """The learner with its share, and without picks."""
+    return replace(held.rule, first=held.learned, rounds=0, longer=(), tenths=held.tenths, score_index=3)
 
 
 def linear_helper(first: Dataset) -> nn.Module:

@@ -31,12 +31,14 @@ class Route:
         bound: The smallest bound that it came to.
         price: What was counted and paid.
         has_certificate: Whether a certificate would say it; a hold-out set is a comparison.
+        is_reckoned: Whether nobody has counted: errors are reckoned from those after smaller shares.
     """
 
     name: str
     bound: float
     price: str
     has_certificate: bool = True
+    is_reckoned: bool = False
 
 
 def compared_routes(
@@ -58,12 +60,14 @@ def compared_routes(
         with suppress(ModelError, RoomError):
             rival = best_held_out(rule, sample, delta=delta, device=device)
     if rival is not None:
-        more = "" if rival.is_whole else "; learning from more of them was not tried"
+        about, reckoned = ("about ", ", reckoned from smaller shares") if rival.is_reckoned else ("", "")
         price = (
-            f"{rival.errors} errors of {rival.n} that were held out, after learning from the other "
-            f"{rival.learned} without picks; best of {rival.shares} shares, paid for{more}"
+            f"{about}{rival.errors} errors of {rival.n} that were held out, after learning from the other "
+            f"{rival.learned} without picks{reckoned}; best of {rival.shares} shares, paid for"
         )
-        found[HOLD_OUT] = Route(HOLD_OUT, rival.value, price, has_certificate=False)
+        found[HOLD_OUT] = Route(
+            HOLD_OUT, rival.value, price, has_certificate=False, is_reckoned=rival.is_reckoned
+        )
     return tuple(sorted(found.values(), key=lambda each: each.bound))
 
 
@@ -94,10 +98,11 @@ def advice(routes: Sequence[Route]) -> str:
     best = next((each for each in routes if each.has_certificate), None)
     if rival is None or best is None:
         return ""
+    value = f"{'about ' if rival.is_reckoned else ''}{percent(rival.bound)}"
     apart = f"{100.0 * abs(best.bound - rival.bound):.2f} points"
     if rival.bound < best.bound:
         return (
-            f"A hold-out set would have been better: {percent(rival.bound)}, {apart} less than {best.name}. "
+            f"A hold-out set would have been better: {value}, {apart} less than {best.name}. "
             "It has to be set aside before anything is tried, and serves once."
         )
-    return f"No hold-out set of the same learner says as much: {percent(rival.bound)}, {apart} more."
+    return f"No hold-out set of the same learner says as much: {value}, {apart} more."

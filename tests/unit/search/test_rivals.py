@@ -1,5 +1,7 @@
 """Hold-out rivals against another computation, helpers from a first part, and routes side by side."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import rule_writer as rules
@@ -53,7 +55,7 @@ def test_the_hold_out_rival_is_that_of_another_computation():
         size = tenths * sample.n // 10
         errors, n = ridge_errors(sample, size, rule), sample.n - size
         bounds[size] = beta.ppf(1 - 0.05 / len(TENTHS), errors + 1, n - errors)
-    assert found.is_whole
+    assert not found.is_reckoned
     assert abs(ridge_errors(sample, found.learned, rule) - found.errors) <= 1  # columns are rounded
     assert found.value == pytest.approx(
         beta.ppf(1 - 0.05 / len(TENTHS), found.errors + 1, found.n - found.errors), abs=1e-9
@@ -61,11 +63,41 @@ def test_the_hold_out_rival_is_that_of_another_computation():
     assert found.value <= min(bounds.values()) + 0.02
 
 
-def test_what_is_not_affordable_is_not_tried_and_said(monkeypatch):
-    monkeypatch.setattr(rivals, "_MOST_VALUES", 240 * 100)
-    found = best_held_out(Rule(ColumnFeatures(), first=50), table(), delta=0.05)
-    assert (found.is_whole, found.shares) == (False, 2)
-    assert found.learned <= 100
+def test_errors_after_large_shares_are_reckoned_from_smaller_ones(monkeypatch):
+    sample, rule = table(1200), Rule(ColumnFeatures(), first=50)
+    counted = {each.tenths: each for each in rivals.held_out_shares(rule, sample, delta=0.05)}
+    monkeypatch.setattr(rivals, "_WHOLE", 300)
+    monkeypatch.setattr(rivals, "_PART", 900)
+    for each in rivals.held_out_shares(rule, sample, delta=0.05):
+        assert each.is_reckoned
+        assert not counted[each.tenths].is_reckoned
+        near = counted[each.tenths]
+        assert abs(each.errors - near.errors) <= 4.0 * (near.errors + 1.0) ** 0.5
+        assert each.value == pytest.approx(
+            beta.ppf(1 - 0.05 / len(TENTHS), each.errors + 1, each.n - each.errors), abs=1e-9
+        )
+
+
+def test_a_reckoned_share_is_counted_before_it_is_certified_and_others_follow(monkeypatch):
+    monkeypatch.setattr(rivals, "_WHOLE", 60)
+    sample = table(300)
+    found = certify(None, sample, method="split").certificate
+    facts = found.facts
+    assert facts.errors > 0
+    monkeypatch.setattr(rivals, "_reckoned", lambda sizes, *_: ([0.0 for _ in sizes], 6))  # a lie is harmless
+    lied = certify(None, sample, method="split").certificate
+    promised = holdout(HoldoutFacts(errors=lied.facts.errors, n=lied.facts.n, delta=0.05 * 2.0**-20)).value
+    assert lied.facts.errors > 0
+    assert lied.claim.bound <= promised
+
+
+def test_a_share_that_is_too_large_is_not_carried_out(monkeypatch):
+    monkeypatch.setattr(rivals, "_MOST_SUPPORTS", {"quick": 70})
+    found = certify(None, table(), method="split", effort="quick").certificate
+    assert found.facts.extra["first"] <= 70
+    monkeypatch.setattr(rivals, "_MOST_SUPPORTS", {"quick": 0})
+    with pytest.raises(UnsuitedError, match="no share"):
+        certify(None, table(), method="split", effort="quick")
 
 
 def test_the_linear_helper_is_ridge_regression():
@@ -152,6 +184,8 @@ def test_it_is_said_whether_a_hold_out_set_is_better_and_by_how_much(rival, word
     assert words in advice(routes)
     assert "2.00 points" in advice(routes)
     assert advice(routes[:1]) == ""
+    assert "about" not in advice(routes)
+    assert "about" in advice([routes[0], replace(routes[1], is_reckoned=True)])
 
 
 @pytest.mark.parametrize("delta", [0.05, 1e-6])
