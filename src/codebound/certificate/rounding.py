@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 from codebound.chains.dictionary import EPSILON, DictionaryFeatures, filter_tables
-from codebound.chains.operations import OPERATIONS, Conv, FoldedBlock, LocalConv2d
+from codebound.chains.modules import FoldedBlock, LocalConv2d
+from codebound.chains.operations import OPERATIONS, Conv
 from codebound.chains.shifts import MeanOverShifts, StackedShifts, leaning
 
 if TYPE_CHECKING:

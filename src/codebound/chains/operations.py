@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from codebound.chains.dictionary import EPSILON, DictionaryFeatures, dictionary_channels, filter_tables
+from codebound.chains.modules import FoldedBlock, LocalConv2d, square_side
 from codebound.chains.shifts import StackedShifts, shift_count
 from codebound.coding.numbers import bit, gamma, uniform
 from codebound.errors import ModelError, UnsupportedLayerError
-from codebound.nets.zoo import ResidualBlock, Shortcut
+from codebound.nets.zoo import ResidualBlock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,6 @@ MAX_SIZE = 1 << 16
 TABLES, SHIFT_KINDS = 7, 15
 """Dictionaries and kinds of shifts that have a code word: those that were tried and dropped included."""
 _POOL_WORK = 16  # what a number that a pool reads counts as, in multiplications
-_PATCHES = 1 << 24  # numbers in the patches that a local convolution multiplies at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +259,7 @@ class Conv(AbstractConvolution):
     def of_module(cls, module: nn.Module) -> Self | None:  # noqa: D102
         if not isinstance(module, nn.Conv2d) or isinstance(module.padding, str):
             return None
-        kernel, stride, padding = map(_square, (module.kernel_size, module.stride, module.padding))
+        kernel, stride, padding = map(square_side, (module.kernel_size, module.stride, module.padding))
         plain = module.groups == 1 and module.dilation == (1, 1) and module.padding_mode == "zeros"
         if kernel and stride and padding is not None and plain:
             return cls(module.out_channels, kernel, stride, padding, module.bias is not None)
@@ -296,7 +295,7 @@ class AbstractPool(AbstractOperation):
     def of_module(cls, module: nn.Module) -> Self | None:  # noqa: D102
         if not isinstance(module, cls.module_type):
             return None
-        kernel, stride, padding = map(_square, (module.kernel_size, module.stride, module.padding))
+        kernel, stride, padding = map(square_side, (module.kernel_size, module.stride, module.padding))
         plain = padding == 0 and not module.ceil_mode and getattr(module, "dilation", 1) == 1
         return cls(kernel) if kernel and kernel == stride and plain else None
 
@@ -498,46 +497,3 @@ class Shifts(AbstractOperation):
 
     def work(self, shape: Shape) -> Work:  # noqa: D102
         return Work(math.prod(shape))
-
-
-class LocalConv2d(nn.Module):
-    """A convolution with filters of its own for every output pixel."""
-
-    def __init__(self, operation: LocalConv, shape: Shape) -> None:
-        super().__init__()
-        self.operation = operation
-        _, *self.sides = operation.output_shape(shape)
-        self.weight = nn.Parameter(torch.empty(operation.tensor_shapes(shape)["weight"]))
-        self.bias = nn.Parameter(torch.empty(operation.out)) if operation.bias else None
-
-    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        pixels, out, *taps = self.weight.shape
-        kernel, stride, padding = self.operation.kernel, self.operation.stride, self.operation.padding
-        filters = self.weight.flatten(2).transpose(1, 2)
-        results = []
-        for part in torch.split(x, max(_PATCHES // (pixels * math.prod(taps)), 1)):
-            patches = functional.unfold(part, kernel, padding=padding, stride=stride).permute(2, 0, 1)
-            results.append((patches @ filters).permute(1, 2, 0).reshape(len(part), out, *self.sides))
-        result = torch.cat(results)
-        return result if self.bias is None else result + self.bias[:, None, None]
-
-
-class FoldedBlock(nn.Module):
-    """A residual block whose batch norms are part of its convolutions."""
-
-    def __init__(self, inputs: int, outputs: int, *, bias: bool) -> None:
-        super().__init__()
-        shrinks = inputs != outputs
-        self.a = nn.Conv2d(inputs, outputs, 3, stride=2 if shrinks else 1, padding=1, bias=bias)
-        self.b = nn.Conv2d(outputs, outputs, 3, padding=1, bias=bias)
-        self.shortcut = Shortcut(outputs - inputs) if shrinks else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        return functional.relu(self.b(functional.relu(self.a(x))) + self.shortcut(x))
-
-
-def _square(size: int | tuple[int, ...]) -> int | None:
-    """The side of a square window, or None if it is not square."""
-    if isinstance(size, int):
-        return size
-    return size[0] if len(set(size)) == 1 else None

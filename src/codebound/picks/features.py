@@ -5,11 +5,9 @@ What a feature map needs to know of data it takes from the first examples alone,
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
@@ -19,7 +17,14 @@ from codebound.chains.dictionary import filter_tables
 from codebound.coding.numbers import bit, uniform
 from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, ModelError
-from codebound.picks.images import levels, straightened
+from codebound.picks.images import (
+    colour_planes,
+    correlated,
+    levels,
+    pooling_windows,
+    straightened,
+    window_sums,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -234,17 +239,17 @@ class FilterFeatures(AbstractFeatures):
     def _pooled(self, x: Tensor) -> Tensor:
         if self.is_straight:
             x = straightened(x)
-        planes = _planes(x) if x.shape[1] == 3 else x
+        planes = colour_planes(x) if x.shape[1] == 3 else x
         maps = torch.cat([2.0 * self._moduli(planes, table) for table in filter_tables(self.table)], 2)
         channels = torch.cat([maps.flatten(1, 2), 4.0 * planes], dim=1)
-        sums = _window_sums(channels, self.pool)
+        sums = window_sums(channels, self.pool)
         return (sums / self.pool**2).floor_().flatten(1)
 
     @staticmethod
     def _moduli(planes: Tensor, table: FilterTable) -> Tensor:
         """Moduli of one table of filters, shape (n, planes, filters, height, width)."""
         filters = torch.as_tensor(table.filters, dtype=torch.float64, device=planes.device) * 4096.0
-        real, imaginary = _correlated(planes, filters.round().float()).double().chunk(2, dim=2)
+        real, imaginary = correlated(planes, filters.round().float()).double().chunk(2, dim=2)
         return real.square_().add_(imaginary.square_()).sqrt_().div_(1024.0).floor_().float()
 
 
@@ -381,7 +386,9 @@ class PatchFeatures(AbstractFeatures):
         white = (patches @ tensors["whitener"].T).div_(16.0).floor_().double()
         length = white.square_().sum(1, keepdim=True).sqrt_().add_(1.0)
         scales = (tensors["scale"] / length).float()
-        pooling, sizes = _pooling(x.shape[2] - self.size + 1, x.shape[3] - self.size + 1, self.grid, x.device)
+        pooling, sizes = pooling_windows(
+            x.shape[2] - self.size + 1, x.shape[3] - self.size + 1, self.grid, x.device
+        )
         step = _FILTERS if x.device.type == "cpu" else self.count
         sums = [self._sums(patches @ part.T, scales, pooling) for part in chunks(tensors["filters"], step)]
         means = torch.cat(sums, dim=3).sub_(sizes * 16.0 * self.threshold).mul_(256.0)
@@ -451,48 +458,6 @@ def _chunk(x: Tensor) -> int:
     """Pictures whose responses to filters a core has at hand, or a GPU has room for."""
     room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 8
     return max(1, room // (256 * x[0].numel()))
-
-
-def _planes(x: Tensor) -> Tensor:
-    """Brightness and two differences of colours."""
-    red, green, blue = x.unbind(1)
-    return torch.stack(
-        [((red + green + blue) / 3.0).floor_(), red - green, ((red + green) / 2.0).floor_() - blue], 1
-    )
-
-
-def _window_sums(x: Tensor, side: int) -> Tensor:
-    """Sums over windows of integers, which are exact in either way; ONNX has means alone."""
-    if not torch.compiler.is_compiling():
-        return functional.avg_pool2d(x, side, divisor_override=1)
-    rows, columns = (size // side for size in x.shape[2:])
-    cut = x[:, :, : rows * side, : columns * side]
-    return cut.reshape(*x.shape[:2], rows, side, columns, side).sum((3, 5))
-
-
-def _correlated(planes: Tensor, filters: Tensor) -> Tensor:
-    """Correlations with every filter, shape (n, planes, filters, height, width): exact sums, line by line."""
-    size, (n, count, height, width) = filters.shape[-1], planes.shape
-    margin = size // 2
-    # all lines, moved by each number of columns: (size, lines, n x planes x columns)
-    lines = functional.pad(planes, (margin,) * 4).permute(2, 0, 1, 3).unfold(3, size, 1)
-    lines = lines.permute(4, 0, 1, 2, 3).reshape(size, height + 2 * margin, -1)
-    found = planes.new_zeros(len(filters), n * count * height * width)
-    for at in range(size):
-        found.addmm_(filters[:, at], lines[:, at : at + height].flatten(1))
-    return found.view(-1, height, n, count, width).permute(2, 3, 0, 1, 4)
-
-
-@cache
-def _pooling(height: int, width: int, grid: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """What sums over windows, (windows, places): ones where a place is in a window; and how many are."""
-    rows, columns = (
-        [(i * side // grid, -(-(i + 1) * side // grid)) for i in range(grid)] for side in (height, width)
-    )
-    found = torch.zeros(grid * grid, height, width, device=device)
-    for window, ((top, low), (left, right)) in zip(found, itertools.product(rows, columns), strict=True):
-        window[top:low, left:right] = 1.0
-    return found.flatten(1), found.sum((1, 2))[:, None]
 
 
 def _inverse_root(covariance: Tensor, added: float) -> Tensor:

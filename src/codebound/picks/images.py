@@ -6,6 +6,8 @@ same on every machine (docs/format.md, 9.2).
 
 from __future__ import annotations
 
+import itertools
+from functools import cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -90,3 +92,45 @@ def turned(x: Tensor, sine: int) -> Tensor:
     shares = [v * h for v in (_PARTS - low, low) for h in (_PARTS - far, far)]
     mixed = torch.stack([share.to(x.dtype) * corner for share, corner in zip(shares, corners, strict=True)])
     return ((mixed.sum(0) + _PARTS * _PARTS / 2) / (_PARTS * _PARTS)).floor_()
+
+
+def colour_planes(x: Tensor) -> Tensor:
+    """Brightness and two differences of colours."""
+    red, green, blue = x.unbind(1)
+    return torch.stack(
+        [((red + green + blue) / 3.0).floor_(), red - green, ((red + green) / 2.0).floor_() - blue], 1
+    )
+
+
+def window_sums(x: Tensor, side: int) -> Tensor:
+    """Sums over windows of integers, which are exact in either way; ONNX has means alone."""
+    if not torch.compiler.is_compiling():
+        return functional.avg_pool2d(x, side, divisor_override=1)
+    rows, columns = (size // side for size in x.shape[2:])
+    cut = x[:, :, : rows * side, : columns * side]
+    return cut.reshape(*x.shape[:2], rows, side, columns, side).sum((3, 5))
+
+
+def correlated(planes: Tensor, filters: Tensor) -> Tensor:
+    """Correlations with every filter, shape (n, planes, filters, height, width): exact sums, line by line."""
+    size, (n, count, height, width) = filters.shape[-1], planes.shape
+    margin = size // 2
+    # all lines, moved by each number of columns: (size, lines, n x planes x columns)
+    lines = functional.pad(planes, (margin,) * 4).permute(2, 0, 1, 3).unfold(3, size, 1)
+    lines = lines.permute(4, 0, 1, 2, 3).reshape(size, height + 2 * margin, -1)
+    found = planes.new_zeros(len(filters), n * count * height * width)
+    for at in range(size):
+        found.addmm_(filters[:, at], lines[:, at : at + height].flatten(1))
+    return found.view(-1, height, n, count, width).permute(2, 3, 0, 1, 4)
+
+
+@cache
+def pooling_windows(height: int, width: int, grid: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """What sums over windows, (windows, places): ones where a place is in a window; and how many are."""
+    rows, columns = (
+        [(i * side // grid, -(-(i + 1) * side // grid)) for i in range(grid)] for side in (height, width)
+    )
+    found = torch.zeros(grid * grid, height, width, device=device)
+    for window, ((top, low), (left, right)) in zip(found, itertools.product(rows, columns), strict=True):
+        window[top:low, left:right] = 1.0
+    return found.flatten(1), found.sum((1, 2))[:, None]

@@ -384,7 +384,7 @@ def test_a_localised_convolution_with_equal_filters_is_the_convolution(monkeypat
     name = f"{position}.weight"
     pixels = local.tensor_shapes()[name][0]
     repeated = {**tensors, name: tensors[name].expand(pixels, *tensors[name].shape)}
-    monkeypatch.setattr("codebound.chains.operations._PATCHES", patches)
+    monkeypatch.setattr("codebound.chains.modules._PATCHES", patches)
     x = torch.randn(3, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         torch.testing.assert_close(local.build(repeated)(x), chain.build(tensors)(x), rtol=1e-5, atol=1e-6)

@@ -7,13 +7,12 @@ from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from codebound_papers.arora18.items.described import facts_at, facts_of
 from codebound_papers.arora18.items.networks import (
     GAMMA,
     Study,
     accuracies,
     deviations,
-    facts_at,
-    facts_of,
     vgg19_item,
 )
 from codebound_papers.arora18.noise_stability import table_rows

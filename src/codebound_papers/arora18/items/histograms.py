@@ -8,14 +8,13 @@ from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from codebound_papers.arora18.items.described import QUANTITIES, gaussian
 from codebound_papers.arora18.items.networks import (
     LABELS,
-    QUANTITIES,
     USUAL_NOISE,
     Study,
     accuracies,
     deviations,
-    gaussian,
     vgg19_item,
 )
 from codebound_papers.report.figures import Figure, Plot, Series

@@ -6,20 +6,24 @@ layer as histograms of noise stability, of the whole network as the facts that t
 
 from __future__ import annotations
 
-import math
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from codebound.data.dataset import Scaling
-from codebound.files import finite
-from codebound.rng import torch_stream
 from codebound.train.config import Step, TrainConfig, preset
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.arora18.items.described import (
+    as_histogram,
+    described_layers,
+    gaussian,
+    projection,
+    projection_noise,
+    with_stability,
+)
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Smoothness
 from codebound_papers.measure.noise.result import Distribution, Key
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 
     from codebound.nets.walk import Network
     from codebound_papers.measure.noise.quantities import Perturb
-    from codebound_papers.measure.noise.result import Quantity, Stability
+    from codebound_papers.measure.noise.result import Stability
     from codebound_papers.reproduce.items import Row, Settings, Size
 
 Labels = Literal["true", "control", "corrupted"]
@@ -70,24 +74,12 @@ _ALEXNET = (
     "The paper names AlexNet and not its layers: five convolutions and one linear layer are our choice. "
     "Corrupted labels are redrawn uniformly, not permuted, so that a tenth of them stay true."
 )
-QUANTITIES: dict[Quantity, str] = {
-    "cushion": "layer cushion",
-    "interlayer": "interlayer cushion (not clipped)",
-    "contraction": "activation contraction",
-    "smoothness": "interlayer smoothness",
-    "spread": "Jacobian spread beta",
-    "noise": "length of the noise, relative",
-}
-"""What has a value for every example and layer, and its name in figures."""
-
 GAMMA = (
     "gamma is the margin that a tenth of the training images stays below, besides those that are errors; the "
     "paper does not say."
 )
 """How the margin is chosen, for the list of deviations."""
 
-_BINS = 20
-_LEVELS = (0.0, 0.05, 0.5, 0.95, 1.0)
 _PIXELS = 16
 GAUSSIAN_NOISES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Lengths of Gaussian noise for smoothness, relative to the activation it is added to."""
@@ -394,9 +386,7 @@ class Study:
             pixels=_PIXELS,
             seed=self.settings.seed,
         )
-        return _described_layers(
-            self._stability(network, asked, measuring.examples, initial=initial), network
-        )
+        return described_layers(self._stability(network, asked, measuring.examples, initial=initial), network)
 
     def _measure_noise(
         self, network: Network, noise: Perturb | float, *, layers: Sequence[str] | None = None
@@ -406,11 +396,11 @@ class Study:
         smoothness = Smoothness(noise, draws=measuring.draws, seed=settings.seed)
         asked = StabilitySettings(layers=layers, interlayer="none", biases="separate", smoothness=smoothness)
         found = self._stability(network, asked, measuring.noisy)
-        described = _described_layers(found, network)
+        described = described_layers(found, network)
         rows = [row for row in described["layers"] if "smoothness" in row]
         for row in rows:
             rho, length = (found.columns[Key(name, row["layer"])] for name in ("smoothness", "noise"))
-            row["smoothness_1.5"] = _described(Distribution(rho * np.sqrt(length)), scale="log")
+            row["smoothness_1.5"] = as_histogram(Distribution(rho * np.sqrt(length)), scale="log")
         return {**described, "layers": rows}
 
     def _stability(
@@ -448,117 +438,13 @@ class Study:
         gamma = margins.quantile(min(train_error + _MARGIN_SHARE, _MOST))
         facts = replace(
             measured.facts,
-            layers=tuple(_with_stability(layer, rows[layer.name]) for layer in measured.facts.layers),
+            layers=tuple(with_stability(layer, rows[layer.name]) for layer in measured.facts.layers),
             margin=gamma,
             margin_loss=margins.loss(gamma),
         )
         if samples.test is not None:
             test_error = margin_report(network.model, samples.test.on(settings.device)).loss()
         return {**layers, "train_error": train_error, "test_error": test_error, "facts": asdict(facts)}
-
-
-def gaussian(size: float) -> str:
-    """The name of a Gaussian noise."""
-    return f"Gaussian, {size:g} of the activation"
-
-
-def projection(numbers: float) -> str:
-    """The name of a noise of Matrix-Project."""
-    return f"Algorithm 1, {numbers:,.0f} number{'s' * (numbers > 1.0)} a weight"
-
-
-def projection_noise(numbers: float) -> Perturb:
-    """What Matrix-Project makes of a matrix with so many numbers for each weight, without its signs.
-
-    ``(1/k) sum <A, M> M`` is a mean of k independent matrices: for k in the thousands a Gaussian one, with
-    mean A and covariance ``(||A||_F^2 I + a a^T - 2 diag(a^2)) / k`` for the entries a of A. Drawn so, but
-    for the last part, of which no entry of a large matrix has a noticeable share.
-    """
-
-    def perturb(matrix: torch.Tensor, seed: int) -> torch.Tensor:
-        generator, k = torch_stream(seed, "projection noise"), numbers * matrix.numel()
-        noise = torch.randn(matrix.shape, generator=generator, dtype=matrix.dtype)
-        along = torch.randn((), generator=generator, dtype=matrix.dtype)
-        moved: torch.Tensor = matrix + (matrix.norm() * noise + along * matrix) / math.sqrt(k)
-        return moved
-
-    return perturb
-
-
-def _described_layers(found: Stability, network: Network) -> Row:
-    return {
-        "examples": found.n,
-        "undefined": found.undefined,
-        "layers": [_layer(found, index, network) for index in range(len(found.sites))],
-    }
-
-
-def _layer(found: Stability, index: int, network: Network) -> dict[str, Any]:
-    site, worst, names = found.sites[index], found.layers[index], [view.name for view in network.layers]
-    described: dict[str, Row] = {}
-    for quantity in QUANTITIES:
-        if found.has(quantity, site.name):
-            # the spread of the paper is that of the map to the output
-            values = found.distribution(quantity, site.name, target=names[-1] if quantity == "spread" else "")
-            described[quantity] = _described(
-                values, scale="log" if quantity in ("smoothness", "noise") else "linear"
-            )
-    return {
-        "layer": site.name,
-        "number": names.index(site.name) + 1,
-        "width": site.width,
-        "clip": site.self_cushion,
-        "frobenius": site.frobenius,
-        "distance": site.distance,
-        "minimal_interlayer": worst.minimal_interlayer,
-        **described,
-    }
-
-
-def _described(values: Distribution, *, scale: Literal["linear", "log"]) -> Row:
-    is_log = scale == "log"
-    counts, edges = (Distribution(np.log(values.values)) if is_log else values).histogram(_BINS)
-    return {
-        "n": values.n,
-        "scale": scale,
-        "counts": counts.tolist(),
-        "edges": (np.exp(edges) if is_log else edges).tolist(),
-        "quantiles": {f"{level:g}": finite(value) for level, value in values.quantiles(_LEVELS).items()},
-    }
-
-
-def _with_stability(facts: LayerFacts, row: Row, *, level: float = 0.0) -> LayerFacts:
-    """The facts of a layer with its cushions at a quantile, and what should be small at the opposite one."""
-
-    def at(quantity: str, level: float) -> float | None:
-        return row[quantity]["quantiles"][f"{level:g}"] if quantity in row else None
-
-    interlayer = at("interlayer", level)
-    return replace(
-        facts,
-        cushion=at("cushion", level),
-        interlayer_cushion=row["clip"] if interlayer is None else min(row["clip"], interlayer),
-        contraction=at("contraction", 1.0 - level),
-        spread=at("spread", 1.0 - level),
-    )
-
-
-def facts_of(record: Mapping[str, Any]) -> NetworkFacts:
-    """The facts of a measured network."""
-    facts = dict(record["facts"])
-    layers = tuple(LayerFacts(**layer) for layer in facts.pop("layers"))
-    return NetworkFacts(layers=layers, **facts)
-
-
-def facts_at(record: Mapping[str, Any], level: float) -> NetworkFacts:
-    """The same with every quantity of noise stability at a quantile of its own over the examples.
-
-    At 0 they are the worst ones, which a theorem needs; at 1/2 those of a typical example, which it cannot
-    use.
-    """
-    facts, rows = facts_of(record), {row["layer"]: row for row in record["layers"]}
-    layers = tuple(_with_stability(layer, rows[layer.name], level=level) for layer in facts.layers)
-    return replace(facts, layers=layers)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from codebound_papers.arora18.items.described import gaussian, projection
 from codebound_papers.arora18.items.histograms import bins, median, overlaid, quantiles
 from codebound_papers.arora18.items.networks import (
     GAUSSIAN_NOISES,
@@ -13,8 +14,6 @@ from codebound_papers.arora18.items.networks import (
     Study,
     accuracies,
     deviations,
-    gaussian,
-    projection,
     vgg19_item,
 )
 from codebound_papers.report.figures import Figure, Plot, curves

@@ -18,6 +18,7 @@ from codebound_papers.arora18.items.bounds import (
     arora_figure2_right,
     arora_table1,
 )
+from codebound_papers.arora18.items.described import facts_of, gaussian, projection, projection_noise
 from codebound_papers.arora18.items.histograms import (
     arora_figure1,
     arora_figure2_left,
@@ -35,10 +36,6 @@ from codebound_papers.arora18.items.networks import (
     GAUSSIAN_NOISES,
     Study,
     deviations,
-    facts_of,
-    gaussian,
-    projection,
-    projection_noise,
 )
 from codebound_papers.arora18.items.smoothness import arora_figure_a4
 from codebound_papers.reproduce.items import Settings
