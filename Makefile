@@ -26,7 +26,7 @@ locked:                 ## install from .ci/requirements.txt instead: every pack
 
 audit: $(READY)         ## known weaknesses of the packages in .ci/requirements.txt, from a database on the net
 	$(BIN)/pip install --quiet --disable-pip-version-check pip-audit
-	$(BIN)/pip-audit --require-hashes --disable-pip -r .ci/requirements.txt
+	$(BIN)/pip-audit --strict --require-hashes --disable-pip -r .ci/requirements.txt
 
 demo: $(READY)          ## train, compress, certify, verify, report; make demo DATA=mnist for MNIST
 	$(BIN)/codebound demo --data $(DATA)

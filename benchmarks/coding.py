@@ -1,12 +1,14 @@
 """Speed and length of the codes of tensors, beside entropy, zlib and lzma (and constriction if it is there).
 
-Run: python benchmarks/coding.py
+Run: python benchmarks/coding.py [--full]
+
+Sizes end at a million symbols; --full goes on to ten millions.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import lzma
+import sys
 import time
 import zlib
 from collections.abc import Callable
@@ -14,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from ratios import beside
+from ratios import beside, is_installed
 
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.modes import decode_tensors, encode_tensors
@@ -64,13 +66,14 @@ def peer_lines(levels: NDArray[np.int32], ours: int) -> None:
         "zlib -9": lambda: 8 * len(zlib.compress(data, 9)),
         "lzma": lambda: 8 * len(lzma.compress(data)),
     }
-    if importlib.util.find_spec("constriction"):
+    if is_installed("constriction"):
         peers["constriction ANS"] = lambda: constriction_bits(levels)
+    what = f"{levels.size:,} weights of {len(np.unique(levels))} levels, {(levels != 0).mean():.0%} not zero"
     for name, work in peers.items():
         bits, seconds = timed(work)
         over = 100 * (bits / entropy_bits(levels) - 1)
         print(f"  {name:<22} {bits:>12,} bits {over:>+9.3f} %  {levels.size / 1e6 / seconds:7.2f}")
-        beside(f"{levels.size:,} pruned weights", ours=ours, theirs=bits, peer=name, unit="bits")
+        beside(what, ours=ours, theirs=bits, peer=name, unit="bits")
 
 
 def constriction_bits(levels: NDArray[np.int32]) -> int:
@@ -86,7 +89,8 @@ def constriction_bits(levels: NDArray[np.int32]) -> int:
 
 def main() -> None:
     """Prints one table per size, then a whole network."""
-    for count, density, levels in [(50_000, 0.1, 7), (10_000_000, 0.1, 7), (10_000_000, 1.0, 31)]:
+    large = 10_000_000 if "--full" in sys.argv else 1_000_000
+    for count, density, levels in [(50_000, 0.1, 7), (large, 0.1, 7), (large, 1.0, 31)]:
         tensor = pruned((count,), density=density, levels=levels)
         ideal = entropy_bits(tensor)
         print(f"{count:,} symbols, {density:.0%} not zero, {levels} levels: {ideal:,.0f} bits ideal")
@@ -101,7 +105,7 @@ def main() -> None:
             peer_lines(tensor, bits)
 
     print(f"network {NET}: {sum(a * b for a, b in NET):,} weights; seconds")
-    for density in (0.01, 0.1, 1.0):
+    for density in (0.01, 0.1, 1.0) if "--full" in sys.argv else (0.1,):
         for levels in (3, 31):
             net = [pruned(shape, density=density, levels=levels) for shape in NET]
             codes, choose_s = timed(lambda net=net: [best_tensor_code(q, step=-30) for q in net])  # type: ignore[misc]

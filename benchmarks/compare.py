@@ -1,6 +1,6 @@
-"""Time of ``compare`` without a certificate: an MLP on MNIST and, with --vgg, VGG-19 on CIFAR-10.
+"""Time of ``compare`` without a certificate: an MLP on MNIST and, with --full, VGG-19 on CIFAR-10.
 
-Run: python benchmarks/compare.py [--vgg]
+Run: python benchmarks/compare.py [--full]
 
 Where a dataset is not in the cache, random bytes of its shape take its place.
 """
@@ -39,7 +39,7 @@ def sample_of(name: str, shape: tuple[int, ...]) -> Dataset:
 def main() -> None:
     """Prints one line per case: wall time, and processor time, which a busy machine does not change."""
     print(f"{torch.get_num_threads()} threads")
-    for model, data, shape, examples in CASES if "--vgg" in sys.argv else CASES[:1]:
+    for model, data, shape, examples in CASES if "--full" in sys.argv else CASES[:1]:
         sample = sample_of(data, shape)
         network = load_model(model, input_shape=sample.input_shape, classes=sample.classes)
         start = time.perf_counter(), time.process_time()

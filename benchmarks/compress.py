@@ -1,10 +1,13 @@
 """Time of pruning against the size of a layer, beside torch.nn.utils.prune, which gives a mask and no code.
 
-Run: python benchmarks/compress.py
+Run: python benchmarks/compress.py [--full]
+
+Sizes end at a million weights; --full goes on to ten millions.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -68,7 +71,7 @@ def pruning() -> None:
     theirs = {"l1_unstructured": prune.l1_unstructured, "random_unstructured": prune.random_unstructured}
     print(f"pruning {1 - KEPT:.0%} of a layer: milliseconds to a code + to its bits; {THREADS} thread(s)")
     print(f"{'weights':>12}" + "".join(f"{name:>21}" for name in (*ours, *theirs)))
-    for shape in SHAPES:
+    for shape in SHAPES if "--full" in sys.argv else SHAPES[:-1]:
         weight = torch.randn(shape)
         cells = [our_milliseconds(weight, algorithm) for algorithm in ours.values()]
         masks = [torch_milliseconds(weight, method) for method in theirs.values()]

@@ -1,10 +1,10 @@
 """Times the measures beside WeightWatcher, powerlaw, and the loops that one would write by hand.
 
-Run: python benchmarks/measure.py [SECTION ...] [--images 200] [--device cuda]
+Run: python benchmarks/measure.py [SECTION ...] [--images 50] [--device cuda]
 
 spectra     norms, stable ranks and exponents of a 784-784x4-10 network, beside WeightWatcher
 tails       single fits, beside powerlaw.Fit; verdicts; stable densities
-cushions    layer cushions and contractions on 60,000 images, beside plain forward passes
+cushions    layer cushions and contractions on 20,000 images, beside plain forward passes
 interlayer  exact interlayer cushions of all pairs of layers, beside a loop of
             torch.autograd.functional.jacobian over two of the images; both give the same numbers
 vgg19       all measures of VGG-19 on CIFAR-sized images, on --device; only when it is named
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import io
 import logging
 import time
@@ -30,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from ratios import beside
+from ratios import beside, is_installed
 from torch import Tensor, nn
 
 from codebound.data.load import load_dataset
@@ -127,13 +126,11 @@ def spectra_section() -> None:
     ours, spent = timed(lambda: spectra_and_tails(model), repeats=REPEATS)
     print(f"  codebound      {spent.processor:8.3f} s")
     theirs: list[tuple[float, float, float]] = []
-    if importlib.util.find_spec("weightwatcher"):
+    if is_installed("weightwatcher"):
         theirs, their = timed(quietly(lambda: weightwatcher_rows(model)), repeats=REPEATS)
         print(f"  WeightWatcher  {their.processor:8.3f} s  ratio {their.processor / spent.processor:.1f}")
         what = "spectra, norms and exponents of a 784-784x4-10 network"
         beside(what, ours=spent.processor, theirs=their.processor, peer="WeightWatcher")
-    else:
-        print("  WeightWatcher is not installed")
     heads = "  ".join(f"{head:>8} {'theirs':>8}" for head in ("alpha", "norm", "s.rank"))
     print(f"  {'layer':>5}  {heads}")
     for i, row in enumerate(ours):
@@ -145,8 +142,8 @@ def spectra_section() -> None:
 
 def tails_section() -> None:
     """Exponent and seconds of single fits."""
-    has_powerlaw = importlib.util.find_spec("powerlaw") is not None
-    print("density exponents" + ("" if has_powerlaw else "; powerlaw is not installed"))
+    print("density exponents")
+    has_powerlaw = is_installed("powerlaw")
     print(f"  {'values':>16}  {'alpha':>8} {'s':>8}  {'powerlaw':>8} {'s':>8}  {'ratio':>7}")
     rng = np.random.default_rng(0)
     for size in (784, 5_000, 20_000):
@@ -197,7 +194,7 @@ def forward_passes(model: nn.Module, x: Tensor) -> None:
 
 def cushions_section() -> None:
     """How much longer cushions and contractions take than the forward passes."""
-    model, (source, x) = mnist_mlp(), images("mnist", 60_000, (1, 28, 28))
+    model, (source, x) = mnist_mlp(), images("mnist", 20_000, (1, 28, 28))
     measured = partial(stability, model, x, StabilitySettings(interlayer="none"), chunk_size=CHUNK)
     turns = [(timed(partial(forward_passes, model, x))[1], timed(measured)[1]) for _ in range(REPEATS)]
     print(f"cushions and contractions of a 784-784x4-10 network, {len(x):,} images: {source}")
@@ -277,7 +274,7 @@ def main() -> None:
     )
     known = ("spectra", "tails", "cushions", "interlayer", "vgg19")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help="default: all but vgg19")
-    parser.add_argument("--images", type=int, default=200, help="images of the last two sections")
+    parser.add_argument("--images", type=int, default=50, help="images of the last two sections")
     parser.add_argument("--device", default="cpu", help="device of the vgg19 section")
     options = parser.parse_args()
     sections = options.sections or known[:-1]

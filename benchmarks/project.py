@@ -1,6 +1,6 @@
 """Time and memory of random projections and of their decoding, against the size of the layer.
 
-Run: python benchmarks/project.py [--quick]
+Run: python benchmarks/project.py [--full]
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def peak_gib() -> float:
 def main() -> None:
     """Prints one line per size and kind of helper."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="layers up to 512 x 512 only")
-    sides = SIDES[:2] if parser.parse_args().quick else SIDES
+    parser.add_argument("--full", action="store_true", help="layers up to 4096 x 4096")
+    sides = SIDES if parser.parse_args().full else SIDES[:2]
     rng = np.random.default_rng(0)
     print(f"k = {COUNT:,}; peak memory is that of the process so far")
     print(

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from pathlib import Path
 
 KEPT_IN = "CODEBOUND_RATIOS"  # names the file that rows are added to
+
+
+def is_installed(peer: str) -> bool:
+    """Whether a peer can be imported; said where it cannot."""
+    try:
+        importlib.import_module(peer)
+    except ImportError as error:
+        print(f"{peer} is left out: {error}")
+        return False
+    return True
 
 
 def beside(what: str, *, ours: float, theirs: float, peer: str, unit: str = "s") -> None:

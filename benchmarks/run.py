@@ -2,6 +2,7 @@
 
 Each script runs by itself with what it does by default, one after the other; the rows that it keeps
 (ratios.py) and what it took go into benchmarks/README.md. With names, only these run and nothing is written.
+A script that fails is named in the end, the others run, and nothing is written.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class Run:
     megabytes: float
 
 
-def run(name: str) -> Run:
-    """Runs a script in a process of its own, and stops everything if it fails."""
+def run(name: str) -> Run | None:
+    """Runs a script in a process of its own; None if it fails."""
     print(f"== benchmarks/{name}.py", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "rows"
@@ -72,7 +73,7 @@ def run(name: str) -> Run:
         seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            sys.exit(f"benchmarks/{name}.py failed.")
+            return None
         rows = [json.loads(line) for line in kept.read_text().splitlines()]
     return Run(name, rows, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
@@ -107,7 +108,7 @@ def page(runs: list[Run]) -> str:
         version=__version__,
         python=platform.python_version(),
         torch=torch.__version__,
-        cores=os.cpu_count(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         processor=processor(),
         rows="\n".join(rows),
         scripts="\n".join(scripts + total),
@@ -120,11 +121,15 @@ def main() -> None:
     unknown = [name for name in sys.argv[1:] if name not in known]
     if unknown:
         sys.exit(f"unknown benchmark {unknown[0]!r}; known: {', '.join(known)}")
-    runs = [run(name) for name in sys.argv[1:] or known]
+    names = sys.argv[1:] or known
+    runs = {name: run(name) for name in names}
+    made = page([each for each in runs.values() if each])
+    if failed := [name for name, each in runs.items() if each is None]:
+        sys.exit(f"{made}\nNothing is written: {', '.join(failed)} failed.")
     if sys.argv[1:]:
-        print("\n".join(page(runs).splitlines()[8:]))
+        print(made)
     else:
-        (HERE / "README.md").write_text(page(runs))
+        (HERE / "README.md").write_text(made)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import platform
 import sys
 import time
 from dataclasses import dataclass
@@ -26,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from machine import made_with
 from safetensors.numpy import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from codebound import __version__
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
@@ -285,14 +284,7 @@ def train(asked: argparse.Namespace) -> None:
     record |= {
         "first": first,
         "seconds": asked.seconds,
-        "device": torch.cuda.get_device_name() if asked.device == "cuda" else platform.processor(),
-        "versions": {
-            "codebound": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-        "date": time.strftime("%Y-%m-%d"),
+        **made_with(asked.device),
     }
     (out / f"{asked.name}-train.json").write_text(json.dumps(record, indent=1) + "\n")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import time
 from dataclasses import asdict, replace
@@ -18,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from machine import made_with
 
-from codebound import __version__
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import draft, issue
@@ -229,14 +228,7 @@ def main() -> None:
             "pick": carried_out - searched,
             "verify": verified - carried_out,
         },
-        "device": torch.cuda.get_device_name() if asked.device == "cuda" else platform.processor(),
-        "versions": {
-            "codebound": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-        "date": time.strftime("%Y-%m-%d"),
+        **made_with(asked.device),
     }
     asked.out.mkdir(parents=True, exist_ok=True)
     stem = f"{asked.name}-picked"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import time
 from dataclasses import asdict, replace
@@ -22,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from machine import made_with
 from torch import Tensor
 
-from codebound import __version__
 from codebound.bounds.held_out import holdout
 from codebound.bounds.picked import picked_risk
 from codebound.certificate.assessment import issue
@@ -288,14 +287,7 @@ def main() -> None:
             "pick": carried_out - searched,
             "verify": verified - carried_out,
         },
-        "device": torch.cuda.get_device_name() if asked.device == "cuda" else platform.processor(),
-        "versions": {
-            "codebound": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-        "date": time.strftime("%Y-%m-%d"),
+        **made_with(asked.device),
     }
     (asked.out / "certificates").mkdir(parents=True, exist_ok=True)
     certificate.save(asked.out / "certificates" / f"{asked.name}-share.cbound")

@@ -1,6 +1,7 @@
 """A network of one's own, bounded through a certificate: sums, refusals, and the promise, with teeth."""
 
 import dataclasses
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -8,11 +9,14 @@ import pytest
 import torch
 from scipy.stats import beta, binom
 from torch import nn
+from typer.testing import CliRunner
 
 from codebound.certification import certify
+from codebound.cli.main import app
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.errors import CertificateError, CodeboundError, UsageError
+from codebound.nets.loading import load_model
 from codebound.through import bound_through
 
 DIGITS = load_dataset("digits")
@@ -114,6 +118,20 @@ def test_a_network_that_looks_at_its_batch_is_refused(learned):
         bound_through(
             found.certificate, Batch(), sample=SAMPLE, unlabelled=FRESH, weights=folder / "g.safetensors"
         )
+
+
+def test_the_command_finds_everything_in_the_folder_of_certify(learned, tmp_path):
+    found, folder = learned
+    np.savez(tmp_path / "fresh.npz", x=FRESH.x)
+    f = load_model("linear", input_shape=SAMPLE.input_shape, classes=10)
+    torch.save(f.state_dict(), tmp_path / "f.pt")
+    given = ["--model", "linear", "--weights", tmp_path / "f.pt", "--unlabelled", tmp_path / "fresh.npz"]
+    asked = ["through", folder, "--data", folder / "sample.npz", *given, "--format", "json"]
+    ran = CliRunner().invoke(app, list(map(str, asked)))
+    assert ran.exit_code == 0, ran.output
+    record = json.loads(ran.stdout)
+    limit = float(beta.isf(0.025, record["disagreements"] + 1, FRESH.n - record["disagreements"]))
+    assert record["bound"] == pytest.approx(min(1.0, found.certificate.claim.bound + limit), rel=1e-9)
 
 
 def misses(*, with_limit: bool, reps: int = 3000) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from codebound.cli import options as opt
 from codebound.cli.console import Format, emit, note
 from codebound.cli.options import option
@@ -12,7 +14,7 @@ from codebound.report.tables import tabulate
 
 
 def command(
-    file: opt.CertificateFile,
+    file: Annotated[Path, typer.Argument(help="The folder that certify wrote, or the certificate in it.")],
     data: opt.Data,
     model: opt.Model,
     unlabelled: Annotated[
@@ -20,7 +22,7 @@ def command(
     ],
     weights: opt.Weights = None,
     g_weights: Annotated[
-        Path | None, option("The file g.safetensors beside the certificate, if g was learned from picks.")
+        Path | None, option("The file g.safetensors, if it is needed and not beside the certificate.")
     ] = None,
     base: Annotated[
         Path | None, option("Safetensors file of the base, if the message codes differences.")
@@ -36,9 +38,9 @@ def command(
 ) -> None:
     """Bound the error of your own network by a certificate of another and by how often the two differ.
 
-    Example: codebound through cert/certificate.cbound --data mnist --model lenet --weights f.safetensors
-    --unlabelled mnist
+    Example: codebound through cert --data mnist --model lenet --weights f.safetensors --unlabelled mnist
     """
+    from codebound.classifier import CERTIFICATE
     from codebound.commands import load_network
     from codebound.data.catalogue import KNOWN
     from codebound.data.load import load_dataset
@@ -47,23 +49,26 @@ def command(
     from codebound.errors import UsageError
     from codebound.files import write_json
     from codebound.nets.loading import load_arrays
+    from codebound.results import WEIGHTS
     from codebound.through import bound_through
 
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already. Choose another --out.")
+    path = file / CERTIFICATE if file.is_dir() else file
+    beside = path.with_name(WEIGHTS)
     known = None if encoder is None else load_encoder(encoder)
     raw = load_dataset(data, folder=data_folder)
     sample = raw if known is None else encoded(known, raw)
     is_known = unlabelled.lower() in KNOWN
     fresh = load_dataset(unlabelled, role="test" if is_known else "unlabelled", folder=data_folder)
     found = bound_through(
-        file,
+        path,
         load_network(model, raw, weights),
         sample=sample,
         unlabelled=fresh.select(range(fresh.n), role="unlabelled"),
         delta=delta,
         base=None if base is None else load_arrays(base),
-        weights=g_weights,
+        weights=g_weights or (beside if beside.is_file() else None),
         encoder=known,
         allow_copies=allow_copies,
     )

@@ -58,7 +58,8 @@ def propose_picks(search: Search) -> None:
     task, sample = search.task, search.task.sample
     if not task.claim.allows_picks or task.base is not None:
         raise UnsuitedError(
-            "picks make a network of their own, learned from the sample and counted on all of it."
+            "picks make a network of their own, learned from the sample and counted on all of it. Certify it "
+            "alone; codebound through bounds f by it and by how often the two differ."
         )
     if sample.n < _LEAST:
         raise UnsuitedError(f"picks need at least {_LEAST} examples. Got {sample.n}.")
