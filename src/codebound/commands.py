@@ -291,12 +291,14 @@ def _given_helper(
         return None
     if options["model"] is None:
         raise UsageError("helper_weights belong to a model: give the model.")
-    if origin_of_file(Path(weights)).data_sha256 == sample.sha256:
+    origin = origin_of_file(Path(weights))
+    if origin.has_seen(sample.sha256):
         raise UsageError(
             f"{weights} was trained on this very sample, as its folder says; a helper is made of its first "
             "part alone."
         )
     network = load_network(options["model"], sample, weights)
+    remember(network, origin)
     return Pretrained(
         network, f"weights {Path(weights).name!r}, made of the first part of the split alone"[:MAX_WORDS]
     )

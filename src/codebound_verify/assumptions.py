@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .header import Disagreement, Domain, Header, Picked, Split
+import numpy as np
+
+from .header import Disagreement, Domain, Header, PartOfSample, Picked, Split
 
 if TYPE_CHECKING:
     from .factory import Made
@@ -29,7 +33,9 @@ DEVELOPMENT_3 = {  # and those that version 3 was made with beside them
     "ee2439416354aa432218362894436ff94efecbe47dc67ab1aaf08835aee04152": "sklearn-breast-cancer",
     "c2a1ded42f51394ed96b32f9804d08b77295ae14e844bb3d7fb7789e3cca17f8": "sklearn-wine",
 }
-
+SKETCHES = Path(__file__).with_name("developed.json")
+"""Of each of them, the 64 smallest hashes of its inputs (SHA-256 of their bytes, the first six): so that a
+part of it is known, in whatever order."""
 
 ROWS = (
     "Which rows the sample has, how many and in which order was decided before anybody looked at their "
@@ -37,7 +43,7 @@ ROWS = (
 )
 STORED = (
     "The stored numbers were made from each example by itself, or with constants fixed beforehand: nothing "
-    "was selected, scaled or rotated with the help of the sample."
+    "was learned, selected, scaled or rotated with the help of the sample."
 )
 
 
@@ -55,7 +61,7 @@ def assumed_by(header: Header, made: Made | None, repeats: Repeats | None) -> tu
     if made is not None:
         lines.insert(0 if made.graph is None else len(lines), made.assumption(header, sample))
     lines += [
-        _format(header, sample),
+        _format(header, sample, repeats),
         ROWS,
         STORED,
         f"Independent draws from the distribution that the claim is about: {sample}.{_copies(repeats)}",
@@ -65,8 +71,8 @@ def assumed_by(header: Header, made: Made | None, repeats: Repeats | None) -> tu
         lines.append(f"Every input has stored values from {extra.input_low} to {extra.input_high}.")
     if isinstance(extra, Disagreement):
         lines.append(
-            f"The {extra.n_unlabelled} unlabelled inputs are independent draws too, and neither f nor g was "
-            "chosen with them."
+            f"The {extra.n_unlabelled} unlabelled inputs are independent draws too, and neither f nor g nor "
+            "the fault was chosen with them."
         )
     lines.append(
         "The network is run as it was counted: one example at a time or in batches that change nothing, in "
@@ -75,16 +81,20 @@ def assumed_by(header: Header, made: Made | None, repeats: Repeats | None) -> tu
     return tuple(lines)
 
 
-def developed_on(header: Header) -> str | None:
-    """The name of the sample, if the version of the file was made with a view of it."""
-    found = DEVELOPMENT.get(header.sample_sha256)
-    if found is None and header.version.number > 2:
-        found = DEVELOPMENT_3.get(header.sample_sha256)
-    return found
+def developed_on(header: Header, repeats: Repeats | None) -> str | None:
+    """The sample that the version of the file was made with a view of, if this one is it or a part of it."""
+    known = DEVELOPMENT | (DEVELOPMENT_3 if header.version.number > 2 else {})
+    if repeats is None or header.sample_sha256 in known:
+        return known.get(header.sample_sha256)
+    begin = repeats.keys >> np.uint64(16)
+    for name, sketch in json.loads(SKETCHES.read_text()).items():
+        if name in known.values() and np.isin([int(each, 16) for each in sketch], begin).any():
+            return f"a part of {name}, or shares examples with it"
+    return None
 
 
-def _format(header: Header, sample: str) -> str:
-    if (known := developed_on(header)) is not None:
+def _format(header: Header, sample: str, repeats: Repeats | None) -> str:
+    if (known := developed_on(header, repeats)) is not None:
         return (
             "This format was developed on this very sample: choices among what it lists are paid for, its "
             f"own design is not. (The sample is {known}.)"
@@ -117,4 +127,9 @@ def _fixed(header: Header, sample: str) -> str:
             f"the number of classes, {header.classes}",
             f"the scaling (x / {scaling.divisor} - {scaling.mean}) / {scaling.std}",
         ]
+    if isinstance(part := header.tally, PartOfSample):
+        free.append(
+            f"the part of the data that {header.fault.text} is about, whose share of new data, at least "
+            f"{part.share:.4g}, is estimated for this part alone"
+        )
     return f"Chosen without looking at {sample}: {'; '.join(free)}."

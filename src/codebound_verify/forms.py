@@ -52,21 +52,24 @@ def check_claim(header: Header) -> None:
 def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
     """What the three forms have to be; and what is wrong with the numbers that they follow from."""
     reasons: list[str] = []
-    delta, added, tally = header.delta, mpmath.mpf(0), header.tally
+    delta, added, tally = mpmath.mpf(header.delta), mpmath.mpf(0), header.tally  # whose half is above 0
     if isinstance(extra := header.extra, Disagreement):
-        delta = extra.delta_risk
+        delta = mpmath.mpf(extra.delta_risk)
         added = clopper_pearson(
             errors=extra.disagreements, n=extra.n_unlabelled, delta=extra.delta_disagreement
         )
         parts, name = (4, "a quarter") if isinstance(tally, PartOfSample) else (2, "half")
         if not (delta == header.delta / 2 and extra.delta_disagreement == header.delta / parts):
             reasons.append(
-                f"Claim: delta_risk is {delta}, delta_disagreement {extra.delta_disagreement}; they must be "
-                f"half of delta and {name} of delta: a split chosen after looking is not paid for."
+                f"Claim: delta_risk is {extra.delta_risk}, delta_disagreement {extra.delta_disagreement}; "
+                f"they must be half of delta and {name} of it: a split chosen after looking is not paid for."
             )
     if isinstance(tally, PartOfSample):
         added, found = _on_part(header, tally, added)
         reasons += found
+    if isinstance(tally, Abstaining) and header.errors > tally.kept:
+        reasons.append(f"Facts: errors is {header.errors}; only {tally.kept} examples are kept.")
+        return Forms(*[mpmath.mpf(1)] * 3), reasons
     if isinstance(extra, Picked):
         forms, found = _picked_forms(header, extra)
         return forms, reasons + found
@@ -78,9 +81,6 @@ def _exact_forms(header: Header) -> tuple[Forms, list[str]]:
         costs = mean_cost(cost=tally.cost, largest=largest, n=header.n, code_bits=bits, delta=delta)
         return costs.plus(added), reasons
     if isinstance(tally, Abstaining):
-        if header.errors > tally.kept:
-            reasons.append(f"Facts: errors is {header.errors}; only {tally.kept} examples are kept.")
-            return Forms(*[mpmath.mpf(1)] * 3), reasons
         silent = occam(errors=tally.abstained, n=header.n, code_bits=bits, delta=delta / 2).bound
         kept = occam(errors=header.errors, n=tally.kept, code_bits=bits, delta=delta / 2)
         if isinstance(extra, Disagreement):
@@ -102,7 +102,7 @@ def _kept_by_f(
 
 def _on_part(header: Header, tally: PartOfSample, disagreement: mpmath.mpf) -> tuple[mpmath.mpf, list[str]]:
     """What disagreements add on a part of the data, which is at least so large a share of it."""
-    share = least_share(inside=header.n, n=tally.examples, delta=header.delta / 4)
+    share = least_share(inside=header.n, n=tally.examples, delta=mpmath.mpf(header.delta) / 4)
     with mpmath.workdps(DIGITS):
         if share <= 0:
             return mpmath.mpf(1), ["Claim: the part that the fault is counted on may be arbitrarily small."]
@@ -117,7 +117,7 @@ def _picked_forms(header: Header, extra: Picked) -> tuple[Forms, list[str]]:
     limit = limit_of(header, extra)
     if isinstance(tally, Abstaining):
         error, share = (
-            limit(counted=extra.picks + count, n=n, code_bits=code_bits, delta=header.delta / 2)
+            limit(counted=extra.picks + count, n=n, code_bits=code_bits, delta=mpmath.mpf(header.delta) / 2)
             for count in (header.errors, tally.abstained)
         )
         return Forms(*[quotient(error, share)] * 3), _dishonest("share", tally.share, share)

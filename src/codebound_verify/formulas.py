@@ -33,7 +33,7 @@ class Forms:
             return Forms(*(min(mpf(1), form + risk) for form in (self.bound, self.kl, self.hoeffding)))
 
 
-def occam(*, errors: int, n: int, code_bits: int, delta: float) -> Forms:
+def occam(*, errors: int, n: int, code_bits: int, delta: float | mpf) -> Forms:
     """C-2, C-3 and C-4 for a network of ``code_bits`` bits that makes ``errors`` errors on n examples.
 
     Example:
@@ -54,7 +54,7 @@ def occam(*, errors: int, n: int, code_bits: int, delta: float) -> Forms:
         )
 
 
-def mean_cost(*, cost: int, largest: int, n: int, code_bits: int, delta: float) -> Forms:
+def mean_cost(*, cost: int, largest: int, n: int, code_bits: int, delta: float | mpf) -> Forms:
     """C-17 for costs up to ``largest`` that add up to ``cost`` on n examples, as shares of the largest.
 
     The binomial form has no such extension: the bound is the kl form, whose exponent is that of
@@ -69,7 +69,7 @@ def mean_cost(*, cost: int, largest: int, n: int, code_bits: int, delta: float) 
         return Forms(bound=kl, kl=kl, hoeffding=min(mpf(1), hoeffding))
 
 
-def least_share(*, inside: int, n: int, delta: float) -> mpf:
+def least_share(*, inside: int, n: int, delta: float | mpf) -> mpf:
     """C-11 from below: the share of new data in a part that ``inside`` of n examples belong to."""
     with mpmath.workdps(DIGITS):
         return 1 - clopper_pearson(errors=n - inside, n=n, delta=delta)
@@ -81,12 +81,12 @@ def quotient(error: mpf, abstained: mpf) -> mpf:
         return mpf(1) if abstained >= 1 else min(mpf(1), error / (1 - abstained))
 
 
-def clopper_pearson(*, errors: int, n: int, delta: float) -> mpf:
+def clopper_pearson(*, errors: int, n: int, delta: float | mpf) -> mpf:
     """C-11: the largest p with P(Bin(n, p) <= errors) >= delta."""
     return occam(errors=errors, n=n, code_bits=0, delta=delta).bound
 
 
-def picked(*, counted: int, n: int, code_bits: int, delta: float) -> mpf:
+def picked(*, counted: int, n: int, code_bits: int, delta: float | mpf) -> mpf:
     """C-15: the p with n p P(Bin(n, p) = counted) = delta 2^-code_bits P(Bin(n, p) > counted), or 1.
 
     Example:
@@ -100,7 +100,7 @@ def picked(*, counted: int, n: int, code_bits: int, delta: float) -> mpf:
         return -mpmath.expm1(-_picked_inverse(counted, n, target))
 
 
-def held_out(*, counted: int, n: int, code_bits: int, delta: float) -> mpf:
+def held_out(*, counted: int, n: int, code_bits: int, delta: float | mpf) -> mpf:
     """The p with P(Bin(n, p) <= counted) = delta 2^-code_bits: C-15 where nothing is picked.
 
     Example:

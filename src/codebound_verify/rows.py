@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from .header import Scaling
     from .sample import Inputs, Labels
@@ -21,11 +23,15 @@ CHUNK = 1 << 24  # bytes of rows that are hashed from one copy
 
 @dataclass(frozen=True)
 class Repeats:
-    """Examples that occur before: with their label, or with other labels only."""
+    """Examples that occur before: with their label, or with other labels only.
+
+    ``keys`` begin the hashes of all inputs.
+    """
 
     n: int
     copies: int
     contradictions: int
+    keys: NDArray[np.uint64] = field(repr=False, compare=False)
 
     @property
     def are_many(self) -> bool:
@@ -46,7 +52,7 @@ def count_repeats(x: Inputs, y: Labels) -> Repeats:
         copies += label in before
         contradictions += bool(before) and label not in before
         before.add(label)
-    return Repeats(len(x), copies, contradictions)
+    return Repeats(len(x), copies, contradictions, short)
 
 
 def count_shared(x: Inputs, other: Inputs) -> int:

@@ -239,7 +239,7 @@ def verify(
         vacuous=vacuous,
         copies=None if repeats is None else repeats.copies,
         contradictions=None if repeats is None else repeats.contradictions,
-        development_sample=developed_on(header),
+        development_sample=developed_on(header, repeats),
     )
 
 

@@ -45,11 +45,12 @@ def counts(header: Header) -> tuple[Counted, ...]:
     if isinstance(extra, Domain):
         what = "examples on which the margin of g is at most theta (not training errors: those are fewer)"
         return (Counted(what, errors, n),)
-    training = Counted("training errors of g on the whole sample", errors, n)
+    kind = "training errors" if header.base is None else "errors"  # a base need not have been trained on it
+    counted = Counted(f"{kind} of g on the whole sample", errors, n)
     if isinstance(extra, Disagreement):
         what = "unlabelled inputs, a second draw, on which f and g disagree"
-        return (training, Counted(what, extra.disagreements, extra.n_unlabelled))
-    return (training,)
+        return (counted, Counted(what, extra.disagreements, extra.n_unlabelled))
+    return (counted,)
 
 
 def _fault_counts(header: Header) -> tuple[Counted, ...]:

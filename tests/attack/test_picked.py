@@ -9,9 +9,22 @@ import numpy as np
 import pytest
 import rule_writer as rules
 
+from codebound.certificate.assessment import issue
+from codebound.certificate.claims import AboutG
+from codebound.certificate.picked import assess_picked
+from codebound.certificate.task import Task
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
+from codebound.picks.features import ColumnFeatures, FilterFeatures, PatchFeatures
+from codebound.picks.picking import pick
+from codebound.picks.rule import Rule
+from codebound.picks.weighting import LayerFeatures
 from codebound_verify import Refused, verify
+from codebound_verify.container import read
+from codebound_verify.message import decode
 from codebound_verify.picks.picking import learn
-from codebound_verify.picks.rule import Columns, Rule
+from codebound_verify.picks.rule import Columns
+from codebound_verify.picks.rule import Rule as RuleOfVerifier
 
 X, Y = rules.shapes()
 MESSAGE = rules.RuleMessage(features=rules.DIRECTIONS, gamma=1)
@@ -22,7 +35,7 @@ def picked_by(message: rules.RuleMessage, x, y):
     normalised = message.features == rules.DIRECTIONS
     layer = tuple((0, 1, 2, 4)[symbol] for symbol in message.symbols) or None
     setting = SimpleNamespace(input_shape=x.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
-    rule = Rule(
+    rule = RuleOfVerifier(
         message.first,
         Columns(normalised),
         message.copies,
@@ -172,15 +185,37 @@ def test_weights_other_than_those_that_were_counted_with():
     refused(rules.certificate(bad, x, y, errors=errors, version=3), "errors", x, y)
 
 
-def test_a_network_with_other_labels_than_its_weights_were_computed_from():
-    setting = SimpleNamespace(input_shape=X.shape[1:], classes=3, scaling=SimpleNamespace(divisor=16.0))
-    learned = learn(Rule(20, Columns(False), 0, 2.0, 0.25, 0.5, (4, 4), layer=2), setting, X, Y)
-    tensors = {"picks": X[learned.picked], "labels": Y[learned.picked[:20]]}
-    with pytest.raises(Refused, match="coefficients"):  # which are missing, but the labels are right
-        learned.check_weights(tensors, X, Y)
-    for labels in (tensors["labels"][::-1], tensors["labels"][:19], ()):
-        with pytest.raises(Refused, match="labels are not those"):
-            learned.check_weights({**tensors, "labels": labels}, X, Y)
+LEARNERS = {
+    "columns": (ColumnFeatures(), 0),
+    "directions": (ColumnFeatures(True), 0),
+    "filters": (FilterFeatures(True, 3, 3), 2),
+    "patches": (PatchFeatures(3, 256, 1, 2, 2), 1),
+    "coded": (LayerFeatures(ColumnFeatures(), (2, 3, 2, 1, 0, 2) * 6), 0),
+    "computed": (LayerFeatures(FilterFeatures(True, 3, 3), (), strength=2), 2),
+}
+
+
+@pytest.mark.parametrize(("features", "copies"), LEARNERS.values(), ids=LEARNERS)
+def test_weights_in_which_a_single_number_is_another(features, copies):
+    """What features took from the first examples is compared too: it decides what g says of new inputs."""
+    sample = from_arrays(X, Y, name="shapes", classes=3, scaling=Scaling(16.0))
+    task = Task(sample=sample, delta=0.05, claim=AboutG())
+    made = assess_picked(pick(Rule(features, first=30, copies=copies, batch=2, rounds=2), sample), task)
+    file = read(issue(made, task).to_bytes())
+    learned = learn(decode(file).rule, file.header, X, Y)
+    tensors = {name: value.numpy() for name, value in made.network.state_dict().items()}
+    learned.check_weights(tensors, X, Y)
+    for name, value in tensors.items():
+        changed = value.copy()
+        changed.reshape(-1)[-1] += 1
+        for given in (
+            {**tensors, name: changed},
+            {each: other for each, other in tensors.items() if each != name},
+        ):
+            with pytest.raises(Refused, match="Weights: "):
+                learned.check_weights(given, X, Y)
+    with pytest.raises(Refused, match="'more'"):
+        learned.check_weights({**tensors, "more": tensors["picks"]}, X, Y)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """What a decoder was told for nothing: classes, constants, rows. Each was once accepted, and is refused."""
 
 import contextlib
+import hashlib
+import json
 import re
 
 import cbound_writer as writer
@@ -9,7 +11,7 @@ import pytest
 import rule_writer as rules
 import torch
 from attack.crafting import both
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 from codebound.certificate import declarations
 from codebound.certificate.claims import ByDisagreement
@@ -26,7 +28,7 @@ from codebound.data.dataset import Scaling
 from codebound.data.load import load_dataset
 from codebound.errors import CertificateError, CodeboundError, DataError
 from codebound_verify import verify
-from codebound_verify.assumptions import DEVELOPMENT, DEVELOPMENT_3, ROWS
+from codebound_verify.assumptions import DEVELOPMENT, DEVELOPMENT_3, ROWS, SKETCHES
 
 X, Y = writer.clusters()
 LINEAR = [["linear", 3, True]]
@@ -297,6 +299,37 @@ def test_digits_are_no_fresh_sample_to_either_program():
     declared = certify(model, digits, effort="quick", method="prune").certificate.declarations
     assert DEVELOPED in declared
     assert not any("before the sample was seen" in line for line in declared)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("load", "name"), [(load_digits, "digits"), (load_wine, "sklearn-wine")])
+def test_a_part_of_a_sample_that_the_format_was_made_with_is_no_fresh_one(version, load, name):
+    """In another order, too: its rows say what the hash of the whole does not."""
+    x, y = load(return_X_y=True)
+    x = x.reshape(-1, 1, 8, 8).astype(np.uint8) if name == "digits" else x
+    some = np.random.default_rng(0).permutation(len(x))[: len(x) // 2]
+    classes = int(y.max()) + 1
+    message = rules.RuleMessage(classes=classes, scaling={"divisor": 1, "mean": [0.0], "std": [1.0]})
+    data = rules.certificate(
+        message, x[some], y[some], errors=len(some) - message.first - message.picks, version=version
+    )
+    verdict = verify(data, x[some], y[some])
+    assert verdict.reasons == ()
+    is_known = name == "digits" or version == 3
+    assert (f"a part of {name}" in str(verdict.development_sample)) == is_known
+    assert any("was fixed without looking" in line for line in verdict.assumptions) != is_known
+
+
+def test_sketches_are_those_of_the_samples():
+    sketches = json.loads(SKETCHES.read_text())
+    assert set(sketches) == {*DEVELOPMENT.values(), *DEVELOPMENT_3.values()}
+    for name, x in (
+        ("digits", load_dataset("digits").x),
+        ("sklearn-wine", load_wine().data),
+        ("sklearn-breast-cancer", load_breast_cancer().data),
+    ):
+        keys = {hashlib.sha256(row.tobytes()).hexdigest()[:12] for row in x}
+        assert sketches[name] == sorted(keys)[:64]
 
 
 def test_both_programs_have_the_samples_of_the_page():

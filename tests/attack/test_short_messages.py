@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import rule_writer as rules
 import short_writer as short
+import torch
 
 import codebound as cb
 from codebound.certificate.assessment import issue
+from codebound.certificate.base import Pretrained
 from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
 from codebound.certificate.picked import assess_picked
@@ -276,6 +278,27 @@ def test_faults_of_a_rule_that_picks_nothing(fault):
     if fault != "abstain:0.1":
         exact = writer.binomial_limit(facts.errors, facts.n, facts.code_bits, 0.05)
         assert claim.bound == pytest.approx(exact, rel=1e-9)
+
+
+def test_what_is_declared_of_short_messages_is_what_they_say():
+    """Classes and scaling are known without the message, where it leaves them out."""
+    sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))
+    said = cb.certify(None, sample, method="split", effort="quick").certificate.declarations
+    assert any(
+        "classes, by the labels of the first examples and the message; inputs are" in each for each in said
+    )
+    assert not any("never at the size" in each for each in said)
+    pictures = from_arrays(PICTURES, LABELS, name="shapes", classes=3, scaling=Scaling(16.0))
+    said = cb.certify(None, pictures, method="split", effort="quick").certificate.declarations
+    assert any("the message, which says that inputs are scaled as (x / 16" in each for each in said)
+    head = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
+    base = Pretrained(head, "made elsewhere")
+    found = cb.certify(head, sample, method="biases", effort="quick", base=base)
+    assert found.certificate.is_short
+    assert any("as many as the base has" in each for each in found.certificate.declarations)
+    assert str(found.certificate.counts[0]).startswith("errors of g: ")
+    verdict = verify(found.certificate.to_bytes(), X, Y, base=found.base)
+    assert verdict.counts[0].what == "errors of g on the whole sample"
 
 
 def test_bounds_of_classes_are_those_of_hold_out_sets():

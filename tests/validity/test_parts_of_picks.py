@@ -16,7 +16,7 @@ from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts
 
-N, CELLS, DELTA, REPS = 80, 12, 0.2, 600
+N, CELLS, DELTA, REPS, FEW = 80, 12, 0.2, 600, 40
 WORLDS = {
     "noisy": np.repeat([0.2, 0.8], CELLS // 2),
     "coins": np.full(CELLS, 0.5),
@@ -24,9 +24,9 @@ WORLDS = {
 }
 
 
-def exceeds(count: int) -> bool:
+def exceeds(count: int, reps: int = REPS) -> bool:
     """The miss rate is above delta beyond all doubt (p-value below 1e-9)."""
-    return bool(binom.sf(count - 1, REPS, DELTA) < 1e-9)
+    return bool(binom.sf(count - 1, reps, DELTA) < 1e-9)
 
 
 def votes(cells: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -141,6 +141,28 @@ def test_faults_of_f_on_a_part_hold():
 
 def test_disagreements_that_are_not_divided_by_the_share_are_caught():
     assert exceeds(disagreement_misses(is_divided=False))
+
+
+def named_misses(choose) -> int:
+    """Of many classes one is named; g is right, and f differs from it on half of every class."""
+    rng, classes, n, fresh = np.random.default_rng(2), 400, 8_000_000, 10**9
+    found = 0
+    for _ in range(FEW):
+        inside = int(choose(rng.multinomial(n, np.full(classes, 1.0 / classes))))
+        risk = OccamFacts(errors=0, n=inside, code_bits=22, delta=DELTA / 2)
+        gone = HoldoutFacts(errors=int(rng.binomial(fresh, 0.5 / classes)), n=fresh, delta=DELTA / 4)
+        value, _ = part_disagreement(risk=risk, disagreement=gone, examples=n)
+        found += value < 0.5
+    return found
+
+
+def test_a_part_that_was_named_beforehand_holds():
+    assert not exceeds(named_misses(lambda counts: counts[0]), FEW)
+
+
+def test_a_part_that_was_named_after_a_look_is_caught():
+    """The class that occurs too often: no bits pay for that, so certificates declare that nobody looked."""
+    assert exceeds(named_misses(max), FEW)
 
 
 def cost_misses(world: np.ndarray, picks_of) -> int:

@@ -135,9 +135,10 @@ def part_disagreement(
     Statement.  For a part A of the data, ``P(fault of f | A) <= P(fault of g | A) + P(apart) / P(A)``, where
                 apart says that f and g disagree: the first by C-17, the second by C-11 on unlabelled inputs,
                 and P(A) from below by C-11 on the labels, of which ``risk.n`` of ``examples`` belong to A.
+    Needs.      A is fixed without a look at the sample: no bits pay for the limit of its share.
     Direction.  Upper. The failure probabilities add up to that of the risk and twice that of the
                 disagreement, which the share of the part has again.
-    Checked by. validity (teeth: the share of the part left out).
+    Checked by. validity (teeth: the share of the part left out; the part that occurs too often taken).
 
     Returns:
         The bound, and the least share of new data that belongs to the part; no bound where that may be 0.

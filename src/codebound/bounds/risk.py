@@ -35,6 +35,10 @@ PRIOR_SPLIT = (
     "for in bits."
 )
 UNLABELLED_FRESH = "The unlabelled inputs are a fresh independent draw, used for no choice."
+PART_FIRST = (
+    "Which part of the data the fault is about was decided without looking at the sample: its share of new "
+    "data is estimated for that part alone, not for all that could have been chosen."
+)
 BOUNDED_DOMAIN = (
     "Every input on which f will be used lies in the declared range, which is a fact, not an estimate."
 )
@@ -45,6 +49,10 @@ RULE_FIRST = (
 RULE_LOOKS = (
     "The rule looks at one example, at what was picked before it and at constants: never at the size, the "
     "order or any statistic of the rest of the sample."
+)
+NOTHING_PICKED = (
+    "The rule picks nothing: of the examples after the first, nothing but their number, which says how many "
+    "come first, entered the network."
 )
 FIRST_APART = (
     "The first examples, which are learned from and not counted, were set apart in an order that ignores the "

@@ -17,7 +17,7 @@ from codebound.bounds.held_out import holdout, occam_split
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.original import grid_theta, occam_disagreement, occam_domain
 from codebound.bounds.picked import picked_risk
-from codebound.bounds.risk import TWO_DRAWS
+from codebound.bounds.risk import PART_FIRST, TWO_DRAWS
 from codebound.certificate.domain import covering_theta
 from codebound.certificate.evaluate import count_disagreements
 from codebound.certificate.rows import require_disjoint, rows_of
@@ -387,7 +387,9 @@ class ByDisagreement(AbstractClaimAboutF):
                     f"with {facts.n} of {task.sample.n} examples that the fault {self.fault} can happen on, "
                     "such data may be arbitrarily rare, and f may differ from g on all of them. Collect more."
                 )
-            bound = replace(bound, value=value, delta=2.0 * facts.delta)
+            bound = replace(
+                bound, value=value, delta=2.0 * facts.delta, assumptions=(*bound.assumptions, PART_FIRST)
+            )
             added, tally = added / share * (1.0 + 1e-15), {"examples": task.sample.n, "share": share}
         return Conclusion(
             bound,

@@ -66,11 +66,7 @@ def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ..
     )
     if task.rows.copies:
         lines.append(f"{task.rows.sentence}; they are independent draws that happen to be equal.")
-    scaling = helper.scaling
-    lines.append(
-        f"The message says that there are {task.sample.classes} classes, and that inputs are scaled as "
-        f"(x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}."
-    )
+    lines.append(_setting(assessed, task, helper))
     if assessed.bound.ref != "C-15":  # whose network is defined to the last bit
         lines.append(
             "The network is run in float64, or in float32: there the largest deviation seen on the first "
@@ -78,3 +74,16 @@ def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ..
         )
     lines.extend(f"About the data: {warning}" for warning in task.sample.warnings)
     return tuple(line[:MAX_CHARACTERS] for line in lines)
+
+
+def _setting(assessed: Assessed, task: Task, helper: Helper) -> str:
+    """Classes and scaling, and where they stand; a short message leaves out what is known without it."""
+    classes, scaling = task.sample.classes, helper.scaling
+    said = f"inputs are scaled as (x / {scaling.divisor:g} - {list(scaling.mean)}) / {list(scaling.std)}"
+    if not assessed.message.is_short:
+        return f"The message says that there are {classes} classes, and that {said}."
+    if assessed.picked is None:
+        return f"There are {classes} classes, as many as the base has; the message says that {said}."
+    known = f"There are {classes} classes, by the labels of the first examples and the message"
+    has_pictures = assessed.picked.rule.features.plain.has_pictures
+    return f"{known}, which says that {said}." if has_pictures else f"{known}; inputs are taken as stored."

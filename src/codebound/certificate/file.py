@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -197,6 +197,8 @@ class Certificate:
     def counts(self) -> tuple[Counted, ...]:
         """What the bound was computed from, each count with what it is."""
         counts = self.kind.counts(self.facts)
+        if self.helper.base is not None:  # which may be all that there is of g: nobody need have trained it
+            counts = tuple(replace(each, name=each.name.removeprefix("training ")) for each in counts)
         return counts if self.fault == WRONG else fault_counts(self.fault, self.facts, counts)
 
     @property

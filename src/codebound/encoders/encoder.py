@@ -39,6 +39,7 @@ _ROWS = 50
 _LOOKED_AT = 2  # inputs that are encoded once more, alone
 _MOVED = 0.01  # share of bytes that rounding may move
 _SAME = 1e-4  # of the largest score
+_MOST_DECLARED = 400  # characters of a declaration
 _MOST_SEEN = 100  # one input in so many may be a copy of one that it was made of
 
 
@@ -68,6 +69,13 @@ class Encoder:
     seen: frozenset[bytes] = frozenset()
     has_scores: bool = False
 
+    def __post_init__(self) -> None:
+        if len(self._declared("")) > _MOST_DECLARED:
+            raise UsageError(
+                f"a declaration has at most {_MOST_DECLARED} characters, and what matters is never cut: "
+                f"shorten the name or the licence of the encoder {self.name:.80}."
+            )
+
     @property
     def scaling(self) -> Scaling:
         """Of its tables."""
@@ -75,8 +83,11 @@ class Encoder:
 
     @property
     def declared(self) -> str:
-        """What a certificate says of it."""
-        made = f", {self.origin}" if self.origin else ""
+        """What a certificate says of it; of a long origin, its beginning."""
+        room = _MOST_DECLARED - len(self._declared(""))
+        return self._declared(f", {self.origin}"[:room] if self.origin else "")
+
+    def _declared(self, made: str) -> str:
         return (
             f"The inputs are rows of the encoder {self.name} (SHA-256 {self.sha256}; licence: {self.licence}"
             f"{made}), {self.made_of or 'which was fixed without looking at this sample'}."

@@ -15,7 +15,7 @@ from codebound.report.examples import Shown
 from codebound.report.formula import costs, formulas
 from codebound.report.guide import snippet, usage_notes
 from codebound.report.plain import TERMS, answer, how_it_fails, how_sure, meanings
-from codebound.report.summary import holdout_rows, original_words
+from codebound.report.summary import holdout_rows, original_name, original_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -182,7 +182,7 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     ]
     if result["original_train_errors"] is not None:
         before = f"{result['original_train_errors']:,} of {result['original_train_n']:,}"
-        rows.append(("training errors of f", before, original_words(result)))
+        rows.append((original_name(result), before, original_words(result)))
     rows += [
         ("message", f"{code_bits:,} bits", f"{code_bits / n:.3f} bits per example that counts"),
         ("delta", repr(result["delta"]), "probability that what was drawn was misleading"),

@@ -67,6 +67,7 @@ _SEEN = (
     "Somebody trained or chose it on data that contain examples of this sample, or near copies of "
     "them: public data are inside many large training sets."
 )
+_OTHERWISE = "In use, inputs reach the classifier scaled in another way, or with more classes."
 _FAILURES = {
     risk.IID: (
         "Data drift: another year, place, device or group of people. Or examples come in families "
@@ -101,6 +102,10 @@ _FAILURES = {
         "The rule was changed so that it sees more, such as a mean of the sample. The rules of the "
         "format do not."
     ),
+    risk.NOTHING_PICKED: "The rule was changed so that it sees more. The rules of the format do not.",
+    risk.PART_FIRST: (
+        "The class was chosen because it occurs often in this very sample, or because the bound looked good."
+    ),
     risk.FIRST_APART: "The sample was sorted or cut by somebody who knew which examples would come first.",
     risk.FRESH: "A look at the test errors decided something: an epoch, a seed, a network.",
     risk.LOOKS_TOLD: "Somebody saw the examples, or tried a network on them without the ledger.",
@@ -116,9 +121,8 @@ _STARTS = {
     "TRUSTED, not checked": "The code holds a table, a list or a constant that was learned from the sample.",
     "The Python code of": "The code holds a table, a list or a constant that was learned from the sample.",
     "The format (": "The designers of the format had looked at these data before they froze it.",
-    "The message says that": (
-        "In use, inputs reach the classifier scaled in another way, or with more classes."
-    ),
+    "The message says that": _OTHERWISE,
+    "There are ": _OTHERWISE,
     "The network is run in": "In use it runs in lower precision, such as float16 or int8.",
     "About the data:": (
         "This is a warning of the program about these very data. If it applies, the promise is void."

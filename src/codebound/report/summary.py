@@ -27,7 +27,7 @@ def result_rows(result: Mapping[str, Any]) -> Rows:
     rows += [(each["name"], f"{each['count']} of {each['of']}", each["meaning"]) for each in result["counts"]]
     if result["original_train_errors"] is not None:
         before = f"{result['original_train_errors']} of {result['original_train_n']}"
-        rows.append(("training errors of f", before, original_words(result)))
+        rows.append((original_name(result), before, original_words(result)))
     told = f"by {result['method']}: every choice that was made"
     rows += [
         ("message", f"{result['code_bits']} bits", told),
@@ -85,6 +85,12 @@ def skipped_lines(skipped: Mapping[str, str]) -> list[str]:
     for method, reason in skipped.items():
         names.setdefault(reason, []).append(method)
     return [f"Skipped {', '.join(each)}: {reason}" for reason, each in names.items()]
+
+
+def original_name(result: Mapping[str, Any]) -> str:
+    """What the errors of f are: with a base it may be that base, which was not trained on the sample."""
+    is_trained = "base_declared" not in result or result["statement"] == "C-10"
+    return "training errors of f" if is_trained else "errors of f"
 
 
 def original_words(result: Mapping[str, Any]) -> str:

@@ -98,6 +98,7 @@ class Attempts:
                 original,
                 prior,
                 self.factory,
+                unseen=(whole, rest),
                 trust_code=self.trust_code,
                 progress=self.progress,
             )

@@ -15,6 +15,7 @@ from codebound.certificate.claims import prior_and_rest
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.task import Original
 from codebound.errors import CertificateError, ModelError, UsageError
+from codebound.nets.origins import UNKNOWN, origin_of
 from codebound.rng import torch_stream
 from codebound.train.config import Cosine, TrainConfig
 from codebound.train.harness import fit
@@ -63,6 +64,8 @@ def encoded_rest(
                 f"{says} failed with {type(error).__name__}: {error}. It is called with the first part of "
                 "the sample, a Dataset, and returns a network."
             ) from error
+    for each in made if isinstance(made, list | tuple) else [made]:
+        _refuse_seen(each, (sample, rest))
     encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
     table = replace(encoder.table(rest, progress=progress), role="train")
     return encoder, table, None if test_set is None else encoder.table(test_set, progress=progress)
@@ -77,6 +80,16 @@ def largest_input(classes: int) -> Pretrained:
     return Pretrained(nn.Sequential(network), "the largest input, as it is: no number of it was learned")
 
 
+def _refuse_seen(network: object, unseen: Sequence[Dataset]) -> None:
+    """Refuses a helper that is known to have been trained on more than the first part of a sample."""
+    origin = origin_of(network) if isinstance(network, nn.Module) else UNKNOWN
+    if origin != UNKNOWN and any(origin.has_seen(each.sha256) for each in unseen):
+        raise CertificateError(
+            "this helper was trained on examples that it must not have seen: the bound would not hold. Train "
+            "it on the first part of the sample alone, which is what a function that makes it is called with."
+        )
+
+
 def _maker(helper: Callable[[Dataset], Any]) -> str:
     return f"{getattr(helper, '__module__', '')}:{getattr(helper, '__qualname__', type(helper).__name__)}"
 
@@ -87,19 +100,22 @@ def known_of_prior(
     prior: Dataset,
     factory: str,
     *,
+    unseen: Sequence[Dataset],
     trust_code: bool,
     progress: Progress,
 ) -> tuple[str, Original]:
-    """What is known of the first part of a split, in words and as a network."""
+    """What is known of the first part of a split, in words and as a network; nothing of ``unseen``."""
     from codebound.search.rivals import linear_helper
 
     if isinstance(helper, Pretrained):
+        _refuse_seen(helper.network, unseen)
         return helper.name, read_original(helper.network, prior, factory, trust_code=trust_code)
     if helper is not None:
         says = f"made by {_maker(helper)}"
         made = helper(prior)
         if not isinstance(made, torch.nn.Module):
             raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
+        _refuse_seen(made, unseen)
         return f"{says} of the first part"[:MAX_WORDS], read_original(
             made.eval(), prior, factory, trust_code=trust_code
         )

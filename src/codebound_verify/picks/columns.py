@@ -23,6 +23,7 @@ class ColumnMap:
         spread = values[9 * count // 10] - values[count // 10]
         spread = np.where(spread == 0, values[-1] - values[0], spread)
         self._spread = np.where(spread == 0, 1.0, spread)
+        self.known = {"middle": self._middle, "spread": self._spread}
         self.weigh(np.ones(self._dimension))
 
     def weigh(self, weights: Doubles) -> None:
@@ -58,6 +59,7 @@ class DirectionMap:
     """Inputs, brought to the same length."""
 
     def __init__(self, dimension: int) -> None:
+        self.known: dict[str, Doubles] = {}
         self._weights: Doubles | None = None
         self.squared_scale = float(radius(dimension) ** 2)
 

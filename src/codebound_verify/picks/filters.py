@@ -35,6 +35,7 @@ class FilterMap:
         self._centre = np.zeros(1)
         made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 64))
         self._centre = centre_of(made, choice.dimension(first.shape[1:]))
+        self.known = {"centre": self._centre}
         self.squared_scale = float(radius(len(self._centre)) ** 2)
 
     def prepared(self, x: Inputs) -> Pictures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from .rule import MIRRORED, Columns, Filters, Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from ..sample import Inputs, Labels
 
 PIECE = 256  # supports in one product
@@ -35,6 +37,9 @@ class FeatureMap(Protocol):
     """What makes vectors of inputs."""
 
     squared_scale: float
+    known: dict[
+        str, NDArray[Any]
+    ]  # what was taken from the first examples, by the names of a file of weights
 
     def weigh(self, weights: Doubles) -> None:
         """Give every number of a vector a weight."""
@@ -52,11 +57,16 @@ class FeatureMap(Protocol):
 def feature_map(rule: Rule, first: Inputs, *, divisor: float, labels: Labels | None = None) -> FeatureMap:
     """The feature map of a rule, learned from the first examples; labels are needed to compute weights."""
     found = _plain_map(rule, first, divisor=divisor)
+    if rule.layer is None:
+        return found
     if isinstance(rule.layer, int):
         assert labels is not None  # of the first examples
-        found.weigh(computed_weights(rule.layer, labels, lambda chosen: _numbers(found, first[chosen])))
-    elif rule.layer is not None:
-        found.weigh(np.array(rule.layer, np.float64))
+        weights = computed_weights(rule.layer, labels, lambda chosen: _numbers(found, first[chosen]))
+        found.known["labels"] = labels
+    else:
+        weights = np.array(rule.layer, np.float64)
+    found.weigh(weights)
+    found.known["weights"] = weights
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ from .pictures import Pictures, levels
 from .whitening import filters_of, rounded, whitening_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ..sample import Inputs
     from .rule import Patches
 
@@ -56,6 +58,12 @@ class PatchMap:
         if is_mirrored:
             made = (np.concatenate([each, self.mirrored(each)]) for each in made)
         self._centre = centre_of(made, choice.dimension(first.shape[1:]))
+        self.known: dict[str, NDArray[Any]] = {
+            "filters": self._filters,
+            "whitener": self._whitening,
+            "scale": np.asarray(self._gain),
+            "centre": self._centre,
+        }
         self.squared_scale = float(radius(len(self._centre)) ** 2)
 
     def prepared(self, x: Inputs) -> Pictures:

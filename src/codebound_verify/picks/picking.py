@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..faults import WRONG, Fault
-from ..refusal import Refused
+from ..refusal import Refused, shown
 from ..sample import Inputs, Labels, permutation
 from .exact import Doubles, Integers, Vectors, full_precision, parts, side_by_side
 from .kernel import Kept, Kernel, Points, check_finite, feature_map
@@ -73,15 +73,19 @@ class Learned:
     def check_weights(self, tensors: Mapping[str, NDArray[Any]], x: Inputs, y: Labels) -> None:
         """Refuse weights of another network: their picks are these, and their residual is as small.
 
-        ``picks`` are inputs as stored, in the order of picking; ``coefficients`` has a row for every copy of
-        them: (copies, picks, classes). ``labels`` are of the first, where weights are computed.
+        ``picks`` are inputs as stored, in the order of picking, and ``examples`` their places in the sample;
+        ``coefficients`` has a row for every copy of them: (copies, picks, classes). All others are what the
+        features took from the first of them (docs/howto/picks.md).
         """
         picks, given = tensors.get("picks"), tensors.get("coefficients")
         if picks is None or not np.array_equal(picks, x[self.picked]):
             raise Refused("Weights: their picks are not the examples that the rule picks from this sample.")
-        first = y[self.picked[: self._rule.first]]
-        if isinstance(self._rule.layer, int) and not np.array_equal(tensors.get("labels", ()), first):
-            raise Refused("Weights: their labels are not those of the examples that the rule starts with.")
+        expected = {**self._kernel.features.known, "examples": self.picked}
+        for name in sorted({*expected, *tensors} - {"picks", "coefficients"}):
+            if name not in expected or not np.array_equal(tensors.get(name, ()), expected[name]):
+                raise Refused(
+                    f"Weights: {shown(name)} is not what the rule takes from the examples it starts with."
+                )
         copies, (supports, classes) = COPIES[self._rule.copies], self._coefficients.shape
         if given is None or given.shape != (copies, len(picks), classes):
             raise Refused("Weights: their coefficients are not of the shape that the rule learns.")

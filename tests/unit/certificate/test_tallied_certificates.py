@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 import codebound as cb
+from codebound.bounds.risk import PART_FIRST
 from codebound.certificate.file import Certificate
 from codebound.certificate.format import PAGE, PAGE_3
 from codebound.chains.setting import code_fault, write_fault
@@ -237,6 +238,22 @@ def test_a_lie_is_refused(lie):
     verdict = verdict_on(found, put(found.certificate, where, value))
     assert verdict.verdict == "REFUSE"
     assert any(reason in each for each in verdict.reasons), verdict.reasons
+
+
+@pytest.mark.parametrize(("fault", "about"), [("abstain:0.5", "g"), ("class:3", "f by disagreement")])
+def test_the_smallest_delta_has_a_half_too(fault, about):
+    """Which is no float64: the limit is refused, and nothing is raised."""
+    found = certified(fault, about)
+    verdict = verdict_on(found, put(found.certificate, "claim.delta", lambda v: 5e-324))
+    assert any("bound is printed as" in each for each in verdict.reasons)
+
+
+def test_that_nobody_looked_is_declared_of_a_part_whose_share_is_estimated():
+    for about, is_said in (("g", False), ("f by disagreement", True)):
+        found = certified("class:3", about)
+        assert (PART_FIRST in found.certificate.declarations) == is_said
+        said = " ".join(verdict_on(found, found.certificate).assumptions)
+        assert ("the part of the data that class:3 is about" in said) == is_said
 
 
 LIES_AFTER_PICKS = {

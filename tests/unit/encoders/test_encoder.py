@@ -291,6 +291,16 @@ def same(convolution, x, norm):
     return norm(convolution(x)).clamp(0, 6)
 
 
+def test_what_matters_in_a_declaration_is_never_cut():
+    """It has 400 characters: a long origin is cut, and what is too long without one is refused."""
+    long = Encoder("x", lambda x: x, "0" * 64, origin="o" * 1000)
+    assert len(long.declared) == 400
+    assert long.declared.endswith("o), which was fixed without looking at this sample.")
+    for words in ({"name": "n" * 400}, {"licence": "l" * 400}):
+        with pytest.raises(UsageError, match="never cut"):
+            Encoder(**{"name": "x", "function": lambda x: x, "sha256": "0" * 64, **words})
+
+
 def test_class_names_are_a_base_on_the_command_line(here, codebound):
     rows = [f"{label},{letter} {number}" for label, letter in ("1a", "0e") for number in range(40)]
     (here / "t.csv").write_text("\n".join(["label{0|1},text", *rows]))

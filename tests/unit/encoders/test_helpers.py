@@ -17,8 +17,10 @@ from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Dataset
 from codebound.encoders.encoder import stored
 from codebound.encoders.helpers import helper_encoder
-from codebound.errors import DataError, UsageError
+from codebound.errors import CertificateError, DataError, UsageError
 from codebound.through import bound_through
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
 
 RISK = 0.75  # of every classifier, when four labels are drawn at random
 
@@ -184,6 +186,17 @@ def test_a_helper_that_saw_the_rest_breaks_the_promise_and_only_the_declaration_
     found = certify(None, sample, prior_tenths=5, helper=lambda first: liar, effort="quick")
     assert found.certificate.claim.bound < 0.5 < RISK
     assert any("none of which it saw" in line for line in found.certificate.declarations)
+
+
+@pytest.mark.parametrize("method", ["auto", "picks", "prune"])
+@pytest.mark.parametrize("part", ["the whole", "the rest"])
+def test_a_helper_that_is_known_to_have_seen_the_rest_is_refused(method, part):
+    sample = blobs(60)
+    seen = sample if part == "the whole" else prior_and_rest(sample, 5)[1]
+    liar = fit(nn.Sequential(nn.Linear(6, 3)), seen, TrainConfig(epochs=1)).model
+    for helper in (Pretrained(liar, "made of the first half"), lambda first: liar):
+        with pytest.raises(CertificateError, match="must not have seen"):
+            certify(None, sample, prior_tenths=5, helper=helper, method=method, effort="quick")
 
 
 @pytest.mark.parametrize(
