@@ -164,8 +164,11 @@ def on_training(rows: Sequence[Row]) -> str:
     code = [row for row in rows if row["training"] == CODE]
     is_thrown_back = len(separating(code)) < len(code)
     setback = " A training whose rate never falls may be thrown back before its end (G-Exp2)."
+    before = separating([row for row in rows if row["training"] not in (CODE, TEXT)])
+    on_the_way = "".join(f" After {row['epochs']} epochs it was positive." for row in before)
     return (
-        f"With the code's SGD the smallest margin is positive in {told(CODE)}.{setback * is_thrown_back} "
+        f"With the code's SGD the smallest margin is positive in {told(CODE)}.{setback * is_thrown_back}"
+        f"{on_the_way} "
         f"With the text's Adam at learning rate 0.02 it is positive in {told(TEXT)} (G-E29).{guessing} The "
         "printed values are below that of a network that is not pruned, so theirs had a positive margin."
     )

@@ -256,6 +256,8 @@ def test_a_network_that_has_not_learnt_is_no_success():
     assert "At width 6 that is no better than guessing." in told
     assert "thrown back" not in told
     assert "thrown back before its end (G-Exp2). With" in on_training([row(CODE, 5, 0.1), row(TEXT, 5, 0.1)])
+    earlier = row(f"{CODE}, 100 epochs", 5, 0.0) | {"epochs": 100}
+    assert "(G-Exp2). After 100 epochs it was positive. With" in on_training([row(CODE, 5, 0.1), earlier])
     told = on_training([row(CODE, 5, 0.0)])
     assert "no network, for none was run (G-E29)" in told
     assert "guessing" not in told
