@@ -40,7 +40,7 @@ from codebound.encoders.encoder import SCALING, Encoder, digest, stored
 from codebound.encoders.helpers import made_of_words
 from codebound.facts import HoldoutFacts, OccamFacts, PickedFacts
 from codebound.picks.picking import permutation
-from codebound.search.rivals import linear_helper
+from codebound.search.helpers import linear_helper
 from codebound.search.starts import largest_input
 from codebound.through import bound_through
 

@@ -23,6 +23,7 @@ _PART = 128  # supports that are summed at a time
 _PIECE = 1024  # supports that the factor grows by at a time
 _KEPT = 1 << 32  # bytes of kernels that are kept as they are; of others,
 _MADE = 1 << 10  # columns are made again at a time
+_JITTER = 1e-10  # of the diagonal of normal equations, which rounding could make singular
 _SLACK = 1.001  # for the rounding of the kernel's values
 
 
@@ -232,6 +233,26 @@ class KernelRidge:
             found[low:high] = torch.linalg.solve_triangular(row[:, low:].T, found[low:high], upper=True)
             found[:low] -= row[:, :low].T @ found[low:high]
         return found
+
+    def fitted_to_all(self) -> Tensor:
+        """Coefficients of supports that are no copies, which fit all examples: least squares, same ridge.
+
+        For what is not certified by how it was learned: nothing bounds the rounding.
+        """
+        n, total = len(self._vectors), self._ends[-1]
+        rows = torch.cat(self._rows)
+        inner = torch.zeros(total, total, dtype=torch.float64, device=rows.device)
+        right = torch.zeros(total, self._classes, dtype=torch.float64, device=rows.device)
+        targets = 2.0 * torch.nn.functional.one_hot(self._labels, self._classes).double() - 1.0
+        for start in range(0, n, _MADE):
+            some = slice(start, start + _MADE)
+            part = torch.cat([self._values(block[:, some]) for block in self._blocks])
+            inner.addmm_(part, part.T)
+            right.addmm_(part, targets[some])
+        among = torch.cat([self._values(block[:, rows]) for block in self._blocks])
+        inner += self._ridge * among
+        inner.diagonal().add_(_JITTER * float(inner.diagonal().mean()))
+        return torch.cholesky_solve(right, torch.linalg.cholesky(inner))
 
     def outputs(self, coefficients: Tensor) -> Tensor:
         """What the network says of every example of the sample."""

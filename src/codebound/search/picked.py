@@ -105,7 +105,7 @@ class _Comparison:
 
     def best(self) -> list[Picked]:
         """The best rule; and where that is quick, the one to start from as well, which has fewer bits."""
-        families = [rule for rule in _families(self.part) if self._tried(rule) is not None]
+        families = [rule for rule in families_of(self.part) if self._tried(rule) is not None]
         if not families:
             raise UnsuitedError("no rule suits these inputs.")
         ranked = self._ranked(families)
@@ -206,7 +206,7 @@ class _Comparison:
         return PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
 
 
-def _families(part: Dataset) -> Iterator[Rule]:
+def families_of(part: Dataset) -> Iterator[Rule]:
     """A rule to start from for each kind of features that the inputs may have."""
     shape = part.input_shape
     first, batch = _first(part.n / _FIRST_SHARE, part.n), _nearest(BATCHES, part.n / 100)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
 
 from codebound.bounds.looked import looked_risk
 from codebound.bounds.risk import percent
@@ -43,8 +42,6 @@ _HALVINGS = (4, 2, 1)  # parts of what is learned from there
 _STEEPEST = -1.0  # power of what is learned from that errors fall with
 _MOST_SUPPORTS = {"quick": 4000, "standard": 16_000, "max": 20_000}  # of a share that is carried out
 _TRIALS = 3  # shares that are carried out, where the first ones come to more than was reckoned
-_RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
-_FIFTH = 5
 _LEAST = 12  # examples that a share can be taken of
 _FEW = 1500  # examples for which learners are moved
 _INDICES = 16  # of widths and ridges
@@ -115,7 +112,7 @@ def held_out_shares(
         rates, dimension = _reckoned(list(sizes), rule, sample, device)
         counts = [math.ceil(rate * (sample.n - size)) for size, rate in zip(sizes, rates, strict=True)]
     else:
-        counts, dimension = _errors_after(list(sizes), rule, sample, device)
+        counts, dimension = errors_after(list(sizes), rule, sample, device)
     found = []
     for (size, tenths), errors in zip(sizes.items(), counts, strict=True):
         n = sample.n - size
@@ -138,14 +135,14 @@ def _reckoned(
         part = sample.select(permutation(sample.n)[:_PART], role="certify")
     most = min(_WHOLE // _copies_of(rule), part.n // 2)
     tried = sorted({max(1, most // each) for each in _HALVINGS})
-    counts, dimension = _errors_after(tried, rule, part, device)
+    counts, dimension = errors_after(tried, rule, part, device)
     rates = [(count + 0.5) / (part.n - size + 1.0) for size, count in zip(tried, counts, strict=True)]
     slope = math.log(rates[-1] / rates[0]) / math.log(tried[-1] / tried[0]) if len(tried) > 1 else 0.0
     slope = min(0.0, max(_STEEPEST, slope))
     return [rates[-1] * (size / tried[-1]) ** slope for size in sizes], dimension
 
 
-def _errors_after(
+def errors_after(
     sizes: list[int], rule: Rule, sample: Dataset, device: str | torch.device
 ) -> tuple[list[int], int]:
     """Errors on the rest after learning from so many of the first examples, in the order of C-10.
@@ -283,39 +280,3 @@ class _Learners:
 def _plain(held: HeldOut) -> Rule:
     """The learner with its share, and without picks."""
     return replace(held.rule, first=held.learned, rounds=0, longer=(), tenths=held.tenths, score_index=3)
-
-
-def linear_helper(first: Dataset) -> nn.Module:
-    """A linear network by ridge regression from a first part, whose ridge is chosen inside that part."""
-    x = first.scaling.apply(torch.from_numpy(first.x), torch.float64).flatten(1)
-    middle = x.mean(0)
-    targets = torch.full((first.n, first.classes), -1.0, dtype=torch.float64)
-    targets[torch.arange(first.n), torch.from_numpy(first.y)] = 1.0
-    x = x - middle
-    is_kept = torch.arange(first.n) % _FIFTH == 0
-    unit = float(x.square().sum(1).mean()) or 1.0
-
-    def errors(ridge: float) -> int:
-        weight, bias = _ridge(x[~is_kept], targets[~is_kept], ridge * unit)
-        scores = x[is_kept] @ weight + bias
-        return int((scores.argmax(1) != targets[is_kept].argmax(1)).sum())
-
-    ridge = min(_RIDGES, key=errors) if first.n > _FIFTH else _RIDGES[-1]
-    weight, bias = _ridge(x, targets, ridge * unit)
-    network = nn.Sequential(nn.Flatten(), nn.Linear(x.shape[1], first.classes))
-    linear = network[1]
-    assert isinstance(linear, nn.Linear)
-    with torch.no_grad():
-        linear.weight.copy_(weight.T)
-        linear.bias.copy_(bias - middle @ weight)
-    return network.eval()
-
-
-def _ridge(x: Tensor, targets: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
-    """Weights and biases; the smaller of the two systems is solved."""
-    bias = targets.mean(0)
-    if len(x) < x.shape[1]:
-        inner = x @ x.T + ridge * torch.eye(len(x), dtype=x.dtype)
-        return x.T @ torch.linalg.solve(inner, targets - bias), bias
-    inner = x.T @ x + ridge * torch.eye(x.shape[1], dtype=x.dtype)
-    return torch.linalg.solve(inner, x.T @ (targets - bias)), bias

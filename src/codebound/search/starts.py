@@ -14,6 +14,7 @@ from codebound.certificate.base import MAX_WORDS, Pretrained
 from codebound.certificate.claims import prior_and_rest
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.task import Original
+from codebound.data.dataset import row_digests
 from codebound.errors import CertificateError, ModelError, UsageError
 from codebound.nets.origins import UNKNOWN, origin_of
 from codebound.rng import torch_stream
@@ -67,6 +68,8 @@ def encoded_rest(
     for each in made if isinstance(made, list | tuple) else [made]:
         _refuse_seen(each, (sample, rest))
     encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
+    drawn_twice = {content for content, _ in row_digests(rest)}  # which is no reason: the places differ
+    encoder = replace(encoder, seen=encoder.seen - drawn_twice)
     table = replace(encoder.table(rest, progress=progress), role="train")
     return encoder, table, None if test_set is None else encoder.table(test_set, progress=progress)
 
@@ -105,7 +108,7 @@ def known_of_prior(
     progress: Progress,
 ) -> tuple[str, Original]:
     """What is known of the first part of a split, in words and as a network; nothing of ``unseen``."""
-    from codebound.search.rivals import linear_helper
+    from codebound.search.helpers import linear_helper
 
     if isinstance(helper, Pretrained):
         _refuse_seen(helper.network, unseen)

@@ -14,13 +14,14 @@ from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
 from codebound.data.dataset import Dataset, Scaling
-from codebound.errors import UsageError
+from codebound.errors import DataError, UsageError
 from codebound.facts import HoldoutFacts
 from codebound.picks.features import ColumnFeatures
 from codebound.picks.picking import permutation
 from codebound.picks.rule import Rule
-from codebound.search import rivals
-from codebound.search.rivals import TENTHS, best_held_out, linear_helper
+from codebound.search import helpers, rivals
+from codebound.search.helpers import kernel_helper, linear_helper
+from codebound.search.rivals import TENTHS, best_held_out
 from codebound.search.routes import Route, advice
 from codebound.search.search import UnsuitedError
 
@@ -109,8 +110,40 @@ def test_the_linear_helper_is_ridge_regression():
     outputs = network(x).detach().double().numpy()
     targets = 2.0 * np.eye(3)[sample.y] - 1.0
     unit = float(np.square(sample.x - sample.x.mean(0)).sum(1).mean())
-    others = [Ridge(alpha=ridge * unit).fit(sample.x, targets).predict(sample.x) for ridge in rivals._RIDGES]
+    others = [Ridge(alpha=ridge * unit).fit(sample.x, targets).predict(sample.x) for ridge in helpers._RIDGES]
     assert min(np.abs(outputs - other).max() for other in others) < 1e-4
+
+
+def test_the_kernel_helper_is_least_squares_on_its_centres(monkeypatch):
+    monkeypatch.setattr(helpers, "_CENTRES", 80)
+    sample = table(300)
+    network = kernel_helper(sample)
+    rule, order = network.rule, permutation(sample.n)
+    z = sample.x.astype(float)
+    if rule.features.is_normalised:
+        z = z / np.linalg.norm(z, axis=1, keepdims=True) * np.sqrt(z.shape[1])
+    else:
+        first = np.sort(z[order], axis=0)
+        z = np.clip((z - first[150]) / (first[270] - first[30]), -4, 4)
+    apart = ((z[:, None] - z[None, order[:80]]) ** 2).sum(2) / 6
+    kernel = 1.0 / (1.0 + rule.gamma * apart / 4.0) ** 4
+    targets = 2.0 * np.eye(3)[sample.y] - 1.0
+    inner = kernel.T @ kernel + rule.ridge * kernel[order[:80]]
+    expected = kernel @ np.linalg.solve(inner, kernel.T @ targets)
+    outputs = network(torch.from_numpy(sample.x)).numpy()
+    assert np.abs(outputs - expected).max() < 0.02  # columns are rounded
+    assert (outputs.argmax(1) != sample.y).mean() < 0.35
+
+
+def test_the_kernel_helper_is_a_hold_out_set_and_seven_bits():
+    sample = table(300)
+    found = certify(None, sample, prior_tenths=8, helper=kernel_helper).certificate
+    assert found.facts.n == 60
+    assert found.facts.code_bits == 7
+    level = 0.05 * 2.0**-7
+    assert found.claim.bound == pytest.approx(
+        beta.ppf(1 - level, found.facts.errors + 1, 60 - found.facts.errors), abs=1e-6
+    )
 
 
 def test_a_helper_sees_the_first_part_and_nothing_else():
@@ -133,6 +166,18 @@ def test_a_helper_sees_the_first_part_and_nothing_else():
     assert claim.bound == pytest.approx(held_out, abs=1e-6)
     assert facts.code_bits <= 24
     assert "made by" in found.certificate.base_declared
+
+
+def test_inputs_that_are_drawn_twice_are_no_reason_to_refuse_a_helper():
+    some = table(200)
+    rows = [*range(200), *range(40)]
+    sample = Dataset("twice", "train", some.x[rows], some.y[rows], 3)
+    prior, rest = prior_and_rest(sample, 5)
+    assert len({row.tobytes() for row in prior.x} & {row.tobytes() for row in rest.x}) > 2
+    found = certify(None, sample, prior_tenths=5, helper=linear_helper, allow_copies=True)
+    assert found.certificate.facts.n == 120
+    with pytest.raises(DataError, match="was made of"):
+        found.encoder.table(replace(prior, role="test"))
 
 
 def test_the_best_of_several_shares_is_taken_and_stands_in_the_message():
