@@ -95,3 +95,21 @@ def test_the_page_has_a_table_of_limits():
 def test_limits_are_those_of_the_page(what, most, module, constant):
     found = getattr(importlib.import_module(f"codebound_verify.{module}"), constant)
     assert found == int(most.replace(",", "")), what
+
+
+def test_every_field_of_a_file_is_paid_for_declared_or_computed_anew():
+    """The page has a row for each: a new field has to find its place."""
+    from codebound_verify.versions import VERSIONS
+
+    last = VERSIONS[max(VERSIONS)]
+    inner = {"claim": last.claim_keys, "facts": last.facts_keys}
+    inner["helper"] = "architecture base input_shape scaling"
+    fields = {f"{part}.{key}" for part, keys in inner.items() for key in keys.split()}
+    fields |= set(last.header_keys.split()) - set(inner)
+    table = PAGE.partition("### Field by field")[2].partition("## Limits")[0]
+    named = {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
+        for name in re.findall("`(.*?)`", row)
+    }
+    assert named == fields

@@ -33,6 +33,7 @@ _UNREADABLE = (  # what zipfile, zlib and NumPy raise for archives that are none
     ValueError,
     EOFError,
     RuntimeError,
+    SystemError,
     OverflowError,
 )
 RECORD = 1 + 3 * 32 * 32  # a label and three planes

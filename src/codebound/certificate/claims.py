@@ -285,7 +285,11 @@ class AbstractClaimAboutF(AbstractClaim):
     def check(self, task: Task) -> None:
         """Refuses factories and operations that learn nothing."""
         if task.original is None or task.original.chain is None:
-            raise CertificateError("a certificate for f needs a network that is a chain of known layers.")
+            why = "" if task.original is None else task.original.unchained
+            raise CertificateError(
+                "a certificate for f needs a network that is a chain of known layers. Certify the compressed "
+                "network g instead." + (f"\n  {why}" if why else "")
+            )
         for position, operation in enumerate(task.original.chain.operations):
             if not operation.describes_f:
                 raise CertificateError(

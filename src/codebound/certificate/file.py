@@ -290,6 +290,8 @@ def _parse(content: bytes) -> Certificate:
     certificate = _record(Certificate, {**record, "message": Bits(data, code_bits), "witness": witness})
     if min(certificate.helper.input_shape, default=0) < 1:
         raise FormatError(f"its inputs have the shape {certificate.helper.input_shape}.")
+    if not certificate.ledger:
+        raise FormatError("its ledger is empty.")
     str(certificate)  # a statement that is unknown, or without its facts, is found out here
     return certificate
 

@@ -54,6 +54,7 @@ class Original:
         source: The Python file that makes the module, where codebound has written it.
         whole: Tensors whose entries are integers, which no message rounds.
         notes: What was done to read the module, in sentences.
+        unchained: Why it is no chain; empty where it is one, or nobody asked.
     """
 
     chain: Chain | None
@@ -63,6 +64,7 @@ class Original:
     source: str = ""
     whole: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    unchained: str = ""
 
     @staticmethod
     def read(
@@ -84,8 +86,8 @@ class Original:
             notes += folding_words(inside)
             try:
                 return Original(*chain_of(inside, input_shape), notes=notes)
-            except (ModelError, UnsupportedLayerError):
-                return Original._of_plain(inside, example, notes)
+            except (ModelError, UnsupportedLayerError) as reason:
+                return replace(Original._of_plain(inside, example, notes), unchained=str(reason))
         except ModelError:
             if not trust_code or not factory:
                 raise

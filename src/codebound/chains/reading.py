@@ -15,7 +15,7 @@ from codebound.chains.operations import OPERATIONS, AveragePool, GlobalAveragePo
 from codebound.chains.shifts import MeanOverShifts
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.fold import fold_batch_norms
-from codebound.nets.kinds import SHAPE, kind_of_node
+from codebound.nets.kinds import SHAPE, kind_of, kind_of_node
 from codebound.nets.rebuild import is_plain
 from codebound.nets.walk import traced_steps, wrap
 
@@ -186,9 +186,14 @@ def _operation(name: str, module: nn.Module) -> AbstractOperation:
     for operation in OPERATIONS.values():
         if found := operation.of_module(module):
             return found
+    what = (
+        "a batch norm that follows no layer does not fold into one"
+        if kind_of(module).name == "batch norm"
+        else module
+    )
     raise UnsupportedLayerError(
-        f"{name} ({module}): a chain has linear layers, square convolutions without groups or dilation, "
-        "pools without overlap, and residual blocks. Give the network as package.module:factory instead."
+        f"{name} ({what}): a chain has linear layers, square convolutions without groups or dilation, pools "
+        "without overlap, and residual blocks."
     )
 
 

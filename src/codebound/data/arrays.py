@@ -8,6 +8,7 @@ import tempfile
 import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -282,7 +283,7 @@ def _form(files: Sequence[Path]) -> _Form:
 
     sizes, modes = set(), set()
     for path in files:
-        with _readable(path), Image.open(path) as image:
+        with _readable(path), _Whole(FileIO(path)) as file, Image.open(file) as image:
             if max(image.size) > _MAX_SIDE:
                 raise DataError(f"{path} is {image.size} pixels; {_MAX_SIDE} a side are read.")
             pixels, size = math.prod(image.size), path.stat().st_size
@@ -302,7 +303,7 @@ def _decoded(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> 
     shape = (len(files), 1 if is_grey else 3, *size)
     x = _room(shape)
     for row, path in zip(x, files, strict=True):
-        with _readable(path), Image.open(path) as image:
+        with _readable(path), _Whole(FileIO(path)) as file, Image.open(file) as image:
             plain = _of_8_bits(image).convert("L" if is_grey else "RGB")
             if (plain.height, plain.width) != size:
                 plain = plain.resize(size[::-1], Image.Resampling.BOX)
@@ -338,6 +339,14 @@ def _of_8_bits(image: Image.Image) -> Image.Image:
         floats = np.nan_to_num(np.asarray(image))
         return Image.fromarray(floats.clip(0, 255, out=floats).astype(np.uint8))
     return image
+
+
+class _Whole(BufferedReader):
+    """A file that is asked for no more bytes than it has: room would be made for all that one promises."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, os.fstat(self.fileno()).st_size - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
 
 
 @contextmanager

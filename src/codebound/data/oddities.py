@@ -44,9 +44,10 @@ def _of_labels(sample: Dataset, delta: float) -> list[str]:
             "(by_class)"
         )
     if counts[0] == 0 and share < 1.0:
+        from_one = "; if yours are counted from 1, subtract 1" if counts[1] and not sample.class_names else ""
         found.append(
-            f"no example has the label 0: labels are counted from 0, so there are {sample.classes} classes "
-            "here, and one of them never occurs; subtract 1 if yours are counted from 1"
+            f"no example has the label 0: labels are counted from 0, so class 0 is one of the "
+            f"{sample.classes} classes and never occurs here{from_one}"
         )
     if sample.n < _FEW:
         least = -math.expm1((math.log(delta) - _SHORT_BITS * math.log(2.0)) / sample.n)

@@ -202,6 +202,7 @@ MALFORMED = {
     "a mean of texts": changed("helper.scaling.mean", ["a"]),
     "a base as a text": changed("helper.base", "b"),
     "a base as a number": changed("helper.base", 7),
+    "an empty ledger": changed("ledger", []),
     "a ledger of numbers": changed("ledger", [1, 2]),
     "a ledger of texts": changed("ledger", [["method", "1"]]),
     "declarations as a text": changed("declarations", "trust me"),

@@ -219,7 +219,11 @@ REFUSED = {
     "a softmax at the end": (layers(nn.Linear(4, 2), nn.Softmax(1)), VECTOR, "followed by a ReLU"),
     "two layers without a ReLU": (layers(nn.Linear(4, 4), nn.Linear(4, 2)), VECTOR, "0: .* not by 1"),
     "another activation": (layers(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)), VECTOR, "not by 1"),
-    "a batch norm before a layer": (layers(nn.BatchNorm1d(4), nn.Linear(4, 2)), VECTOR, "BatchNorm1d"),
+    "a batch norm before a layer": (
+        layers(nn.BatchNorm1d(4), nn.Linear(4, 2)),
+        VECTOR,
+        "a batch norm that follows",
+    ),
     "a flatten of other axes": (layers(nn.Flatten(2), nn.Linear(64, 2)), IMAGE, "Flatten"),
     "a functional flatten of other axes": (Rows(), (1, 4, 4), "something else"),
     "another function than its module": (Clash(), VECTOR, "sigmoid"),

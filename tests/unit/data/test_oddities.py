@@ -25,14 +25,15 @@ def test_nothing_is_said_about_an_ordinary_sample():
     [
         (np.sort(ORDINARY), "sorted by their labels"),
         (np.full(200, 2), "all 200 examples have the label 2"),
-        (ORDINARY + 1, "no example has the label 0: .* 4 classes"),
+        (ORDINARY + 1, "no example has the label 0: .* 4 classes .*counted from 1, subtract 1$"),
+        (ORDINARY + 2, "class 0 is one of the 5 classes and never occurs here$"),
         (
             (np.arange(1000) == 7) | (np.arange(1000) == 3),
             "99.8% of the examples have the label 0: who always",
         ),
         ([0, 1, 1, 0] * 5, "20 examples are few: .* by 64%"),
     ],
-    ids=["sorted", "one class", "from 1", "rare class", "tiny"],
+    ids=["sorted", "one class", "from 1", "from 2", "rare class", "tiny"],
 )
 def test_what_labels_show_is_one_sentence(labels, sentence):
     (found,) = said(labels)
