@@ -2,14 +2,14 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
-# one thread a worker: more would fight over the cores
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+# one thread a worker: more would fight over the cores; what is compiled once is kept, whatever the shell says
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 DATA    ?= digits
 CASES ?= 10000
 SECONDS ?= 20
 
-.PHONY: install locked audit demo test check static fast slow browser docs fuzz freeze bench networks clean
+.PHONY: install locked audit demo test static quick thorough slow browser docs fuzz freeze bench networks clean
 
 install: $(READY)
 
@@ -31,11 +31,8 @@ audit: $(READY)         ## known weaknesses of the packages in .ci/requirements.
 demo: $(READY)          ## train, compress, certify, verify, report; make demo DATA=mnist for MNIST
 	$(BIN)/codebound demo --data $(DATA)
 
-test: $(READY)          ## what continuous integration runs: static checks, then all fast tests
-	$(MAKE) --no-print-directory check
-
-check: $(READY)         ## format, lint, types, import contracts, fast tests: both at once
-	@$(MAKE) --no-print-directory -j 2 static fast
+test: $(READY)          ## format, lint, types, import contracts, quick tests: all at once, a few minutes
+	@$(MAKE) --no-print-directory -j 2 static quick
 
 static: $(READY)        ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -43,8 +40,11 @@ static: $(READY)        ## format, lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fast: $(READY)          ## every test that is not slow, and the examples in docstrings
-	$(PYTEST) -m "not slow and not browser" --doctest-modules
+quick: $(READY)         ## a test of everything, and the examples in docstrings
+	$(PYTEST) -m "not thorough and not slow and not browser" --doctest-modules
+
+thorough: $(READY)      ## tests that take seconds each, and every property again on five times as many examples
+	$(PYTEST) -m "(thorough or hypothesis) and not slow and not browser" --hypothesis-profile thorough
 
 slow: $(READY)          ## validity simulations at full size (minutes)
 	$(PYTEST) -m slow

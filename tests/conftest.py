@@ -4,18 +4,33 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import drawing  # noqa: F401  profiles
 import pytest
 from hypothesis import settings
 
 from codebound.cli.main import main
 
-settings.register_profile("codebound", deadline=None)
-settings.load_profile("codebound")
+settings.load_profile("quick")  # pytest --hypothesis-profile thorough loads the other one
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Names bytes by their number: compressed ones hold the time of day, and workers must agree on names."""
     return f"{len(val)}-bytes" if isinstance(val, bytes) and len(val) > 16 else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test with the marker ``few(n)``, n cases are quick, evenly spread, and the others thorough."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for each in cases.values():
+        (count,) = each[0].get_closest_marker("few").args
+        quick = {place * len(each) // count for place in range(count)}
+        for place, item in enumerate(each):
+            if place not in quick:
+                item.add_marker("thorough")
 
 
 @pytest.fixture(scope="session")

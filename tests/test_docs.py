@@ -57,6 +57,7 @@ def snippets(page, kind):
     return [body for name, body in FENCED.findall((ROOT / "docs" / page).read_text()) if name == kind]
 
 
+@pytest.mark.thorough
 def test_the_tutorial_runs(empty_folder, short_searches, capsys):
     exec(compile("\n".join(snippets("tutorial.md", "python")), "tutorial.md", "exec"), {"__name__": "page"})
     out = capsys.readouterr().out
@@ -68,6 +69,7 @@ def test_the_tutorial_runs(empty_folder, short_searches, capsys):
     assert main(shlex.split(command.removeprefix("$ codebound-verify "))) == 0
 
 
+@pytest.mark.thorough
 def test_the_page_about_your_model_runs(empty_folder, short_searches, codebound, monkeypatch):
     (module,) = snippets("howto/own_model.md", "python")
     Path("my_nets.py").write_text(module)
@@ -86,6 +88,7 @@ def test_there_are_three_notebooks_with_their_outputs():
         assert any("With probability" in str(cell["outputs"]) for cell in cells)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(notebook, tmp_path, monkeypatch):
     nbformat = pytest.importorskip("nbformat")
@@ -107,6 +110,7 @@ def test_a_notebook_runs(notebook, tmp_path, monkeypatch):
     assert [line for line in "".join(after).splitlines() if line.startswith("With probability")]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     not (find_spec("material") and find_spec("mkdocstrings")), reason="pip install codebound[docs]"
 )

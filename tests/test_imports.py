@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import codebound
 
 
@@ -24,6 +26,7 @@ def test_the_command_line_loads_no_heavy_library():
     assert result.stdout == "[]\n"
 
 
+@pytest.mark.thorough
 def test_the_help_of_every_verb_loads_no_heavy_library():
     code = (
         "import sys, typer.main; from typer.testing import CliRunner; from codebound.cli.main import app\n"
@@ -42,6 +45,7 @@ def test_the_mathematics_loads_no_torch():
     assert result.stdout == "False\n"
 
 
+@pytest.mark.thorough
 def test_training_and_measuring_import_with_torch_and_numpy_alone():
     blocked = ("scipy", "sklearn", "PIL", "safetensors", "typer", "rich")
     run(
@@ -50,6 +54,7 @@ def test_training_and_measuring_import_with_torch_and_numpy_alone():
     )
 
 
+@pytest.mark.thorough
 def test_import_touches_no_global_state():
     code = (
         "import logging, random, warnings, torch\n"

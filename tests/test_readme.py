@@ -36,6 +36,7 @@ def test_python_snippets_run(searches, capsys):
     assert capsys.readouterr().out.endswith("ACCEPT\n")
 
 
+@pytest.mark.thorough
 def test_commands_run_one_after_the_other(searches, codebound):
     for command in OFFLINE:
         code, out, err = codebound(*shlex.split(command)[1:])
@@ -48,6 +49,7 @@ def test_every_file_the_readme_names_exists():
         assert (ROOT / target).exists(), target
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
 def test_examples_run(searches, example, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(example)])
@@ -58,6 +60,7 @@ def test_examples_run(searches, example, capsys, monkeypatch):
     assert "ACCEPT" in out or out.endswith("REPRODUCED by running the learner again\n") or is_skipped
 
 
+@pytest.mark.thorough
 def test_the_page_about_picks_runs(empty_folder, short_searches, codebound, capsys):
     page = (ROOT / "docs/howto/picks.md").read_text()
     (snippet,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
@@ -67,6 +70,7 @@ def test_the_page_about_picks_runs(empty_folder, short_searches, codebound, caps
     assert [codebound(*shlex.split(command))[0] for command in commands] == [0, 0, 0]
 
 
+@pytest.mark.thorough
 def test_the_page_about_encoders_runs(empty_folder, codebound, capsys, monkeypatch):
     page = (ROOT / "docs/howto/encoders.md").read_text()
     (snippet,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
@@ -82,6 +86,7 @@ def test_the_page_about_encoders_runs(empty_folder, codebound, capsys, monkeypat
     assert "the tables are the same" in outputs[2][1]
 
 
+@pytest.mark.thorough
 def test_the_page_about_learners_runs(empty_folder, codebound, capsys, monkeypatch):
     page = (ROOT / "docs/howto/any_learner.md").read_text()
     snippets = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)

@@ -28,12 +28,15 @@ def imports(tree: ast.AST) -> set[str]:
 
 
 def calls(tree: ast.AST) -> list[tuple[str, ast.Call]]:
-    """Every call of a name or of an attribute, as it is written."""
-    return [
-        (ast.unparse(node.func), node)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
-    ]
+    """Every call of a name, or of attributes of one, as it is written."""
+    return [(written(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def written(function: ast.expr) -> str:
+    """A name with its attributes; of what is no name, the attributes alone."""
+    if isinstance(function, ast.Attribute):
+        return f"{written(function.value)}.{function.attr}"
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def keyword(call: ast.Call, name: str) -> object:
@@ -63,9 +66,8 @@ def broken_rules(path: Path, text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda path: str(path.relative_to(SOURCES)))
-def test_nothing_is_executed_or_unpickled(path):
-    assert broken_rules(path, path.read_text()) == []
+def test_nothing_is_executed_or_unpickled():
+    assert [rule for path in ALL for rule in broken_rules(path, path.read_text())] == []
 
 
 @pytest.mark.parametrize(

@@ -83,17 +83,20 @@ TRUE = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", TRUE)
 def test_the_messages_that_are_attacked_are_true(name):
     accepted_by_both(TRUE[name])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", TRUE)
 def test_any_flipped_bit_is_the_same_to_both_programs(name):
     start = 1 + behind(TRUE[name], 2)  # options have to agree with the header
     agree_on_every_flipped_bit(TRUE[name], range(start, min(len(TRUE[name].bits), 120)))
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize("name", TRUE)
 @pytest.mark.parametrize("cut", [1, 2, 9, 20])
 def test_a_message_that_ends_too_soon(name, cut):
@@ -103,6 +106,7 @@ def test_a_message_that_ends_too_soon(name, cut):
     refused_by_both(sealed(other), "Message: ")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("views", [1, 2, 3, 4])
 def test_codebound_writes_what_the_page_says_and_fewer_errors_are_refused(views):
     """A stack with bell-shaped integers, bit for bit; the count of codebound is accepted, one less is not."""

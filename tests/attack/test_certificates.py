@@ -147,6 +147,7 @@ HEADERS = {
 }
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("name", HEADERS)
 def test_a_crafted_header_is_refused(name):
     change, because = HEADERS[name]
@@ -166,6 +167,7 @@ HONEST = {  # everything is consistent with the lie: only a look at the data or 
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", HONEST)
 def test_a_consistent_lie_is_refused(name):
     facts, because = HONEST[name]
@@ -242,6 +244,7 @@ CONTAINERS = {
 }
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_a_crafted_container_is_refused(name):
     data, because = CONTAINERS[name]

@@ -51,12 +51,14 @@ def certificate(factory, *, version: int = 2) -> bytes:
     return writer.write_as(version, message, fields)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_honest_residual_network_is_accepted(version):
     verdict = verify(certificate(Residual, version=version), X, Y, factory=Residual)
     assert verdict.reasons == ()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_the_verifier_refuses(name):
     factory, because = ATTACKS[name]
@@ -64,6 +66,7 @@ def test_the_verifier_refuses(name):
     assert all(because in reason for reason in verdict.reasons), "nothing else is wrong with it"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize(
     "name", ["a plain attribute", "a global of the module", "dropout", "ranks in the batch"]
@@ -85,6 +88,7 @@ PAID = {  # what the code hides is lifted into the message, and paid for
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", sorted(set(ATTACKS) - PAID))
 def test_certify_refuses(name):
     module = ATTACKS[name][0]().eval()
@@ -96,6 +100,7 @@ def test_certify_refuses(name):
         certify(module, SAMPLE, factory="tests:model", method="prune", effort="quick")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", sorted(PAID))
 def test_certify_makes_the_message_pay_for_what_is_hidden(name, tmp_path):
     torch.manual_seed(0)

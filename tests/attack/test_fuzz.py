@@ -9,7 +9,8 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 from attack import fuzz_certificates as fuzzing
-from hypothesis import example, given, settings
+from drawing import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codebound_verify import Refused, verify
@@ -35,7 +36,7 @@ edits = st.lists(
 
 
 @given(edits)
-@settings(max_examples=300)
+@examples(300)
 def test_a_mutated_file(changes):
     data = DATA
     for start, removed, inserted in changes:
@@ -45,7 +46,7 @@ def test_a_mutated_file(changes):
 
 
 @given(st.integers(0, len(HEAD)), st.integers(0, 6), st.text(st.characters(max_codepoint=127), max_size=6))
-@settings(max_examples=300)
+@examples(300)
 def test_a_mutated_header_that_is_sealed_again(start, removed, inserted):
     head = HEAD[:start] + inserted.encode() + HEAD[start + removed :]
     verdict = verify(writer.seal(head, TRUE.message.packed()), TRUE.x, TRUE.y)
@@ -60,7 +61,7 @@ values = st.recursive(
 
 
 @given(st.data(), values)
-@settings(max_examples=300)
+@examples(300)
 def test_any_value_in_any_field(data, value):
     fields = node = writer.linear_case(60).fields
     while True:
@@ -74,7 +75,7 @@ def test_any_value_in_any_field(data, value):
 
 
 @given(st.text("01", max_size=400))
-@settings(max_examples=300)
+@examples(300)
 def test_any_message(bits):
     """A consistent header around random bits: the decoder itself is reached."""
     message = writer.Message([["linear", 3, False]], {})
@@ -86,7 +87,7 @@ def test_any_message(bits):
 
 
 @given(st.binary(max_size=200), st.integers(1, 15), st.sampled_from([(3,), (2, 3), (5, 2, 2)]))
-@settings(max_examples=300)
+@examples(300)
 def test_any_tensor(data, mode, shape):
     coder = writer.Coder()
     coder.gamma(mode)
@@ -103,7 +104,7 @@ def test_any_tensor(data, mode, shape):
 @given(
     st.text("01", max_size=200), st.sampled_from([[], [["views", 2]], [["views", 4]], [["dictionary", 1, 1]]])
 )
-@settings(max_examples=200)
+@examples(200)
 def test_any_subspace(tail, operations):
     """A chain in a subspace whose fields are random bits."""
     message = writer.Message([*operations, ["linear", 3, False]], writer.Subspace(writer.zero((4,))))
@@ -138,6 +139,7 @@ def seeds():
     return found
 
 
+@pytest.mark.thorough
 def test_mutants_are_refused_or_true(seeds):
     """A part of what ``make fuzz`` does, and enough of it to reach every answer."""
     choice, seen = random.Random(0), Counter()
@@ -154,6 +156,7 @@ def lie(fields: dict, path: str, value) -> None:
     fields[last] = value(fields[last]) if callable(value) else value
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("statement", "path", "value", "words"),
     [

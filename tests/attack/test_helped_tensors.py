@@ -52,11 +52,13 @@ TRUE = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", TRUE)
 def test_the_messages_that_are_attacked_are_true(name):
     accepted_by_both(linear(TRUE[name]))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", TRUE)
 def test_fewer_errors_than_the_network_makes(name):
     logits = X.reshape(N, 4) / 16 @ TRUE[name].values.astype(np.float32).astype(float).T
@@ -66,6 +68,7 @@ def test_fewer_errors_than_the_network_makes(name):
         assert verify(data, X, Y).is_accepted == (stated == errors)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", TRUE)
 def test_any_flipped_bit_is_the_same_to_both_programs(name):
     message = linear(TRUE[name])
@@ -106,6 +109,7 @@ FORBIDDEN = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", FORBIDDEN)
 def test_what_the_page_forbids(name):
     weight, because = FORBIDDEN[name]

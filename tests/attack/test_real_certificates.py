@@ -138,11 +138,13 @@ def test_both_versions_are_attacked():
     assert CASES["picked"].certificate.facts.extra["picks"] == 4
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_certificates_that_are_attacked_are_true(name):
     assert CASES[name].verdict(CASES[name].data).reasons == ()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CASES)
 def test_flipped_bits_anywhere(name):
     case, choice = CASES[name], random.Random(0)
@@ -154,6 +156,7 @@ def test_flipped_bits_anywhere(name):
             Certificate.from_bytes(bytes(data))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_truncated_and_extended(name):
     case = CASES[name]
@@ -210,6 +213,7 @@ TABLE = {
 }
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("attack", TABLE)
 def test_a_changed_header_is_refused(name, attack):

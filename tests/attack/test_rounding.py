@@ -96,6 +96,7 @@ def test_what_hangs_on_rounding_is_an_error_throughout(exponent, monkeypatch):
     assert count_by_writer(network, DIGITS.on("cpu")).errors == len(X)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="this torch has no MKL to choose paths of")
 def test_two_paths_of_one_library_give_one_verdict():
     """Without the bound the two paths count differently; the verdict is the same on both."""

@@ -81,6 +81,7 @@ def constant(classes: int, label: int) -> writer.Message:
     return writer.Message([["linear", classes, True]], tensors, scaling=SIXTEEN)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("classes", [3, 1000])
 def test_no_number_of_classes_makes_a_constant_informative(classes):
     label = int(np.bincount(Y).argmax())
@@ -192,6 +193,7 @@ def test_certify_refuses_the_means_of_the_sample():
 # ---------------------------------------------------------------- rows
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_sample_that_is_repeated(version):
     x, y = np.tile(X, (20, 1, 1, 1)), np.tile(Y, 20)

@@ -93,12 +93,14 @@ def test_the_messages_that_are_attacked_are_true(name):
     accepted_by_both(TRUE[name])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", TRUE)
 def test_any_flipped_bit_is_the_same_to_both_programs(name):
     start = 1 + behind(TRUE[name], 3)  # options have to agree with the header
     agree_on_every_flipped_bit(TRUE[name], range(start, min(len(TRUE[name].bits), 200)))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [1, 2])
 def test_fewer_errors_than_the_network_makes(kind):
     """What codebound counts is accepted, one error less is not."""
@@ -174,6 +176,7 @@ FORBIDDEN = {
 }
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", FORBIDDEN)
 def test_what_the_page_forbids(name):
     found, because = FORBIDDEN[name]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from attack.crafting import X, Y, both, refused_by_both
 from attack.test_sketched_tensors import TRUE, around, matrix, sketched
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 MATRIX = matrix(r0c0=-3, r2c4=5)
@@ -108,7 +109,7 @@ def test_a_sketch_with_two_smallest_matrices_has_no_proof():
 
 
 @given(st.integers(0, len(TRUE_WITNESS) * 8 - 1))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_a_flipped_bit_never_changes_the_network(bit):
     """The last bits of the dual do not matter; all else is refused."""
     data = bytearray(TRUE_WITNESS)

@@ -50,6 +50,7 @@ def network(name: str):
     return wrap(build(spec, input_shape=shape, classes=10))
 
 
+@pytest.mark.few(2)
 @each_compressor
 @pytest.mark.parametrize("name", [*SMALL, "residual", *LARGE])
 def test_every_layer_is_compressed_or_carried_and_the_module_holds_what_the_codes_say(method, name):
@@ -66,6 +67,7 @@ def test_every_layer_is_compressed_or_carried_and_the_module_holds_what_the_code
     assert all(torch.equal(state[each], original[each]) for each in untouched)
 
 
+@pytest.mark.few(5)
 @each_compressor
 @pytest.mark.parametrize("name", SMALL)
 def test_codes_decode_bit_for_bit(method, name):
@@ -76,6 +78,7 @@ def test_codes_decode_bit_for_bit(method, name):
         assert code.weights().tobytes() == layer.weight.numpy().tobytes()
 
 
+@pytest.mark.few(2)
 @each_compressor
 def test_the_same_seed_gives_the_same_network_and_nothing_else_changes(method):
     net = network("convolutions")
@@ -96,6 +99,7 @@ def test_a_compressor_is_frozen_and_works_by_default(method):
             setattr(algorithm, field.name, None)
 
 
+@pytest.mark.few(3)
 @each_compressor
 def test_a_single_weight_a_zero_layer_and_groups_are_no_trouble(method):
     tiny = nn.Sequential(nn.Linear(1, 1))

@@ -1,11 +1,13 @@
 """What scikit-learn asks of every estimator, asked of ``PickToLearn`` around a classifier and a regressor."""
 
+import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import codebound
 
 
+@pytest.mark.few(3)
 @parametrize_with_checks(
     [codebound.PickToLearn(LogisticRegression(), batch=5), codebound.PickToLearn(Ridge(), tau=1.0, batch=5)]
 )

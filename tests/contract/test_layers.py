@@ -76,6 +76,7 @@ def test_every_registered_type_has_cases():
     assert {type(case.values[0]()) for case in CASES} == set(LAYER_VIEWS)
 
 
+@pytest.mark.few(7)
 @every_case
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("device", DEVICES)
@@ -91,6 +92,7 @@ def test_operator_is_the_forward_pass_without_bias(make, shape, dtype, device):
     assert operator.adjoint(expected).device.type == device
 
 
+@pytest.mark.few(9)
 @every_case
 def test_adjoint_passes_the_dot_product_test(make, shape):
     operator = view_of("layer", seeded_double(make)).operator(shape)
@@ -107,6 +109,7 @@ def test_the_dot_product_test_has_teeth():
     assert not torch.allclose(left, right, rtol=1e-3)
 
 
+@pytest.mark.few(9)
 @every_case
 def test_dense_is_the_matrix_column_by_column(make, shape):
     module = seeded_double(make)
@@ -117,6 +120,7 @@ def test_dense_is_the_matrix_column_by_column(make, shape):
     assert torch.allclose(dense, torch.stack(columns, dim=1), rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.few(9)
 @every_case
 def test_dense_transposed_is_the_adjoint(make, shape):
     operator = view_of("layer", seeded_double(make)).operator(shape)
@@ -126,6 +130,7 @@ def test_dense_transposed_is_the_adjoint(make, shape):
     )
 
 
+@pytest.mark.few(9)
 @every_case
 def test_matrix_and_back_is_exact_and_copies_nothing(make, shape):
     module = seeded_double(make)
@@ -169,6 +174,7 @@ def test_output_size_counts_the_last_patch():
                 assert conv_output_size(n, kernel=k, stride=s) == brute(n, k, s)
 
 
+@pytest.mark.thorough
 def test_a_large_dense_matrix_is_refused():
     operator = view_of("conv", nn.Conv2d(3, 64, 3, padding=1)).operator((3, 224, 224))
     with pytest.raises(UsageError, match="apply and adjoint"):

@@ -5,7 +5,8 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import parametrizations, prune
@@ -114,6 +115,7 @@ def assert_unchanged(model, before):
     assert after[1:] == before[1:]
 
 
+@pytest.mark.few(2)
 @every_model
 def test_coverage_lists_every_tensor_exactly_once(name):
     make, example = MODELS[name]
@@ -131,6 +133,7 @@ def test_coverage_lists_every_tensor_exactly_once(name):
     assert [row["name"] for row in coverage.rows()] == [row.name for row in listed]
 
 
+@pytest.mark.few(2)
 @every_model
 def test_nothing_the_caller_owns_changes_and_nothing_is_printed(name, capsys):
     make, example = MODELS[name]
@@ -229,7 +232,8 @@ BLOCKS = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.thorough
+@examples(40)
 @given(st.lists(BLOCKS, min_size=1, max_size=5), st.data())
 def test_coverage_accounts_for_random_networks(makers, data):
     modules = [make() for make in makers]
@@ -246,7 +250,7 @@ def test_coverage_accounts_for_random_networks(makers, data):
     assert len({row.name for row in listed}) == len(listed) == len(held)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 2**31))
 def test_with_weights_keeps_every_bit_pattern(seed):
     model = nn.Linear(8, 8)

@@ -191,6 +191,7 @@ PROMISES = [
 ]
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 @pytest.mark.parametrize(("operation", "shape"), EXAMPLES, ids=str)
 def test_every_operation_keeps_every_promise(operation, shape, promise):
@@ -254,6 +255,7 @@ def test_an_operation_that_lies_is_found_out(name):
         promise(operation, SHAPE)
 
 
+@pytest.mark.thorough
 def test_a_new_operation_is_one_class(monkeypatch):
     """Messages, builders and readers of networks know it once it is registered."""
 

@@ -98,6 +98,7 @@ def pages_of(found, saved, capsys):
     }
 
 
+@pytest.mark.few(3)
 def test_every_page_has_the_numbers_of_the_json(folder, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     found, saved = folder

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -134,8 +135,9 @@ def same(a, b):
     return type(a) is type(b) and a.shape == b.shape and a.values().tobytes() == b.values().tobytes()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", CODES)
-@settings(max_examples=40)
+@examples(40)
 @given(data=st.data())
 def test_decoding_inverts_encoding(name, data):
     code = data.draw(CODES[name])
@@ -145,7 +147,7 @@ def test_decoding_inverts_encoding(name, data):
     assert encode_tensors([decoded]) == message
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(ANY, min_size=0, max_size=5))
 def test_tensors_in_sequence(codes):
     message = encode_tensors(codes)
@@ -153,7 +155,7 @@ def test_tensors_in_sequence(codes):
     assert all(same(a, b) for a, b in zip(decoded, codes, strict=True))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(ANY, st.text("01", max_size=120))
 def test_what_follows_the_code_word_changes_nothing(code, garbage):
     garbage = "".join(map(str, code.blocks())) + garbage
@@ -170,7 +172,7 @@ def test_what_follows_the_code_word_changes_nothing(code, garbage):
     assert same(decoded, code)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.binary(max_size=80), SHAPES)
 def test_random_bits_decode_or_are_refused(data, shape):
     try:
@@ -182,7 +184,7 @@ def test_random_bits_decode_or_are_refused(data, shape):
     assert np.isfinite(weights).all()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.binary(max_size=60), st.integers(1, 13), SHAPES)
 def test_random_content_of_every_mode_decodes_or_is_refused(data, mode, shape):
     writer = Writer()
@@ -193,7 +195,7 @@ def test_random_content_of_every_mode_decodes_or_is_refused(data, mode, shape):
         assert code.mode == mode
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(ANY, st.data())
 def test_a_message_that_is_cut_or_longer_is_refused(code, data):
     string = str(encode_tensors([code]))
@@ -293,6 +295,7 @@ def collisions(words):
 ADAPTIVES = [f"adaptive-{k}-{r}-{c}" for k in range(4) for r in (0, 1) for c in (0, 1)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["dense", "enumerative", "codebook", "static", "bell", "best"])
 @pytest.mark.parametrize("shape", [(1,), (2, 3)])
 def test_words_are_prefix_free_and_satisfy_kraft(name, shape):
@@ -348,6 +351,7 @@ def helped():
         yield Sketched(shape, y, degree=1, seed=seed)
 
 
+@pytest.mark.thorough
 def test_codes_with_helpers_are_prefix_free_and_satisfy_kraft():
     words = [str(encode_tensors([code])) for code in helped()]
     words += [str(encode_tensors([code])) for code in inners((2, 2))]

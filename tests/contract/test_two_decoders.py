@@ -7,7 +7,8 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, reject, settings
+from drawing import examples
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -143,8 +144,9 @@ def expect_the_same_bits(message: Message, layout, base) -> None:
         assert found[name].tobytes() == values.tobytes()
 
 
+@pytest.mark.thorough
 @given(st.lists(SHAPES, min_size=1, max_size=4), st.booleans(), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_messages_of_any_modes(shapes, has_base, data):
     layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
     message = Message(
@@ -166,7 +168,7 @@ def subspaces(draw):
 
 
 @given(st.lists(SHAPES, max_size=4), subspaces(), st.booleans(), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_factories_in_a_subspace(shapes, subspace, has_base, data):
     layout = tuple((f"t{i}", shape) for i, shape in enumerate(shapes))
     message = Message(Options(has_base=has_base, setting=SETTING), None, subspace, dict(layout))
@@ -202,7 +204,7 @@ def chains(draw):
 
 
 @given(chains(), subspaces(), st.integers(-200, -80), st.booleans())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_chains_in_a_subspace(chain, subspace, step, has_base):
     """The same bits of the tensors, and the same logits."""
     random = np.random.default_rng(0)
@@ -248,7 +250,6 @@ KINDS = {
 
 
 @given(STACKS)
-@settings(deadline=None)
 def test_stacks(stack):
     """Every point of the grid that fits is the same chain to both, and costs no more than that point."""
     input_shape = (1, 9, 10)
@@ -306,6 +307,7 @@ def test_larger_tensors():
         assert values.tobytes() == expected[name].tobytes(), name
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shape", "sizes", "ones", "count", "limit"),
     [

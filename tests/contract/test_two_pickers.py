@@ -27,6 +27,7 @@ X, Y = rules.shapes(240, seed=1)
 SAMPLE = Dataset("shapes", "train", X, Y, 3, Scaling(16.0))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "rule",
     [
@@ -89,6 +90,7 @@ ON_DIGITS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ON_DIGITS)
 def test_they_agree_on_digits(name):
     digits = load_dataset("digits")

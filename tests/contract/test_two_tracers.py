@@ -38,12 +38,14 @@ def names_of(module: nn.Module, shape: tuple[int, ...]) -> tuple[str | None, str
     return ours, theirs
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", sorted(set(SMALL) - {"noise that torch does not see", "a counter of calls"}))
 def test_small_networks(name):
     ours, theirs = names_of(SMALL[name]().eval(), SHAPE)
     assert ours == theirs
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", sorted(set(ZOO) - {"alexnet", "vgg19"}))
 def test_the_zoo(name):
     module = build(name, input_shape=ZOO[name].input_shape, classes=10).eval()

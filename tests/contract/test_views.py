@@ -26,6 +26,7 @@ SCALINGS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("front", FRONTS)
 @pytest.mark.parametrize("kind", [1, 2, 3, 4])
 @pytest.mark.parametrize("scaling", SCALINGS)

@@ -94,6 +94,7 @@ def kraft_sum(strings: list[str]) -> Fraction:
     return Fraction(sum(1 << longest - len(string) for string in strings), 1 << longest)
 
 
+@pytest.mark.thorough
 def test_no_message_begins_another_and_their_lengths_are_those_of_a_code(strings):
     assert len(strings) > 10_000
     assert is_prefix_free(strings)

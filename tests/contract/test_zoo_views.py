@@ -24,6 +24,7 @@ def case(request):
         return model, x, model.eval()(x)
 
 
+@pytest.mark.few(3)
 def test_every_tensor_is_seen_or_carried(case):
     model, _, _ = case
     network = wrap(model, strict=True)

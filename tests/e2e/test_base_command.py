@@ -70,6 +70,7 @@ def pretrained(workspace, codebound):
 
 
 class TestCertify:
+    @pytest.mark.thorough
     def test_a_base_of_other_classes_is_fine_tuned_in_a_subspace(self, pretrained, codebound, capsys):
         command = ("certify", "--model", "mlp:widths=8", "--data", "sample.npz", "--test", "test.npz")
         command += ("--base", pretrained, "--base-says", WORDS, "--method", "subspace")
@@ -134,6 +135,7 @@ class TestCertify:
 
 
 class TestTrain:
+    @pytest.mark.thorough
     @pytest.mark.parametrize("arch", [(), ("mlp:widths=8",), ("few_nets:tanh",)])
     def test_weights_and_certificate_are_of_one_network(self, arch, workspace, codebound, capsys):
         code, out, err = codebound(
@@ -167,6 +169,7 @@ class TestTrain:
             wrong = int(((logits + weights["2.bias"]).argmax(1) != y).sum())
             assert wrong == record["train_errors"]
 
+    @pytest.mark.thorough
     def test_batch_norms_are_folded_and_it_is_said(self, workspace, codebound, capsys):
         command = ("train", "few_nets:normed", "--for-certificate", "--data", "sample.npz", "--device", "cpu")
         code, _, err = codebound(*command, "--out", "g")
@@ -185,6 +188,7 @@ class TestTrain:
         assert int(((logits + weights["3.bias"]).argmax(1) != y).sum()) == record["train_errors"]
         assert is_verified(record, capsys)[0]
 
+    @pytest.mark.thorough
     def test_around_a_base(self, pretrained, codebound, capsys):
         command = ("train", "mlp:widths=8", "--for-certificate", "--data", "sample.npz", "--device", "cpu")
         code, out, _ = codebound(*command, "--base", pretrained, "--base-says", WORDS, "--out", "g")

@@ -198,6 +198,7 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_statement_is_accepted_by_the_printed_command(name, certified, capsys, monkeypatch):
     if name == "prior fraction":  # ten seconds of training otherwise
@@ -215,6 +216,7 @@ def test_every_statement_is_accepted_by_the_printed_command(name, certified, cap
         assert record["n"] == (400 if name == "test" else 320)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("factory", ["some_nets:skip", "some_nets:shaped"])
 def test_a_network_that_is_no_chain_is_certified_with_a_file_of_its_own(
     factory, certified, codebound, capsys
@@ -263,6 +265,7 @@ def test_code_that_cannot_be_traced_is_an_assumption_or_refused(certified, codeb
     assert any("--trust-code" in reason for reason in found["reasons"])
 
 
+@pytest.mark.thorough
 def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
     """Everything that the standard effort does, with a tenth of its epochs."""
     from codebound.search import pruned as pruning
@@ -278,6 +281,7 @@ def test_the_standard_effort_trains_and_is_better(certified, monkeypatch):
     assert record["messages_tried"] >= 3
 
 
+@pytest.mark.thorough
 def test_tables_and_csv(workspace, codebound, short_searches):
     command = ("certify", "--data", "sample.npz", "--effort", "quick", "--out")
     code, out, err = codebound(*command, workspace / "a")
@@ -337,6 +341,7 @@ BAD = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_message_and_an_exit_code(name, workspace, codebound):
     arguments, code, message = BAD[name]
@@ -364,6 +369,7 @@ BAD_FILES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_files_that_cannot_be_used(name, certified, codebound):
     _, record = certified()

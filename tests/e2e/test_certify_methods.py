@@ -41,6 +41,7 @@ def networks(digits):
     return {spec: fit(model, digits, config).model for spec, model in zip(NETWORKS, models, strict=True)}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("spec", NETWORKS)
 @pytest.mark.parametrize("name", POST_HOC)
 def test_the_verifier_accepts_and_the_ledger_adds_up(name, spec, networks, digits):
@@ -55,6 +56,7 @@ def test_the_verifier_accepts_and_the_ledger_adds_up(name, spec, networks, digit
         assert facts.errors < digits.n / 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("spec", NETWORKS)
 def test_a_split_is_accepted_and_read_back_from_its_weights(spec, networks, digits, tmp_path):
     found = certify(networks[spec], digits, method="split", effort="quick")
@@ -73,6 +75,7 @@ def test_a_split_is_accepted_and_read_back_from_its_weights(spec, networks, digi
     assert torch.equal(g(x), found.network(x))
 
 
+@pytest.mark.thorough
 def test_local_convolutions(networks, digits):
     found = certify(networks["lenet5"], digits, method="conv", effort="quick")
     assert found.method == "conv"
@@ -81,6 +84,7 @@ def test_local_convolutions(networks, digits):
         certify(networks["linear"], digits, method="conv", effort="quick")
 
 
+@pytest.mark.thorough
 def test_layers_that_fit_alone_but_not_together_stay_convolutions(networks, digits, monkeypatch):
     """Of a VGG-19 each local layer is small enough, and all of them are too much for a message."""
     monkeypatch.setattr("codebound_papers.arora18.conv.MAX_ELEMENTS", 30_000)  # with both: 36,116
@@ -89,6 +93,7 @@ def test_layers_that_fit_alone_but_not_together_stay_convolutions(networks, digi
     assert [found.network.state_dict()[f"{position}.weight"].dim() for position in (0, 2)] == [5, 4]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("spec", NETWORKS)
 @pytest.mark.parametrize("name", ["lottery", "imp"])
 def test_trained_masks(name, spec, networks, digits, monkeypatch):
@@ -100,6 +105,7 @@ def test_trained_masks(name, spec, networks, digits, monkeypatch):
         certify(networks[spec], digits, method=name, effort="quick")
 
 
+@pytest.mark.thorough
 def test_auto_is_never_worse_than_any_method_it_guesses_well(networks, digits, short_searches):
     bounds = {
         name: certify(networks["linear"], digits, method=name, effort="quick").certificate.claim.bound
@@ -165,6 +171,7 @@ def test_the_difference_to_a_base_is_what_a_compressor_sees(networks, digits):
         assert np.abs(value - tensors[name].numpy()).max() < 0.1
 
 
+@pytest.mark.thorough
 def test_a_network_that_is_no_chain(digits, monkeypatch, tmp_path):
     code = """
 import torch
@@ -191,6 +198,7 @@ class Skip(nn.Module):
         sys.modules.pop("skip_net", None)
 
 
+@pytest.mark.thorough
 def test_the_command_names_the_method_and_what_was_skipped(codebound, empty_folder, short_searches):
     run = partial(codebound, "certify")
     command = ("--model", "linear", "--data", "digits", "--effort", "quick", "--holdout", "0.8")

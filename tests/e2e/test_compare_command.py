@@ -13,6 +13,7 @@ DATA = ("--data", "sample.npz", "--test", "fresh.npz", "--device", "cpu")
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
+@pytest.mark.thorough
 def test_a_network_is_trained_certified_and_compared(codebound, tmp_path):
     y = np.arange(600) % 3
     x = 4.0 * np.eye(3, 8)[y] + np.random.default_rng(0).normal(size=(600, 8))
@@ -36,6 +37,7 @@ def test_a_network_is_trained_certified_and_compared(codebound, tmp_path):
     assert errors["f"] < 0.15
 
 
+@pytest.mark.thorough
 def test_an_engine_and_what_certificates_were_made_with(codebound):
     y = np.arange(300) % 3
     x = (4.0 * np.eye(3, 8)[y] + np.random.default_rng(0).normal(size=(300, 8))).astype(np.float32)

@@ -55,6 +55,7 @@ def decoded(folder: Path) -> dict[str, np.ndarray]:
     return weights
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("method", method_names())
 def test_every_method_writes_a_message_that_decodes_to_the_weights(method, codebound, tmp_path):
     model = "lenet5" if method == "conv" else "mlp:widths=8"
@@ -95,6 +96,7 @@ def test_options_that_are_not_given_spare_the_accuracy(codebound):
     assert json.loads(text)["accuracy_after"] < mild["accuracy_after"]  # the default of the class
 
 
+@pytest.mark.thorough
 def test_weights_of_the_same_architecture_load_again(codebound, tmp_path):
     arguments = ("--model", "resnet20", "--method", "naive")
     code, _, err = codebound("compress", *arguments, "--out", "o", "-q")

@@ -71,6 +71,7 @@ if a[0] == "certify":
 """
 
 
+@pytest.mark.thorough
 def test_every_outcome_is_kept(fresh, monkeypatch, tmp_path):
     fake(fresh, monkeypatch, tmp_path, CERTIFIES)
     out = tmp_path / "fresh"
@@ -101,6 +102,7 @@ def test_a_first_look_happens_once(fresh, monkeypatch, tmp_path):
     assert fresh.look(fresh.RECIPES["letter"], tmp_path / "second")["failure"].strip() == "diverged"
 
 
+@pytest.mark.thorough
 def test_a_recipe_may_be_run_in_parts(fresh, monkeypatch, tmp_path):
     fake(fresh, monkeypatch, tmp_path, CERTIFIES)
     first, *rest = fresh.WAYS
@@ -144,6 +146,7 @@ def test_recipes_are_committed_and_the_format_is_frozen_before(fresh, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_a_search_is_interrupted_at_its_limit_and_then_stopped(fresh, monkeypatch, tmp_path):
     fake(
         fresh,
@@ -167,6 +170,7 @@ def test_every_recipe_is_of_a_known_set_and_tests_on_its_own_part(fresh):
         )
 
 
+@pytest.mark.thorough
 def test_the_page_shows_every_record(fresh, monkeypatch, tmp_path):
     page = script("page")
     assert page.first_looks(tmp_path) == []

@@ -60,6 +60,7 @@ def samples(tmp_path_factory):
     return folder
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", all_but(READ))
 def test_what_is_read_is_what_the_module_computes(name):
     """The oracle is the module itself, in its own precision and on a batch of another size."""
@@ -106,6 +107,7 @@ def test_a_shortcut_that_computes_something_else_is_no_block_of_a_chain():
         chain_of(made("projecting_resnet"), (1, 8, 8))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", foreign.REFUSED)
 def test_no_certificate_is_about_these(name, samples, tmp_path):
     command = ["certify", "--model", f"foreign_networks:{name}", "--data", str(samples / "image.npz")]
@@ -117,6 +119,7 @@ def test_no_certificate_is_about_these(name, samples, tmp_path):
     assert foreign.REFUSED[name] in str(result.exception)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["decides_by_values", "active_dropout", "batch_statistics"])
 def test_methods_that_need_no_network_go_on_without_it(name, samples, tmp_path):
     """A certificate about another network needs nothing of the one that cannot be read."""
@@ -137,6 +140,7 @@ def test_a_network_that_does_not_fit_the_sample_is_a_mistake(name, samples, tmp_
     assert foreign.REFUSED[name] in str(result.exception)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", all_but(CERTIFIED))
 def test_certified_and_verified_from_the_folder_alone(name, samples, tmp_path, monkeypatch):
     folder = tmp_path / "c"

@@ -117,6 +117,7 @@ def test_files_hold_the_rows_the_curves_and_a_page(measure, tmp_path):
     assert sorted(path.name for path in out.iterdir()) == ["measure.html", "measure.json"]
 
 
+@pytest.mark.thorough
 def test_the_same_command_gives_the_same_files(measure, tmp_path):
     for name in ("a", "b"):
         assert measure("--examples", "15", "--seed", "3", "--out", tmp_path / name, "-q")[0] == 0
@@ -183,6 +184,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_message_and_an_exit_code(name, measure, tmp_path):
     arguments, code, message = BAD[name]

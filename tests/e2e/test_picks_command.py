@@ -108,6 +108,7 @@ def test_ctrl_c_keeps_the_picks_until_then(digits):
     assert cb.verify(found.certificate, digits).verdict == "ACCEPT"
 
 
+@pytest.mark.thorough
 def test_random_labels_are_vacuous(digits):
     shuffled = replace(digits, y=np.random.default_rng(0).permutation(digits.y))
     found = cb.certify(None, shuffled, effort="quick")
@@ -141,6 +142,7 @@ def test_what_starts_from_a_network_asks_for_one(digits):
         cb.certify(None, digits, effort="quick", input_range=(0.0, 16.0))
 
 
+@pytest.mark.thorough
 def test_the_commands(codebound, empty_folder):
     asked = ("--data", "digits", "--method", "picks", "--effort", "quick")
     code, out, err = codebound("certify", *asked, "--format", "json", "--out", "c")

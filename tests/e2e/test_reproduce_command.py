@@ -70,6 +70,7 @@ def test_a_run_prints_rows_and_sentences_and_writes_files(command, tmp_path):
     assert {row["table"] for row in rows} == set(record["tables"])
 
 
+@pytest.mark.thorough
 def test_an_interrupted_run_says_how_to_continue(command, monkeypatch):
     def interrupt(cases, iterations):
         raise KeyboardInterrupt

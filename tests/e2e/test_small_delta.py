@@ -58,6 +58,7 @@ def sample():
     return from_arrays(x, y, name="clouds", role="train")
 
 
+@pytest.mark.thorough
 def test_certificates_of_both_kinds(sample):
     found = cb.certify(None, sample, method="picks", effort="quick", delta=DELTA, by_class=True)
     facts, claim = found.certificate.facts, found.certificate.claim

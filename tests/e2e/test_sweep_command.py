@@ -70,6 +70,7 @@ def run(codebound, empty_folder):
     return sweep
 
 
+@pytest.mark.thorough
 def test_commands_become_rows(run, tmp_path, capsys):
     (tmp_path / "plan.toml").write_text(PLAN.replace("seed = [0, 1]", "seed = [0]"))
     record = run("--workers", "1", "--out", "s")

@@ -41,6 +41,7 @@ def workspace(tmp_path, monkeypatch):
     sys.modules.pop("slow_net", None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "optimizer", [("sgd", "--lr", "0.05"), ("adam", "--lr", "0.01")], ids=["sgd", "adam"]
 )

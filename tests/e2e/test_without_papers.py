@@ -21,6 +21,7 @@ def run(folder, code, *arguments, lines=""):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, input=lines)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("verb", ["measure", "compress", "sketch", "plan", "compare", "reproduce"])
 def test_a_verb_of_the_papers_is_refused_in_a_sentence(tmp_path, verb):
     result = run(tmp_path, "main()", verb, "--model", "mlp", "--data", "digits")
@@ -31,6 +32,7 @@ def test_a_verb_of_the_papers_is_refused_in_a_sentence(tmp_path, verb):
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_the_verbs_are_those_of_the_product(tmp_path):
     listed = run(tmp_path, "main()", "--help").stdout
     for verb in ("demo", "data", "train", "certify", "verify", "decode", "show", "bound", "sweep", "doctor"):
@@ -38,6 +40,7 @@ def test_the_verbs_are_those_of_the_product(tmp_path):
     assert "│ measure " not in listed
 
 
+@pytest.mark.thorough
 def test_the_verbs_of_the_product_work(tmp_path):
     plan = '[[jobs]]\nverb = "train"\nmodel = "linear"\ndata = "digits"\nepochs = 1\n'
     (tmp_path / "plan.toml").write_text(plan)

@@ -23,6 +23,7 @@ SETTINGS = [(600, 10, 4, 400), (600, 10, 2, 400), (2000, 10, 8, 150)]
 LOCATIONS = 60
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("size", "mixes", "order", "repeats"), SETTINGS)
 def test_a_e17_locations_are_correlated(size, mixes, order, repeats):
     """Lemma 12 claims p-wise independence, that is, correlation 0; measured 0.17 where 0.19 is predicted."""
@@ -47,6 +48,7 @@ def test_a_e17_golden_predictions():
     assert location_correlation(600, ConvCount(10, 4)) == pytest.approx(0.189, abs=5e-4)
 
 
+@pytest.mark.thorough
 def test_a_e17_the_correlation_test_has_teeth():
     """A fresh subspace for every location would be independent, and the same check sees it."""
     count = ConvCount(10, 4)

@@ -32,6 +32,7 @@ def exceeds(found: int, eta: float) -> bool:
     return binom.sf(found - 1, REPEATS, eta) < 1e-9
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("eta", "rho", "low", "high"),
     [
@@ -54,6 +55,7 @@ def test_a_e4_corrected_k_keeps_its_promise(rho):
     assert found / REPEATS <= 0.005
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rho", [0.0, 1.0])
 def test_a_e4_corrected_gaussian_k_keeps_its_promise(rho):
     """Measured beforehand: at most 0.005 in all settings; allow for the spread of 4000 draws."""

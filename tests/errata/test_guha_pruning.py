@@ -58,6 +58,7 @@ def test_g_e4_the_diagonal_doubles_the_count():
     assert round(0.001 * 784 * 784) == 615
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("strength", "ratio"), [(0.05, 0.0617), (0.2, 0.1656), (1.0, 0.439)])
 def test_g_e6_the_change_of_a_gaussian_matrix_is_a_fixed_share_of_it(strength, ratio):
     """Also G-Lem4.2: with C = 1, Gamma is between 1.7 and 2.1 times the measured norm."""

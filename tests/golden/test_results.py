@@ -83,6 +83,7 @@ def test_both_programs_decode_the_same_network(path):
     ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "path", sorted((RESULTS / "certificates").glob("digits*.cbound")), ids=lambda p: p.stem
 )

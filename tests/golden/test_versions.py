@@ -46,6 +46,7 @@ def test_there_are_files_of_every_frozen_version():
     assert {path.parent.name for path in FILES} == {f"version-{number}" for number in frozen}
 
 
+@pytest.mark.few(14)
 @each_file
 def test_both_programs_read_it(path):
     content, version = path.read_bytes(), int(path.parent.name[-1])
@@ -62,6 +63,7 @@ def test_both_programs_read_it(path):
     assert [state[name].numpy().tobytes() for name in found] == [each.tobytes() for each in found.values()]
 
 
+@pytest.mark.few(9)
 @each_file
 def test_the_verifier_accepts_it(path):
     found = given(path)

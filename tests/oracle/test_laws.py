@@ -41,6 +41,7 @@ def test_scale_and_location_of_scipy(levy_stable):
     assert law.density(PLACES) == pytest.approx(theirs, abs=1e-10, rel=1e-8)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("beta", [0.3, 1.0])
 @pytest.mark.parametrize("x", [-3.0, -1.0, 0.0, 2.0, 8.0])
 def test_skewed_laws_of_index_one_by_quadrature(beta, x):
@@ -116,6 +117,7 @@ def test_tail_constant_at_the_ends():
     assert (tail_constant(0.0), tail_constant(2.0)) == pytest.approx((0.5, 0.0), abs=1e-15)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("alpha", "beta"), [(0.5, 0.0), (0.8, 0.6), (1.0, 0.0), (1.0, 0.7), (1.5, -0.5), (1.9, 1.0), (2.0, 0.0)]
 )

@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from hypothesis import example, given, settings
+from drawing import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codebound import numerics
@@ -82,7 +83,7 @@ COUNTS = st.integers(1, 10**5).flatmap(lambda n: st.tuples(st.integers(0, n - 1)
 FEW = st.integers(2, 10**9).flatmap(lambda n: st.tuples(st.integers(0, min(n - 1, 1000)), st.just(n)))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(COUNTS, st.floats(-50_000.0, -1e-3))
 @example((99, 100), -3.0)
 @example((0, 1), -0.6)
@@ -93,7 +94,7 @@ def test_binomial_inverse_is_safe_and_within_1e_9(counts, log_delta):
     assert_tight_and_safe(*counts, log_delta)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(FEW, st.floats(-7e6, -1e-3))
 def test_binomial_inverse_with_few_errors_and_any_sample_size(counts, log_delta):
     assert_tight_and_safe(*counts, log_delta)
@@ -108,7 +109,7 @@ def test_binomial_inverse_at_a_billion_examples(errors, code_bits):
 
 
 @given(COUNTS, st.floats(1e-6, 1.0 - 1e-6))
-@settings(max_examples=60)
+@examples(60)
 def test_log_cdf_is_accurate(counts, p):
     k, n = counts
     with mpmath.workdps(60):
@@ -128,7 +129,7 @@ def exact_log_tail(k: int, n: int, p: float) -> mpmath.mpf:
 @given(COUNTS, st.floats(1e-6, 1.0 - 1e-6) | st.floats(-300.0, -6.0).map(lambda power: 10.0**power))
 @example((0, 1000), 1e-30)
 @example((99_999, 100_000), 1e-300)
-@settings(max_examples=100)
+@examples(100)
 def test_upper_tail_is_never_below_the_true_one_and_within_1e_9(counts, p):
     k, n = counts[0] + 1, counts[1]
     with mpmath.workdps(60):
@@ -137,7 +138,7 @@ def test_upper_tail_is_never_below_the_true_one_and_within_1e_9(counts, p):
 
 
 @given(COUNTS, st.floats(-40.0, 3.0))
-@settings(max_examples=60)
+@examples(60)
 def test_upper_tail_where_it_decides(counts, deviations):
     """The same at probabilities around the mean of the count, where tails are neither 0 nor 1."""
     k, n = counts[0] + 1, counts[1]
@@ -154,7 +155,7 @@ def test_upper_tail_at_its_ends():
 
 @given(COUNTS, st.floats(1e-6, 1.0 - 1e-6) | st.floats(-300.0, -6.0).map(lambda power: 10.0**power))
 @example((0, 1000), 1e-30)
-@settings(max_examples=60)
+@examples(60)
 def test_log_tail_is_accurate_however_rare_one_success_is(counts, p):
     k, n = counts[0] + 1, counts[1]
     with mpmath.workdps(60):
@@ -175,7 +176,7 @@ def test_tails_at_their_ends():
 
 @given(st.integers(10**3, 10**9), st.floats(1e-4, 0.6), st.floats(0.7, 0.999))
 @example(2_402_602, 0.44310335, 0.894196)  # a deviance here is a small difference of large terms
-@settings(max_examples=60)
+@examples(60)
 def test_the_stated_error_of_a_tail_covers_its_rounding(n, rate, ratio):
     k = int(rate * n)
     p = max(k, 1) / n / ratio

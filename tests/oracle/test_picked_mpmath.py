@@ -4,7 +4,8 @@ import math
 
 import mpmath
 import pytest
-from hypothesis import example, given, settings
+from drawing import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codebound.bounds.picked import picked_risk
@@ -57,7 +58,7 @@ def is_above_and_near(k: int, n: int, log_delta: float, log_sum) -> None:
     assert log_sum(k, n, tighter) <= target
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(2, 300).flatmap(lambda n: st.tuples(st.integers(0, n - 1), st.just(n))),
     st.floats(1e-12, 0.5),
@@ -72,6 +73,7 @@ def test_it_solves_the_defining_sum_from_above(counts, delta, bits):
         is_above_and_near(k, n, log_delta, log_defining_sum)
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("bits", [0, 30, 4000])
 @pytest.mark.parametrize(
     ("n", "k"), [(60_000, 0), (60_000, 850), (50_000, 10_000), (10**6, 5), (10**6, 400_000), (10**9, 10**5)]

@@ -105,6 +105,7 @@ def test_spectral_margin(seed):
     assert condition.holds is bool(gamma <= e * x * sqrt(product))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("q", "log_kappa", "diameter"),
     [(1, 0, 1), (100, 5, 1), (10_520, 12.5, 1), (3, 0.2, 2.5), (1e6, 700, 1), (1e6, 9000, 0.5)],

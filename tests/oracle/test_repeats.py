@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.certificate.rows import rows_of
@@ -28,7 +28,6 @@ def arrays(examples: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(EXAMPLES)
-@settings(deadline=None)
 def test_both_programs_count_what_the_page_says(examples):
     x, y = arrays(examples)
     written = rows_of(Dataset("t", "train", x, y, 3), allow_copies=True)

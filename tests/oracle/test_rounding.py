@@ -6,7 +6,8 @@ import exact_chain
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.certificate.rounding import RoundingBound
@@ -110,6 +111,7 @@ def every_excess(name, seed, spread=0.0):
         yield excess(*evaluate.evaluated(theirs, layers, rounding.exact(batch), narrow_from=start), truth)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("spread", [0.0, 9.0])
 def test_no_logit_is_further_off_than_its_bound(name, spread):
@@ -117,7 +119,7 @@ def test_no_logit_is_further_off_than_its_bound(name, spread):
 
 
 @given(st.sampled_from(["three layers", "normalised", "straightened", "residuals"]), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=12)
+@examples(12)
 def test_no_logit_is_ever_further_off_than_its_bound(name, seed):
     assert max(every_excess(name, seed, spread=seed % 20)) <= 1.0
 
@@ -158,6 +160,7 @@ def _input_share(chain, layers, x):
     return evaluate.evaluated(chain, layers, Rounded(batch, error)).error
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["dictionary", "colours"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_features_of_bytes_are_closer_than_others_and_within_their_bound(name, dtype):

@@ -33,6 +33,7 @@ def same_verdict(seed, *, p, j, m, degree=5):
     return by_program
 
 
+@pytest.mark.thorough
 def test_same_verdict_as_the_linear_program():
     verdicts = [same_verdict(seed, p=24, j=1, m=m, degree=4) for m in (9, 11, 14) for seed in range(2)]
     assert True in verdicts

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from drawing import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -44,7 +45,7 @@ def convolutions(draw, modes=("zeros", "circular", "reflect", "replicate")):
     return conv, (inputs, *size)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(convolutions())
 def test_written_out_maps_are_exact(case):
     conv, shape = case
@@ -55,7 +56,7 @@ def test_written_out_maps_are_exact(case):
     assert exact * (1 - 1e-14) <= norm.upper <= exact * (1 + 1e-8)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(convolutions())
 def test_the_bounds_of_large_maps_hold(case):
     conv, shape = case
@@ -72,7 +73,7 @@ def test_the_bounds_of_large_maps_hold(case):
     assert norm.exact <= math.isclose(norm.upper, exact, rel_tol=1e-8)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(convolutions(modes=("zeros",)))
 def test_the_frobenius_norm_of_the_map(case):
     conv, shape = case

@@ -7,7 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save
@@ -122,7 +123,7 @@ def test_the_undamaged_archive_is_read(folder):
     assert survives(as_sample(folder), npz(GOOD_X, GOOD_Y))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.binary(max_size=60)
     | st.lists(st.sampled_from(list(b"\x80\x02}](KM.ceRutbsa\x85\x86\x87\x88N0q1T\x96")), max_size=40).map(

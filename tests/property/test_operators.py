@@ -1,7 +1,8 @@
 """Convolutions as operators, over random configurations."""
 
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -30,7 +31,7 @@ def convolutions(draw):
     return module, (module.in_channels, *per_axis(5, 7))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(convolutions(), st.integers(0, 2**31))
 def test_operator_adjoint_and_dense_agree_with_the_module(case, seed):
     module, shape = case

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
@@ -99,14 +100,14 @@ def test_the_prices_of_bits_in_the_page_are_those_of_the_bound():
             assert float(cell.strip(" %")) == pytest.approx(100.0 * exact, abs=0.00501)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.data(), st.integers(1, 5000), st.floats(1e-9, 0.5), st.integers(0, 20))
 def test_a_rule_that_picks_nothing_is_a_hold_out_set_at_its_bits(data, n, delta, bits):
     errors = data.draw(st.integers(0, n))
     facts = PickedFacts(picks=0, errors=errors, n=n, code_bits=bits, delta=delta, is_held_out=True)
     promised = holdout(HoldoutFacts(errors=errors, n=n, delta=delta * 2.0**-20)).value
     value = picked_risk(facts).value
-    assert value <= promised
+    assert value <= promised * (1.0 + 1e-12)  # both are rounded up
     level = delta * 2.0**-bits
     exact = 1.0 if errors == n else beta.ppf(1.0 - level, errors + 1, n - errors)
     if level > 1e-6:  # below, the quantile of scipy is not exact

@@ -5,7 +5,8 @@ import copy
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
@@ -75,7 +76,7 @@ WAYS = st.tuples(
 )
 
 
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(ways=WAYS, width=st.integers(1, 5), seed=st.integers(0, 99))
 def test_pools_and_flattenings_have_no_spelling(ways, width, seed):
     network = with_statistics(Pooled(width, ways), seed)
@@ -100,7 +101,7 @@ class TheirBlock(nn.Module):
         return (x + y).relu()
 
 
-@settings(max_examples=3, deadline=None)
+@examples(3)
 @given(in_place=st.booleans(), width=st.integers(1, 4), seed=st.integers(0, 99))
 def test_residual_blocks_have_no_class(in_place, width, seed):
     block = ResidualBlock(width, width)
@@ -137,6 +138,7 @@ class Gated(nn.Module):
         return self.head(self.act(self.body(torch.flatten(x, 1))))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["chain", "module"])
 def test_the_bound_is_the_same(kind):
     random = np.random.default_rng(3)

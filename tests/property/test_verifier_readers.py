@@ -7,7 +7,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
@@ -121,7 +122,7 @@ def test_idx_files(folder, images, labels):
 
 
 @given(damaged(WEIGHTS) | st.binary(max_size=64))
-@settings(max_examples=200)
+@examples(200)
 def test_safetensors_files(folder, content):
     read_tensors(folder, content)
 
@@ -139,7 +140,7 @@ values = st.recursive(
         {}, optional={"dtype": st.just("F32") | values, "shape": values, "data_offsets": values, "x": values}
     )
 )
-@settings(max_examples=200)
+@examples(200)
 def test_any_header_of_tensors(folder, entry):
     text = json.dumps({"w": entry}).encode()
     assert not read_tensors(folder, len(text).to_bytes(8, "little") + text + bytes(24))

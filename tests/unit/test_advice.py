@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
@@ -59,6 +60,7 @@ def test_a_smaller_delta_and_more_looks_favour_messages():
     assert advise(Situation(n=500, error=0.05, looks=1000)).most_bits > plain
 
 
+@pytest.mark.thorough
 def test_the_labels_for_a_target_reach_it_and_few_less_do_not():
     situation = Situation(n=1000, error=0.05)
     needed = advise(situation, target=0.07).needed["hold-out"]
@@ -81,7 +83,7 @@ def test_a_split_is_a_hold_out_set_that_pays_for_a_short_message():
     assert [way.name for way in many_looks] == ["split", "hold-out"]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(2, 3000), st.floats(0.0, 0.5), st.sampled_from([0.05, 1e-6, 1e-12]))
 def test_it_is_never_below_what_it_was_told(n, error, delta):
     for way in advise(Situation(n=n, error=error, delta=delta)).ways:

@@ -11,8 +11,9 @@ import pytest
 from codebound.interrupts import answering_interrupts
 
 BUSY = """
-import hashlib, sys
+import hashlib, signal, sys
 from codebound.interrupts import answering_interrupts
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which whoever started the tests may ignore
 print("begun", flush=True)
 try:
     with answering_interrupts(lambda text: print(text, flush=True)):
@@ -50,9 +51,10 @@ def test_what_ends_at_once_says_nothing_more():
 
 
 def test_interrupts_are_counted_for_each_command_alone():
-    before = signal.set_wakeup_fd(-1)
+    before, answer = signal.set_wakeup_fd(-1), signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.set_wakeup_fd(before)
     for _ in range(4):  # three in one command would end this process
         with pytest.raises(KeyboardInterrupt), answering_interrupts(print):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.set_wakeup_fd(before) == before
+    signal.signal(signal.SIGINT, answer)

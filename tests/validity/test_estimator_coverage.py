@@ -83,6 +83,7 @@ def test_it_holds_with_every_choice_paid(world, settings, request):
     assert not exceeds(misses(WORLDS[world], make, reps=reps), reps)
 
 
+@pytest.mark.thorough
 def test_candidates_that_cost_nothing_are_caught(monkeypatch):
     monkeypatch.setattr("codebound.estimator.stages.Message.bits", lambda self, candidates: 0.0)
 
@@ -104,6 +105,7 @@ def test_picks_that_cost_nothing_are_caught(monkeypatch):
     assert exceeds(misses(WORLDS["coins"], make))
 
 
+@pytest.mark.thorough
 def test_a_learner_that_has_seen_the_sample_is_caught():
     def make(inputs, labels):
         return codebound.PickToLearn(Votes(seen=(inputs, labels)), delta=DELTA)

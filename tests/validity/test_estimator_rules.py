@@ -179,11 +179,13 @@ BROKEN = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", SOUND)
 def test_every_option_keeps_both_promises_on_every_sample(name):
     assert sum(violations(SOUND[name], seed) for seed in range(LEARNERS)) == 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_rule_is_caught(name):
     assert sum(violations(BROKEN[name], seed) for seed in range(LEARNERS)) > 0

@@ -39,6 +39,7 @@ def test_errors_on_a_class_are_bounded_by_its_own_examples():
     assert not exceeds(class_misses(bits=CLASS_BITS, n_of=lambda size: size[1]))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("bits", "n_of"), [(CLASS_BITS, lambda size: size.sum()), (0.0, lambda size: size[1])], ids=["n", "bits"]
 )
@@ -56,10 +57,12 @@ def table_misses(*, share: float) -> int:
     return found
 
 
+@pytest.mark.thorough
 def test_all_rows_hold_at_once():
     assert not exceeds(table_misses(share=DELTA))
 
 
+@pytest.mark.thorough
 def test_rows_that_do_not_share_are_caught():
     assert exceeds(table_misses(share=DELTA * len(SHARES)))
 
@@ -76,10 +79,12 @@ def abstaining_misses(*, n_of) -> int:
     return found
 
 
+@pytest.mark.thorough
 def test_abstaining_holds():
     assert not exceeds(abstaining_misses(n_of=lambda kept: kept))
 
 
+@pytest.mark.thorough
 def test_examples_that_were_abstained_from_cannot_count_as_kept():
     assert exceeds(abstaining_misses(n_of=lambda kept: N))
 

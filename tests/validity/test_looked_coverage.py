@@ -77,11 +77,13 @@ def misses(attack, bound: Bound) -> int:
     return sum(attack(bound, rng) for _ in range(REPS))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("attack", [vote_attack, climbing_attack, passing_attack])
 def test_paid_looks_hold_against_him(attack):
     assert not exceeds(misses(attack, honest))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("attack", [vote_attack, climbing_attack])
 def test_answers_that_are_not_paid_are_caught(attack):
     assert exceeds(misses(attack, as_if_fixed_beforehand))

@@ -111,11 +111,13 @@ def as_if_drawn(picks: int, errors: int, abstained: int) -> tuple[float, float]:
     return occam_binomial(facts).value, 1.0
 
 
+@pytest.mark.thorough
 def test_abstaining_after_picks_holds():
     for world in WORLDS.values():
         assert not exceeds(abstaining_misses(world, pair))
 
 
+@pytest.mark.thorough
 def test_the_kept_as_a_test_set_are_caught():
     assert any(exceeds(abstaining_misses(world, as_if_drawn)) for world in WORLDS.values())
 
@@ -135,10 +137,12 @@ def disagreement_misses(*, is_divided: bool) -> int:
     return found
 
 
+@pytest.mark.thorough
 def test_faults_of_f_on_a_part_hold():
     assert not exceeds(disagreement_misses(is_divided=True))
 
 
+@pytest.mark.thorough
 def test_disagreements_that_are_not_divided_by_the_share_are_caught():
     assert exceeds(disagreement_misses(is_divided=False))
 
@@ -231,6 +235,7 @@ def of_g(error: float, silent: float, apart: HoldoutFacts) -> tuple[float, float
     return error, silent
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rival", RIVALS)
 def test_what_f_does_where_it_does_not_abstain_holds(rival):
     assert not exceeds(kept_misses(rival, through))

@@ -75,15 +75,18 @@ def free_errors(picks: int, errors: int, rules: int) -> float:
     return picked_risk(PickedFacts(picks=picks, errors=0, n=N, delta=DELTA)).value
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", WORLDS)
 def test_it_holds_with_every_choice_paid(name):
     assert not exceeds(misses(WORLDS[name], honest, choices=(1, 3, 6, 12)))
 
 
+@pytest.mark.thorough
 def test_picks_that_count_for_nothing_are_caught():
     assert exceeds(misses(WORLDS["coins"], free_picks, choices=(25,)))
 
 
+@pytest.mark.thorough
 def test_errors_that_count_for_nothing_are_caught():
     assert exceeds(misses(WORLDS["coins"], free_errors, choices=(1,)))
 

@@ -192,11 +192,13 @@ def violations(rule: Rule, seed: int) -> int:
     return found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rule", SOUND, ids=lambda rule: rule.__name__)
 def test_a_sound_rule_keeps_both_promises_on_every_sample(rule):
     assert sum(violations(rule, seed) for seed in range(LEARNERS)) == 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
 def test_a_broken_rule_is_caught(rule):
     assert sum(violations(rule, seed) for seed in range(LEARNERS)) > 0

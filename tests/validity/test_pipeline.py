@@ -131,6 +131,7 @@ def small_world() -> dict[str, int]:
     return misses(SMALL)
 
 
+@pytest.mark.thorough
 def test_certificates_hold(small_world):
     assert not exceeds(small_world["honest"], reps=SMALL)
 
@@ -140,6 +141,7 @@ def test_a_broken_program_is_caught(small_world, broken):
     assert exceeds(small_world[broken], reps=SMALL)
 
 
+@pytest.mark.thorough
 def test_the_command_itself_never_promises_too_much_here():
     """The quick effort on memorising networks, with everything that `certify` does."""
     found = []

@@ -83,6 +83,7 @@ def learned(sample):
     return fit(model, sample, TrainConfig(epochs=120, batch_size=50, learning_rate=0.01)).model
 
 
+@pytest.mark.thorough
 def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
     """Both programs accept the file: what it declares is false, and only other examples can show it."""
     sample, fresh = random_labels(0, 150), random_labels(1, 200, "test")
@@ -100,6 +101,7 @@ def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
     assert verdict.test.tail == pytest.approx(found.confrontation.tail, rel=1e-9)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("method", "is_behind_f"), [("auto", True), ("biases", False)])
 def test_an_honest_base_is_not_accused(method, is_behind_f):
     """The same network from the same labels, certified on others: vacuous, and not refuted."""

@@ -70,6 +70,7 @@ def test_nothing_wrong_is_accepted():
     assert 5 <= accepted <= 15
 
 
+@pytest.mark.thorough
 def test_the_acceptance_test_has_teeth():
     fooled = 0
     for cell in CELLS[:3]:

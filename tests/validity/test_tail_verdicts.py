@@ -35,6 +35,7 @@ def p_values(reps: int, resamples: int) -> np.ndarray:
     return np.array([fit_power_law(null_sample(s), resamples=resamples, seed=s).p_value for s in range(reps)])
 
 
+@pytest.mark.thorough
 def test_true_power_laws_are_rarely_ruled_out():
     found = p_values(60, 39)
     assert not exceeds(int((found <= LEVEL).sum()), 60, LEVEL)

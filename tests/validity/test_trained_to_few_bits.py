@@ -37,16 +37,19 @@ def bound_on_random_labels(seed: int, *, paid: bool) -> float:
     return found.bound.value if paid else found.facts.errors / sample.n
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(5))
 def test_random_labels_are_certified_no_better_than_guessing(seed):
     torch.manual_seed(seed)  # nothing may depend on it
     assert bound_on_random_labels(seed, paid=True) >= RISK
 
 
+@pytest.mark.thorough
 def test_without_its_bits_the_training_error_would_promise_too_much():
     assert max(bound_on_random_labels(seed, paid=False) for seed in range(3)) < 0.6
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["features", "subspace"])
 def test_local_search_on_random_labels_promises_nothing(method, monkeypatch):
     """It fits errors and bits directly, on straightened images: all of that is paid for."""

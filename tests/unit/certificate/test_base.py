@@ -90,6 +90,7 @@ def test_only_the_difference_is_coded_and_the_declaration_comes_first(base):
     assert all(torch.equal(again[name], value) for name, value in found.network.state_dict().items())
 
 
+@pytest.mark.thorough
 def test_a_base_that_is_f_costs_next_to_nothing_and_everything_rests_on_its_declaration(base):
     found = certify(base.network, SAMPLE, effort="quick", base=base)
     assert found.is_base
@@ -153,6 +154,7 @@ class TestSubspace:
         assert "the same as subspace" in found.skipped["subspace-f"]
         assert found.is_base  # nothing to gain
 
+    @pytest.mark.thorough
     def test_around_the_base_of_a_split(self, base, monkeypatch):
         monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
         found = certify(base.network, SAMPLE, method="subspace", prior_tenths=5)
@@ -163,6 +165,7 @@ class TestSubspace:
         with pytest.raises(UnsuitedError, match="is trained already"):
             certify(base.network, SAMPLE, method="features", prior_tenths=5)
 
+    @pytest.mark.thorough
     def test_around_the_module_of_a_factory(self):
         module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.LayerNorm(5), nn.Linear(5, 3))
         given = Pretrained(module, WORDS)
@@ -172,6 +175,7 @@ class TestSubspace:
         with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
             certify(module, SAMPLE, method="subspace", factory="some_nets:tanh")
 
+    @pytest.mark.few(1)
     @pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh], ids=["chain", "module"])
     @pytest.mark.parametrize("has_base", [True, False])
     def test_batch_norms_are_folded_and_it_is_said(self, has_base, activation):
@@ -181,6 +185,7 @@ class TestSubspace:
         assert "Batch norms are folded (1): a method that trains anew does so without them." in found.notes
         assert not any(isinstance(part, nn.BatchNorm1d) for part in found.network.modules())
 
+    @pytest.mark.few(1)
     @pytest.mark.parametrize("has_base", [True, False])
     def test_one_that_follows_no_layer_is_a_factor_that_only_a_base_has(self, has_base):
         module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.BatchNorm1d(5), nn.Linear(5, 3))
@@ -205,6 +210,7 @@ class TestFeatures:
         monkeypatch.setattr(features, "_FEW_COUNTS", 2)
         monkeypatch.setattr(features, "_COUNTS", {"standard": 4})
 
+    @pytest.mark.few(1)
     @pytest.mark.parametrize("bias", [False, True])
     def test_a_sparse_last_layer_on_the_base(self, bias):
         model = solved()
@@ -220,6 +226,7 @@ class TestFeatures:
         state = found.network.state_dict()
         assert all(np.array_equal(state[name], found.base[name]) for name in ("0.weight", "0.bias"))
 
+    @pytest.mark.thorough
     def test_a_network_of_its_own_needs_no_factory(self):
         """The message describes it, so the header names none."""
         x = STREAM.normal(size=(200, 1, 12, 12)).astype(np.float32)
@@ -229,6 +236,7 @@ class TestFeatures:
         assert found.certificate.helper.architecture is None
         assert not any("some_nets" in line for line in found.certificate.declarations)
 
+    @pytest.mark.thorough
     def test_features_are_means_over_views(self):
         shape = (1, 4, 4)
         chain = Chain(shape, (Shifts(1), NormalisedConv(4, 3), MaxPool(2), Linear(3, bias=False)))
@@ -265,6 +273,7 @@ def test_a_base_of_another_architecture_names_the_tensor(base):
         certify(first, image, base=Pretrained(second, WORDS))
 
 
+@pytest.mark.thorough
 def test_a_factory_of_another_graph():
     def module(slope):
         return nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(slope), nn.Linear(5, 3))

@@ -6,7 +6,8 @@ import resource
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import codebound_verify.chain
@@ -85,7 +86,7 @@ def verifier_deviation(chain: Chain, f, g, scaling: Scaling, low: float, high: f
 
 
 @given(cases())
-@settings(max_examples=80)
+@examples(80)
 def test_theta_covers_what_the_verifier_finds_and_is_the_smallest_that_does(case):
     chain, f, g, scaling, low, high = case
     theta = covering_theta(message_of(chain, g), f, sample_of(chain, scaling), low, high)
@@ -95,7 +96,7 @@ def test_theta_covers_what_the_verifier_finds_and_is_the_smallest_that_does(case
 
 
 @given(cases(), st.integers(0, 2**32))
-@settings(max_examples=60)
+@examples(60)
 def test_no_input_of_the_domain_moves_a_margin_by_more(case, seed):
     chain, f, g, scaling, low, high = case
     theta = grid_theta(covering_theta(message_of(chain, g), f, sample_of(chain, scaling), low, high)).value
@@ -153,6 +154,7 @@ def test_residuals_local_convolutions_factories_and_other_shapes_are_refused():
         covering_theta(message_of(small, g), {"0.weight": g["0.weight"][:, :5]}, data, 0.0, 1.0)
 
 
+@pytest.mark.thorough
 def test_norms_of_wide_convolutions_do_not_need_the_whole_grid_at_once():
     """16 x 16 channels on 204 x 204 frequencies would be 170 MB, twice, and as much again in the norms."""
     chain = Chain((16, 200, 200), (Conv(16, 3, 1, 2, False), GlobalAveragePool(), Linear(2, False)))

@@ -46,6 +46,7 @@ def counted_by_hand(network, sample):
     return int((~(own - others > TOLERANCE * np.abs(logits).max(axis=1))).sum())
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("slots", [1, 2, 3, 7, 2000])
 @pytest.mark.parametrize("chunk_size", [0, 1, 64, 249, 5000])
 def test_any_number_of_shards_gives_the_count_of_one_pass(case, slots, chunk_size, monkeypatch):
@@ -59,6 +60,7 @@ def test_any_number_of_shards_gives_the_count_of_one_pass(case, slots, chunk_siz
     assert 1 <= engine.jobs <= slots
 
 
+@pytest.mark.thorough
 def test_real_processes_count_the_same_and_the_network_comes_back_narrow(case):
     network, sample = case
     with LocalEngine(2) as engine:

@@ -101,6 +101,7 @@ def test_after_a_split_it_counts_on_the_rest(monkeypatch):
     assert verify(found.certificate.to_bytes(), sample().x, sample().y, base=found.base).is_accepted
 
 
+@pytest.mark.thorough
 def test_test_data_count_the_same_fault():
     parts = cb.split(sample(), {"train": 0.8, "test": 0.2})
     found = cb.certify(network(), parts["train"], effort="quick", fault="class:3", test_set=parts["test"])
@@ -217,6 +218,7 @@ def test_a_table_of_classes_holds_at_once_in_both_programs():
         assert other.bound == pytest.approx(row.bound, rel=1e-6) or other.errors < row.errors
 
 
+@pytest.mark.thorough
 def test_a_table_is_printed_and_written(tmp_path, codebound):
     found = cb.certify(network(), sample(), method="prune", effort="quick", by_class=True)
     saved = found.save_to(tmp_path / "cert")
@@ -227,6 +229,7 @@ def test_a_table_is_printed_and_written(tmp_path, codebound):
     assert f"errors on {of_class(2)} examples" in out
 
 
+@pytest.mark.thorough
 def test_a_class_without_examples_has_no_limit():
     wide = dataclasses.replace(sample(), classes=CLASSES + 1)
     model = cb.load_model("linear", input_shape=(CLASSES,), classes=CLASSES + 1)

@@ -8,7 +8,8 @@ from pathlib import Path
 import cbound_writer as reference
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.certificate.file import Base, Certificate, CertificateFacts, Claim, Factory, Helper
@@ -219,7 +220,7 @@ def test_a_malformed_file_is_one_error_in_words(name):
 
 
 @given(st.binary(max_size=80), st.integers(0, len(CONTENT)), st.integers(0, 12))
-@settings(max_examples=200)
+@examples(200)
 def test_whatever_the_bytes_are_nothing_but_a_format_error_is_raised(inserted, start, removed):
     body = (CONTENT[:start] + inserted + CONTENT[start + removed :])[:-32]
     data = body + hashlib.sha256(body).digest()

@@ -148,6 +148,7 @@ def verdict_of(data: bytes | Certificate, task: Task, **changes):
     return verify(data, sample, **given)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
 def test_every_statement_is_accepted(name):
     task, assessed = CASES[name]
@@ -183,6 +184,7 @@ def split_key() -> np.ndarray:
     return np.frombuffer(hashlib.sha256(b"codebound/0/split").digest()[:16], "<u8").astype(np.uint64)
 
 
+@pytest.mark.thorough
 def test_the_bound_of_c2_is_the_exact_binomial_limit():
     facts = ISSUED["C-2"].facts
     exact = reference.binomial_limit(facts.errors, facts.n, facts.code_bits, 0.05)
@@ -227,6 +229,7 @@ def with_honest_forms(fields: dict) -> None:
     claim.update(forms, vacuous=forms["bound"] >= 1 - 1 / facts["classes"])
 
 
+@pytest.mark.thorough
 def test_the_file_rewritten_with_its_own_facts_is_still_accepted():
     """The lies below are refused for what they say, not for how they are written."""
     for name, (task, _) in CASES.items():
@@ -275,6 +278,7 @@ LIES = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_in_any_fact_is_refused(name, lie):
@@ -296,6 +300,7 @@ SPECIFIC = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "lie"), SPECIFIC)
 def test_a_lie_in_what_a_statement_adds_is_refused(name, lie):
     change, because = SPECIFIC[name, lie]

@@ -77,6 +77,7 @@ def verdict_on(found, certificate=None):
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("fault", "about"),
     [
@@ -111,6 +112,7 @@ def by_hand(fault: str, logits: np.ndarray, y: np.ndarray):
     return int(costs.sum()), None, None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fault", NEW)
 def test_it_counts_what_the_definition_says(fault):
     found = certified(fault)
@@ -162,6 +164,7 @@ def test_a_mean_cost_after_picks_is_the_mean_over_its_steps():
     assert claim.bound == claim.kl == claim.hoeffding == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fault", [*ON_PARTS, "top:2", *NEW])
 def test_picked_networks_count_faults_on_their_part(fault):
     found = picked(fault)
@@ -389,6 +392,7 @@ def test_a_file_written_by_hand_from_the_page_is_accepted():
     assert (verdict.reasons, verdict.fault) == ((), "cost:distance")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fault", ["abstain:0.5", "cost:distance", "cost-above:0:distance"])
 @pytest.mark.parametrize("is_picked", [False, True])
 def test_test_data_refute_what_is_false_and_nothing_else(fault, is_picked):

@@ -101,6 +101,7 @@ def test_every_statement_has_words():
     assert all(kind.statement == name for name, kind in CLAIMS.items())
 
 
+@pytest.mark.thorough
 def test_picks_are_counted_beside_the_errors_on_the_rest(folders, capsys):
     found, saved = folders["C-15"]
     facts = found.certificate.facts
@@ -197,6 +198,7 @@ def test_the_hold_out_line_is_of_the_network_that_the_claim_is_about(
     assert f"Test data: {subject} errs on {wrong} of {TEST.n} test examples" in text
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("statement", ORDER)
 def test_test_data_that_refute_the_claim_raise_an_alarm_everywhere(
     statement, network, tmp_path, capsys, monkeypatch

@@ -59,6 +59,7 @@ def test_every_architecture_of_the_zoo_is_listed_here():
     assert {spec.partition(":")[0] for spec in ZOO_SPECS} == set(ZOO)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("spec", ZOO_SPECS)
 def test_a_zoo_net_is_a_chain(spec):
     shape = ZOO_SPECS[spec]
@@ -232,6 +233,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_chain_is_refused_with_the_reason(name):
     model, shape, because = REFUSED[name]
@@ -254,6 +256,7 @@ def test_shapes_that_do_not_fit_are_an_error_in_words(model, shape):
         chain_of(model, shape)
 
 
+@pytest.mark.thorough
 def test_the_model_is_left_alone():
     model = settled(build("vgg19:batch_norm=true", input_shape=(3, 32, 32), classes=3)).train()
     before = copy.deepcopy(model.state_dict())

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -205,7 +206,7 @@ def test_views_against_loops(kind, shape):
 
 
 @given(st.integers(0, 2**31), st.sampled_from([0.1, 1.0, 30.0]))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_straightened_image_stays_one(seed, scale):
     """Nothing is invented: rows keep their range, their mass can only leave, and blank images stay blank."""
     x = scale * torch.rand(2, 2, 7, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -242,6 +243,7 @@ CHAINS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains_against_loops(name):
     chain = Chain(*CHAINS[name])
@@ -267,6 +269,7 @@ def test_a_built_network_is_recognised_again(name):
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "layers",
     [
@@ -317,7 +320,7 @@ def test_described():
 
 
 @given(st.integers(0, 2**31), st.sampled_from([0.1, 0.4]))
-@settings(max_examples=40)
+@examples(40)
 def test_dead_units_around_a_normalised_convolution(seed, density):
     """Small integers in float64. A unit before it may go; one of its own may not: the mean would change."""
     chain = Chain(

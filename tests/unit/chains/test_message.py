@@ -5,7 +5,8 @@ from dataclasses import replace
 import cbound_writer as reference
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from drawing import examples
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import codebound_verify.container
@@ -221,7 +222,7 @@ def verifier_network(bits: Bits, ours: Message):
 
 
 @given(messages())
-@settings(max_examples=120)
+@examples(120)
 def test_three_programs_agree_on_every_bit(pair):
     """codebound writes what the literal writer writes; it and the verifier read what both wrote."""
     ours, theirs = pair
@@ -250,7 +251,7 @@ def test_three_programs_agree_on_every_bit(pair):
 
 
 @given(messages(), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_a_changed_length_is_never_the_same_message(pair, data):
     ours, _ = pair
     bits, _ = ours.encode()

@@ -3,7 +3,8 @@
 from itertools import pairwise
 
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.chains.chain import Chain
@@ -44,7 +45,7 @@ def size(tensors: dict[str, torch.Tensor]) -> int:
 
 
 @given(sparse_nets())
-@settings(max_examples=150)
+@examples(150)
 def test_without_dead_units_the_function_is_the_same_bit_for_bit(net):
     """Small integers in float64: every sum is exact, so there is no rounding to hide behind."""
     chain, tensors, x = net

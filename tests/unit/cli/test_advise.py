@@ -64,6 +64,7 @@ def test_a_quick_run_replaces_the_guess(codebound, clouds, tmp_path):
     assert "<svg" in (tmp_path / "b.svg").read_text()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "arguments",
     [

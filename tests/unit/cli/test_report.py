@@ -35,6 +35,7 @@ def filled(cert, codebound):
     return cert
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_page_has_everything_and_the_numbers_of_requirements(filled, codebound, profile):
     code, _, err = codebound("report", filled, "--profile", profile)

@@ -41,6 +41,7 @@ def sweep(tmp_path, monkeypatch):
     return lambda *arguments: CliRunner().invoke(app, ("sweep", "plan.toml", "--workers", "1", *arguments))
 
 
+@pytest.mark.thorough
 def test_the_table_has_what_varies_and_what_was_found(sweep):
     result = sweep()
     assert result.exit_code == 1

@@ -5,7 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.coding.arithmetic import Writer
@@ -73,7 +74,7 @@ def test_gamma_refuses_what_it_cannot_code(value):
         gamma(Writer(), value)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     st.sampled_from([(40,), (7, 9), (12, 3, 3, 3), (1, 50), (50, 1)]),
     st.sampled_from([0.03, 0.3, 1.0]),
@@ -109,7 +110,7 @@ def test_context_and_mask_lengths_against_products_of_probabilities():
     assert mask_bits(614_656, 61_466) == pytest.approx(288_263.02004 + math.log2(614_657), abs=1e-4)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     st.sampled_from([(30,), (8, 12), (4, 2, 3, 3)]),
     st.sampled_from([0.0, 0.05, 0.5, 1.0]),
@@ -155,6 +156,7 @@ def test_a_long_tensor_with_few_live_columns_is_still_coded_adaptively():
     assert (decoded.levels == levels).all()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("density", "limit"), [(0.1, 1), (1.0, 15)])
 def test_a_static_code_is_within_a_thousandth_of_the_entropy(density, limit):
     levels = sparse((1_000_000,), density, limit)

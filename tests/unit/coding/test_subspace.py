@@ -6,7 +6,8 @@ from fractions import Fraction
 import cbound_writer as reference
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.coding import subspace as module
@@ -25,7 +26,7 @@ def make(q=Q, entries_log2=1, step=-40, *, zero_head=False, seed=7) -> Subspace:
 
 
 @given(st.integers(0, 2**41), st.integers(1, 2**20), st.integers(0, 2), st.integers(1, 40))
-@settings(max_examples=50)
+@examples(50)
 def test_hashes_are_those_of_the_page(seed, dimension, entries_log2, count):
     entries = 1 << entries_log2
     words = reference.outputs(seed, "hash", count * entries)
@@ -49,6 +50,7 @@ def test_the_scale_is_the_root_of_the_columns_rounded_down_to_a_power_of_two(sha
         assert 4**m <= columns < 4 ** (m + 1)
 
 
+@pytest.mark.few(14)
 @pytest.mark.parametrize("entries_log2", [0, 1, 2])
 @pytest.mark.parametrize("zero_head", [False, True])
 @pytest.mark.parametrize("has_base", [False, True])

@@ -295,6 +295,7 @@ def test_cifar10_is_rebuilt_from_sheets_and_labels(cache, tmp_path):
     assert load_dataset("cifar10").n == 10
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

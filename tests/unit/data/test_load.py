@@ -283,6 +283,7 @@ def test_listing_looks_and_does_not_read(tmp_path):
     assert "KMNIST/raw" in remedy(KNOWN["kmnist"])
 
 
+@pytest.mark.thorough
 def test_the_catalogue_needs_no_torch():
     def loads_torch(names: str) -> int:
         code = f"import sys; import {names}; sys.exit('torch' in sys.modules)"

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from r_writer import table
 
@@ -299,7 +300,7 @@ def test_other_files_are_refused_in_words(parse, message):
         parse()
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data())
 def test_damaged_files_raise_nothing_but_a_data_error(data):
     name = data.draw(st.sampled_from(PACKAGED))

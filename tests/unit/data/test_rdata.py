@@ -7,7 +7,8 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from r_writer import NULL, Symbols, attributes, flags, frame, integers, reals, save, strings, table
 
@@ -147,7 +148,7 @@ def test_a_bomb_is_stopped_at_the_limit(pack):
     assert MAX_BYTES < 1 << 30
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.data())
 def test_damaged_files_raise_nothing_but_a_data_error(data):
     content = bytearray(TABLE)

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -200,7 +201,7 @@ def test_the_hash_of_texts_tells_their_borders_apart():
     assert hashed("ab", "c") != hashed("a", "bc")
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 10**6))
 def test_class_names_become_a_layer_whose_scores_are_products_of_rows(seed):
     rng = np.random.default_rng(seed)

@@ -28,6 +28,7 @@ class Unreadable:
         return int, ("no number",)
 
 
+@pytest.mark.thorough
 def test_values_failures_and_the_folder(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     (tmp_path / "ray_toys.py").write_text(TOYS)

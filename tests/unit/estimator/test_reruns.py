@@ -73,6 +73,7 @@ def test_it_is_told_apart_from_certificates_of_the_first_kind(certificate, files
         cb.Certificate.load(files[0])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -5,7 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
@@ -104,6 +105,7 @@ def test_code_of_messages_is_prefix_free():
     assert sum(2.0 ** -Message(each).bits(5) for each in range(5)) <= 0.5
 
 
+@pytest.mark.thorough
 def test_the_order_of_the_rows_does_not_matter():
     order = np.random.default_rng(0).permutation(len(X))
     one = codebound.PickToLearn(LogisticRegression(), batch=4).fit(X, Y)
@@ -114,7 +116,7 @@ def test_the_order_of_the_rows_does_not_matter():
     assert other.sample_sha256_ != one.sample_sha256_
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.sets(st.integers(0, len(X) - 1)))
 def test_throwing_away_what_was_not_kept_changes_nothing(dropped):
     model = codebound.PickToLearn(NEAREST, batch=4).fit_message(X, Y, Message(0, 3))
@@ -149,6 +151,7 @@ def test_first_picks_have_every_class_and_count():
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
 
 
+@pytest.mark.thorough
 def test_candidates_are_paid_for_and_the_best_is_kept():
     choices = [{"estimator__n_neighbors": 3, "first": 3}, {"batch": 2}, {"batch": 20}, {"aim": 0.5}]
     model = codebound.PickToLearn(NEAREST, candidates=choices).fit(X, Y)
@@ -285,6 +288,7 @@ def test_copies_stay_and_count():
     assert set(model.errors_.tolist()) == wrong_of(model, twice, labels) - set(model.picks_.tolist())
 
 
+@pytest.mark.thorough
 def test_it_works_in_grids_pipelines_and_pickles():
     grid = GridSearchCV(codebound.PickToLearn(LogisticRegression()), {"estimator__C": [0.1, 1.0]}, cv=2).fit(
         X, Y
@@ -297,6 +301,7 @@ def test_it_works_in_grids_pipelines_and_pickles():
     assert chain.score(X, Y) > 0.9
 
 
+@pytest.mark.thorough
 def test_methods_are_there_where_the_learner_has_them():
     model = codebound.PickToLearn(NEAREST)
     assert hasattr(model, "predict_proba")

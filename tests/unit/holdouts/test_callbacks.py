@@ -66,6 +66,7 @@ def test_a_library_that_is_not_there_is_named(monkeypatch, package, modules, mak
         make(RiskBoundMetric(classes=3), batches())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["lightning.pytorch", "pytorch_lightning"])
 def test_lightning(tmp_path, name):
     lightning = pytest.importorskip(name)

@@ -89,6 +89,7 @@ def test_what_is_no_yes_or_no_is_for_a_ledger(fault):
         RiskBoundMetric(classes=3, fault=fault)
 
 
+@pytest.mark.thorough
 def test_it_agrees_with_the_accuracy_of_torchmetrics():
     torchmetrics = pytest.importorskip("torchmetrics")
     theirs = torchmetrics.Accuracy(task="multiclass", num_classes=3)

@@ -25,6 +25,7 @@ def test_layers_are_seen_and_norms_are_carried():
     assert "folded into a layer, or coded" in found["1.running_var"][1]
 
 
+@pytest.mark.thorough
 def test_transformer_weights_that_a_fused_kernel_reads_are_seen_by_what_they_do():
     layer = nn.TransformerEncoderLayer(4, 2, dim_feedforward=8, batch_first=True)
     found = status(layer, example=torch.randn(1, 3, 4))

@@ -97,6 +97,7 @@ def test_a_fixed_step_that_was_changed_is_none():
     assert [kind_of(each) for each in (Brighter(1, 2), changed, hooked)] == [OTHER] * 3
 
 
+@pytest.mark.few(10)
 @every_case
 def test_no_claim_is_refuted(module, shape):
     module = prepared(module)
@@ -187,6 +188,7 @@ def test_every_listed_function_has_a_case():
     assert {call_of(function)[0].target for function, _ in FUNCTIONS} == set(FUNCTION_KINDS)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("function", "module"), FUNCTIONS)
 def test_a_function_has_the_kind_of_its_module(function, module):
     node, traced = call_of(function)

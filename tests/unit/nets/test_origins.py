@@ -44,6 +44,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_hold_out_bound_of_f_says_if_only_where_it_has_to(name):
     make, is_shown, words = CASES[name]

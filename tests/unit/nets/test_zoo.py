@@ -14,6 +14,7 @@ def weight_counts(model: nn.Module) -> list[int]:
     return [m.weight.numel() for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("batch_norm", ["false", "true"])
 def test_vgg19_has_the_weight_counts_of_arora_table_1(batch_norm):
     counts = weight_counts(build(f"vgg19:batch_norm={batch_norm}", input_shape=(3, 32, 32), classes=10))

@@ -8,7 +8,8 @@ from math import floor
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -27,7 +28,7 @@ def batch(picture: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(picture).float().unsqueeze(0)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(PICTURES)
 def test_a_straightened_picture_is_that_of_the_page(picture: np.ndarray) -> None:
     _, height, width = picture.shape
@@ -54,7 +55,7 @@ def test_a_straightened_picture_is_that_of_the_page(picture: np.ndarray) -> None
             assert found[0, i, j] == (read + 8) // 16
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(PICTURES, st.sampled_from([-178, -3, 0, 178]))
 def test_a_turned_picture_is_that_of_the_page(picture: np.ndarray, sine: int) -> None:
     _, height, width = picture.shape

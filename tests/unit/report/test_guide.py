@@ -48,6 +48,7 @@ def code_of(text):
     return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_what_the_readme_says_can_be_done(name, tmp_path, monkeypatch, capsys):
     folder = CASES[name]().save_to(tmp_path / "before").folder.rename(tmp_path / "after")

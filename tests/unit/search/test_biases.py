@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -16,7 +17,7 @@ from codebound.search.biases import descended
 from codebound.search.search import UnsuitedError
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_no_single_number_does_better(seed):
     rng = np.random.default_rng(seed)

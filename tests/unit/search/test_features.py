@@ -93,6 +93,7 @@ def test_it_says_what_it_does_not_suit(name):
     assert search.tried == 0
 
 
+@pytest.mark.thorough
 def test_auto_leaves_it_out_where_something_better_is_known(monkeypatch):
     search = search_for("standard", base=base_of(solved(), head=0.0))
     propose_features(search)  # nothing is known

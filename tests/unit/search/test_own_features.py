@@ -49,6 +49,7 @@ def test_rows_are_what_the_last_layer_reads(activation):
     assert torch.allclose(encoder_of(module).function(x), theirs, atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_hash_is_that_of_what_is_computed():
     hashes = {
         encoder_of(network(activation, seed)).sha256 for activation in (nn.ReLU, nn.GELU) for seed in (0, 1)
@@ -63,6 +64,7 @@ def test_a_network_without_hidden_layers_has_no_features(module):
         encoder_of(module)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU], ids=["chain", "module"])
 def test_certified_on_the_table_and_verified(activation):
     base = Pretrained(network(activation), WORDS)
@@ -88,6 +90,7 @@ def test_g_takes_raw_inputs_behind_the_encoder(tmp_path):
     assert torch.equal(raw.argmax(1), table.argmax(1))
 
 
+@pytest.mark.thorough
 def test_auto_keeps_the_better_of_features_and_messages():
     module = network()
     found = certify(module, SAMPLE, base=Pretrained(module, WORDS), effort="quick")
@@ -106,6 +109,7 @@ def test_features_that_copy_examples_cost_nothing_else():
     assert "on the features of the base" in found.skipped["picks"]
 
 
+@pytest.mark.thorough
 def test_without_a_declaration_picks_do_not_look_at_f():
     module = network()
     found = certify(module, SAMPLE, effort="quick")
@@ -157,6 +161,7 @@ def test_f_through_g_stands_beside():
     )  # f is random: nothing is left
 
 
+@pytest.mark.thorough
 def test_from_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

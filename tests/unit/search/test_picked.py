@@ -28,6 +28,7 @@ def test_a_tiny_sample_gets_an_answer(n):
     assert found.claim.vacuous == (n < 40)
 
 
+@pytest.mark.thorough
 def test_columns_that_say_nothing_are_weighted_down_where_that_pays(monkeypatch):
     random = np.random.default_rng(0)
     y = random.integers(0, 2, 250)

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.chains.chain import Chain
@@ -57,7 +58,7 @@ def accept_everything(integers: np.ndarray, seed: int) -> np.ndarray:
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 2.0]), st.integers(0, 60))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_it_never_makes_errors_and_bits_worse(seed, price, evaluations):
     features, start = sample(80, seed), start_at(seed)
     found = polish(features, replace(PLAN, price=price), start, evaluations=evaluations)
@@ -74,6 +75,7 @@ def test_a_search_that_accepts_everything_would_be_noticed():
     assert worse >= 5
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_where_it_ends_no_single_move_and_no_pair_helps(seed, monkeypatch):
     monkeypatch.setattr(module, "_SINGLES", 2.0)  # all moves, judged by all examples

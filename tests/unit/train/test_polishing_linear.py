@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.coding.choose import best_tensor_code
@@ -35,7 +36,7 @@ def cost(x: torch.Tensor, y: torch.Tensor, levels: np.ndarray, price: float) -> 
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_every_count_is_that_of_the_changed_layer(seed):
     x, y, levels = problem(seed, n=40, size=5)
     search = _LinearSearch(x, y, 0.5, ())
@@ -51,7 +52,7 @@ def test_every_count_is_that_of_the_changed_layer(seed):
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 2.0]), st.integers(0, 3))
-@settings(max_examples=10, deadline=None)
+@examples(10)
 def test_it_never_makes_errors_and_bits_worse(seed, price, counts):
     x, y, levels = problem(seed)
     before = levels.copy()
@@ -69,6 +70,7 @@ def test_a_search_that_accepts_everything_would_be_noticed():
     assert worse >= 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_where_it_ends_no_change_of_one_weight_helps(seed):
     x, y, levels = problem(seed)

@@ -63,6 +63,7 @@ def facts(result):
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "config", [SGD, ADAM, replace(SGD, momentum=0.0)], ids=["sgd", "adam", "no momentum"]
 )
@@ -151,6 +152,7 @@ def test_checkpoints_may_be_rarer(tmp_path):
     assert fit(net(), sample(), config, out=tmp_path).resumed_from == 2
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("change", "named"),
     [

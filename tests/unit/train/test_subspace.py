@@ -79,6 +79,7 @@ def test_training_finds_integers_that_classify():
     assert features.errors(untrained) > 300
 
 
+@pytest.mark.thorough
 def test_the_same_plan_gives_the_same_integers_and_another_seed_does_not():
     learner = Learner.of_chain(PLAIN)
     features = Features.of(learner, separable(200))
@@ -89,6 +90,7 @@ def test_the_same_plan_gives_the_same_integers_and_another_seed_does_not():
     assert not np.array_equal(first, train_in_subspace(features, other))
 
 
+@pytest.mark.thorough
 def test_a_larger_rate_gives_shorter_integers():
     learner = Learner.of_chain(PLAIN)
     features = Features.of(learner, separable(300))

@@ -29,12 +29,14 @@ def is_logistic(weights: list[int], width: int) -> bool:
     return True
 
 
+@pytest.mark.thorough
 def test_the_decays_are_exponentials():
     assert len(DECAYS) == 64
     with mpmath.workdps(40):
         assert [int(mpmath.nint(2**16 * mpmath.exp(-1 / scale(i)))) for i in WIDTHS] == list(DECAYS)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_weights_are_those_of_a_logistic_density(width):
     weights = frequencies(width)
@@ -45,6 +47,7 @@ def test_the_weights_are_those_of_a_logistic_density(width):
         assert not is_logistic([weight + 2 for weight in weights], width)
 
 
+@pytest.mark.few(25)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_integer_has_an_interval_and_so_has_its_negative(width):
     starts = borders(width)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import codebound_verify
@@ -72,6 +73,7 @@ def identity_of(count: int) -> tuple[Operation, np.ndarray]:
     return Operation("linear", out=count), np.eye(count)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("number", [1, 3])
 @pytest.mark.parametrize(("shape", "pool"), [((1, 9, 7), 2), ((2, 4, 5), 1), ((3, 6, 8), 3), ((5, 3, 3), 3)])
 def test_features(number, shape, pool):
@@ -89,7 +91,7 @@ def test_shapes_of_features():
 
 
 @given(st.integers(1, 4), st.sampled_from([1, 3, 5, 9]), st.integers(1, 6), st.integers(1, 6))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_normalised_convolutions(out, kernel, height, width):
     random = np.random.default_rng(out + kernel)
     x, weight = random.normal(size=(2, 2, height, width)), random.normal(size=(out, 2, kernel, kernel))

@@ -63,6 +63,7 @@ def test_the_name_does_not_depend_on_values_but_on_numbers_operations_and_order(
     assert graph_of(Block()).sha256 == names[0]
 
 
+@pytest.mark.thorough
 def test_the_name_is_the_same_in_another_process():
     code = (
         "import torch\nfrom torch import nn\nfrom codebound_verify.graph import trace\n"

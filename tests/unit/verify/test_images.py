@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -115,14 +115,12 @@ def roomy(image) -> np.ndarray:
 
 
 @given(IMAGES)
-@settings(deadline=None)
 def test_the_sum_of_every_row_is_kept(image):
     image = roomy(image)
     close(straightened(image).sum(axis=2), image.sum(axis=2), atol=1e-9)
 
 
 @given(IMAGES)
-@settings(deadline=None)
 def test_the_lean_is_gone_but_for_its_constant(image):
     """Rows of one sign: their centres move by a (i - r), so that a (1e-3 / (1e-3 + variance)) is left."""
     image = roomy(np.abs(image))
@@ -138,7 +136,6 @@ def test_the_lean_is_gone_but_for_its_constant(image):
     ),
     st.integers(-3, 3),
 )
-@settings(deadline=None)
 def test_a_sheared_upright_image_comes_back(quarter, shear):
     """From an image of symmetric rows and columns, about its middle row, up to interpolation.
 
@@ -178,6 +175,7 @@ def test_an_image_does_not_depend_on_its_batch(monkeypatch):
 LARGEST = np.finfo(np.float64).max
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("value", [LARGEST, -LARGEST, 1e200, -1e12, 1.0, 1e-200, 5e-324])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 1, 1), (1, 1, 9), (1, 9, 1), (2, 5, 6)])
 def test_extreme_images_stay_finite(value, shape):

@@ -94,6 +94,7 @@ def test_a_file_cannot_write_its_own_verdict(files, capsys):
     assert [line for line in out.splitlines() if line.startswith("ACCEPT")] == []
 
 
+@pytest.mark.thorough
 def test_the_program_runs_without_codebound(files):
     """In a process of its own, where importing codebound fails."""
     code = (

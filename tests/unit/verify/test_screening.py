@@ -97,6 +97,7 @@ def test_what_is_left_open(logits, error, theta, right, is_open):
     assert [value.item() for value in found] == [right, is_open]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("error", "seconds", "expected"),
     [

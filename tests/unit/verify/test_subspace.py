@@ -3,7 +3,8 @@
 import cbound_writer as writer
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -55,7 +56,7 @@ def subspaces(draw):
 
 
 @given(st.lists(SHAPES, max_size=4), subspaces(), st.booleans(), st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_networks_in_a_subspace(shapes, subspace, has_base, data):
     elements = st.floats(-9, 9, width=32)
     base = [data.draw(arrays.arrays(np.float32, s, elements=elements)) for s in shapes] if has_base else None

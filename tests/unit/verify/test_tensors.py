@@ -5,7 +5,7 @@ import time
 import cbound_writer as writer
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -86,7 +86,6 @@ def test_bell(q, j, width):
 
 
 @given(sparse(30), STEPS, st.integers(0, 12))
-@settings(deadline=None)
 def test_static(q, j, lanes_log):
     expect(writer.static(q, j, lanes_log=lanes_log))
 

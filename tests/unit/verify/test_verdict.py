@@ -401,6 +401,7 @@ class TestFactory:
         other = lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU())  # noqa: E731
         refused(verify(data, x, y, factory=other), "its graph has SHA-256")
 
+    @pytest.mark.few(3)
     @pytest.mark.parametrize(
         ("factory", "reason"),
         [

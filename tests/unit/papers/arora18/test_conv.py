@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
@@ -86,7 +87,7 @@ def test_a_full_subspace_leaves_no_correlation():
     assert location_correlation(40, ConvCount(10, 4)) == 0.0
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(
     st.integers(1, 3),
     st.integers(1, 3),
@@ -190,6 +191,7 @@ def test_no_other_step_fits_better():
     assert errors[1] == min(errors)
 
 
+@pytest.mark.thorough
 def test_more_numbers_come_closer():
     chain, tensors = lenet()
     position = convolutions(chain)[1]

@@ -83,6 +83,7 @@ def test_the_table_has_plain_columns_and_one_sentence(compare):
     assert "Does not apply to this network" in out
 
 
+@pytest.mark.thorough
 def test_csv_and_files_hold_the_same_rows(compare, tmp_path):
     code, out, _ = compare("--no-certify", "--format", "csv", "--out", tmp_path / "new", "-q")
     assert code == 0

@@ -59,6 +59,7 @@ def test_json_has_layers_a_verdict_and_what_was_measured(plan, method):
         assert row["reached"] == (reached and reached["stored"][row["name"]])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_table_explains_every_column_and_ends_with_the_verdict(plan, method):
     code, out, _ = plan("--method", method, "--examples", 60)
@@ -93,6 +94,7 @@ def test_a_folder_holds_the_same_record_with_its_settings(plan, folder):
     assert "exists already" in err
 
 
+@pytest.mark.thorough
 def test_the_seed_names_everything(plan):
     arguments = ("--method", "heavytail", "--examples", 60, "--format", "json")
     assert plan(*arguments)[1] == plan(*arguments)[1]

@@ -205,6 +205,7 @@ class Residual(nn.Module):
         return self.last(x + self.first(x).relu())
 
 
+@pytest.mark.thorough
 def test_a_residual_network_has_reasons_in_place_of_products():
     found = compare(Residual(), blobs(120, seed=1), settings=PLAN)
     rows = {row.reference: row for row in found.rows}

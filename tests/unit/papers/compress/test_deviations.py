@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -30,7 +31,7 @@ def perceptron(depth: int, *, width: int = 20, seed: int = 0, bias: bool = False
     return wrap(build(spec, input_shape=(12,), classes=5, seed=seed))
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(1, 5), st.floats(0.0, 0.3), st.integers(0, 1000))
 def test_actual_recursion_and_e_form_are_in_order(depth, strength, seed):
     net = perceptron(depth, seed=seed)

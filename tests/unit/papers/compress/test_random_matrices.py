@@ -8,7 +8,8 @@ import sys
 import cbound_writer as reference
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.coding.stream import Stream, popcounts
@@ -28,7 +29,7 @@ MATRIX = {gaussian: dense(11, 300, seed=5, gaussian=gaussian).astype(np.int64) f
 SIZES = st.tuples(st.integers(1, 4), st.integers(1, 9), st.sampled_from([1, 2, 63, 64, 65, 129, 200]))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SIZES, st.booleans(), st.integers(0, 3), st.sampled_from([1, 100, 2**20]), st.data())
 def test_sums_are_those_of_python_integers(sizes, gaussian, seed, limit, data):
     vectors, count, n = sizes
@@ -40,7 +41,7 @@ def test_sums_are_those_of_python_integers(sizes, gaussian, seed, limit, data):
     assert found.tolist() == expected.tolist()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(SIZES, st.booleans(), st.integers(0, 3))
 def test_projections_are_inner_products(sizes, gaussian, seed):
     vectors, count, n = sizes
@@ -50,6 +51,7 @@ def test_projections_are_inner_products(sizes, gaussian, seed):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("gaussian", [False, True])
 @pytest.mark.parametrize("strip", [1, 2, 7, 1 << 10])
 @pytest.mark.parametrize("depth", [1, 3, 1 << 8])
@@ -88,6 +90,7 @@ def bits_of_rows(count, n):
         yield (row[:, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).astype(np.int64).ravel()[:n]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("largest", [2**12 - 1, 2**12, 2**12 + 1, 2**20, 2**40 + 1])
 def test_sums_beyond_float32_are_exact(largest):
     """4096 weights of 2^12 make sums up to 2^24, beyond which float32 skips odd numbers."""

@@ -154,6 +154,7 @@ def test_a_convolution_with_batch_norm_has_no_proven_count():
 # magnitude pruning
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("depth", "kept"), [(2, 0.37), (3, 0.52), (5, 0.66), (10, 0.78)])
 def test_gaussian_layers_keep_the_published_share(depth, kept):
     net = gaussian_mlp(*[120] * (depth + 1))

@@ -5,7 +5,8 @@ import copy
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -96,7 +97,7 @@ def test_only_the_mask_is_paid_for():
     assert ticket_bits(400, kept=120) == pytest.approx(mask_bits(400, 120), rel=1e-9)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(seed=st.integers(0, 2**20), kind=st.sampled_from(["signs", "gaussian", "uniform"]))
 def test_every_ticket_decodes_to_the_weights_of_the_network(seed, kind):
     found = ticket(seed=seed, kind=kind, epochs=1)

@@ -124,6 +124,7 @@ def test_errors_are_of_the_size_of_the_noise_by_l1_and_total_by_peeling():
     assert min(errors["peeling"]) > 0.5
 
 
+@pytest.mark.thorough
 def test_an_interrupted_study_is_continued_and_ends_the_same(tmp_path, monkeypatch):
     decoded: list[str] = []
     limit = math.inf

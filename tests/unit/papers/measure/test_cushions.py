@@ -45,6 +45,7 @@ def test_the_frobenius_norm_of_a_map_is_that_of_its_matrix(mode):
     )
 
 
+@pytest.mark.thorough
 def test_the_sensitivity_of_a_nonlinear_map_is_sampled():
     x = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
     mean, error = noise_sensitivity(torch.relu, x, draws=20000)

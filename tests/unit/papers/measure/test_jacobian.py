@@ -105,6 +105,7 @@ def pairs_of(points):
     return [(i, j) for j in range(len(points)) for i in range(j)]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("limit", [2**22, 1])
 def test_exact_norms_are_those_of_the_written_out_jacobian(name, limit, monkeypatch):

@@ -53,6 +53,7 @@ def _no_worker(monkeypatch):
     monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("slots", [1, 2, 3, 100])
 @pytest.mark.parametrize("chunk_size", [1, 7, 100])
 def test_every_value_of_every_example_is_that_of_one_pass(case, slots, chunk_size):
@@ -79,6 +80,7 @@ def test_a_part_without_a_defined_example_is_no_failure(case):
     assert found.layers == stability(network, half_empty, chunk_size=10).layers
 
 
+@pytest.mark.thorough
 def test_real_processes_measure_the_same(case):
     network, sample = case
     plan = MeasureSettings(families=("spectra", "stability", "margins"), stability=PLAN, chunk_size=8)

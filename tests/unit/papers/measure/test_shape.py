@@ -11,6 +11,7 @@ from codebound.errors import UsageError
 from codebound_papers.measure.shape import weight_shape
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("law", ["normal", "laplace", "uniform"])
 def test_it_is_that_of_another_library(law):
     sample = getattr(np.random.default_rng(1), law)(size=(40, 50)) * 0.03 + 0.01
@@ -28,6 +29,7 @@ def test_it_is_that_of_another_library(law):
     assert (found.distance > found.usual_distance) == (law != "normal")
 
 
+@pytest.mark.thorough
 def test_one_in_a_hundred_gaussian_samples_is_farther_than_usual():
     rng = np.random.default_rng(0)
     shapes = [weight_shape(torch.from_numpy(rng.standard_normal(400))) for _ in range(2000)]

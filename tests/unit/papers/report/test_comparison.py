@@ -76,6 +76,7 @@ def test_values_are_shown_as_numbers_or_powers(value, log10, text):
     assert shown(value, log10) == text
 
 
+@pytest.mark.thorough
 def test_the_picture_has_every_finite_row_and_the_line_of_guessing():
     svg = compare_figure(record())
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)

@@ -169,11 +169,13 @@ def test_the_page_has_every_layer_and_figure_and_needs_nothing_else(record):
     assert "<script" not in source
 
 
+@pytest.mark.thorough
 def test_the_page_is_the_same_every_time(record):
     pages = {measure_page(record, title="t", subtitle="s") for _ in range(2)}
     assert len(pages) == 1
 
 
+@pytest.mark.thorough
 def test_figures_leave_the_settings_of_matplotlib_alone(record, monkeypatch):
     import matplotlib
 

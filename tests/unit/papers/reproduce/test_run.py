@@ -41,6 +41,7 @@ def squares(monkeypatch):
     del ITEMS["test:squares"]
 
 
+@pytest.mark.thorough
 def test_parts_are_computed_without_what_only_pages_need(tmp_path, monkeypatch, tiny_networks):
     """With PyTorch, numpy and safetensors alone; elsewhere nothing but tables and figures is left to do."""
     folder, command = tmp_path / "parts", [sys.executable, "-c", BARE]
@@ -99,6 +100,7 @@ def test_fewer_epochs_are_another_run_and_a_printed_deviation(squares, tmp_path)
         reproduce(squares, tmp_path, Settings())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("id", "epochs"), [("A-T", 299), ("G-T", 300), ("G-ExpX9", 100)])
 def test_a_training_cut_short_stands_beside_the_published_one(id, epochs, monkeypatch, tmp_path):
     monkeypatch.setitem(ITEMS, id, replace(ITEMS["S-Fig1"], id=id))

@@ -99,6 +99,7 @@ def test_nothing_is_trained_twice(cache, monkeypatch):
     assert [path.name for path in cache.glob("[!.]*")] == [first.folder.name]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("spec", "data", "config", "keep_every"),
     [
@@ -133,6 +134,7 @@ def test_states_on_the_way_are_those_of_shorter_trainings():
         found.at(5)
 
 
+@pytest.mark.thorough
 def test_a_killed_training_goes_on_and_ends_the_same(cache, tmp_path, monkeypatch):
     assert start(35).wait() < 0  # in the fourth of six epochs, ten steps each
     (folder,) = cache.glob("[!.]*")
@@ -155,6 +157,7 @@ def test_a_killed_training_goes_on_and_ends_the_same(cache, tmp_path, monkeypatc
             assert torch.equal(ours, theirs)
 
 
+@pytest.mark.thorough
 def test_processes_share_out_what_they_all_need_and_train_it_once(cache):
     processes = [start(0, SHARED) for _ in range(2)]
     outputs = [process.communicate() for process in processes]
@@ -173,6 +176,7 @@ def test_a_measurement_is_kept_beside_the_weights():
     assert again.measured("norm, large", lambda: {"value": 3}) == {"value": 3}
 
 
+@pytest.mark.thorough
 def test_work_of_another_process_is_waited_for_up_to_the_deadline(cache):
     program = """
 import sys

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from torch import nn
@@ -32,7 +33,7 @@ def test_planted_lines_are_found(seed):
     assert mixture.weights == pytest.approx((0.7, 0.3), abs=0.1)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(8, 30))
 def test_the_likelihood_never_falls(seed, components, n):
     rng = np.random.default_rng(seed)

@@ -74,6 +74,7 @@ def test_s_e17_two_exponents():
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("exponent", [0.5, 1.5, 4.0])
 def test_planted_power_laws_are_recovered(exponent):
     law = PowerLaw(exponent, 0.3)

@@ -5,7 +5,8 @@ import itertools
 import cbound_writer as writer
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -120,6 +121,7 @@ LARGER = {  # tensors with more elements than the smallest tiles and blocks
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", LARGER)
 def test_borders_of_tiles_and_blocks_change_nothing(name, monkeypatch):
     tensor = LARGER[name]
@@ -133,7 +135,7 @@ def test_borders_of_tiles_and_blocks_change_nothing(name, monkeypatch):
 
 
 @given(st.integers(1, 2**20), st.integers(1, 40), st.integers(1, 2**12))
-@settings(max_examples=50)
+@examples(50)
 def test_products_are_exact_up_to_the_largest_sums(largest, rows, terms):
     """All terms of one sign and as large as they can be, then one of them smaller by one."""
     left = np.full((rows, terms), largest, np.int32)
@@ -237,6 +239,7 @@ MORE = {
 }
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("first", AT_THE_LIMIT)
 @pytest.mark.parametrize("second", MORE)
 def test_work_is_limited_before_it_is_done(first, second):

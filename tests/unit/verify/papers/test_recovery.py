@@ -41,6 +41,7 @@ def literal_columns(words, m: int, p: int, t: int) -> list[list[int]]:
 
 
 class TestDraw:
+    @pytest.mark.few(2)
     @pytest.mark.parametrize(
         ("m", "p", "t"),
         [(1, 1, 1), (5, 5, 1), (4, 6, 2), (6, 20, 3), (7, 35, 3), (17, 17, 16), (30, 50, 5)],
@@ -136,6 +137,7 @@ def minimisers(sketch):
 class TestBruteForce:
     """All matrices up to a sum, and which of them are the only smallest one with their sketch."""
 
+    @pytest.mark.thorough
     def test_what_is_proven_is_the_only_minimiser(self, sketch, minimisers):
         proven = refused = 0
         for index, (key, (_, smallest)) in enumerate(minimisers.items()):
@@ -153,6 +155,7 @@ class TestBruteForce:
         assert proven > 20
         assert refused > 10
 
+    @pytest.mark.thorough
     def test_two_minimisers_are_refused(self, sketch, minimisers):
         twofold = [key for key, (_, smallest) in minimisers.items() if len(smallest) > 1]
         assert len(twofold) > 100

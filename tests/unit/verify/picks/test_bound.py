@@ -3,7 +3,8 @@
 import mpmath
 import pytest
 import rule_writer as rules
-from hypothesis import example, given, settings
+from drawing import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codebound_verify.formulas import picked
@@ -18,7 +19,7 @@ def log_sum(k: int, n: int, p) -> mpmath.mpf:
     return mpmath.log(total)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n - 1), st.just(n))),
     st.floats(1e-9, 0.9),

@@ -98,6 +98,7 @@ def test_no_vector_is_too_long_for_float32():
             assert (found.astype(np.int64) ** 2).sum(axis=1).max() <= SINGLE
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("straight", [False, True])
 @pytest.mark.parametrize(("dictionary", "pool"), [(3, 2), (1, 3)])
@@ -131,6 +132,7 @@ def test_groups_of_a_layer():
 GREY, COLOUR = Patches(3, 256, 1, 2, 2**-7, 0), Patches(3, 256, 3, 3, 2**-11, 2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("channels", "choice", "is_mirrored"), [(1, GREY, False), (1, GREY, True), (3, COLOUR, True)]
 )

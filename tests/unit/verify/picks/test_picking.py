@@ -101,6 +101,7 @@ def first_of(message: rules.RuleMessage) -> np.ndarray:
     return X[rules.order(len(X))[: message.first]]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("copies", [0, 4, 6])
 def test_filters_and_copies(copies):
     message = rules.RuleMessage(
@@ -235,6 +236,7 @@ for features, copies in ((Patches(3, 256, 1, 2, 2.0**-10, 1), 1), (Filters(True,
 """
 
 
+@pytest.mark.thorough
 def test_machines_agree_bit_for_bit_on_vectors_and_picks():
     """One core or two, fast instructions or those that every processor has."""
 

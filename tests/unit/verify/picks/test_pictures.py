@@ -3,7 +3,8 @@
 import numpy as np
 import picked_oracle as oracle
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound_verify.picks import pictures
@@ -48,7 +49,7 @@ def test_copies_and_their_order(number):
     assert found.tolist() == [oracle.copies(picture, number) for picture in x.tolist()]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.floats(-1e300, 1e300), st.floats(1e-3, 1e3))
 def test_levels(x, divisor):
     assert pictures.levels(np.array([x]), divisor).tolist() == [oracle.level(x, divisor)]

@@ -6,7 +6,8 @@ import tracemalloc
 import cbound_writer as reference
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.chains.chain import Chain
@@ -43,7 +44,7 @@ def bits_of(tensor: reference.Tensor) -> Bits:
     return Bits(reference.pack_bits(bits), len(bits))
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.integers(0, 99), st.sampled_from([(24, 24), (20, 31), (24, 4, 2, 3)]), st.sampled_from([4, 5]))
 def test_what_is_written_comes_back_exactly(seed, shape, degree):
     levels = sparse(shape[0], int(np.prod(shape[1:])), 20, seed=seed).reshape(shape)

@@ -5,7 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codebound.coding.stream import Stream
@@ -54,7 +55,7 @@ def test_the_literal_ensemble_leaves_columns_empty():
     assert 0.1 < np.mean(graph.degrees == 0) < 0.3  # exp(-5 * 64 / 200) = 0.20
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10_000), st.booleans())
 def test_sketch_and_adjoint_are_the_kronecker_product(seed, integer):
     a, b = pair(seed)

@@ -47,6 +47,7 @@ def relative_error(found, x):
     return float((found.double() - x).norm() / x.double().norm())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("function", [recover, recover_l1])
 @pytest.mark.parametrize(("p", "m"), [(40, 26), (100, 40), (200, 64)])
 def test_recovers_where_it_must(function, p, m):
