@@ -16,7 +16,7 @@ from torch import nn
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
-from codebound.encoders.encoder import Encoded
+from codebound.encoders.encoder import Encoded, declared_name
 from codebound.errors import FormatError, ModelError, UsageError
 from codebound.files import read_json, write_atomically
 from codebound.nets.loading import load_arrays, load_model
@@ -46,6 +46,7 @@ class Classifier(nn.Module):
         classes: How many outputs it has.
         class_names: What they are called, where that is known.
         sentence: The guarantee, in words.
+        encoder: What inputs have to go through before, by its name; empty where there is nothing.
     """
 
     def __init__(
@@ -57,17 +58,34 @@ class Classifier(nn.Module):
         classes: int,
         class_names: tuple[str, ...] = (),
         sentence: str = "",
+        encoder: str = "",
     ) -> None:
         super().__init__()
         self.network, self.scaling = network, scaling
         self.input_shape, self.classes = input_shape, classes
-        self.class_names, self.sentence = class_names, sentence
+        self.class_names, self.sentence, self.encoder = class_names, sentence, encoder
         self.eval().requires_grad_(False)
 
     def forward(self, x: Tensor | Sequence[str]) -> Tensor:
-        """One number for each class, for inputs as they are stored; the largest is the prediction."""
+        """One number for each class, for inputs as they are stored; the largest is the prediction.
+
+        Raises:
+            UsageError: The inputs are no rows of the encoder that it stands behind.
+        """
+        if self.encoder:
+            self._require_rows(x)
         outputs: Tensor = self.network(x if self.scaling is None else self.scaling.apply(torch.as_tensor(x)))
         return outputs
+
+    def _require_rows(self, x: Tensor | Sequence[str]) -> None:
+        """Refuses what has not been through the encoder."""
+        shape = tuple(getattr(x, "shape", ()))[1:]
+        if shape != self.input_shape:
+            raise UsageError(
+                f"this network takes rows of the encoder {self.encoder}, of shape {self.input_shape}. Got "
+                f"inputs of shape {shape}: to give them as they are, load it with encoder="
+                f'load_encoder("{self.encoder}").'
+            )
 
     @torch.no_grad()
     def predict(self, x: Tensor | Sequence[str]) -> list[str] | list[int]:
@@ -79,7 +97,9 @@ class Classifier(nn.Module):
         """Writes the network as ONNX: ``stored`` to ``scores`` and ``label``, for any number of inputs.
 
         Inputs have the type of the sample where g was learned from picks, and are float32 otherwise, with
-        values as they are stored. Names of classes, guarantee and shape are in its metadata.
+        values as they are stored. Names of classes, guarantee and shape are in its metadata. Where g stands
+        behind an encoder, its inputs are rows of that encoder, which the metadata name: an encoder is a
+        program of its own, and not part of the file.
 
         Raises:
             UsageError: The packages that write ONNX are not installed.
@@ -87,7 +107,10 @@ class Classifier(nn.Module):
         """
         target = Path(path)
         if isinstance(self.network, Encoded):
-            raise UsageError("ONNX has the part behind an encoder: load the network without the encoder.")
+            raise UsageError(
+                f"ONNX has the part behind the encoder {self.network.encoder.name}, and takes its rows: load "
+                "the network without the encoder, and give rows as codebound encode writes them."
+            )
         try:
             import onnx
             import onnxscript  # noqa: F401  # torch.onnx needs it
@@ -117,6 +140,8 @@ class Classifier(nn.Module):
                 raise ModelError(f"there is no ONNX for this network: {reason}") from error
             model = onnx.load(file)
         known = {"classes": json.dumps(self.class_names or list(range(self.classes)))}
+        if self.encoder:
+            known["encoder"] = self.encoder
         onnx.helper.set_model_props(model, {**known, "guarantee": self.sentence})
         write_atomically(target, model.SerializeToString())
         return target
@@ -211,6 +236,7 @@ def load_classifier(
         classes=facts.classes,
         class_names=names if len(names) == facts.classes else (),
         sentence=certificate.sentence,
+        encoder="" if encoder is not None else declared_name(certificate.declarations),
     )
 
 

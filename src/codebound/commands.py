@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from codebound.bounds.risk import rate
 from codebound.certificate.base import MAX_WORDS, Pretrained, load_base, origin_of_file
 from codebound.certification import ENCODES, SHARES, certify
 from codebound.data.catalogue import KNOWN
@@ -247,11 +248,11 @@ def _epochs(count: int) -> str:
 
 
 def _sentence(arch: str, result: TrainResult, *, test_name: str) -> str:
-    train_part = f"{result.train_errors} of {result.n} training examples ({result.train_error:.2%})"
+    train_part = f"{result.train_errors} of {result.n} training examples ({rate(result.train_error)})"
     test_part = ""
     if result.test_errors is not None and result.test_error is not None:
         test_part = (
-            f" and {result.test_errors} of {result.test_n} {test_name} examples ({result.test_error:.2%})"
+            f" and {result.test_errors} of {result.test_n} {test_name} examples ({rate(result.test_error)})"
         )
     return f"After {_epochs(result.epochs)}, {arch} is wrong on {train_part}{test_part}."
 
@@ -306,7 +307,7 @@ def _given_helper(
 
 # where results go, how they are printed and what runs at the same time: the result is the same
 _OF_THE_RUN = frozenset(
-    {"out", "output", "quiet", "engine", "workers", "address", "data_folder", "list_methods"}
+    {"out", "output", "quiet", "engine", "workers", "address", "data_folder", "list_methods", "whole"}
 )
 
 

@@ -262,14 +262,13 @@ def risk_of(margin_loss: float, log_excess: float) -> float:
     return log_sum([safe_log(margin_loss), log_excess])
 
 
+POSITIVE_MARGIN = "f separates the sample with a positive margin"
 BIG_O = Constant("O(.)", 1.0, "constant factor that the theorem leaves open")
 
 
 def separates(facts: NetworkFacts) -> Hypothesis:
     """The margin at which an expression is evaluated is positive."""
-    return Hypothesis(
-        "f separates the sample with a positive margin", facts.margin > 0.0, f"margin {facts.margin:.4g}"
-    )
+    return Hypothesis(POSITIVE_MARGIN, facts.margin > 0.0, f"margin {facts.margin:.4g}")
 
 
 def has_no_biases(facts: NetworkFacts) -> Hypothesis:

@@ -78,6 +78,17 @@ def test_the_answers_are_those_of_the_module(name, tmp_path):
     known = session.get_modelmeta().custom_metadata_map
     assert known["guarantee"] == saved.sentence
     assert json.loads(known["classes"]) == list(g.class_names or range(sample.classes))
+    assert known.get("encoder", "") == ("plane" if name == "behind an encoder" else "")
+
+
+def test_behind_an_encoder_it_is_said_what_inputs_are(tmp_path):
+    saved = picked(encoded()).save_to(tmp_path / "cert")
+    g = load_classifier(saved.folder)
+    assert g.encoder == "plane"
+    assert len(g.predict(torch.from_numpy(encoded().x[:2]))) == 2
+    for given in (torch.from_numpy(PICTURES.x[:2]), ["a text"]):
+        with pytest.raises(UsageError, match=r"rows of the encoder plane, .*load_encoder\(\"plane\"\)"):
+            g.predict(given)
 
 
 def test_what_is_not_installed_is_named(tmp_path, monkeypatch):

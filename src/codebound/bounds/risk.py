@@ -78,6 +78,16 @@ def percent(bound: float, digits: int = 2) -> str:
     return f"{math.ceil(Fraction(bound) * 100 * scale) / scale:.{digits}f} %"
 
 
+def rate(share: float, digits: int = 2) -> str:
+    """A share that was counted, in per cent: rounded to the nearest, because nothing is promised.
+
+    Example:
+        >>> rate(155 / 1437)
+        '10.79 %'
+    """
+    return f"{100.0 * share:.{digits}f} %"
+
+
 def claim_sentence(
     subject: Subject,
     bound: float,

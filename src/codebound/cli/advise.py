@@ -138,11 +138,14 @@ def _paragraph(found: Advice, situation: Situation, trial: Trial | None) -> str:
 
 def _grounds(situation: Situation, trial: Trial | None) -> str:
     """What the advice rests on."""
+
+    from codebound.bounds.risk import rate
+
     if trial is None:
         return "All of this rests on the guessed error and proves nothing."
     return (
         f"Tried on {trial.tried} examples: {trial.errors} errors on {trial.held_out} held-out ones, about "
-        f"{situation.error:.2%} for {situation.n} labels if the error falls as it did (slope "
+        f"{rate(situation.error)} for {situation.n} labels if the error falls as it did (slope "
         f"{situation.slope:.2f}). That proves nothing, and it was a look at these examples: hold out others, "
         "or plan one look more (codebound holdout seal --looks)."
     ).replace("%", " %")

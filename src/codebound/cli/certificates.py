@@ -91,6 +91,11 @@ def decode(
         tensors = g.network.state_dict().items()
         write_atomically(out, save({name: tensor.contiguous() for name, tensor in tensors}))
     note(f"{g.network}")
+    if g.encoder:
+        note(
+            f"This is the part behind the encoder {g.encoder}, which is not in the file: it takes rows of "
+            f"shape {g.input_shape}, as codebound encode --encoder {g.encoder} writes them."
+        )
     note(f"{g.sentence}\nWritten to {out}.")
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import TextIO
 
 from codebound.progress import NOBODY, Listener, progress_bar
 from codebound.report.tables import Table, csv_text
@@ -52,7 +54,7 @@ def emit(
     else:
         for each in shown:
             if isinstance(each, str):
-                sys.stdout.write(f"{each}\n")
+                write_lines(each, sys.stdout)
             else:
                 print_table(each)
 
@@ -105,7 +107,7 @@ def _print_stacked(table: Table, width: int) -> None:
 
 def _print_legend(table: Table) -> None:
     for column, sentence in table.legend.items():
-        sys.stdout.write(f"  {column}: {sentence}\n")
+        write_lines(f"{column}: {sentence}", sys.stdout, indent="  ")
     if table.legend:
         sys.stdout.write("\n")
 
@@ -143,11 +145,17 @@ def cell(value: object) -> object:
 
 
 def note(text: str) -> None:
-    """Prints lines for people on stderr; on a terminal no word is broken, and commands stay in one piece."""
+    """Prints lines for people on stderr."""
+    write_lines(text, sys.stderr)
+
+
+def write_lines(text: str, stream: TextIO, *, indent: str = "") -> None:
+    """Prints lines for people; on a terminal no word is broken, and commands stay in one piece."""
+    room = shutil.get_terminal_size().columns - 2 * len(indent) if stream.isatty() else math.inf
     for line in text.rstrip("\n").split("\n"):
-        is_short = not sys.stderr.isatty() or "codebound-verify " in line or line.startswith(" ")
-        columns = shutil.get_terminal_size().columns
-        sys.stderr.write("\n".join([line] if is_short else wrapped(line, columns) or [""]) + "\n")
+        is_whole = len(line) <= room or "codebound-verify " in line or line.startswith(" ")
+        parts = [line] if is_whole else wrapped(line, int(room))
+        stream.write(f"\n{indent * 2}".join([indent + parts[0], *parts[1:]]) + "\n")
 
 
 def listener(*, quiet: bool) -> Listener:

@@ -197,6 +197,8 @@ def _test_duplicates(spec: str, dataset: Dataset, folder: Path | None) -> Duplic
 
 
 def _described(dataset: Dataset, counts: list[int], duplicates: Duplicates | None) -> Table:
+    from codebound.bounds.risk import rate
+
     shown = ", ".join(map(str, counts[:20])) + (", ..." if len(counts) > 20 else "")
     majority = max(counts) / dataset.n
     rows = [
@@ -204,7 +206,7 @@ def _described(dataset: Dataset, counts: list[int], duplicates: Duplicates | Non
         ("input", _shape(dataset.input_shape), "channels x height x width, or features"),
         ("stored as", dataset.x.dtype.name, f"values from {dataset.x.min():g} to {dataset.x.max():g}"),
         ("network sees", *_scaling_in_words(dataset.scaling)),
-        ("classes", str(dataset.classes), f"always guessing the largest class errs on {1 - majority:.2%}"),
+        ("classes", str(dataset.classes), f"always guessing the largest class errs on {rate(1 - majority)}"),
         ("per class", shown, "examples of class 0, 1, ..."),
         ("sha256", dataset.sha256, "names these very bytes and labels; a certificate quotes it"),
         ("source", dataset.source, ""),

@@ -130,8 +130,10 @@ def _refuse(given: Mapping[str, object], names: Iterable[str], why: str) -> None
 
 
 def _errors(record: Mapping[str, Any]) -> Table:
+    from codebound.bounds.risk import rate
+
     rows = [
-        (name, record[size], record[f"{name}_errors"], f"{record[f'{name}_error']:.2%}")
+        (name, record[size], record[f"{name}_errors"], rate(record[f"{name}_error"]))
         for name, size in (("train", "n"), ("test", "test_n"))
         if record[size] is not None
     ]

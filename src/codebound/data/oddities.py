@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codebound.bounds.risk import rate
+
 if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
 
@@ -39,8 +41,8 @@ def _of_labels(sample: Dataset, delta: float) -> list[str]:
         )
     elif share >= _MOST:
         found.append(
-            f"{share:.1%} of the examples have the label {label}: who always says so errs on "
-            f"{1 - share:.1%}, and a bound above that is called vacuous; errors on each class show more "
+            f"{rate(share, 1)} of the examples have the label {label}: who always says so errs on "
+            f"{rate(1 - share, 1)}, and a bound above that is called vacuous; errors on each class show more "
             "(by_class)"
         )
     if counts[0] == 0 and share < 1.0:
@@ -53,7 +55,7 @@ def _of_labels(sample: Dataset, delta: float) -> list[str]:
         least = -math.expm1((math.log(delta) - _SHORT_BITS * math.log(2.0)) / sample.n)
         found.append(
             f"{sample.n} examples are few: without a single error, a message of {_SHORT_BITS} bits bounds "
-            f"the error by {least:.0%}"
+            f"the error by {rate(least, 0)}"
         )
     if sample.n >= _FEW and share < 1.0 and (np.diff(sample.y) >= 0).all():
         found.append(

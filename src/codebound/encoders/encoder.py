@@ -23,7 +23,7 @@ from codebound.store import source_sha256
 from codebound.user_code import import_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -35,6 +35,7 @@ UNIT = 32
 _LARGEST = 127
 SCALING = Scaling(255.0)
 """Of stored tables; one of those that cost two bits."""
+_DECLARED = "The inputs are rows of the encoder "
 _ROWS = 50
 _LOOKED_AT = 2  # inputs that are encoded once more, alone
 _MOVED = 0.01  # share of bytes that rounding may move
@@ -89,7 +90,7 @@ class Encoder:
 
     def _declared(self, made: str) -> str:
         return (
-            f"The inputs are rows of the encoder {self.name} (SHA-256 {self.sha256}; licence: {self.licence}"
+            f"{_DECLARED}{self.name} (SHA-256 {self.sha256}; licence: {self.licence}"
             f"{made}), {self.made_of or 'which was fixed without looking at this sample'}."
         )
 
@@ -176,6 +177,17 @@ class Encoder:
             encoder=self.declared,
             class_names=sample.levels if isinstance(sample, Texts) else sample.class_names,
         )
+
+
+def declared_name(declarations: Iterable[str]) -> str:
+    """The name of the encoder that a certificate declares; empty where there is none.
+
+    Example:
+        >>> declared_name(["The sample is i.i.d.", Encoder("plane", abs, "0" * 64).declared])
+        'plane'
+    """
+    found = (each for each in declarations if each.startswith(_DECLARED))
+    return next(found, "").removeprefix(_DECLARED).partition(" (SHA-256")[0]
 
 
 def _inputs(

@@ -34,15 +34,15 @@ class Tile:
 
     Attributes:
         number: Where it stands in the sample.
-        label: Its label.
-        said: What the network says; None where nobody asked.
+        label: Its label, by its name where it has one.
+        said: What the network says, in the same way; None where nobody asked.
         picture: The example as a link to a picture in the page; empty where it is no picture.
         row: Its first numbers, as they are stored; empty where it is a picture.
     """
 
     number: int
-    label: int
-    said: int | None
+    label: str
+    said: str | None
     picture: str
     row: str
 
@@ -105,10 +105,11 @@ def _wrong_examples(
 
 
 def _tile(sample: Dataset, number: int, said: int | None = None) -> Tile:
-    stored, label = sample.x[number], int(sample.y[number])
+    stored, names = sample.x[number], sample.class_names or tuple(map(str, range(sample.classes)))
+    label, heard = names[int(sample.y[number])], None if said is None else names[said]
     if _has_pictures(sample):
-        return Tile(number, label, said, _picture(stored, sample.scaling.divisor), "")
-    return Tile(number, label, said, "", _row(stored))
+        return Tile(number, label, heard, _picture(stored, sample.scaling.divisor), "")
+    return Tile(number, label, heard, "", _row(stored))
 
 
 def _row(stored: NDArray[np.generic]) -> str:

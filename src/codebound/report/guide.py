@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from codebound.encoders.encoder import declared_name
 from codebound.report.plain import answer, how_sure
 from codebound.report.summary import result_rows
 
@@ -39,7 +40,7 @@ def inputs_record(sample: Dataset, *, is_helped: bool) -> dict[str, Any]:
         "dtype": sample.x.dtype.name,
         "scaling": scaling_words(sample.scaling),
         "helper": is_helped,
-        "encoder": sample.encoder.partition(" encoder ")[2].partition(" (SHA-256")[0],
+        "encoder": declared_name([sample.encoder]),
     }
 
 
@@ -114,7 +115,7 @@ def usage_notes(result: Mapping[str, Any]) -> list[str]:
             f"has the part behind it, for rows of {shape} bytes, as codebound encode writes them."
         )
     scaled = (
-        "g.safetensors alone is no network: it holds picked examples and what was learned for them."
+        "g.safetensors alone is no network: it holds the examples that g was learned from, and their weights."
         if result["statement"] == "C-15"
         else f"The tensors in g.safetensors see scaled inputs (here: {inputs['scaling']})."
     )

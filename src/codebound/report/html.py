@@ -9,7 +9,7 @@ from importlib import resources
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import percent, rate
 from codebound.faults import WRONG
 from codebound.report.examples import Shown
 from codebound.report.formula import costs, formulas
@@ -66,7 +66,7 @@ def certificate_page(
         "certificate.html.j2",
         {
             "title": title,
-            "subtitle": f"{facts.n:,} examples, {facts.classes} classes; made by codebound "
+            "subtitle": f"{_examples(result)}, {facts.classes} classes; made by codebound "
             f"{made_by['codebound']} on {made_by['date']}",
             "answer": answer(certificate, result),
             "how_sure": how_sure(certificate.claim.delta),
@@ -97,6 +97,12 @@ def certificate_page(
             "next_id": partial(next, count(1)),
         },
     )
+
+
+def _examples(result: Mapping[str, Any]) -> str:
+    """How many examples there are, and how many of them are counted."""
+    n, counted = result["original_train_n"], result["n"]
+    return f"{n:,} examples" + ("" if n == counted else f", {counted:,} of them counted")
 
 
 def _slider(delta: float, terms: Mapping[str, Sequence[Term]]) -> dict[str, Any] | None:
@@ -142,11 +148,12 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
     if "test_n" in result:
         tested = f"{result['test_errors']:,} of {result['test_n']:,} test examples"
         rows.append(("test", "test error", result["test_errors"] / result["test_n"], tested))
-    subject = result["subject"]
-    for key, words in (("holdout", f"of {subject}, by the test set"), ("holdout_f", "of f, by the test set")):
+    of_it = "of the network that was given" if result["subject"] == "f" else "of this classifier"
+    for key, whose in (("holdout", of_it), ("holdout_f", "of the network that was given")):
         if key in result:
             copies = " (no guarantee: copies of the sample)" if result["test_copies_in_sample"] else ""
-            rows.append((key, "hold-out bound", result[key], words + result.get(f"{key}_words", copies)))
+            words = f"{whose}, by the test set{result.get(f'{key}_words', copies)}"
+            rows.append((key, "hold-out bound", result[key], words))
     for each in result["counts"]:
         if each["key"] in _ERROR_COUNTS and each["of"]:
             counted = f"{each['count']:,} of {each['of']:,}: {each['name']}"
@@ -157,7 +164,7 @@ def scale_rows(certificate: Certificate, result: Mapping[str, Any]) -> list[dict
             "kind": kind,
             "name": name,
             "at": place(share),
-            "value": percent(share) if kind in _LIMITS else f"{share:.2%}".replace("%", " %"),
+            "value": percent(share) if kind in _LIMITS else rate(share),
             "words": words,
             "is_limit": kind in _LIMITS,
         }

@@ -193,6 +193,21 @@ def _who(certificate: Certificate, result: Mapping[str, Any]) -> str:
     return f"A new classifier, {'not the one given' if is_given else 'learned from these data'},"
 
 
+def _about_given(result: Mapping[str, Any]) -> str:
+    """What can be said of the network that was given, where the certificate is about another."""
+    known = [
+        f"{by} at most {percent(result[key])}"
+        for key, by in (("holdout_f", "the test set promises"), ("through_f", "comparing the two promises"))
+        if key in result
+    ]
+    if not known:
+        return (
+            "Nothing about the network that was given: a test set that it has not seen, or unlabelled "
+            "inputs, would say something of that one."
+        )
+    return f"Nothing about the network that was given. Of that one {', '.join(known)} (see the numbers)."
+
+
 def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """What a certificate means, and what it does not."""
     claim, n = certificate.claim, certificate.facts.n
@@ -201,10 +216,17 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
     expected = f"Out of 1,000 new examples{of}, expect at most {most:,} that count against it."
     if certificate.fault.kind == "cost":
         expected = "It is a mean over new data: single ones may cost as much as the largest cost."
+    labels = (
+        f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from."
+    )
+    if certificate.is_held_out:
+        labels = (
+            f"It was learned from a share of the sample, which the program set apart; the other {n:,} "
+            "examples are its test, and the message pays for every choice that was made with them."
+        )
     means = [
         expected,
-        how_sure(claim.delta),
-        f"No label was set aside for it: all {n:,} examples that it counts were also there to learn from.",
+        labels,
         "Anybody with the sample can check the file, with a program that shares no code with this one.",
     ]
     if result.get("holdout", 1.0) < claim.bound and not result["test_copies_in_sample"]:
@@ -219,7 +241,7 @@ def meanings(certificate: Certificate, result: Mapping[str, Any]) -> tuple[list[
     if claim.subject == "f":
         not_means.append("Nothing about the compressed network, which only served to prove it.")
     elif result["original_train_errors"] is not None:
-        not_means.append("Nothing about the network that was given.")
+        not_means.append(_about_given(result))
     if is_plain and "by_class" not in result:
         not_means.append("Nothing about a class by itself: a rare one may be wrong much more often.")
     not_means.append("Not that it is the best classifier for these data, nor good enough for a purpose.")

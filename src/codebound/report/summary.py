@@ -58,7 +58,7 @@ def holdout_rows(result: Mapping[str, Any]) -> Rows:
     if "through_f" in result:
         words = (
             f"C-12b, with probability 1 - {2 * result['delta']:g}: f and g differ on "
-            f"{result['disagreements_f']} of them, whose labels it needs not{result['holdout_f_words']}"
+            f"{result['disagreements_f']} of them, whose labels are not needed{result['holdout_f_words']}"
         )
         rows.append(("bound of f through g", percent(result["through_f"]), words))
     return rows

@@ -67,8 +67,8 @@ def compared_routes(
     if rival is not None:
         about, reckoned = ("about ", ", reckoned from smaller shares") if rival.is_reckoned else ("", "")
         price = (
-            f"{about}{rival.errors} errors of {rival.n} that were held out, after learning from the other "
-            f"{rival.learned} without picks{reckoned}; best of {rival.shares} shares, paid for"
+            f"{about}{_counted(rival.errors, 'error')} of {rival.n} that were held out, after learning from "
+            f"the other {rival.learned} without picks{reckoned}; best of {rival.shares} shares, paid for"
         )
         found[HOLD_OUT] = Route(
             HOLD_OUT, rival.value, price, has_certificate=False, is_reckoned=rival.is_reckoned
@@ -80,21 +80,25 @@ def route_of(method: str, facts: object, bound: float) -> Route | None:
     """The route that a method goes, from what was counted; None for what is compared with nothing."""
     if isinstance(facts, PickedFacts) and facts.is_held_out:
         price = (
-            f"{facts.errors} errors of {facts.n}, after learning from the other {facts.n_first} without "
-            f"picks; {facts.code_bits:g} bits"
+            f"{_counted(facts.errors, 'error')} of {facts.n}, after learning from the other {facts.n_first} "
+            f"without picks; {facts.code_bits:g} bits"
         )
         return Route("split", bound, price)
     if isinstance(facts, PickedFacts):
         price = (
-            f"{facts.picks} picks and {facts.errors} errors of {facts.n}, beside {facts.n_first} first ones; "
-            f"{facts.code_bits:g} bits"
+            f"{_counted(facts.picks, 'pick')} and {_counted(facts.errors, 'error')} of {facts.n}, beside "
+            f"{facts.n_first} first ones; {facts.code_bits:g} bits"
         )
         return Route("picks", bound, price)
     counted = facts.certify if isinstance(facts, SplitFacts) else facts
     if not isinstance(counted, OccamFacts):
         return None
-    price = f"{counted.errors} errors of {counted.n}, {counted.code_bits:g} bits by {method}"
+    price = f"{_counted(counted.errors, 'error')} of {counted.n}, {counted.code_bits:g} bits by {method}"
     return Route("split" if isinstance(facts, SplitFacts) else "message", bound, price)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def advice(routes: Sequence[Route]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from codebound.bounds.risk import rate
 from codebound.data.dataset import as_dataset
 from codebound.device import device_name, isolated_random_state, resolve_device, seed_layers
 from codebound.errors import CodeboundError, DataError, ModelError, UsageError
@@ -312,7 +313,7 @@ def _train_epoch(
 
 
 def _words(row: EpochRow, n: int) -> str:
-    return f"loss {row.loss:.4f}, accuracy {1.0 - row.running_errors / n:.2%}"
+    return f"loss {row.loss:.4f}, accuracy {rate(1.0 - row.running_errors / n)}"
 
 
 def _mean_loss(losses: list[Tensor], sizes: list[int], *, epoch: int) -> float:

@@ -57,6 +57,10 @@ def command(
             "--like-for-like",
         ),
     ] = False,
+    whole: Annotated[
+        bool,
+        option("A row for every bound that is infinite, in place of a line with the reason.", _WHAT, "--all"),
+    ] = False,
     margin_share: Annotated[
         float,
         option("Share of the sample whose margin may be at most gamma; 0 takes the smallest margin.", _WHAT),
@@ -95,14 +99,15 @@ def command(
     options = dict(locals())
     from codebound_papers.compare.command import compare_from_options
     from codebound_papers.compare.epochs import OF_ONE_NETWORK, compare_epochs_from_options, flat_points
-    from codebound_papers.report.comparison import compare_table, refused_table
+    from codebound_papers.report.comparison import compare_table, without_number
 
     hear = listener(quiet=quiet)
     with given_engine(engine, workers, address) as measurers:
         if over is None:
             record = compare_from_options(options, out=out, engine=measurers, listener=hear)
-            tables = [table for table in (compare_table(record), refused_table(record)) if table is not None]
-            emit(record, output, [*tables, *record["notes"]], rows=record["rows"])
+            tables = (compare_table(record, whole=whole), without_number(record, whole=whole))
+            shown = [table for table in tables if table is not None]
+            emit(record, output, [*shown, *record["notes"]], rows=record["rows"])
             if out is not None:
                 hear.note(f"Page with the picture: {out / 'compare.html'}")
             return
@@ -120,12 +125,15 @@ def command(
 
 def _brief(point: Mapping[str, Any]) -> dict[str, object]:
     """A point for a terminal: errors, margins, and the smallest of the bounds."""
+
+    from codebound.bounds.risk import rate
+
     finite = {name: value for name, value in point["log10"].items() if value is not None}
     least = min(finite, key=lambda name: finite[name], default=None)
     return {
         "epoch": point["epoch"],
-        "training error": f"{point['train_error']:.2%}",
-        "test error": "-" if point["test_error"] is None else f"{point['test_error']:.2%}",
+        "training error": rate(point["train_error"]),
+        "test error": "-" if point["test_error"] is None else rate(point["test_error"]),
         "gamma": f"{point['gamma']:.4g}",
         "smallest margin": f"{point['least_margin']:.4g}",
         "smallest published bound": "infinite" if least is None else f"{10.0 ** finite[least]:.4g} ({least})",

@@ -96,11 +96,13 @@ def command(
 
 
 def _tables(record: dict[str, Any]) -> Iterator[Table]:
+    from codebound.bounds.risk import rate
+
     yield _layers(record)
     rows = {"all tensors": _ratio(record)}
     before, after = record["accuracy_before"], record["accuracy_after"]
     if before is not None and after is not None:
-        rows["accuracy"] = f"{before:.2%} before, {after:.2%} after"
+        rows["accuracy"] = f"{rate(before)} before, {rate(after)} after"
     if (moved := record["deviation"]) is not None:
         rows["deviation of the outputs"] = f"{moved['largest']:.4g} at most, {moved['mean']:.4g} on average"
         rows["bounded by the recursion"] = str(cell(moved["recursion"]))
@@ -139,11 +141,14 @@ def _ratio(record: dict[str, Any]) -> str:
 
 def _layers(record: dict[str, Any]) -> Table:
     """The compressed layers, and the carried tensors by reason."""
+
+    from codebound.bounds.risk import rate
+
     rows: list[tuple[object, ...]] = [
         (
             layer["name"] or "(the network)",
             "x".join(map(str, layer["shape"])),
-            f"{layer['kept']:.2%}",
+            rate(layer["kept"]),
             layer["dense_bytes"],
             layer["sparse_bytes"],
             layer["coded_bits"],

@@ -230,10 +230,12 @@ _NUMBERS = {
 
 
 def _shown(record: dict[str, Any]) -> Iterator[Table | str]:
+    from codebound.bounds.risk import rate
+
     columns, margin = _COLUMNS[record["method"]], record["margin"]
     yield Table(
         f"What the theorem would require at a margin of {margin['gamma']:.3g}, which "
-        f"{margin['share']:.1%} of the examples miss",
+        f"{rate(margin['share'], 1)} of the examples miss",
         [
             {"layer": row["name"]} | {title: _cell(row[key]) for key, (title, _) in columns.items()}
             for row in record["layers"]

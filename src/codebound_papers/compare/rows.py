@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from codebound.bounds.risk import percent, rate
 from codebound.errors import UsageError
 from codebound.files import finite
+from codebound_papers.value import POSITIVE_MARGIN
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codebound.bounds.risk import RiskBound
     from codebound.facts import HoldoutFacts, Subject
     from codebound_papers.published import Refused
@@ -19,6 +23,9 @@ Kind = Literal["certified", "holdout", "test", "published"]
 ORDER: tuple[Kind, ...] = ("certified", "holdout", "test", "published")
 """Kinds in the order of the table: what is true comes first."""
 BAR = "As plotted: a capacity, neither divided by n nor square-rooted."
+NO_MARGIN = "Infinite: divided by a margin of f that is not positive."
+ZERO = "Infinite: divided by a measure that is zero."
+_SMALL = 100.0  # times an error rate of 100 %: larger ones are powers of ten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +119,8 @@ def published_row(value: PublishedValue, *, examples: int, classes: int, like_fo
     if shown.unit == "capacity":
         notes.append(BAR)
     if shown.log_value == math.inf:
-        notes.append("Infinite: f has no positive margin, or a measure is zero.")
+        without = any(each.statement == POSITIVE_MARGIN for each in shown.unmet)
+        notes.append(NO_MARGIN if without else ZERO)
     elif shown.value == math.inf:
         notes.append("Infinite as a double; its logarithm is not.")
     if shown.unmet:
@@ -129,6 +137,29 @@ def published_row(value: PublishedValue, *, examples: int, classes: int, like_fo
         vacuous=comparable.value >= 1.0 - 1.0 / classes,
         note=" ".join(notes),
     )
+
+
+def value_text(row: Mapping[str, Any]) -> str:
+    """The value of a row as it is printed: error rates in per cent, capacities as they are.
+
+    Args:
+        row: The row for JSON.
+
+    Example:
+        >>> row = {"value": 0.39427, "log10": -0.4042, "guarantee": True, "note": ""}
+        >>> value_text(row), value_text(row | {"guarantee": False}), value_text(row | {"note": BAR})
+        ('39.43 %', '39.43 %', '0.3943')
+        >>> value_text({"value": None, "log10": 400.25, "guarantee": False, "note": ""})
+        '10^402.2 %'
+    """
+    value, log10 = row["value"], row["log10"]
+    if value is None and log10 is None:
+        return "infinite"
+    if BAR in row["note"]:
+        return f"10^{log10:.1f}" if value is None else f"{value:.4g}"
+    if value is None or value > _SMALL:
+        return f"10^{log10 + 2.0:.1f} %"
+    return percent(value) if row["guarantee"] else rate(value)
 
 
 def decimal_log(value: float) -> float:

@@ -22,7 +22,16 @@ from codebound.progress import Progress, silent
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare.compressed import Compressed, given, labels
 from codebound_papers.compare.proximity import closeness
-from codebound_papers.compare.rows import BAR, ORDER, Row, error_row, published_row, refused_row, risk_row
+from codebound_papers.compare.rows import (
+    BAR,
+    ORDER,
+    Row,
+    error_row,
+    published_row,
+    refused_row,
+    risk_row,
+    value_text,
+)
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.published import Evidence, Refused, evaluate
@@ -106,7 +115,7 @@ class Comparison:
     def __str__(self) -> str:
         lines = []
         for row in self.rows:
-            value = "-" if row.value is None else f"{row.value:.4g}"
+            value = "-" if row.value is None else value_text(row.record())
             mark = "guarantee" if row.guarantee else "no guarantee"
             lines.append(f"{row.name:<52} {value:>11}  {row.subject}  {mark}")
         return "\n".join((*lines, *self.notes))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from codebound.bounds.risk import rate
 from codebound.errors import CodeboundError, ModelError, UsageError
 from codebound.facts import check_delta
 from codebound.nets.layers import AbstractConvView
@@ -235,10 +236,10 @@ class Measured:
         facts = self.facts
         if not facts.margin > 0.0:
             raise UsageError(
-                f"the margin that {self.settings.margin_share:.1%} of the examples do not exceed is "
+                f"the margin that {rate(self.settings.margin_share, 1)} of the examples do not exceed is "
                 f"{facts.margin:.3g}, and a theorem needs a positive one. The network is wrong on "
-                f"{self.margins.loss():.1%}: let a larger share of the examples miss the margin, or train it "
-                "further."
+                f"{rate(self.margins.loss(), 1)}: let a larger share of the examples miss the margin, or "
+                "train it further."
             )
         return facts
 

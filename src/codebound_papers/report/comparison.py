@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-from codebound.bounds.risk import percent
+from codebound.bounds.risk import percent, rate
 from codebound.report.html import rendered
 from codebound.report.tables import Table
+from codebound_papers.compare.rows import NO_MARGIN, ZERO, value_text
 from codebound_papers.report.figures import Mark, Marks, Plot, Series, plots_figure
-from codebound_papers.report.measures import NONE, rounded_up
+from codebound_papers.report.measures import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,37 +27,63 @@ GROUPS = {
 _PLOTTED = 4  # curves of bounds in one plot: as many as there are colours
 
 
-def compare_table(record: Record) -> Table:
-    """The rows that have a value, in plain columns."""
+def compare_table(record: Record, *, whole: bool = False) -> Table:
+    """The rows that have a number, in plain columns; with ``whole`` also those that are infinite."""
     rows = [
         {
             "bound": row["name"],
             "reference": row["reference"] or NONE,
-            "value": rounded_up(row["value"]) if row["guarantee"] else shown(row["value"], row["log10"]),
-            "kind": GROUPS[row["kind"]],
+            "value": value_text(row),
             "about": row["subject"],
-            "guarantee": "yes" if row["guarantee"] else "no",
-            "vacuous": {True: "yes", False: "no", None: NONE}[row["vacuous"]],
+            "kind": _kind(row),
         }
         for row in record["rows"]
-        if applies(row)
+        if applies(row) and (whole or not is_infinite(row))
     ]
     legend = {
+        "value": "an error rate in per cent; without a per cent sign a capacity, as its figure plots it.",
         "about": "whose error: f, the network, or g, what it was compressed to.",
-        "guarantee": "whether it is true as printed, with probability 1 - delta.",
-        "vacuous": "whether it says no more than guessing; a capacity counts as sqrt(capacity / n).",
+        "kind": "what is certified or a hold-out bound is true as printed, with probability 1 - delta, "
+        "unless it says no guarantee; vacuous ones say no more than guessing, a capacity as "
+        "sqrt(capacity / n).",
     }
     return Table("Bounds", rows, legend)
 
 
-def refused_table(record: Record) -> Table | None:
-    """What does not apply, and why; bounds with the same reason share a line."""
+def _kind(row: Record) -> str:
+    """What a row is, whether it is a guarantee, and whether it says anything."""
+    no = ", no guarantee" if row["kind"] == "holdout" and not row["guarantee"] else ""
+    return f"{GROUPS[row['kind']]}{no}{', vacuous' if row['vacuous'] else ''}"
+
+
+def without_number(record: Record, *, whole: bool = False) -> Table | None:
+    """What is infinite or does not apply, and why; bounds with the same reason share a line.
+
+    Args:
+        record: The comparison.
+        whole: The infinite ones have rows of their own, and are left out here.
+    """
     grouped: dict[str, list[str]] = {}
     for row in record["rows"]:
-        if not applies(row):
-            grouped.setdefault(row["note"].removeprefix("Does not apply: "), []).append(row["name"])
-    rows = [{"bounds": "; ".join(names), "why": why} for why, names in grouped.items()]
-    return Table("Does not apply to this network", rows) if rows else None
+        if not applies(row) or (is_infinite(row) and not whole):
+            grouped.setdefault(_reason(row, record), []).append(row["name"])
+    rows = [{"count": len(names), "bounds": "; ".join(names), "why": why} for why, names in grouped.items()]
+    return Table("Without a number here", rows) if rows else None
+
+
+def _reason(row: Record, record: Record) -> str:
+    """Why a row has no number."""
+    if not applies(row):
+        return str(row["note"])
+    if NO_MARGIN not in row["note"]:
+        return ZERO
+    margin, share = record["facts"]["margin"], record["settings"]["margin_share"]
+    if margin > 0.0:  # a figure that takes the smallest of all margins
+        return f"{NO_MARGIN} They take the smallest margin of the sample."
+    return (
+        f"{NO_MARGIN} gamma is {margin:.4g}: {rate(share)} of the sample have no larger one. A "
+        "--margin-share above the training error of f would make it positive."
+    )
 
 
 def applies(row: Record) -> bool:
@@ -64,8 +91,13 @@ def applies(row: Record) -> bool:
     return row["vacuous"] is not None
 
 
+def is_infinite(row: Record) -> bool:
+    """Whether a row has a value beyond all numbers."""
+    return applies(row) and row["value"] is None and row["log10"] is None
+
+
 def shown(value: float | None, log10: float | None) -> str:
-    """A value as a number or, beyond all doubles, as a power of ten.
+    """A count, deviation or probability as a number or, beyond all doubles, as a power of ten.
 
     Example:
         >>> shown(0.0421, -1.4), shown(None, 400.25), shown(None, None)
@@ -84,22 +116,21 @@ def compare_figure(record: Record) -> str:
         if applies(row) and row["log10"] is not None
     ]
     guessing = math.log10(1.0 - 1.0 / record["facts"]["classes"])
-    return Marks(
-        marks, label="decimal logarithm: 0 is an error rate of 100 %", line=(guessing, "guessing")
-    ).inline()
+    label = "error rate; a capacity of 1 stands at 100 %"
+    return Marks(marks, label=label, line=(guessing, "guessing"), is_narrow=True).inline()
 
 
 def compare_page(record: Record) -> str:
     """The page about the content of ``compare.json``."""
     settings, sample = record["settings"], record["sample"]
-    undrawn = [row["name"] for row in record["rows"] if applies(row) and row["log10"] is None]
+    undrawn = sum(applies(row) and row["log10"] is None for row in record["rows"])
     caption = "Every bound that has a value; an error rate left of the dashed line says more than guessing."
     if not record["like_for_like"]:
         caption += " Capacities are as their papers plot them, neither divided by n nor square-rooted."
     if undrawn:
-        caption += f" Not drawn, because infinite or zero: {'; '.join(undrawn)}."
+        caption += f" Not drawn, because infinite or zero: {undrawn}."
     notes = Table("What each row is", [{"bound": row["name"], "note": row["note"]} for row in record["rows"]])
-    tables = [compare_table(record), refused_table(record), notes, _lemmas(record), _complexities(record)]
+    tables = [compare_table(record), without_number(record), notes, _lemmas(record), _complexities(record)]
     return rendered(
         "compare.html.j2",
         {

@@ -246,11 +246,14 @@ class Marks:
         marks: The numbers.
         label: Name of the axis.
         line: Where a vertical line is drawn, as a decimal logarithm, and what it says.
+        is_narrow: For a page that has to fit a phone: names stand above their lines, and the axis shows error
+            rates in per cent.
     """
 
     marks: Sequence[Mark]
     label: str
     line: tuple[float, str]
+    is_narrow: bool = False
 
     def svg(self) -> str:
         """The drawing."""
@@ -258,7 +261,8 @@ class Marks:
 
     def inline(self) -> str:
         """The drawing for a page."""
-        return _inline(_render(self._draw, (8.4, 0.9 + 0.19 * len(self.marks))))
+        size = (4.0, 1.2 + 0.3 * len(self.marks)) if self.is_narrow else (8.4, 0.9 + 0.19 * len(self.marks))
+        return _inline(_render(self._draw, size))
 
     def _draw(self, figure: Canvas) -> None:
         from matplotlib.ticker import MaxNLocator
@@ -272,12 +276,30 @@ class Marks:
             values = [marks[place].log10 for place in places]
             axes.hlines(places, [start] * len(places), values, color=colour, linewidth=1.0)
             axes.plot(values, places, "o", color=colour, markersize=4.5, label=group)
-        axes.set_yticks(range(len(marks)), [mark.name for mark in marks], parse_math=False)
-        axes.set_ylim(len(marks) - 0.5, -0.5)
+        if self.is_narrow:
+            axes.set_yticks([])
+            axes.xaxis.set_major_formatter(lambda place, _: exponent_text(place))
+            for place, mark in enumerate(marks):
+                at = (0.01, place - 0.2)
+                axes.text(*at, mark.name, transform=axes.get_yaxis_transform(), parse_math=False)
+        else:
+            axes.set_yticks(range(len(marks)), [mark.name for mark in marks], parse_math=False)
+        axes.set_ylim(len(marks) - 0.5, -0.7)
         axes.set_xlabel(self.label)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.tick_params(width=0.5, length=2)
-        figure.legend(loc="outside upper center", ncols=len(groups) + 1, frameon=False, fontsize=8)
+        columns = 2 if self.is_narrow else len(groups) + 1
+        figure.legend(loc="outside upper center", ncols=columns, frameon=False, fontsize=8)
+
+
+def exponent_text(exponent: float) -> str:
+    """An error rate that is a power of ten, in per cent.
+
+    Example:
+        >>> exponent_text(-2.0), exponent_text(0.0), exponent_text(12.0)
+        ('1 %', '100 %', '10^14 %')
+    """
+    return f"{10.0 ** (exponent + 2):g} %" if -6.0 <= exponent <= 1.0 else f"10^{exponent + 2:g} %"
 
 
 def plots_figure(plots: Sequence[Plot], *, columns: int = 3) -> str:

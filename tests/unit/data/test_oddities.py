@@ -29,9 +29,9 @@ def test_nothing_is_said_about_an_ordinary_sample():
         (ORDINARY + 2, "class 0 is one of the 5 classes and never occurs here$"),
         (
             (np.arange(1000) == 7) | (np.arange(1000) == 3),
-            "99.8% of the examples have the label 0: who always",
+            "99.8 % of the examples have the label 0: who always",
         ),
-        ([0, 1, 1, 0] * 5, "20 examples are few: .* by 64%"),
+        ([0, 1, 1, 0] * 5, "20 examples are few: .* by 64 %"),
     ],
     ids=["sorted", "one class", "from 1", "from 2", "rare class", "tiny"],
 )
@@ -46,4 +46,4 @@ def test_few_examples_are_bounded_as_the_theorem_does():
 
     (found,) = said([0, 1, 1, 0] * 10, delta=0.01)
     least = occam_binomial(OccamFacts(errors=0, n=40, code_bits=25, delta=0.01)).value
-    assert found.endswith(f"by {least:.0%}")
+    assert found.endswith(f"by {100.0 * least:.0f} %")

@@ -141,7 +141,7 @@ def test_with_nothing_picked_it_is_a_hold_out_set_and_seven_bits():
     prior, rest = prior_and_rest(sample, 5)
     errors = int((trained(prior)(torch.from_numpy(rest.x)).argmax(1).numpy() != rest.y).sum())
     (message,) = (each for each in found.routes if each.name == "message")
-    counted, n, bits = map(int, re.match(r"(\d+) errors of (\d+), (\d+) bits", message.price).groups())
+    counted, n, bits = map(int, re.match(r"(\d+) errors? of (\d+), (\d+) bits", message.price).groups())
     assert (counted, n) == (errors, rest.n)
     assert bits == 7
     assert message.bound == pytest.approx(beta.ppf(1 - 0.05 * 2.0**-bits, errors + 1, n - errors), abs=1e-6)

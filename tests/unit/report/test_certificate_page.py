@@ -264,8 +264,38 @@ def test_what_is_shown_as_wrong_is_wrong_and_all_of_it_is_there(name, folders):
     expected = [i for i in range(SAMPLE.n) if liar.y[i] != truth[i] and i not in picked]
     assert found.certificate.facts.errors == 0
     assert [tile.number for tile in shown.wrong] == expected[:24]
-    assert all((tile.label, tile.said) == (liar.y[tile.number], truth[tile.number]) for tile in shown.wrong)
+    assert all(
+        (tile.label, tile.said) == (str(liar.y[tile.number]), str(truth[tile.number])) for tile in shown.wrong
+    )
     assert all(tile.picture.startswith("data:image/png;base64,") for tile in (*shown.wrong, *shown.learned))
+
+
+def test_what_was_counted_on_is_not_said_to_have_been_learned_from(folders):
+    split = certify(solved().build(), SAMPLE, method="split", effort="quick")
+    held_out, _ = meanings(split.certificate, split.result)
+    learned, _ = meanings(folders["C-15"][0].certificate, folders["C-15"][1].result)
+    assert any("examples are its test" in line for line in held_out)
+    assert not any("also there to learn from" in line for line in held_out)
+    assert any("also there to learn from" in line for line in learned)
+
+
+def test_what_can_be_said_of_the_network_that_was_given_stands_beside(folders):
+    found, saved = folders["C-15"]
+    _, not_means = meanings(found.certificate, saved.result)
+    (line,) = (each for each in not_means if each.startswith("Nothing about the network that was given"))
+    assert f"the test set promises at most {risk.percent(saved.result['holdout_f'])}" in line
+    alone = {key: value for key, value in saved.result.items() if key not in ("holdout_f", "through_f")}
+    assert any("unlabelled inputs, would say" in line for line in meanings(found.certificate, alone)[1])
+
+
+def test_examples_have_the_names_of_their_classes(folders):
+    named = replace(SAMPLE, class_names=("top", "middle", "low"), y=(SAMPLE.y + 1) % 3)
+    shown = shown_examples(folders["C-2"][0].network, named, WRONG)
+    assert {tile.label for tile in shown.wrong} | {tile.said for tile in shown.wrong} == {
+        "top",
+        "middle",
+        "low",
+    }
 
 
 def test_learned_examples_are_the_picks_after_the_first_ones(folders):

@@ -322,7 +322,7 @@ def test_a_margin_that_is_not_positive_is_refused(require):
     net = gaussian_mlp(8, 5, 3)
     sample = labelled_by(net, 8)
     wrong = replace(sample, y=(sample.y + 1) % 3)
-    with pytest.raises(UsageError, match=r"positive one\. The network is wrong on 100\.0%"):
+    with pytest.raises(UsageError, match=r"positive one\. The network is wrong on 100\.0 %"):
         require(measured(net, wrong))
 
 

@@ -4,13 +4,14 @@ import re
 
 import pytest
 
+from codebound_papers.compare.rows import BAR, NO_MARGIN
 from codebound_papers.report.comparison import (
     compare_figure,
     compare_page,
     compare_table,
     epochs_figure,
-    refused_table,
     shown,
+    without_number,
 )
 from codebound_papers.report.figures import standalone
 
@@ -31,7 +32,8 @@ def record() -> dict:
             row("counted", 0.0, None, kind="test", vacuous=False, reference=""),
             row(HOSTILE, 12.0, 1.08),
             row("beyond doubles", None, 400.25),
-            row("endless", None, None),
+            row("endless", None, None, note=f"A note. {NO_MARGIN}"),
+            row("bar of a figure", 650.0, 2.8, note=f"A note. {BAR}"),
             row("no chain 1", None, None, vacuous=None, note="Does not apply: it is no chain."),
             row("no chain 2", None, None, vacuous=None, note="Does not apply: it is no chain."),
         ],
@@ -48,7 +50,7 @@ def record() -> dict:
             {"name": "other", "reference": "G-Lem4.3", "reason": "it is no chain."},
         ],
         "complexities": [{"layer": "fc", "value": 10.0, "weights": 1000, "percent": 1.0}],
-        "facts": {"classes": 10},
+        "facts": {"classes": 10, "margin": -0.3},
         "like_for_like": False,
         "notes": ["One sentence."],
         "settings": {"model": "mlp", "data": "digits", "codebound": "1.0", "margin_share": 0.05},
@@ -58,17 +60,41 @@ def record() -> dict:
 
 def test_guarantees_are_rounded_up_and_the_rest_is_not():
     table = {line["bound"]: line for line in compare_table(record()).rows}
-    assert table["mine"]["value"] == "0.1235"
-    assert table["mine"]["guarantee"] == "yes"
-    assert table["beyond doubles"]["value"] == "10^400.2"
-    assert table["endless"]["value"] == "infinite"
+    assert table["mine"]["value"] == "12.35 %"
+    assert table["counted"]["value"] == "0.00 %"
+    assert table[HOSTILE]["value"] == "1200.00 %"
+    assert table["bar of a figure"]["value"] == "650"
+    assert (table["mine"]["kind"], table["fresh"]["kind"]) == ("certified", "hold-out bound")
+    assert table["beyond doubles"]["kind"] == "published, no guarantee, vacuous"
+    assert table["beyond doubles"]["value"] == "10^402.2 %"
     assert table["counted"]["reference"] == "-"
     assert "no chain 1" not in table
 
 
-def test_what_does_not_apply_is_grouped_by_reason():
-    assert refused_table(record()).rows == [{"bounds": "no chain 1; no chain 2", "why": "it is no chain."}]
-    assert refused_table(record() | {"rows": record()["rows"][:2]}) is None
+def test_what_has_no_number_is_grouped_by_reason():
+    folded, refused = without_number(record()).rows
+    assert refused == {
+        "count": 2,
+        "bounds": "no chain 1; no chain 2",
+        "why": "Does not apply: it is no chain.",
+    }
+    assert (folded["count"], folded["bounds"]) == (1, "endless")
+    assert "gamma is -0.3: 5.00 % of the sample have no larger one." in folded["why"]
+    assert without_number(record() | {"rows": record()["rows"][:2]}) is None
+
+
+def test_a_smallest_margin_is_another_reason():
+    facts = {"facts": {"classes": 10, "margin": 0.4}}
+    assert "They take the smallest margin of the sample" in without_number(record() | facts).rows[0]["why"]
+
+
+def test_infinite_rows_are_listed_where_all_are_asked_for():
+    values = {line["bound"]: line["value"] for line in compare_table(record(), whole=True).rows}
+    assert values["endless"] == "infinite"
+    assert "endless" not in [line["bound"] for line in compare_table(record()).rows]
+    assert [line["bounds"] for line in without_number(record(), whole=True).rows] == [
+        "no chain 1; no chain 2"
+    ]
 
 
 @pytest.mark.parametrize(("value", "log10", "text"), [(0.5, -0.3, "0.5"), (None, 9.0, "10^9.0")])
@@ -92,16 +118,16 @@ def test_the_page_escapes_and_says_what_is_not_drawn():
     page = compare_page(record())
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-    assert "Not drawn, because infinite or zero: counted; endless." in page
+    assert "Not drawn, because infinite or zero: 2." in page
     assert "the sun shines" in page
-    assert "The smallest guarantee is 5.01 %, by fresh, about f. The 3 published expressions" in page
+    assert "The smallest guarantee is 5.01 %, by fresh, about f. The 4 published expressions" in page
     assert "it is no chain." in page
     assert "Table 1 of Arora et al." in page
 
 
 def test_a_page_without_guarantees_says_so():
     rows = [each for each in record()["rows"] if not each["guarantee"]]
-    assert "Nothing is guaranteed here: there are 3 published expressions" in compare_page(
+    assert "Nothing is guaranteed here: there are 4 published expressions" in compare_page(
         record() | {"rows": rows}
     )
 
