@@ -57,14 +57,12 @@ def test_every_erratum_is_listed_once_and_in_order():
     assert tuple(ref for ref, _ in entries()) == IDS
 
 
-@pytest.mark.few(11)
 @each_entry
 def test_every_entry_has_its_fields(ref):
     assert tuple(name for name, _ in dict(entries())[ref]) == FIELDS
     assert set(ENTRIES[ref]["Severity"].split("; ")) <= SEVERITIES
 
 
-@pytest.mark.few(13)
 @each_entry
 def test_every_demonstration_exists_and_names_its_erratum(ref):
     named = ENTRIES[ref]["Demonstration"]
@@ -85,7 +83,6 @@ def test_a_mention_is_of_that_very_erratum():
     assert not mentions("def test_wrong_e1(): ...", "G-E1")
 
 
-@pytest.mark.few(30)
 @each_entry
 def test_every_function_that_an_entry_names_exists(ref):
     for path in re.findall(r"`(codebound\.[\w.]+)`", ENTRIES[ref]["codebound"]):

@@ -147,7 +147,6 @@ HEADERS = {
 }
 
 
-@pytest.mark.few(11)
 @pytest.mark.parametrize("name", HEADERS)
 def test_a_crafted_header_is_refused(name):
     change, because = HEADERS[name]
@@ -244,7 +243,6 @@ CONTAINERS = {
 }
 
 
-@pytest.mark.few(12)
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_a_crafted_container_is_refused(name):
     data, because = CONTAINERS[name]

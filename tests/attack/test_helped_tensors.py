@@ -109,7 +109,6 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.few(8)
 @pytest.mark.parametrize("name", FORBIDDEN)
 def test_what_the_page_forbids(name):
     weight, because = FORBIDDEN[name]

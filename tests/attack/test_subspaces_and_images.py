@@ -176,7 +176,6 @@ FORBIDDEN = {
 }
 
 
-@pytest.mark.few(12)
 @pytest.mark.parametrize("name", FORBIDDEN)
 def test_what_the_page_forbids(name):
     found, because = FORBIDDEN[name]

@@ -50,7 +50,7 @@ def network(name: str):
     return wrap(build(spec, input_shape=shape, classes=10))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(8)
 @each_compressor
 @pytest.mark.parametrize("name", [*SMALL, "residual", *LARGE])
 def test_every_layer_is_compressed_or_carried_and_the_module_holds_what_the_codes_say(method, name):

@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import codebound
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(12)
 @parametrize_with_checks(
     [codebound.PickToLearn(LogisticRegression(), batch=5), codebound.PickToLearn(Ridge(), tau=1.0, batch=5)]
 )

@@ -191,7 +191,7 @@ PROMISES = [
 ]
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(48)
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.__name__)
 @pytest.mark.parametrize(("operation", "shape"), EXAMPLES, ids=str)
 def test_every_operation_keeps_every_promise(operation, shape, promise):

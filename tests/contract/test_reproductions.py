@@ -51,7 +51,6 @@ def test_every_table_and_figure_is_there():
     assert set(ITEMS) == REQUIRED
 
 
-@pytest.mark.few(12)
 @ALL
 def test_it_says_what_it_is_and_what_it_costs(id):
     item = find_item(id)
@@ -64,7 +63,7 @@ def test_it_says_what_it_is_and_what_it_costs(id):
     assert all(": " in reason for reason in item.lacks(Settings()))
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(6)
 @ALL
 def test_what_it_finds_is_plain_regular_and_written(id, finished):
     done = finished(id)

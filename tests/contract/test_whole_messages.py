@@ -17,6 +17,7 @@ from codebound.coding.tensors import Adaptive, Dense, Static, Zero
 from codebound.errors import FormatError
 from codebound_papers.compress.codes import Filled, Projected, Ticket
 
+pytestmark = pytest.mark.thorough
 OPTIONS = [
     Options(),
     Options(has_base=True),
@@ -94,7 +95,6 @@ def kraft_sum(strings: list[str]) -> Fraction:
     return Fraction(sum(1 << longest - len(string) for string in strings), 1 << longest)
 
 
-@pytest.mark.thorough
 def test_no_message_begins_another_and_their_lengths_are_those_of_a_code(strings):
     assert len(strings) > 10_000
     assert is_prefix_free(strings)

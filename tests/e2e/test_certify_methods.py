@@ -41,7 +41,7 @@ def networks(digits):
     return {spec: fit(model, digits, config).model for spec, model in zip(NETWORKS, models, strict=True)}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("spec", NETWORKS)
 @pytest.mark.parametrize("name", POST_HOC)
 def test_the_verifier_accepts_and_the_ledger_adds_up(name, spec, networks, digits):

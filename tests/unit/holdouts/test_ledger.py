@@ -193,7 +193,6 @@ def test_a_seal_that_was_changed_afterwards_is_noticed(path, key, value):
     assert verify_ledger(forged, head=head).verdict == "REFUSE"
 
 
-@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("place", "change", "says"),
     [

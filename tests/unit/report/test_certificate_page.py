@@ -93,7 +93,6 @@ def test_the_terms_of_the_slider_are_those_of_the_library(name, folders):
         assert bound_at(certified, delta) == pytest.approx(library(found.certificate, delta), rel=1e-8)
 
 
-@pytest.mark.thorough
 def test_every_class_has_its_terms(folders, faulty):
     for found, result in ((folders["C-2"][0], folders["C-2"][1].result), faulty["picked classes"]):
         terms = formulas(found.certificate, result)
