@@ -22,7 +22,10 @@ from codebound.nets.zoo import ResidualBlock
 from codebound_verify.__main__ import main as verify
 
 CLASSES = foreign.CLASSES
-READ = ("encoder_layer", "decoder", "lstm", "buffers", "cast_in_forward", "asserts", "dict_output")
+READ = (
+    *("encoder_layer", "decoder", "lstm", "buffers", "cast_in_forward", "asserts", "dict_output"),
+    *("factors_from_the_right", "rms_by_hand"),
+)
 CERTIFIED = ("decoder", "own_resnet", "plain_attribute")
 VERBS = (
     *("measure", "compare --no-certify", "compress --method naive", "compress --method lowrank"),
@@ -88,6 +91,24 @@ def test_the_comparison_with_the_module_has_teeth():
     with torch.no_grad():
         read.get_parameter("body.weight")[3, 3] += 0.5
     assert not torch.allclose(read(x), theirs, atol=1e-4)
+
+
+def test_layers_are_known_by_what_they_compute():
+    """A matrix is a layer from whichever side it is multiplied, unless something else reads it as it is."""
+    read = with_layers(plain_network(made("factors_from_the_right"), inputs("factors_from_the_right", 2)))
+    found = {name: (part.in_features, part.out_features) for name, part in read.named_children()}
+    assert found == {"layer": (8, 16), "again": (16, 8), "head": (8, CLASSES)}
+    assert read.get_parameter("shared").shape == (8, 8)
+    reshapes = [n for n in read.graph.nodes if n.target is torch.ops.aten.reshape.default]
+    assert [node.args[0].op for node in reshapes] == ["placeholder"]  # that of the image, none around a layer
+
+
+def test_norms_are_known_by_what_they_compute():
+    """The mean over the last axis is that of a norm; over another it is not."""
+    read = with_layers(plain_network(made("rms_by_hand"), inputs("rms_by_hand", 2)))
+    called = [node.target for node in read.graph.nodes if node.op == "call_function"]
+    assert called.count(torch.ops.aten.rms_norm.default) == 1
+    assert called.count(torch.ops.aten.rsqrt.default) == 1
 
 
 def test_residual_blocks_are_known_by_what_they_compute():

@@ -551,6 +551,47 @@ def own_linear():
 
 
 @of("image")
+def factors_from_the_right():
+    """Weights as (in, out) matrices, as the ``Conv1D`` of transformers has them; one is read twice."""
+
+    class Right(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(torch.randn(8, 16) / 4), nn.Parameter(torch.randn(16))
+            self.again, self.shared = nn.Parameter(torch.randn(16, 8) / 4), nn.Parameter(torch.randn(8, 8))
+            self.head = nn.Parameter(torch.randn(8, CLASSES))
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.flatten(1, 2)
+            y = torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight).view(*x.shape[:-1], 16)
+            y = torch.relu(y) @ self.again + x
+            return (y @ self.shared * self.shared.sum(0)).mean(1) @ self.head
+
+    return Right()
+
+
+@of("image")
+def rms_by_hand():
+    """Root mean square norms as decoders spell them, with casts, and rotated features."""
+
+    class Rms(nn.Module):
+        def __init__(self, axis: int) -> None:
+            super().__init__()
+            self.weight, self.axis = nn.Parameter(1 + torch.randn(WIDTH) / 4), axis
+
+        def forward(self, x: Tensor) -> Tensor:
+            found = x.to(torch.float32)
+            scale = torch.rsqrt(found.pow(2).mean(self.axis, keepdim=True) + 1e-6)
+            return self.weight * (found * scale).to(x.dtype)
+
+    class Turned(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat((-x[..., 4:], x[..., :4]), dim=-1) + 0 * x + 1.0 * x
+
+    return Rows(nn.Sequential(nn.Linear(8, WIDTH), Rms(-1), Turned(), Rms(1)))
+
+
+@of("image")
 def plain_attribute():
     class Attribute(Returns):
         def __init__(self) -> None:

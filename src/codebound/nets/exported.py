@@ -24,6 +24,7 @@ from codebound.nets.adapting import Adapter, quiet
 from codebound.nets.constants import fold_constants
 from codebound.nets.kinds import arguments_of
 from codebound.nets.rebuild import WHOLE, brief, copy_with, tensors_of, unwrapped
+from codebound.nets.simplified import simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -187,6 +188,7 @@ class _Reader:
         (result,) = self._inline(self.program.graph, known)
         self.graph.output(result)
         folded = fold_constants(self.graph, self.tensors)
+        folded += simplify(self.graph, self.tensors)
         self.graph.eliminate_dead_code()
         self._settle_precision()
         used = {str(node.target) for node in self.graph.nodes if node.op == "get_attr"}
