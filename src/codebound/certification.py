@@ -186,7 +186,8 @@ def certify(
     original, unread = None, ""
     if module is not None:
         try:
-            original = read_original(module, sample, factory, trust_code=trust_code)
+            needs_chain = claim.is_about_f or (claim.trains_base and helper is None)
+            original = read_original(module, sample, factory, trust_code=trust_code, needs_chain=needs_chain)
         except ModelError as reason:
             from codebound.nets.adapting import runs_on
 

@@ -165,6 +165,19 @@ class _Evaluation:
 
 
 @torch.no_grad()
+def sure_share(network: nn.Module, sample: DeviceData) -> float:
+    """Share of the examples whose float64 logits are sure to be right, among those whose logits differ.
+
+    Whatever is not sure counts as an error; so do equal logits, sure or not.
+    """
+    evaluate = _Evaluation(network, sample.scaling)
+    found = [evaluate.wide(x) for x, _ in sample.chunks(_chunk_size(sample), torch.float64)]
+    differ = torch.cat([logits.amin(dim=1) < logits.amax(dim=1) for logits, _ in found])
+    is_sure = torch.cat([each for _, each in found])[differ]
+    return float(is_sure.double().mean()) if len(is_sure) else 1.0
+
+
+@torch.no_grad()
 def estimated_error_rate(network: nn.Module, sample: DeviceData) -> float:
     """Share of the examples that are errors in float32: fast, for choosing among networks, for no claim."""
     narrow = network.float()

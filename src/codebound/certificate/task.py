@@ -74,20 +74,24 @@ class Original:
         classes: int | None = None,
         factory: str = "",
         trust_code: bool = False,
+        as_chain: bool = True,
     ) -> Original:
         """The network of a module: a chain of known layers, or the operations that torch finds in it.
 
-        Where it cannot be read, its factory can be trusted.
+        Where it cannot be read, its factory can be trusted. Without ``as_chain`` it is never a chain.
         """
         first = next(module.parameters(), torch.zeros(()))
         example = torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
         try:
             inside, notes = readable(module, example, classes=classes)
             notes += folding_words(inside)
+            unchained = ""
             try:
-                return Original(*chain_of(inside, input_shape), notes=notes)
+                if as_chain:
+                    return Original(*chain_of(inside, input_shape), notes=notes)
             except (ModelError, UnsupportedLayerError) as reason:
-                return replace(Original._of_plain(inside, example, notes), unchained=str(reason))
+                unchained = str(reason)
+            return replace(Original._of_plain(inside, example, notes), unchained=unchained)
         except ModelError:
             if not trust_code or not factory:
                 raise

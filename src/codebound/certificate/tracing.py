@@ -190,10 +190,9 @@ class _GraphText:
             if found > most:
                 raise ModelError(
                     f"the code of this network has {found} {what}; a network of {count} tensors may have "
-                    f"{most}, since more could have been learned from the sample. Use the layers of torch "
-                    "(nn.GRU, nn.RMSNorm, scaled_dot_product_attention) where there is one for what is spelled "
-                    "out, and register what was learned as parameters. With trust_code the code becomes an "
-                    "assumption of the certificate."
+                    f"{most}, since more could have been learned from the sample. Use layers of torch "
+                    "(nn.GRU, nn.RMSNorm) for what is spelled out, and register what was learned as "
+                    "parameters. With trust_code the code becomes an assumption of the certificate."
                 )
 
 

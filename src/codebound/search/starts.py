@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import nn
 
 from codebound.certificate.base import MAX_WORDS, Pretrained
 from codebound.certificate.claims import prior_and_rest
+from codebound.certificate.evaluate import sure_share
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.task import Original
 from codebound.data.dataset import row_digests
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
 
 _PRIOR_STEPS = 4000
 _PRIOR_SEED = 0
+_FEW = 64  # examples that show how sure predictions are
+_MEASURED = (
+    "At worst, rounding errors of so many layers are larger than every margin: the network is read as "
+    "operations of torch, whose rounding is measured and not proven."
+)
 
 
 def encoded_rest(
@@ -130,11 +137,26 @@ def known_of_prior(
     )
 
 
-def read_original(module: nn.Module, sample: Dataset, factory: str, *, trust_code: bool) -> Original:
-    """The network f, if it is a function of one example with as many outputs as there are classes."""
-    original = Original.read(
-        module, sample.input_shape, classes=sample.classes, factory=factory, trust_code=trust_code
+def read_original(
+    module: nn.Module, sample: Dataset, factory: str, *, trust_code: bool, needs_chain: bool = False
+) -> Original:
+    """The network f, if it is a function of one example with as many outputs as there are classes.
+
+    The bound of what rounding does to a chain grows with every layer. Where it leaves most predictions open,
+    f is read as operations of torch, whose rounding is measured: unless the claim ``needs_chain``.
+    """
+    read = partial(
+        Original.read,
+        module,
+        sample.input_shape,
+        classes=sample.classes,
+        factory=factory,
+        trust_code=trust_code,
     )
+    original = read()
+    if original.chain is not None and not needs_chain and _is_too_deep(original, sample):
+        original = read(as_chain=False)
+        original = replace(original, notes=(*original.notes, _MEASURED))
     if original.module is not None:
         require_one_example(original.module, sample)
     if original.chain is not None and original.chain.classes != sample.classes:
@@ -146,6 +168,13 @@ def read_original(module: nn.Module, sample: Dataset, factory: str, *, trust_cod
     return original
 
 
+def _is_too_deep(original: Original, sample: Dataset) -> bool:
+    """Whether no proof covers the rounding of most predictions, as the first examples tell."""
+    if original.chain is None or original.chain.classes != sample.classes:
+        return False
+    return sure_share(original.build(), sample.on("cpu").part(0, _FEW)) < 0.5
+
+
 def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tensors:
     """The tensors of a base, if it is a network like f."""
     named = original.architecture
@@ -155,6 +184,7 @@ def base_tensors(base: Pretrained, original: Original, sample: Dataset) -> Tenso
         classes=sample.classes,
         factory="" if named is None else named.name,
         trust_code=named is not None and named.graph_sha256 is None,
+        as_chain=original.chain is not None,
     )
     for name, tensor in original.arrays.items():
         if name not in found.arrays or found.arrays[name].shape != tensor.shape:

@@ -1,0 +1,142 @@
+"""Somebody's trained network: ResNet-20 and ResNet-56 of akamaster/pytorch_resnet_cifar10 on CIFAR-10.
+
+    python results/pretrained.py resnet20 unseen --weights resnet20_cifar10.safetensors
+    python results/pretrained.py resnet20 seen --weights resnet20_cifar10.safetensors
+
+``unseen``: the sample is the 10,000 test images, which the network has not seen: it is the base of its own
+certificate. ``seen``: the sample is the 50,000 training images, the network's own, so that nothing can be
+said of it but by images that it has not seen. Both run ``codebound certify`` as it is by default, have the
+file checked by ``codebound-verify``, and keep the outcome as ``pretrained-NAME-WHICH.json``. This folder has
+to be importable (PYTHONPATH=results) for the same commands by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shlex
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from typer.testing import CliRunner
+
+from codebound import __version__
+from codebound.cli.main import app
+from codebound.data.load import load_dataset
+from codebound.nets.zoo import build
+from codebound_verify.__main__ import main as verify
+
+if TYPE_CHECKING:
+    from codebound.data.dataset import Dataset
+
+HERE = Path(__file__).parent
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""What inputs are normalised with, said where the weights come from."""
+SAYS = (
+    "akamaster/pytorch_resnet_cifar10, trained on the training images of CIFAR-10; these are its test images"
+)
+KEPT = (
+    *("bound", "delta", "statement", "method", "code_bits", "n", "train_errors", "subject", "vacuous"),
+    *("holdout", "holdout_of_f", "through", "notes", "skipped", "declared", "certificate_sha256"),
+)
+
+
+class Normalised(nn.Module):
+    """A network of the zoo that normalises its inputs: constants of the network cost nothing behind a base.
+
+    As constants of the scaling they would be numbers of the message.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        for name, part in network.named_children():
+            self.add_module(name, part)
+        self.parts = [name for name, _ in network.named_children()]
+        for name, values in (("mean", MEAN), ("std", STD)):
+            self.register_buffer(name, torch.tensor(values).view(3, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # noqa: D102
+        x = (x - self.mean) / self.std
+        for name in self.parts:
+            x = self.get_submodule(name)(x)
+        return x
+
+
+def resnet20() -> nn.Module:
+    """Of 20 layers, 0.27 million numbers."""
+    return Normalised(build("resnet20", input_shape=(3, 32, 32), classes=10))
+
+
+def resnet56() -> nn.Module:
+    """Of 56 layers, 0.86 million numbers."""
+    return Normalised(build("resnet56", input_shape=(3, 32, 32), classes=10))
+
+
+def unseen_images() -> Dataset:
+    """The 10,000 test images, as a sample to certify with."""
+    return replace(load_dataset("cifar10", role="test"), role="train")
+
+
+def command(name: str, which: str, weights: str, more: list[str]) -> list[str]:
+    """The words of ``certify``."""
+    words = ["certify", "--model", f"pretrained:{name}"]
+    if which == "unseen":
+        words += ["--base", weights, "--base-says", SAYS, "--data", "pretrained:unseen_images"]
+    else:
+        words += ["--weights", weights, "--data", "cifar10", "--test", "cifar10"]
+    return [*words, *more]
+
+
+def main() -> int:
+    """Certifies, verifies and keeps the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("name", choices=("resnet20", "resnet56"))
+    parser.add_argument("which", choices=("seen", "unseen"))
+    parser.add_argument("--weights", required=True)
+    parser.add_argument("--folder", type=Path, default=Path("runs"), help="for the certificate")
+    parser.add_argument("--out", type=Path, default=HERE, help="for the record")
+    asked, more = parser.parse_known_args()
+    sys.path.insert(0, str(HERE))
+    folder = asked.folder / f"pretrained-{asked.name}-{asked.which}"
+    words = command(asked.name, asked.which, asked.weights, more)
+    began = time.perf_counter()
+    made = CliRunner().invoke(app, [*words, "--out", str(folder)])
+    sys.stdout.write(made.stdout + made.stderr)
+    if made.exception is not None:
+        raise made.exception
+    certified = time.perf_counter()
+    found = json.loads((folder / "result.json").read_text())
+    status = verify(shlex.split(found["verify"])[1:])
+    record: dict[str, Any] = {
+        "command": shlex.join(
+            ["codebound", *(Path(each).name if each == asked.weights else each for each in words)]
+        ),
+        "verified": status == 0,
+        "seconds": round(certified - began, 1),
+        "verify_seconds": round(time.perf_counter() - certified, 1),
+        **{key: found[key] for key in KEPT if key in found},
+        "threads": torch.get_num_threads(),
+        "versions": {
+            "codebound": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    asked.out.mkdir(parents=True, exist_ok=True)
+    (asked.out / f"pretrained-{asked.name}-{asked.which}.json").write_text(
+        json.dumps(record, indent=1) + "\n"
+    )
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
