@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,11 +21,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from .backwards import Backwards
+from .dictionary import features_of_views
 from .faults import WRONG, Fault
 from .images import views
 from .operations import KINDS, relu
 from .refusal import Refused
-from .rounding import Rounded, Whole, exact, gamma
+from .rounding import Rounded, Whole, exact, gamma, with_lead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,6 @@ BATCH = 4096  # the largest batch
 CACHED = 1 << 24  # numbers in an intermediate result of a batch that is fast; more where weights are many
 WARM_UP = 8  # examples that say nothing: the first time takes longer
 PILOT = 64  # examples that say how much of a network float32 may compute
-BLOCKS = (1, 4)  # of channels in the sums of float32: more of them take longer and are more exact
 
 Progress: TypeAlias = Callable[[int, int], None]
 Result = TypeVar("Result")
@@ -321,15 +321,12 @@ def chain_evaluator(
         position, own = name.split(".", 1)
         weights[int(position)][own] = torch.from_numpy(values)
     layers = prepared(chain, weights)
-    starts = [position for position, own in enumerate(layers) if own]
-
-    def function(narrow_from: int, blocks: int = 1) -> Carrying:
-        divided = [{name: replace(layer, blocks=blocks) for name, layer in own.items()} for own in layers]
-        used = [*layers[:narrow_from], *divided[narrow_from:]]
-        return lambda x: evaluated(chain, used, x, narrow_from=narrow_from)
-
+    narrow = [
+        partial(evaluated, chain, led(layers, count), dtype=torch.float32)
+        for count in range(1 + sum(map(bool, layers)))
+    ]
     return Evaluator(
-        Functions(function(len(layers)), [function(start, blocks) for start in starts for blocks in BLOCKS]),
+        Functions(partial(evaluated, chain, layers), narrow),
         header=header,
         widest=chain.widest(),
         largest=max(CACHED, 16 * max(map(np.size, tensors.values()))) // chain.widest(),
@@ -358,8 +355,20 @@ def forward(chain: Chain, weights: Sequence[Weights], x: Tensor) -> Tensor:
     return evaluated(chain, prepared(chain, weights), exact(x)).values
 
 
+def led(layers: Sequence[Layers], count: int) -> Sequence[Layers]:
+    """The layers, of which those of so many operations, the first that have any, have leading digits.
+
+    What they are off grows with every layer behind them.
+    """
+    first = [at for at, own in enumerate(layers) if own][:count]
+    return [
+        {name: with_lead(layer) for name, layer in own.items()} if at in first else own
+        for at, own in enumerate(layers)
+    ]
+
+
 def evaluated(
-    chain: Chain, layers: Sequence[Layers], x: Rounded, *, narrow_from: int | None = None
+    chain: Chain, layers: Sequence[Layers], x: Rounded, *, dtype: torch.dtype = torch.float64
 ) -> Logits:
     """The logits of a batch (5.1), with their error.
 
@@ -367,35 +376,32 @@ def evaluated(
         chain: The operations.
         layers: Their layers; only weights in use become float64.
         x: The scaled inputs.
-        narrow_from: The first operation with weights that float32 computes; float64 alone if there is none.
+        dtype: What all operations but views are computed in.
     """
-    limit = len(layers) if narrow_from is None else narrow_from
-    first = next((at for at, own in enumerate(layers) if own))
-    steps = []
-    for at, (operation, own) in enumerate(zip(chain.operations, layers, strict=True)):
-        # What comes before all weights is exact enough in float32 where the input is made of integers.
-        is_narrow = at >= limit or (
-            limit < len(layers) and at < first and (limit == first or x.whole is not None)
-        )
-        steps.append((operation, own, torch.float32 if is_narrow else torch.float64))
+    steps = list(zip(chain.operations, layers, strict=True))
     if chain.operations[0].kind != "views":
-        return _logits(steps, x)
-    found = [_logits(steps[1:], view) for view in views(chain.operations[0].views, x)]
+        return _logits(steps, x.to(dtype))
+    kind, (second, _) = chain.operations[0].views, steps[1]
+    if second.kind == "dictionary":
+        seen = features_of_views(second.table, second.pool, kind, x, dtype)
+        found = [_logits(steps[2:], view) for view in seen]
+    else:
+        found = [_logits(steps[1:], view.to(dtype)) for view in views(kind, x)]
     largest = torch.stack([view.values.abs().amax(1) for view in found]).mean(dim=0)
     error = torch.stack([view.error for view in found]).mean(dim=0)
     values = torch.stack([view.values for view in found]).mean(dim=0)
     return Logits(values, error + gamma(len(found) + 1, torch.float64) * largest)
 
 
-def _logits(steps: Sequence[tuple[Operation, Layers, torch.dtype]], x: Rounded) -> Logits:
+def _logits(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
     """What operations make of a batch, the last of them without a ReLU."""
-    for operation, own, dtype in steps[:-1]:
+    for operation, own in steps[:-1]:
         kind = KINDS[operation.kind]
-        x = kind.apply(operation, own, x.to(dtype))
+        x = kind.apply(operation, own, x)
         if kind.has_relu:
             x = relu(x)
-    last, own, dtype = steps[-1]
-    x = KINDS[last.kind].apply(last, own, x.to(dtype))
+    last, own = steps[-1]
+    x = KINDS[last.kind].apply(last, own, x)
     return Logits(x.values.double(), x.error)
 
 

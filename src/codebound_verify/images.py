@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch.nn import functional
 
-from .rounding import Rounded, gamma, local
+from .rounding import Rounded, gamma, local, rows, unrolled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,40 +17,50 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 AT_ONCE = 1 << 20  # numbers in the images that are straightened at once
+STEPS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))  # down and right: where an image is moved to
 SAFE = 1 - 1e-5  # covers the rounding of a standard deviation
 EPSILON = 1e-5  # added to the variance that a normalised convolution or a dictionary divides by
 CACHED = 1 << 19  # numbers in patches that the cache of a core holds: 4 MiB
 
 
-def in_parts(convolve: Callable[[Tensor], Tensor], x: Tensor, *, patches: int, results: int) -> Tensor:
+def in_parts(convolve: Callable[[Tensor], Tensor], x: Tensor, *, numbers: int) -> Tensor:
     """A convolution of few examples at a time: what stays in the cache is several times faster.
 
     Args:
         convolve: The convolution.
         x: All examples.
-        patches: How many numbers the patches of one example have; float64 lays them out, float32 does not.
-        results: How many numbers it makes of one example.
+        numbers: How many it lays out for one example.
     """
-    held = patches if x.dtype == torch.float64 else results
-    at_once = max(1, torch.get_num_threads() * CACHED // held)
+    at_once = max(1, torch.get_num_threads() * CACHED // numbers)
+    if at_once >= len(x):
+        return convolve(x)
     return torch.cat([convolve(part) for part in torch.split(x, at_once)])
 
 
 def normalised(x: Rounded) -> Rounded:
     """Each example less its mean, divided by its standard deviation; both are computed in float64."""
-    dtype, numbers, every = x.values.dtype, x.values[0].numel(), (1, 2, 3)
-    own, wide = gamma(4, dtype), gamma(numbers + 4, torch.float64)
-    mean = x.values.mean(every, keepdim=True, dtype=torch.float64)
-    centred = x.values - mean.to(dtype)
-    lengths = torch.linalg.vector_norm(centred, dim=every, keepdim=True, dtype=torch.float64)
-    variance = lengths.square() / numbers
-    result = centred.div_((variance + EPSILON).sqrt().to(dtype))
+    flat, dtype, wide = rows(x.values), x.values.dtype, torch.float64
+    numbers = flat.shape[1]
+    at_once = max(1, CACHED // 2 // numbers)
+    parts = [_standardised(part) for part in torch.split(flat, at_once)]
+    result, mean, variance = map(torch.cat, zip(*parts, strict=True))
 
-    mean, variance, root = mean.flatten(), variance.flatten(), math.sqrt(numbers)
-    before = x.error + local(root * (mean.square() + variance).sqrt(), own + wide, dtype)
+    # Two roundings before the division and two by it; float64 is given as many as the page gives it.
+    root, own = math.sqrt(numbers), gamma(4 if dtype == wide else 2, dtype) + gamma(numbers + 4, wide)
+    before = x.error + local(root * (mean.square() + variance).sqrt(), own, dtype)
     least = (SAFE * variance.sqrt() - before / root).clamp(min=0)
     error = before / (least.square() + EPSILON).sqrt()
-    return Rounded(result, error + local(root * torch.ones_like(error), own + wide, dtype))
+    return Rounded(unrolled(result, x.values), error + local(root * torch.ones_like(error), own, dtype))
+
+
+def _standardised(flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows less their means, divided by their deviations; means and variances."""
+    wide = flat.to(torch.float64, copy=True)
+    mean = wide.mean(1, keepdim=True)
+    lengths = torch.linalg.vector_norm(wide.sub_(mean), dim=1, keepdim=True)
+    variance = lengths.square() / flat.shape[1]
+    centred = flat - mean.to(flat.dtype)
+    return centred.div_((variance + EPSILON).sqrt().to(flat.dtype)), mean[:, 0], variance[:, 0]
 
 
 def views(kind: int, x: Rounded) -> Iterator[Rounded]:
@@ -61,7 +71,7 @@ def views(kind: int, x: Rounded) -> Iterator[Rounded]:
     if kind == 1:
         yield x.moved(lambda image: image.flip(3))
     if kind in (2, 4):
-        for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+        for down, right in STEPS[1:]:
             yield x.moved(partial(functional.pad, pad=(right, -right, down, -down)))
 
 

@@ -119,11 +119,8 @@ class Linear(Kind):
         return operation.out * math.prod(seen)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        layer, dtype = own[""], x.values.dtype
-        values = functional.linear(
-            x.values.flatten(1), layer.weight.to(dtype), None if layer.bias is None else layer.bias.to(dtype)
-        )
-        return Rounded(values, layer.error(x, terms=layer.weight.shape[1]))
+        layer, flat = own[""], replace(x, values=x.values.flatten(1), whole=None)
+        return layer.sums(flat, functional.linear, terms=layer.weight.shape[1])
 
     def layer(self, operation: Operation, seen: Shape, weight: Tensor, bias: Tensor | None) -> Layer:
         return matrix_layer(weight, bias)
@@ -331,7 +328,8 @@ class Dictionary(WindowKind):
         return taps * math.prod(seen)
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
-        return features(operation.table, operation.pool, x)
+        (found,) = features(operation.table, operation.pool, x)
+        return found
 
 
 class Views(WindowKind):
@@ -373,7 +371,7 @@ def _require_image(seen: Shape) -> None:
 
 def relu(x: Rounded) -> Rounded:
     """The ReLU brings no two numbers further apart, and rounds nothing."""
-    return Rounded(torch.relu(x.values), x.error)
+    return Rounded(x.values.relu_(), x.error)
 
 
 def _mean(values: Tensor, x: Rounded, numbers: int) -> Rounded:
@@ -385,25 +383,16 @@ def _mean(values: Tensor, x: Rounded, numbers: int) -> Rounded:
 
 
 def _convolved(x: Rounded, layer: Layer, *, stride: int, padding: int) -> Rounded:
-    """A convolution with a weight and perhaps a bias, of few examples at a time.
-
-    Channels may be summed block by block: sums of fewer numbers have smaller errors.
-    """
-    dtype = x.values.dtype
-    blocks = min(layer.blocks, layer.weight.shape[1])
-    weights = torch.tensor_split(layer.weight.to(dtype), blocks, dim=1)
-    bias = None if layer.bias is None else layer.bias.to(dtype)
-
-    def convolved(part: Tensor) -> Tensor:
-        first, *others = zip(torch.tensor_split(part, blocks, dim=1), weights, strict=True)
-        result = functional.conv2d(*first, bias, stride=stride, padding=padding)
-        for channels, weight in others:
-            result += functional.conv2d(channels, weight, stride=stride, padding=padding)
-        return result
-
-    kernel = layer.weight.shape[2]
+    """A convolution with a weight and perhaps a bias, of few examples at a time."""
+    kernel, terms = layer.weight.shape[2], layer.weight[0].numel()
     pixels = math.prod(Window(0, kernel, stride, padding).pixels(tuple(x.values.shape[1:])))
-    products, results = layer.weight[0].numel() * pixels, len(layer.weight) * pixels
-    values = in_parts(convolved, x.values, patches=products, results=results)
-    terms = weights[0][0].numel() + blocks - 1
-    return Rounded(values, layer.error(x, terms=terms, pixels=pixels))
+
+    def convolved(values: Tensor, weight: Tensor) -> Tensor:
+        def part(some: Tensor) -> Tensor:
+            return functional.conv2d(some, weight, stride=stride, padding=padding)
+
+        if values.dtype == torch.float32:  # lays out no patches
+            return part(values)
+        return in_parts(part, values, numbers=terms * pixels)
+
+    return layer.sums(x, convolved, terms=terms, pixels=pixels)

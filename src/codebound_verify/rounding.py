@@ -3,6 +3,9 @@
 Every result of a chain carries a bound of its error: of the Euclidean distance, for each example, between
 what was computed and what real numbers would give. The bound holds for sums in any order, with fused
 operations or without.
+
+Float32 is bounded by the same lines; and more sharply where the leading digits of a weight and those of what
+it sees are multiplied by themselves: there are so few of them that their products and sums are exact.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ FLOORS = {torch.float64: 2.0**-500, torch.float32: 2.0**-60}  # more than what u
 LONGEST = 2.0**-7  # of k u: longer sums are not bounded
 SPECTRAL_LIMIT = 1 << 31  # out x in x min(out, in) x frequencies: what a spectral norm may cost
 SPECTRAL_ROUNDING = 1e-9  # covers the rounding of singular values in float64
+EXACT = 1 << 24  # integers up to it are exact in float32
+HEAD = 1 << 14  # the absolute values of the leading digits of the weights of one sum, at most, in their unit
+LEAST = 2.0**-60  # unit of leading digits: products of two are no subnormal numbers
 NUMBERS = 1 << 22  # complex numbers in the transforms that are held at once
 
 
@@ -60,11 +66,39 @@ class Rounded:
         whole = self.whole and replace(self.whole, values=function(self.whole.values))
         return Rounded(function(self.values), self.error, whole)
 
+    def part(self, which: Tensor) -> Rounded:
+        """Some of the examples."""
+        whole = self.whole and replace(self.whole, values=self.whole.values[which])
+        return replace(self, values=self.values[which], error=self.error[which], whole=whole)
+
     def lengths(self) -> Tensor:
-        """The Euclidean norm of each example."""
-        every = tuple(range(1, self.values.dim()))
-        found: Tensor = torch.linalg.vector_norm(self.values, dim=every, dtype=torch.float64)
+        """At least the Euclidean norm of each example."""
+        return lengths(self.values)
+
+
+def rows(values: Tensor) -> Tensor:
+    """The numbers of each example side by side, in the order in which they are stored."""
+    is_last = values.dim() == 4 and values.is_contiguous(memory_format=torch.channels_last)
+    return (values.permute(0, 2, 3, 1) if is_last else values).flatten(1)
+
+
+def unrolled(flat: Tensor, values: Tensor) -> Tensor:
+    """Numbers in the order of ``rows(values)``, in the shape of the values."""
+    is_last = values.dim() == 4 and values.is_contiguous(memory_format=torch.channels_last)
+    if not is_last:
+        return flat.reshape(values.shape)
+    return flat.reshape(values.permute(0, 2, 3, 1).shape).permute(0, 3, 1, 2)
+
+
+def lengths(values: Tensor) -> Tensor:
+    """At least the Euclidean norm of each example; float32 is rounded up, by its error and by underflow."""
+    flat = rows(values)
+    rounding = gamma(flat.shape[1] + 2, values.dtype)
+    if values.dtype == torch.float64 or math.isinf(rounding):
+        found: Tensor = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64)
         return found
+    found = torch.linalg.vector_norm(flat, dim=1).double()
+    return found * (1 + rounding) + math.sqrt(flat.shape[1]) * 2.0**-62
 
 
 def exact(values: Tensor) -> Rounded:
@@ -84,6 +118,35 @@ def local(lengths: Tensor, factor: float, dtype: torch.dtype, offset: float = 0.
 
 
 @dataclass(frozen=True)
+class Lead:
+    """A weight as multiples of a unit for each output, the heads, and what they leave, the rests.
+
+    Attributes:
+        weights: The heads of all outputs, then the rests.
+        reach: So many units may a number have whose sums with the heads are to be exact.
+        rest: As the size of a layer, of the rests.
+    """
+
+    weights: Tensor
+    reach: float
+    rest: float
+
+    def divided(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Heads and rests of numbers; the unit of each example is as small as its largest number allows."""
+        largest = rows(x).abs().amax(1).double().reshape(-1, *(1,) * (x.dim() - 1))
+        # What is added lies between 2^23 and 2^24 units, where float32 has no digits behind the unit.
+        far = (1.5 * 2**23 * _power_above(largest / (self.reach - 1))).to(x.dtype)
+        head = (x + far).sub_(far)
+        return head, x - head
+
+
+def _power_above(x: Tensor) -> Tensor:
+    """A power of two that is above x, but at least LEAST."""
+    x = x.clamp(min=LEAST)
+    return x / torch.frexp(x).mantissa
+
+
+@dataclass(frozen=True)
 class Layer:
     """A weight with its bias, and how much its linear map stretches.
 
@@ -92,23 +155,75 @@ class Layer:
         bias: As decoded.
         gain: At least the spectral norm of the map.
         size: At least the spectral norm of the map with the absolute values of the weight.
-        blocks: Into how many blocks a convolution divides what it sums.
+        lead: Its leading digits, if float32 is to sum them exactly.
     """
 
     weight: Tensor
     bias: Tensor | None
     gain: float
     size: float
-    blocks: int = 1
+    lead: Lead | None = None
+
+    def sums(
+        self, x: Rounded, summed: Callable[[Tensor, Tensor], Tensor], *, terms: int, pixels: int = 1
+    ) -> Rounded:
+        """What the layer makes of x.
+
+        Args:
+            x: What it sees.
+            summed: The sums of products with a weight.
+            terms: How many products are in a sum.
+            pixels: How many pixels the result has.
+        """
+        dtype = x.values.dtype
+        if self.lead is None or dtype == torch.float64:
+            values = summed(x.values, self.weight.to(dtype))
+            error = self.error(x, terms=terms, pixels=pixels)
+        else:
+            values, error = self._exact_sums(self.lead, x, summed, terms)
+            error += gamma(2, dtype) * self._bias_length(pixels)
+        if self.bias is not None:
+            values += self.bias.to(dtype).reshape(-1, *(1,) * (values.dim() - 2))
+        return Rounded(values, error)
+
+    def _exact_sums(
+        self, lead: Lead, x: Rounded, summed: Callable[[Tensor, Tensor], Tensor], terms: int
+    ) -> tuple[Tensor, Tensor]:
+        """Without the bias: heads times heads are exact, whatever has a rest is small."""
+        dtype, out = x.values.dtype, len(self.weight)
+        head, rest = lead.divided(x.values)
+        both = summed(head, lead.weights)
+        values = summed(rest, self.weight).add_(both[:, out:]).add_(both[:, :out])
+        whole, short, rounding = x.lengths(), lengths(rest), gamma(terms + 4, dtype)
+        error = local(whole + short, rounding * lead.rest, dtype) + local(short, rounding * self.size, dtype)
+        return values, self.gain * x.error + error + local(whole, gamma(3, dtype) * self.gain, dtype)
+
+    def _bias_length(self, pixels: int) -> float:
+        return 0.0 if self.bias is None else math.sqrt(pixels) * float(self.bias.double().norm())
 
     def error(self, x: Rounded, *, terms: int, pixels: int = 1) -> Tensor:
         """The error of what the layer makes of x, every number a sum of so many products."""
         dtype = x.values.dtype
         rounding = gamma(terms + 1, dtype)
-        offset = 0.0
-        if self.bias is not None:
-            offset = rounding * math.sqrt(pixels) * float(self.bias.double().norm())
+        offset = rounding * self._bias_length(pixels)
         return self.gain * x.error + local(x.lengths(), rounding * self.size, dtype, offset)
+
+
+def with_lead(layer: Layer) -> Layer:
+    """The layer with its leading digits; filters that every pixel has of its own have none."""
+    if layer.weight.dim() == 5:
+        return layer
+    wide = layer.weight.double()
+    others = tuple(range(1, wide.dim()))
+    unit = _power_above(wide.abs().sum(others, keepdim=True) / HEAD)
+    heads = (wide / unit).round()
+    most = float(heads.abs().sum(others).max().clamp(min=2**8))
+    rests = wide - heads * unit
+    kernel = wide.shape[2] if wide.dim() == 4 else 1
+    weights = torch.cat([heads * unit, rests]).to(layer.weight.dtype)
+    if wide.dim() == 4:
+        weights = weights.contiguous(memory_format=torch.channels_last)
+    return replace(layer, lead=Lead(weights, EXACT / most, kernel * float(rests.norm())))
 
 
 def matrix_layer(weight: Tensor, bias: Tensor | None) -> Layer:

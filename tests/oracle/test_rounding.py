@@ -1,5 +1,6 @@
 """The bound that goes with logits, against logits in 60 digits: both programs, both precisions."""
 
+import functools
 import math
 
 import exact_chain
@@ -97,7 +98,7 @@ def excess(values, error, truth):
 
 
 def every_excess(name, seed, spread=0.0):
-    """Of the writer, and of the verifier with float64 and with float32 from each of its layers on."""
+    """Of the writer, and of the verifier: float64, and float32 with leading digits in the first layers."""
     ours, theirs, tensors, x = drawn(name, seed, spread)
     weights = parts(tensors, len(theirs.operations))
     truth = true_logits(theirs, weights, x)
@@ -107,8 +108,10 @@ def every_excess(name, seed, spread=0.0):
         carried = RoundingBound().logits(network.double(), batch, Scaling(1.0, (0.0,), (1.0,)))
     yield excess(*carried, truth)
     layers = evaluate.prepared(theirs, weights)
-    for start in [None, *(at for at, own in enumerate(layers) if own)]:
-        yield excess(*evaluate.evaluated(theirs, layers, rounding.exact(batch), narrow_from=start), truth)
+    yield excess(*evaluate.evaluated(theirs, layers, rounding.exact(batch)), truth)
+    for count in range(1 + sum(map(bool, layers))):
+        used = evaluate.led(layers, count)
+        yield excess(*evaluate.evaluated(theirs, used, rounding.exact(batch), dtype=torch.float32), truth)
 
 
 @pytest.mark.few(4)
@@ -131,8 +134,7 @@ def test_the_bound_has_teeth(dtype, monkeypatch):
     _, chain, tensors, x = drawn("three layers", 0)
     weights = parts(tensors, 3)
     layers = evaluate.prepared(chain, weights)
-    start = None if dtype == torch.float64 else 0
-    found = evaluate.evaluated(chain, layers, rounding.exact(torch.from_numpy(x)), narrow_from=start)
+    found = evaluate.evaluated(chain, layers, rounding.exact(torch.from_numpy(x)), dtype=dtype)
     assert excess(*found, true_logits(chain, weights, x)) > 1.0
 
 
@@ -173,7 +175,7 @@ def test_features_of_bytes_are_closer_than_others_and_within_their_bound(name, d
         torch.from_numpy(x / 255), torch.full((2,), 1e-15), Whole(torch.from_numpy(x).float(), unit)
     )
     number, pool = operations[0].table, operations[0].pool
-    found, plain = (
+    ((found,), (plain,)) = (
         features(number, pool, each.to(dtype)) for each in (scaled, Rounded(scaled.values, scaled.error))
     )
     truth = np.stack(
@@ -184,3 +186,51 @@ def test_features_of_bytes_are_closer_than_others_and_within_their_bound(name, d
         lengths = [math.sqrt(sum(float(value) ** 2 for value in example)) for example in off]
         assert all(length <= bound for length, bound in zip(lengths, each.error.tolist(), strict=True))
     assert (found.error < plain.error).all()
+
+
+def layer_excess(weight, bias, x):
+    """How far sums with leading digits are off, in units of their bound; and that of the usual bound."""
+    if weight.dim() == 4:
+        layer = rounding.filter_layer(weight, bias, grid=(x.shape[2] + 2, x.shape[3] + 2))
+        summed = functools.partial(torch.nn.functional.conv2d, padding=1)
+    else:
+        layer, summed = rounding.matrix_layer(weight, bias), torch.nn.functional.linear
+    terms, seen = weight[0].numel(), rounding.exact(x)
+    truth = layer.sums(seen.to(torch.float64), summed, terms=terms).values  # 2^29 times as exact
+    pixels = truth[0, 0].numel()
+    found = rounding.with_lead(layer).sums(seen, summed, terms=terms, pixels=pixels)
+    plain = layer.error(seen, terms=terms, pixels=pixels)
+    off = (found.values.double() - truth).flatten(1).norm(dim=1)
+    return float((off / found.error).max()), float((found.error / plain).max())
+
+
+def drawn_layer(seed, kernel, spread=0.0, scale=1.0):
+    """Weight, bias and what is seen; a kernel of 0 stands for a linear map."""
+    random, sides = np.random.default_rng(seed), (kernel, kernel) if kernel else ()
+
+    def numbers(*size):
+        found = random.normal(size=size) * np.exp2(np.rint(random.uniform(-spread, spread, size)))
+        return torch.from_numpy((scale * found).astype(np.float32))
+
+    return numbers(6, 40, *sides), numbers(6), numbers(5, 40, *(7, 5) if kernel else ()).relu()
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0, 3]), st.floats(0, 12), st.sampled_from([1e-25, 1.0, 1e9]))
+@examples(40)
+def test_leading_digits_are_within_their_bound(seed, kernel, spread, scale):
+    excess, _ = layer_excess(*drawn_layer(seed, kernel, spread, scale))
+    assert excess <= 1.0
+
+
+def test_leading_digits_have_a_far_smaller_bound():
+    _, share = layer_excess(*drawn_layer(0, 3))
+    assert share < 0.05
+
+
+@pytest.mark.parametrize("shape", [(4096,), (450, 3, 3)])
+def test_the_bound_of_leading_digits_has_teeth(shape, monkeypatch):
+    """Odd numbers whose sums have too many digits: they are off if their heads are not short enough."""
+    weight, x = torch.ones(3, *shape), torch.full((2, *shape), 2.0**20 + 1)
+    assert layer_excess(weight, None, x)[0] <= 1.0
+    monkeypatch.setattr(rounding, "EXACT", 1 << 40)
+    assert layer_excess(weight, None, x)[0] > 1.0

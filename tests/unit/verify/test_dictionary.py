@@ -17,6 +17,7 @@ from codebound_verify.chain import described_chain, fit
 from codebound_verify.evaluate import forward
 from codebound_verify.operations import Operation
 from codebound_verify.refusal import Refused
+from codebound_verify.rounding import Rounded, Whole
 
 FILE = Path(codebound_verify.__file__).parent / "dictionaries.json"
 LAST = Operation("linear", out=4)
@@ -112,12 +113,46 @@ def test_a_constant_image_is_not_divided_by_zero():
     ).any()
 
 
-def test_views_of_features():
-    x = np.random.default_rng(2).normal(size=(2, 3, 5, 6))
-    last, eye = identity_of(51 * 2 * 3)
-    operations = [Operation("views", views=1), Operation("dictionary", table=3, pool=2), last]
-    wanted = [(features(image, 3, 2) + features(image[..., ::-1], 3, 2)).ravel() / 2 for image in x]
+def moved(image: np.ndarray, down: int, right: int) -> np.ndarray:
+    """The image with zeros where nothing moved to."""
+    found = np.zeros_like(image)
+    height, width = image.shape[1:]
+    found[:, max(down, 0) : height + min(down, 0), max(right, 0) : width + min(right, 0)] = image[
+        :, max(-down, 0) : height + min(-down, 0), max(-right, 0) : width + min(-right, 0)
+    ]
+    return found
+
+
+def views_of(image: np.ndarray, kind: int) -> list[np.ndarray]:
+    if kind == 1:
+        return [image, image[..., ::-1]]
+    return [image, *(moved(image, *step) for step in ((1, 0), (-1, 0), (0, 1), (0, -1)))]
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+@pytest.mark.parametrize(("shape", "pool"), [((3, 5, 6), 2), ((1, 6, 7), 2), ((2, 7, 5), 1)])
+def test_views_of_features(kind, shape, pool):
+    """Some images have a frame of zeros, which is what they lose when they are moved."""
+    x = np.random.default_rng(2).normal(size=(4, *shape))
+    x[1, :, [0, -1]] = x[1, :, :, [0, -1]] = x[3, :, [0, -1]] = x[3, :, :, [0, -1]] = 0
+    wanted = [np.mean([features(view, 3, pool).ravel() for view in views_of(image, kind)], 0) for image in x]
+    last, eye = identity_of(len(wanted[0]))
+    operations = [Operation("views", views=kind), Operation("dictionary", table=3, pool=pool), last]
     np.testing.assert_allclose(computed(operations, x, [eye]), wanted, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+def test_views_of_features_of_bytes(kind):
+    """Also where the scale is so small that float32 sees nothing at the border."""
+    x = np.random.default_rng(3).integers(0, 256, (3, 3, 6, 4), np.uint8)
+    x[0, :, [0, -1]] = x[0, :, :, [0, -1]] = 0
+    for unit in (1 / 255, 1e-50):
+        whole = Whole(torch.from_numpy(x).float(), unit)
+        scaled = Rounded(torch.from_numpy(x * unit), torch.zeros(3, dtype=torch.float64), whole)
+        found = dictionary.features_of_views(1, 2, kind, scaled, torch.float32)
+        for image, *own in zip(x, *(view.values.double().numpy() for view in found), strict=True):
+            for view, values in zip(views_of(image * unit, kind), own, strict=True):
+                np.testing.assert_allclose(values, features(view, 1, 2), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("cached", [1, 1000])
