@@ -149,7 +149,13 @@ def certify(
         if any(each is not None for each in (claim, unlabelled, input_range, base)):
             raise UsageError("a helper of the first part encodes the rest: give no base and no other claim.")
         encoder, sample, test_set = encoded_rest(
-            helper, sample, test_set, prior_tenths, has_scores=method == "auto", progress=progress
+            helper,
+            sample,
+            test_set,
+            prior_tenths,
+            has_scores=method == "auto",
+            allow_copies=allow_copies,
+            progress=progress,
         )
         model = prior_tenths = helper = None
     stated = _counting(_claim(claim, unlabelled, input_range, prior_tenths), fault, sample.classes)

@@ -152,16 +152,28 @@ class Encoder:
             )
 
     def _require_one_input(self, inputs: Tensor | Sequence[str], rows: NDArray[np.generic]) -> None:
-        """Refuses an encoder that looks at other inputs too; rounding may move a few bytes by one."""
-        for at in range(min(_LOOKED_AT, len(rows))):
-            alone = self.rows(inputs[at : at + 1])[0]
-            unit = _SAME * np.abs(rows[at]).max() if self.has_scores else 1.0
-            apart = np.abs(alone.astype(np.float64) - rows[at])
-            if apart.max() > unit or (not self.has_scores and apart.mean() > _MOVED):
-                raise ModelError(
-                    f"what the encoder {self.name} makes of an input depends on the other inputs beside it: "
-                    "the rows would not be independent. Use it in evaluation mode, without batch statistics."
-                )
+        """Refuses an encoder that looks at other inputs too."""
+        if not all(self.makes(inputs[at : at + 1], rows[at]) for at in range(min(_LOOKED_AT, len(rows)))):
+            raise ModelError(
+                f"what the encoder {self.name} makes of an input depends on the other inputs beside it: "
+                "the rows would not be independent. Use it in evaluation mode, without batch statistics."
+            )
+
+    def makes(self, inputs: Tensor | Sequence[str], row: NDArray[np.generic]) -> bool:
+        """Whether a row is what it makes of one input; rounding may move a few bytes by one."""
+        alone = self.rows(inputs)[0]
+        if alone.shape != row.shape:
+            return False
+        unit = _SAME * np.abs(row).max() if self.has_scores else 1.0
+        apart = np.abs(alone.astype(np.float64) - row)
+        return bool(apart.max() <= unit and (self.has_scores or apart.mean() <= _MOVED))
+
+    def makes_table(
+        self, sample: Dataset | Texts, rows: NDArray[np.generic], *, device: str | torch.device
+    ) -> bool:
+        """Whether rows that were kept are those of this encoder, as the first, middle and last show."""
+        places = {0, sample.n // 2, sample.n - 1}
+        return all(self.makes(_inputs(sample, at, at + 1, device), rows[at]) for at in places)
 
     def as_table(self, rows: NDArray[np.generic], sample: Dataset | Texts) -> Dataset:
         """Rows of a sample, with its labels and what there is to declare."""

@@ -11,7 +11,7 @@ from codebound.certificate.task import Task
 from codebound.chains.message import Message
 from codebound.faults import WRONG
 from codebound.search.search import Search, run
-from codebound.search.starts import known_of_prior
+from codebound.search.starts import known_of_prior, with_known_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +103,7 @@ class Attempts:
                 progress=self.progress,
             )
             base = says, original.arrays
+            whole = with_known_classes(whole, prior)
         task_of = partial(
             Task,
             sample=whole,

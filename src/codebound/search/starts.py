@@ -15,6 +15,7 @@ from codebound.certificate.base import MAX_WORDS, Pretrained
 from codebound.certificate.claims import prior_and_rest
 from codebound.certificate.evaluate import sure_share
 from codebound.certificate.one_example import require_one_example
+from codebound.certificate.rows import rows_of
 from codebound.certificate.task import Original
 from codebound.data.dataset import row_digests
 from codebound.errors import CertificateError, ModelError, UsageError
@@ -48,6 +49,7 @@ def encoded_rest(
     tenths: int | Sequence[int],
     *,
     has_scores: bool,
+    allow_copies: bool,
     progress: Progress,
 ) -> tuple[Encoder, Dataset, Dataset | None]:
     """A helper that was made of the first part of a sample, and what it makes of the rest."""
@@ -60,6 +62,7 @@ def encoded_rest(
                 "and no message says which share it was. Give one, or the method prune."
             )
         (tenths,) = tenths
+    rows_of(sample, allow_copies=allow_copies)  # of the whole: a copy of the first part may be in the rest
     prior, rest = prior_and_rest(sample, tenths)
     if isinstance(helper, Pretrained):
         made, says = helper.network, helper.name
@@ -77,8 +80,20 @@ def encoded_rest(
     encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
     drawn_twice = {content for content, _ in row_digests(rest)}  # which is no reason: the places differ
     encoder = replace(encoder, seen=encoder.seen - drawn_twice)
-    table = replace(encoder.table(rest, progress=progress), role="train")
+    table = with_known_classes(replace(encoder.table(rest, progress=progress), role="train"), prior)
     return encoder, table, None if test_set is None else encoder.table(test_set, progress=progress)
+
+
+def with_known_classes(sample: Dataset, prior: Dataset) -> Dataset:
+    """The sample, with a word about classes that only the rest of it shows: a helper has as many outputs."""
+    seen = int(prior.y.max()) + 1
+    if seen >= sample.classes:
+        return sample
+    said = (
+        f"the labels of the first part show {seen} classes; that there are {sample.classes} has to be known "
+        "without the other examples"
+    )
+    return replace(sample, warnings=(*sample.warnings, said))
 
 
 def largest_input(classes: int) -> Pretrained:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from codebound.data.dataset import Dataset
 from codebound.encoders.encoder import stored
 from codebound.encoders.helpers import helper_encoder
 from codebound.errors import CertificateError, DataError, UsageError
+from codebound.picks.picking import permutation
 from codebound.through import bound_through
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
@@ -197,6 +199,30 @@ def test_a_helper_that_is_known_to_have_seen_the_rest_is_refused(method, part):
     for helper in (Pretrained(liar, "made of the first half"), lambda first: liar):
         with pytest.raises(CertificateError, match="must not have seen"):
             certify(None, sample, prior_tenths=5, helper=helper, method=method, effort="quick")
+
+
+@pytest.mark.parametrize("method", ["auto", "prune"])
+def test_classes_that_only_the_rest_shows_are_declared(method):
+    """A helper has as many outputs as there are classes, so somebody knew their number without the rest."""
+    sample = blobs(200)
+    for labels, is_said in ((sample.y, False), (np.where(sample.y == 2, 1, sample.y), True)):
+        found = certify(
+            None, replace(sample, y=labels), prior_tenths=5, helper=trained, method=method, effort="quick"
+        )
+        assert any("show 2 classes" in each for each in found.certificate.declarations) == is_said
+
+
+@pytest.mark.parametrize("method", ["auto", "picks", "prune"])
+def test_copies_of_the_first_part_in_the_rest_are_refused(method):
+    """Each row twice, once in either part: neither has copies, and the helper knows the rest by heart."""
+    half = random_labels(0)
+    order = np.concatenate([np.arange(half.n)] * 2)
+    places = permutation(2 * half.n)
+    rows = np.empty(2 * half.n, dtype=np.int64)
+    rows[places] = order
+    sample = from_arrays(half.x[rows], half.y[rows], name="twice", classes=4)
+    with pytest.raises(CertificateError, match="200 of 400 examples are exact copies"):
+        certify(None, sample, prior_tenths=5, helper=knowing, method=method, effort="quick")
 
 
 @pytest.mark.parametrize(
