@@ -2,12 +2,12 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
-# one thread a worker: more would fight over the cores; what is compiled once is kept, whatever the shell says
-PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
-
 DATA    ?= digits
-CASES ?= 10000
+CASES   ?= 10000
 SECONDS ?= 20
+WORKERS ?= 2
+# one thread a worker: more would fight over the cores; what is compiled once is kept, whatever the shell says
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: install locked audit demo test static quick thorough slow browser docs fuzz freeze bench networks clean
 
@@ -31,7 +31,7 @@ audit: $(READY)         ## known weaknesses of the packages in .ci/requirements.
 demo: $(READY)          ## train, compress, certify, verify, report; make demo DATA=mnist for MNIST
 	$(BIN)/codebound demo --data $(DATA)
 
-test: $(READY)          ## format, lint, types, import contracts, quick tests: all at once, a few minutes
+test: $(READY)          ## format, lint, types, import contracts, quick tests; make test WORKERS=8
 	@$(MAKE) --no-print-directory -j 2 static quick
 
 static: $(READY)        ## format, lint, types, import contracts
