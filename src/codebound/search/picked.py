@@ -23,10 +23,11 @@ from codebound.picks.weighting import LayerFeatures
 from codebound.search.search import UnsuitedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from torch import Tensor
 
+    from codebound.certificate.task import Task
     from codebound.data.dataset import Dataset
     from codebound.picks.features import FeatureMap
     from codebound.picks.picking import Picked
@@ -36,6 +37,7 @@ _PART = {"quick": 1000, "standard": 3000, "max": 8000}  # examples that rules ar
 _PASSES = {"quick": 0, "standard": 1, "max": 2}  # over the numbers of a rule
 _FAMILIES = {"quick": 1, "standard": 2, "max": 4}  # of features whose numbers are tried
 _NEAR = 1.2  # times the best bound: what promises no more is not worth a second look
+_CLOSE = 1.05  # times the best bound: a larger share that promises no less is left out
 _WORTH = 0.97  # times the bound without weights: what promises no less is not carried out
 _STRENGTHS = {"quick": (), "standard": (2, 1, 3), "max": (2, 1, 3)}  # of weights that are computed
 _NUMBERS = (("ridge_index", 16), ("gamma_index", 16), ("score_index", 8))
@@ -66,19 +68,44 @@ def propose_picks(search: Search) -> None:
     part = sample
     if sample.n > _PART[search.effort] or len(sample.input_shape) > 1:
         part = sample.select(permutation(sample.n)[: _PART[search.effort]], role="certify")
+    least = 1.0
     for found in _Comparison(part, search).best():
-        _offer(_on_all(found, part.n, search), search)
+        done = [_on_all(found, part.n, search)]
+        least = min(least, _offer(done[0], search))
         for first in _larger_shares(found, search):
+            if first <= done[-1].rule.first or _promised(first, done, search) >= _CLOSE * least:
+                continue
             with suppress(UnsuitedError):  # what stands until then is sound
-                _offer(_on_all(found, part.n, search, first), search)
+                done.append(_on_all(found, part.n, search, first))
+                least = min(least, _offer(done[-1], search))
 
 
-def _offer(picked: Picked, search: Search) -> None:
+def _offer(picked: Picked, search: Search) -> float:
+    """Hands over what was picked, and says its bound."""
     with finishing():
-        search.offer(assess_picked(picked, search.task))
+        assessed = assess_picked(picked, search.task)
+        search.offer(assessed)
     if picked.is_interrupted:
         search.require_time()
         raise KeyboardInterrupt
+    return assessed.rank[0]
+
+
+def _promised(first: int, done: Sequence[Picked], search: Search) -> float:
+    """What a larger share may come to: what is counted falls with a power of what comes first."""
+    if len(done) == 1:
+        return 0.0
+    before, last = done[-2:]
+    fall = math.log((last.last.counted + 0.5) / (before.last.counted + 0.5))
+    power = min(0.0, fall / math.log(last.rule.first / before.rule.first))
+    counted = (last.last.counted + 0.5) * (first / last.rule.first) ** power
+    return _bound(int(counted), search.task.sample.n - first, last.rule, search.task)
+
+
+def _bound(counted: int, n: int, rule: Rule, task: Task) -> float:
+    """The bound for so many counted examples among n, with the message of a rule."""
+    bits = PickedMessage(task.options, rule, task.sample.input_shape).encode()[0].length
+    return picked_inverse_upper(counted, n, math.log(task.delta) - bits * math.log(2.0))
 
 
 def _larger_shares(found: Picked, search: Search) -> list[int]:
@@ -197,13 +224,7 @@ class _Comparison:
         share = picked.rule.first / self.part.n
         n = task.sample.n - int(share * task.sample.n)
         counted = min(n, picked.last.counted * (task.sample.n / self.part.n) ** _GROWTH)
-        return picked_inverse_upper(
-            int(counted), n, math.log(task.delta) - self._bits(picked) * math.log(2.0)
-        )
-
-    def _bits(self, picked: Picked) -> int:
-        task = self.search.task
-        return PickedMessage(task.options, picked.rule, task.sample.input_shape).encode()[0].length
+        return _bound(int(counted), n, picked.rule, task)
 
 
 def families_of(part: Dataset) -> Iterator[Rule]:
@@ -256,7 +277,7 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
     share = 1.0 / _FIRST_SHARE if rule.features.plain.has_pictures else rule.first / part
     first = given or _first(sample.n * share, max(room / 4.0, room - picks))
     batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))
-    if part == sample.n and not rule.features.plain.has_pictures:
+    if given is None and part == sample.n and not rule.features.plain.has_pictures:
         first, batch = rule.first, rule.batch
     rounds = _rounds(sample.n, first, batch, most=min(_MOST_ROUNDS, (room - first) / batch))
     rule = replace(rule, first=first, batch=batch, rounds=rounds, longer=())

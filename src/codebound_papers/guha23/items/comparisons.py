@@ -292,7 +292,8 @@ def _bars_plot(title: str, table: Sequence[Row], columns: Mapping[str, str]) -> 
     for label, column in columns.items():
         places = [place for place, row in enumerate(table) if row[column] is not None]
         drawn.append(Series(label, places, [table[place][column] for place in places], "bars"))
-    return Plot(title, "", "natural logarithm", drawn, x_names=[row["bar"] for row in table])
+    names = [row["bar"] for row in table]
+    return Plot(title, "", "natural logarithm", drawn, x_names=names, headroom=0.15 * len(drawn))
 
 
 @item(
