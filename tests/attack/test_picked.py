@@ -214,6 +214,9 @@ def test_weights_in_which_a_single_number_is_another(features, copies):
         ):
             with pytest.raises(Refused, match="Weights: "):
                 learned.check_weights(given, X, Y)
+    for places in (tensors["examples"] + len(X), -tensors["examples"], tensors["examples"].astype(float)):
+        with pytest.raises(Refused, match="places of the picks"):
+            learned.check_weights({**tensors, "examples": places}, X, Y)
     with pytest.raises(Refused, match="'more'"):
         learned.check_weights({**tensors, "more": tensors["picks"]}, X, Y)
 

@@ -80,8 +80,10 @@ class Learned:
         picks, given = tensors.get("picks"), tensors.get("coefficients")
         if picks is None or not np.array_equal(picks, x[self.picked]):
             raise Refused("Weights: their picks are not the examples that the rule picks from this sample.")
-        expected = {**self._kernel.features.known, "examples": self.picked}
-        for name in sorted({*expected, *tensors} - {"picks", "coefficients"}):
+        if not self._are_picked(tensors.get("examples"), x, y):
+            raise Refused("Weights: their examples are not the places of the picks in this sample.")
+        expected = self._kernel.features.known
+        for name in sorted({*expected, *tensors} - {"picks", "examples", "coefficients"}):
             if name not in expected or not np.array_equal(tensors.get(name, ()), expected[name]):
                 raise Refused(
                     f"Weights: {shown(name)} is not what the rule takes from the examples it starts with."
@@ -98,6 +100,14 @@ class Learned:
         with full_precision():
             kept = self._kept(self._supports)
         check_solution(kept, solution, y[self.picked[places % len(picks)]], self._rule)
+
+    def _are_picked(self, places: NDArray[Any] | None, x: Inputs, y: Labels) -> bool:
+        """Whether places are those of the picks, or of equal examples."""
+        if places is None or places.shape != self.picked.shape or places.dtype.kind not in "iu":
+            return False
+        if places.min() < 0 or places.max() >= len(x):
+            return False
+        return np.array_equal(x[places], x[self.picked]) and np.array_equal(y[places], y[self.picked])
 
     def _kept(self, points: Points) -> Kept:
         """The kernel of the supports with points."""
