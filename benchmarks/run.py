@@ -23,7 +23,7 @@ from ratios import KEPT_IN
 
 from codebound import __version__
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 HELPERS = ("ratios", "run")
 BY_THEMSELVES = ("frontier", "when", "coded_features")  # figures, and what needs a certificate
 PAGE = """\
@@ -67,7 +67,9 @@ def run(name: str) -> Run | None:
         kept.touch()
         start = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, str(HERE / f"{name}.py")], env={**os.environ, KEPT_IN: str(kept)}
+            [sys.executable, str(HERE / f"{name}.py")],
+            cwd=folder,  # for what a script keeps
+            env={**os.environ, KEPT_IN: str(kept)},
         )
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start

@@ -231,7 +231,7 @@ def commands_into(place):
             "--weights",
             "cert/g.safetensors",
             "--out",
-            f"{place}/g.st",
+            f"{place}/g.safetensors",
         ),
         "sweep": ("sweep", "plan.toml", "--out", f"{place}/a"),
         "advise": ("advise", "--n", "100", "--errors-guess", "0.1", "--picture", f"{place}/a.png"),

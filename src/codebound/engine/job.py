@@ -16,7 +16,7 @@ from codebound.progress import Progress, silent
 from codebound.user_code import import_named
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -83,6 +83,30 @@ def not_sent(error: Exception) -> Failure:
     )
 
 
+class Residents(ABC):
+    """Objects that stay where they were made, on the nodes of an engine; one that is lost is made again."""
+
+    @abstractmethod
+    def tell(self, method: str, *given: Any) -> None:
+        """Calls a method of every one of them, and of one that is made again."""
+
+    @abstractmethod
+    def tell_anew(self, method: str, *given: Any) -> None:
+        """The same, which makes whatever they were told before of no account."""
+
+    @abstractmethod
+    def ask(self, method: str, *given: Any) -> list[Any]:
+        """What a method of each of them says, in their order."""
+
+    @abstractmethod
+    def ask_each(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The same, each with arguments of its own."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets all of them go."""
+
+
 Own = TypeVar("Own", bound="Engine")
 
 
@@ -102,6 +126,13 @@ class Engine(ABC):
             jobs: What to run. A deque is emptied from the left, and jobs may be added to it meanwhile.
         """
 
+    def residents(self, function: str, each: Iterable[Mapping[str, Any]]) -> Residents | None:
+        """Objects of a class or function, one for each of these arguments; None where there is one machine.
+
+        Processes of one machine would share cores that one process uses anyway.
+        """
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Stops everything that runs."""
@@ -115,14 +146,14 @@ class Engine(ABC):
 
 def call(job: Job) -> tuple[Any, Failure | None]:
     """Runs a job in this process; whatever it raises becomes its failure."""
-    _use_threads(job.cpus)
+    use_threads(job.cpus)
     try:
         return import_named(job.function)(**job.arguments), None
     except (Exception, SystemExit) as error:
         return None, Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
-def _use_threads(count: int) -> None:
+def use_threads(count: int) -> None:
     """Has as many threads as the job was given cores; variables count until libraries are first imported."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = str(count)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
     from codebound.faults import Fault
     from codebound.picks.features import FeatureMap
+    from codebound.picks.ridge import ElsewhereKernel
     from codebound.picks.rule import Rule
 
 _TOLERANCE = 1e-4  # as in counting; a verifier uses half of these three
@@ -167,7 +168,7 @@ def pick(
     device: str | torch.device = "cpu",
     is_checked: bool = True,
     patience: bool = False,
-    features: tuple[FeatureMap, Tensor] | None = None,
+    features: tuple[FeatureMap, Tensor | ElsewhereKernel] | None = None,
     progress: Progress = silent,
 ) -> Picked:
     """Carries out a rule on a sample.
@@ -178,7 +179,7 @@ def pick(
         device: Where it is computed; the result is the same everywhere.
         is_checked: Whether rounding errors are bounded, as a certificate needs it; a search does not.
         patience: Whether to stop when the count has not fallen for some rounds: their number is coded.
-        features: What ``features_of`` found, where it is known already.
+        features: What ``features_of`` found, where it is known already, or ``spread_features``.
         progress: Told the rounds done.
 
     Raises:
@@ -187,13 +188,21 @@ def pick(
     if rule.first + rule.picks >= sample.n:
         raise UsageError(f"{rule.first} first and {rule.picks} picked examples leave none of {sample.n}.")
     found, vectors = features or features_of(rule, sample, device=device, progress=progress)
-    labels = torch.from_numpy(sample.y).to(vectors.device)
+    labels = torch.from_numpy(sample.y)
+    if isinstance(vectors, torch.Tensor):
+        labels = labels.to(vectors.device)
     with exact_products():
         return _Run(rule, sample, found, vectors, labels, is_checked).finished(progress, patience=patience)
 
 
 def learner_of(
-    rule: Rule, features: FeatureMap, vectors: Tensor, labels: Tensor, *, classes: int, capacity: int
+    rule: Rule,
+    features: FeatureMap,
+    vectors: Tensor | ElsewhereKernel,
+    labels: Tensor,
+    *,
+    classes: int,
+    capacity: int,
 ) -> KernelRidge:
     """The learner of a rule, which has no supports yet, for :func:`features_of` a sample and its labels."""
     return KernelRidge(
@@ -212,13 +221,30 @@ def features_of(
     rule: Rule, sample: Dataset, *, device: str | torch.device = "cpu", progress: Progress = silent
 ) -> tuple[FeatureMap, Tensor]:
     """The feature map of a rule, and the features of every example in 16 bits, as the learner takes them."""
+    found = feature_map_of(rule, sample, device=device)
     stored = torch.from_numpy(np.ascontiguousarray(sample.x))
+    return found, vectors_of(rule, found, stored, device=device, progress=progress)
+
+
+def feature_map_of(rule: Rule, sample: Dataset, *, device: str | torch.device = "cpu") -> FeatureMap:
+    """The feature map of a rule, which knows the first examples alone."""
     chosen = permutation(sample.n)[: rule.first]
-    first, labels = stored[torch.from_numpy(chosen)].to(device), torch.from_numpy(sample.y[chosen])
+    first, labels = (torch.from_numpy(each[chosen]).to(device) for each in (sample.x, sample.y))
     with exact_products(), torch.no_grad():
-        found = rule.features.mapped(
-            first, sample.scaling.divisor, is_mirrored=rule.is_mirrored, labels=labels.to(device)
+        return rule.features.mapped(
+            first, sample.scaling.divisor, is_mirrored=rule.is_mirrored, labels=labels
         )
+
+
+def vectors_of(
+    rule: Rule,
+    found: FeatureMap,
+    stored: Tensor,
+    *,
+    device: str | torch.device = "cpu",
+    progress: Progress = silent,
+) -> Tensor:
+    """The features of examples in 16 bits, as the learner takes them."""
 
     def made(start: int) -> Tensor:
         with torch.no_grad():  # which every thread has to say
@@ -228,14 +254,14 @@ def features_of(
     vectors = None
     with exact_products():
         for start, part in _side_by_side(
-            made, range(0, sample.n, _CHUNK), is_on_cpu=first.device.type == "cpu"
+            made, range(0, len(stored), _CHUNK), is_on_cpu=torch.device(device).type == "cpu"
         ):
             if vectors is None:
-                vectors = torch.empty(sample.n, part.shape[1], dtype=torch.int16, device=part.device)
+                vectors = torch.empty(len(stored), part.shape[1], dtype=torch.int16, device=part.device)
             vectors[start : start + len(part)] = part
-            progress(start, sample.n, "features")
+            progress(start, len(stored), "features")
     assert vectors is not None  # a sample has an example
-    return found, vectors
+    return vectors
 
 
 def _side_by_side(
@@ -264,24 +290,24 @@ class _Run:
         rule: Rule,
         sample: Dataset,
         features: FeatureMap,
-        vectors: Tensor,
+        vectors: Tensor | ElsewhereKernel,
         labels: Tensor,
         is_checked: bool,
     ) -> None:
         self.rule, self.sample, self.features, self.labels = rule, sample, features, labels
-        self.is_checked, self.vectors = is_checked, vectors
+        self.is_checked = is_checked
         self.changes = rule.changes()
         batches = rule.first + rule.rounds * (rule.batch + _LONGEST)
         capacity = batches * (1 if rule.is_mirrored else len(self.changes))
         self.learner = learner_of(rule, features, vectors, labels, classes=sample.classes, capacity=capacity)
-        self.is_picked = torch.zeros(sample.n, dtype=torch.bool, device=vectors.device)
+        self.is_picked = torch.zeros(sample.n, dtype=torch.bool, device=labels.device)
         self.gap, self.rounding = math.inf, 0.0
         self.longer: list[tuple[int, int]] = []
         self.is_interrupted = False
 
     def finished(self, progress: Progress, *, patience: bool) -> Picked:
         """Everything that the rule picks; if interrupted, what it picked until then."""
-        rows = torch.from_numpy(permutation(self.sample.n)[: self.rule.first]).to(self.vectors.device)
+        rows = torch.from_numpy(permutation(self.sample.n)[: self.rule.first]).to(self.labels.device)
         order: list[Tensor] = []
         rounds: list[Round] = []
         known: dict[int, Learned] = {}
@@ -313,7 +339,7 @@ class _Run:
             gap=self.gap,
             rounding=self.rounding,
             features=self.features,
-            dimension=self.vectors.shape[1],
+            dimension=self.learner.dimension,
             learned=known[len(rounds) - 1].on_cpu(),
             least=known[_least(rounds)].on_cpu(),
             n=self.sample.n,

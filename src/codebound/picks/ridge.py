@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -72,11 +73,181 @@ def folded(own: Tensor, image: Tensor) -> Tensor:
     return torch.cat([part[:, at::2] for part in both for at in (0, 1)], dim=1)
 
 
+@dataclass(frozen=True, slots=True)
+class Width:
+    """What a kernel is told beside vectors.
+
+    Attributes:
+        gamma: Width of the kernel, inverted.
+        unit: Length that differences are measured in, squared.
+        is_joined: Whether an example and its mirror image are one support, of the sum of their kernels; then
+            vectors are ``folded``.
+    """
+
+    gamma: float
+    unit: float
+    is_joined: bool
+
+    def between(self, left: Tensor, right: Tensor) -> Tensor:
+        """The kernel of vectors with others."""
+        longest = max(float(self.of_blocks(each).max()) for each in (left, right))
+        found = torch.empty(len(left), len(right), dtype=torch.float64, device=left.device)
+        given, lengths = left.to(counting(longest)), self.lengths(left)
+        self.fill(found, given, lengths, right, self.lengths(right), right.shape[1])
+        return found
+
+    def fill(
+        self, found: Tensor, left: Tensor, lengths: Tensor, right: Tensor, squared: Tensor, step: int
+    ) -> None:
+        """Writes the kernel of vectors with others, or squared distances where these are what is kept."""
+        apart = lengths[:, None] + squared
+        products = self._products(left, right, step)
+        if self.is_joined:
+            even, odd = products[0].add_(products[1]), products[2].add_(products[3])
+            found[:] = self.values(apart - (even + odd)).add_(self.values(apart.sub_(even.sub_(odd))))
+        else:
+            apart.sub_(products[0].mul_(2.0))
+            found[:] = apart if found.dtype == torch.int32 else self.values(apart)
+
+    def values(self, apart: Tensor) -> Tensor:
+        """The kernel of squared distances, which are overwritten."""
+        return _of_distances(apart, gamma=self.gamma, unit=self.unit)
+
+    def of_blocks(self, vectors: Tensor) -> Tensor:
+        """Squares of the lengths of the blocks of vectors."""
+        return vectors.double().square_().view(len(vectors), 4 if self.is_joined else 1, -1).sum(2)
+
+    def lengths(self, vectors: Tensor) -> Tensor:
+        """Squares of the lengths of vectors."""
+        return self.of_blocks(vectors).sum(1) / (2.0 if self.is_joined else 1.0)
+
+    def _products(self, left: Tensor, right: Tensor, step: int) -> Tensor:
+        """Scalar products of the blocks of vectors, shape (blocks, left, right)."""
+        blocks = 4 if self.is_joined else 1
+        width = left.shape[1] // blocks
+        found = left.new_zeros(blocks, len(left), len(right))
+        for at, total in enumerate(found):
+            for start in range(at * width, (at + 1) * width, step):
+                columns = slice(start, min(start + step, (at + 1) * width))
+                total.addmm_(left[:, columns], right[:, columns].to(left.dtype).T)
+        return found.double()
+
+
+def counting(longest: float) -> torch.dtype:
+    """What counts exactly: no partial sum of a product is above the product of the lengths."""
+    return torch.float32 if longest <= _EXACT else torch.float64
+
+
+class SupportKernel:
+    """The kernel of supports with examples: one block for each batch that was added.
+
+    Args:
+        vectors: Features of the examples, one a row, in 16 bits.
+        width: Of the kernel.
+        capacity: Most supports that there will be.
+    """
+
+    def __init__(self, vectors: Tensor, width: Width, capacity: int) -> None:
+        self._vectors, self._width = vectors, width
+        on_cpu = vectors.device.type == "cpu"
+        self._at_once = (_ROWS, _COLUMNS) if on_cpu else (16 * _ROWS, vectors.shape[1])
+        parts = [width.of_blocks(vectors[at : at + _ROWS]) for at in range(0, len(vectors), _ROWS)]
+        self._squares, self._longest = torch.cat([part.sum(1) for part in parts]), max(map(torch.max, parts))
+        self._squares /= 2.0 if width.is_joined else 1.0
+        # integers take half the room of what is made of them
+        is_short = not width.is_joined and 8 * capacity * len(vectors) > _KEPT
+        self._kept = torch.int32 if is_short else torch.float64
+        # kernel of the supports of each batch, one a row, with all examples, or squared distances
+        self._blocks: list[Tensor] = []
+        self._ends = [0]
+
+    @property
+    def dimension(self) -> int:
+        """How long a vector is."""
+        return self._vectors.shape[1]
+
+    def vectors_at(self, rows: Tensor) -> Tensor:
+        """The features of some examples."""
+        return self._vectors[rows]
+
+    def add(self, added: Tensor) -> None:
+        """Adds supports of these vectors."""
+        found = torch.empty(len(added), len(self._vectors), dtype=self._kept, device=added.device)
+        longest = max(float(self._longest), float(self._width.of_blocks(added).max()))
+        left, lengths = added.to(counting(longest)), self._width.lengths(added)
+        for start in range(0, len(self._vectors), self._at_once[0]):
+            rows = slice(start, start + self._at_once[0])
+            right, squared = self._vectors[rows], self._squares[rows]
+            self._width.fill(found[:, rows], left, lengths, right, squared, self._at_once[1])
+        self._blocks.append(found)
+        self._ends.append(self._ends[-1] + len(found))
+
+    def last_at(self, low: int, high: int, rows: Tensor) -> Tensor:
+        """The kernel of some supports of the last batch with some examples."""
+        start = self._ends[-2]
+        return self._values(self._blocks[-1][low - start : high - start, rows])
+
+    def at(self, rows: Tensor | slice) -> Tensor:
+        """The kernel of all supports with some examples."""
+        return torch.cat([self._values(block[:, rows]) for block in self._blocks])
+
+    def parts_at(self, rows: Tensor) -> Iterator[Tensor]:
+        """The same, a few supports at a time."""
+        for part, _, _ in self._parts():
+            yield self._values(part[:, rows])
+
+    def outputs(self, coefficients: Tensor) -> Tensor:
+        """Sums of the kernel times coefficients, for every example."""
+        n = len(self._vectors)
+        total = torch.zeros(coefficients.shape[1], n, dtype=torch.float64, device=coefficients.device)
+        step = n if self._kept == torch.float64 else _MADE
+        for part, low, high in self._parts():
+            weights = coefficients[low:high].T
+            for some in (slice(start, start + step) for start in range(0, n, step)):
+                total[:, some] += weights @ self._values(part[:, some])
+        return total.T.contiguous()
+
+    def _parts(self) -> Iterator[tuple[Tensor, int, int]]:
+        """What is kept of the kernel, a few supports at a time: short sums are safe."""
+        for block, start in zip(self._blocks, self._ends, strict=False):
+            for low, high in _pieces(start, start + len(block), _PART):
+                yield block[low - start : high - start], low, high
+
+    def _values(self, kept: Tensor) -> Tensor:
+        """The kernel from what is kept of it."""
+        return self._width.values(kept.double()) if kept.dtype == torch.int32 else kept
+
+
+def _pieces(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
+    return ((low, min(stop, low + size)) for low in range(start, stop, size))
+
+
+class ElsewhereKernel(Protocol):
+    """The kernel of supports with examples that are not in this process (``codebound.picks.spread``)."""
+
+    @property
+    def dimension(self) -> int:
+        """How long a vector is."""
+
+    def opened(self, width: Width, capacity: int) -> ElsewhereKernel:
+        """The same without any supports."""
+
+    def vectors_at(self, rows: Tensor) -> Tensor:
+        """The features of some examples."""
+
+    def add(self, added: Tensor) -> None:
+        """Adds supports of these vectors."""
+
+    def outputs(self, coefficients: Tensor) -> Tensor:
+        """Sums of the kernel times coefficients, for every example."""
+
+
 class KernelRidge:
     """What is learned from supports: copies of picks, with +1 for their class and -1 for the others.
 
     Args:
-        vectors: Features of all examples of the sample, one a row, in 16 bits; ``folded`` if they are joined.
+        vectors: Features of all examples of the sample, one a row, in 16 bits, ``folded`` if they are joined;
+            or what has them elsewhere.
         labels: Their classes.
         classes: Number of classes.
         gamma: Width of the kernel, inverted.
@@ -88,7 +259,7 @@ class KernelRidge:
 
     def __init__(
         self,
-        vectors: Tensor,
+        vectors: Tensor | ElsewhereKernel,
         labels: Tensor,
         *,
         classes: int,
@@ -98,25 +269,18 @@ class KernelRidge:
         is_joined: bool,
         capacity: int,
     ) -> None:
-        self._supports: list[Tensor] = []  # their vectors, where there are several copies
-        self._vectors, self._labels, self._classes = vectors, labels, classes
-        self._gamma, self._unit, self._ridge, self._is_joined = gamma, unit, ridge, is_joined
-        on_cpu = vectors.device.type == "cpu"
-        self._at_once = (_ROWS, _COLUMNS) if on_cpu else (16 * _ROWS, vectors.shape[1])
-        parts = [self._of_blocks(vectors[at : at + _ROWS]) for at in range(0, len(vectors), _ROWS)]
-        self._squares, longest = torch.cat([part.sum(1) for part in parts]), max(map(torch.max, parts))
-        self._squares /= 2.0 if is_joined else 1.0
-        # no partial sum of a product is above the product of the lengths
-        self._dtype = torch.float32 if float(longest) <= _EXACT else torch.float64
-        # integers take half the room of what is made of them
-        is_short = not is_joined and 8 * capacity * len(vectors) > _KEPT
-        self._kept = torch.int32 if is_short else torch.float64
-        # kernel of the supports of each batch, one a row, with all examples, or squared distances
-        self._blocks: list[Tensor] = []
-        self._rows: list[Tensor] = []  # which examples these are
+        self._supports: list[Tensor] = []  # their vectors, where they are no examples at hand
+        self._labels, self._classes, self._ridge = labels, classes, ridge
+        self._width = Width(gamma, unit, is_joined)
+        self._examples: SupportKernel | ElsewhereKernel = (
+            SupportKernel(vectors, self._width, capacity)
+            if isinstance(vectors, torch.Tensor)
+            else vectors.opened(self._width, capacity)
+        )
+        self._rows: list[Tensor] = []  # which examples were added
         self._ends = [0]
         self._factor: list[Tensor] = []  # rows of the Cholesky factor, up to the diagonal
-        self._inner: Tensor | None = None  # kernel of supports, where they are no rows of the blocks
+        self._inner: Tensor | None = None  # kernel of supports, where they are no examples at hand
         self._capacity = capacity
         self._solved: list[Tensor] = []  # the targets, half solved
         self._targets: list[Tensor] = []
@@ -124,86 +288,51 @@ class KernelRidge:
     @property
     def dimension(self) -> int:
         """How long a vector is."""
-        return self._vectors.shape[1]
-
-    def _of_blocks(self, vectors: Tensor) -> Tensor:
-        """Squares of the lengths of the blocks of vectors."""
-        return vectors.double().square_().view(len(vectors), 4 if self._is_joined else 1, -1).sum(2)
+        return self._examples.dimension
 
     def add(self, rows: Tensor, copies: Sequence[Tensor] = ()) -> None:
         """Adds examples of the sample, and the features of their copies but for the first, their own."""
-        added = torch.cat([self._vectors[rows], *(copy.to(torch.int16) for copy in copies)])
-        block = self._with_all(added)
-        old, new = self._ends[-1], self._ends[-1] + len(block)
+        own = self._examples.vectors_at(rows)
+        added = torch.cat([own, *(copy.to(torch.int16) for copy in copies)])
+        self._examples.add(added)
+        old, new = self._ends[-1], self._ends[-1] + len(added)
         targets = torch.full((len(rows), self._classes), -1.0, dtype=torch.float64, device=rows.device)
         targets[torch.arange(len(rows)), self._labels[rows]] = 1.0
         targets = targets.repeat(1 + len(copies), 1)
-        if copies:
-            self._add_among_copies(added, old, new)
+        if copies or not isinstance(self._examples, SupportKernel):
+            self._add_among(added, old, new)
         self._rows.append(rows)
-        self._blocks.append(block)
         self._ends.append(new)
         self._targets.append(targets)
-        for low in range(old, new, _PIECE):
-            high = min(new, low + _PIECE)
+        for low, high in _pieces(old, new, _PIECE):
             self._extend(self._among(low, high), targets[low - old : high - old])
 
-    def _with_all(self, added: Tensor) -> Tensor:
-        """The kernel of supports of these vectors, one a row, with every example, as it is kept."""
-        found = torch.empty(len(added), len(self._vectors), dtype=self._kept, device=added.device)
-        lengths = self._of_blocks(added).sum(1) / (2.0 if self._is_joined else 1.0)
-        left = added.to(self._dtype)
-        for start in range(0, len(self._vectors), self._at_once[0]):
-            rows = slice(start, start + self._at_once[0])
-            apart = lengths[:, None] + self._squares[rows]
-            products = self._products(left, self._vectors[rows])
-            if self._is_joined:
-                even, odd = products[0].add_(products[1]), products[2].add_(products[3])
-                found[:, rows] = self._kernel(apart - (even + odd)).add_(
-                    self._kernel(apart.sub_(even.sub_(odd)))
-                )
-            else:
-                apart.sub_(products[0].mul_(2.0))
-                found[:, rows] = apart if self._kept == torch.int32 else self._kernel(apart)
-        return found
-
-    def _products(self, left: Tensor, right: Tensor) -> Tensor:
-        """Scalar products of the blocks of vectors, shape (blocks, left, right)."""
-        blocks, step = 4 if self._is_joined else 1, self._at_once[1]
-        width = left.shape[1] // blocks
-        found = left.new_zeros(blocks, len(left), len(right))
-        for at, total in enumerate(found):
-            for start in range(at * width, (at + 1) * width, step):
-                columns = slice(start, min(start + step, (at + 1) * width))
-                total.addmm_(left[:, columns], right[:, columns].to(self._dtype).T)
-        return found.double()
-
-    def _kernel(self, apart: Tensor) -> Tensor:
-        return _of_distances(apart, gamma=self._gamma, unit=self._unit)
-
-    def _values(self, kept: Tensor) -> Tensor:
-        """The kernel from what is kept of it."""
-        return self._kernel(kept.double()) if kept.dtype == torch.int32 else kept
-
-    def _add_among_copies(self, added: Tensor, old: int, new: int) -> None:
+    def _add_among(self, added: Tensor, old: int, new: int) -> None:
         """Computes the kernel of new supports with those before, and with each other."""
         if self._inner is None:
             self._inner = added.new_empty(self._capacity, self._capacity, dtype=torch.float64)
         self._supports.append(added)
-        among = torch.cat(
-            [
-                kernel(part.float(), added.float(), gamma=self._gamma, unit=self._unit)
-                for part in self._supports
-            ]
-        )
+        among = torch.cat([self._width.between(part, added) for part in self._supports])
         self._inner[:new, old:new], self._inner[old:new, :old] = among, among[:old].T
 
     def _among(self, low: int, high: int) -> Tensor:
         """The kernel of some supports of the last batch with all up to them."""
         if self._inner is not None:
             return self._inner[:high, low:high]
-        rows, start = torch.cat(self._rows)[:high], self._ends[-2]
-        return self._values(self._blocks[-1][low - start : high - start, rows]).T
+        assert isinstance(self._examples, SupportKernel)
+        return self._examples.last_at(low, high, torch.cat(self._rows)[:high]).T
+
+    def _inner_parts(self) -> Iterator[tuple[Tensor, int, int]]:
+        """The kernel of all supports with a few of them at a time."""
+        pairs = zip(self._ends, self._ends[1:], strict=False)
+        spans = [piece for start, stop in pairs for piece in _pieces(start, stop, _PART)]
+        if isinstance(self._examples, SupportKernel) and self._inner is None:
+            rows = torch.cat(self._rows)
+            for part, (low, high) in zip(self._examples.parts_at(rows), spans, strict=True):
+                yield part.T, low, high
+            return
+        assert self._inner is not None
+        yield from ((self._inner[: self._ends[-1], low:high], low, high) for low, high in spans)
 
     def _extend(self, among: Tensor, targets: Tensor) -> None:
         """Appends rows to the Cholesky factor and to the half-solved targets."""
@@ -239,54 +368,36 @@ class KernelRidge:
 
         For what is not certified by how it was learned: nothing bounds the rounding.
         """
-        n, total = len(self._vectors), self._ends[-1]
+        assert isinstance(self._examples, SupportKernel)
+        n, total = len(self._labels), self._ends[-1]
         rows = torch.cat(self._rows)
         inner = torch.zeros(total, total, dtype=torch.float64, device=rows.device)
         right = torch.zeros(total, self._classes, dtype=torch.float64, device=rows.device)
         targets = 2.0 * torch.nn.functional.one_hot(self._labels, self._classes).double() - 1.0
         for start in range(0, n, _MADE):
             some = slice(start, start + _MADE)
-            part = torch.cat([self._values(block[:, some]) for block in self._blocks])
+            part = self._examples.at(some)
             inner.addmm_(part, part.T)
             right.addmm_(part, targets[some])
-        among = torch.cat([self._values(block[:, rows]) for block in self._blocks])
-        inner += self._ridge * among
+        inner += self._ridge * self._examples.at(rows)
         inner.diagonal().add_(_JITTER * float(inner.diagonal().mean()))
         return torch.cholesky_solve(right, torch.linalg.cholesky(inner))
 
     def outputs(self, coefficients: Tensor) -> Tensor:
         """What the network says of every example of the sample."""
-        n = len(self._vectors)
-        total = torch.zeros(self._classes, n, dtype=torch.float64, device=coefficients.device)
-        step = n if self._kept == torch.float64 else _MADE
-        for part, low, high in self._parts():
-            weights = coefficients[low:high].T
-            for some in (slice(start, start + step) for start in range(0, n, step)):
-                total[:, some] += weights @ self._values(part[:, some])
-        return total.T.contiguous()
-
-    def _parts(self) -> Iterator[tuple[Tensor, int, int]]:
-        """What is kept of the kernel, a few supports at a time: short sums are safe."""
-        for block, start, stop in zip(self._blocks, self._ends, self._ends[1:], strict=False):
-            for low in range(start, stop, _PART):
-                high = min(stop, low + _PART)
-                yield block[low - start : high - start], low, high
+        return self._examples.outputs(coefficients)
 
     def rounding(self, coefficients: Tensor) -> float:
         """By how much outputs of exact arithmetic can differ from those computed with these coefficients."""
-        rows = torch.cat(self._rows)
         both = torch.cat([coefficients, coefficients.abs()], dim=1)
         products, parts = torch.zeros_like(both), 0
-        for part, low, high in self._parts():
-            inner = (
-                self._values(part[:, rows]).T if self._inner is None else self._inner[: len(both), low:high]
-            )
+        for inner, low, high in self._inner_parts():
             products += inner @ both[low:high]
             parts += 1
         products, magnitudes = products.chunk(2, dim=1)
         residual = torch.cat(self._targets) - self._ridge * coefficients - products
         magnitudes = magnitudes + self._ridge * coefficients.abs()
-        unit, kappa = 2.0**-52 * (_PART + parts + 4), 2.0 if self._is_joined else 1.0
+        unit, kappa = 2.0**-52 * (_PART + parts + 4), 2.0 if self._width.is_joined else 1.0
         norms = residual.norm(dim=0) + unit * magnitudes.norm(dim=0)
         per_class = _SLACK * norms * math.sqrt(kappa) / (2.0 * math.sqrt(self._ridge))
         return float((per_class + unit * kappa * coefficients.abs().sum(0)).max())

@@ -7,7 +7,7 @@ is a point of the grid of docs/format.md, 10.1, so that every choice is inside t
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
     from codebound.picks.features import FeatureMap
     from codebound.picks.picking import Picked
+    from codebound.picks.ridge import ElsewhereKernel
     from codebound.search.search import Search
 
 _PART = {"quick": 1000, "standard": 3000, "max": 8000}  # examples that rules are compared on
@@ -290,11 +291,28 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
         if isinstance(rule.features, PatchFeatures):
             rule = replace(rule, features=replace(rule.features, seed=seed))
         try:
-            features = features_of(rule, sample, device=search.device, progress=search.progress)
-            picked = pick(
-                rule, sample, device=search.device, patience=True, features=features, progress=report
-            )
+            with _features_where_they_are(rule, search) as features:
+                picked = pick(
+                    rule, sample, device=search.device, patience=True, features=features, progress=report
+                )
             return picked.best()
         except RoomError as error:
             reason = error
     raise UnsuitedError(f"no rule picks the same examples on every machine: {reason}")
+
+
+@contextmanager
+def _features_where_they_are(
+    rule: Rule, search: Search
+) -> Iterator[tuple[FeatureMap, Tensor | ElsewhereKernel]]:
+    """The features of the sample: on the nodes of a cluster, if there is one, else here."""
+    sample = search.task.sample
+    if search.engine is not None and str(search.device).startswith("cpu"):
+        from codebound.picks.spread import spread_features
+
+        spread = spread_features(rule, sample, search.engine)
+        if spread is not None:
+            with closing(spread[1]):
+                yield spread
+            return
+    yield features_of(rule, sample, device=search.device, progress=search.progress)

@@ -51,7 +51,7 @@ def counted_by_hand(network, sample):
 @pytest.mark.parametrize("chunk_size", [0, 1, 64, 249, 5000])
 def test_any_number_of_shards_gives_the_count_of_one_pass(case, slots, chunk_size, monkeypatch):
     network, sample = case
-    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)  # this is no worker
+    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)  # this is no worker
     engine = Here(slots)
     whole = count_errors(network, sample.on("cpu"), chunk_size=chunk_size)
     shards = count_errors(network, sample.on("cpu"), chunk_size=chunk_size, engine=engine)

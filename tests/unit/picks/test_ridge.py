@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from codebound.picks.ridge import KernelRidge, exact_products, folded, kernel
+from codebound.picks.ridge import KernelRidge, Width, exact_products, folded, kernel
 
 N, SIZE, CLASSES, GAMMA, UNIT, RIDGE = 40, 12, 3, 1.0, 1e4, 0.25
 
@@ -79,12 +79,12 @@ def test_integers_take_half_the_room_and_give_the_same_kernel(
     usual, _ = grown(vectors, labels, copies=1, is_joined=False)
     monkeypatch.setattr("codebound.picks.ridge._KEPT", 8 * 80 * N - 1)
     small, _ = grown(vectors, labels, copies=1, is_joined=False)
-    for one, other in zip(usual._blocks, small._blocks, strict=True):
+    for one, other in zip(usual._examples._blocks, small._examples._blocks, strict=True):
         assert (one.element_size(), other.element_size()) == (8, 4)
-        assert torch.equal(one, small._values(other))
+        assert torch.equal(one, small._examples._values(other))
     assert torch.equal(small.coefficients(), usual.coefficients())
     joined, _ = grown(vectors, labels, copies=2, is_joined=True)  # of two integers each
-    assert joined._blocks[0].dtype == torch.float64
+    assert joined._examples._blocks[0].dtype == torch.float64
 
 
 def test_the_rounding_bound_holds_in_many_digits_and_notices_a_wrong_solution(
@@ -125,17 +125,8 @@ def test_the_kernel_is_exact_whatever_the_order(vectors: torch.Tensor) -> None:
 def test_a_folded_kernel_is_that_of_both_images_even_where_float32_cannot_count() -> None:
     half, long = 2, 2896  # 2 x 2896^2 < 2^24 < (2 x 2896)^2
     vectors = torch.tensor([[long, 1, long, 0], [long, 0, long, 0], [3, -5, 7, 11]], dtype=torch.int16)
-    ridge = KernelRidge(
-        folded(vectors[:, :half], vectors[:, half:]),
-        torch.zeros(3, dtype=torch.long),
-        classes=2,
-        gamma=4.0,
-        unit=1e6,
-        ridge=RIDGE,
-        is_joined=True,
-        capacity=3,
-    )
-    found = ridge._with_all(ridge._vectors)
+    both = folded(vectors[:, :half], vectors[:, half:])
+    found = Width(gamma=4.0, unit=1e6, is_joined=True).between(both, both)
     own, images = vectors.float(), torch.roll(vectors, half, 1).float()
     expected = kernel(own, own, gamma=4.0, unit=1e6) + kernel(own, images, gamma=4.0, unit=1e6)
     assert torch.equal(found, expected)

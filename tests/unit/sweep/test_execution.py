@@ -276,7 +276,7 @@ class _Late(_Elsewhere):
 
 
 def test_a_result_that_becomes_visible_late_is_waited_for(folder, monkeypatch):
-    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)  # this is no worker
+    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)  # this is no worker
     merged = execute(plan_jobs(PLAN, VERBS), folder, engine=_Late())
     assert [row["value"] for row in merged.rows] == [1, 2, 4, 8, 9, 18]
 
@@ -293,7 +293,7 @@ class _LosingAfterwards(_Elsewhere):
 
 
 def test_a_worker_that_dies_after_its_result_costs_nothing(folder, monkeypatch):
-    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)
+    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)
     merged = execute(plan_jobs(PLAN, VERBS), folder, engine=_LosingAfterwards())
     assert not merged.failed
     assert len(merged.rows) == 6

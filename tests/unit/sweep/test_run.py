@@ -25,3 +25,8 @@ def test_the_place_of_the_sweep_is_in_no_row():
         return row_of({"out": inside, "rows": [{"name": f"Bound ({inside})", "value": 1}]}, hidden=folder)
 
     assert rows("/one place/s") == rows("/t") == ({"rows.Bound (g.cbound).value": 1}, {})
+
+
+def test_where_the_sample_lies_is_in_no_row():
+    row, _ = row_of({"n": 3, "verify_here": "codebound-verify g.cbound --data /elsewhere/s.npz"}, hidden="/s")
+    assert row == {"n": 3}

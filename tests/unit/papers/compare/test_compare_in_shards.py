@@ -36,7 +36,7 @@ class Here:
 
 @pytest.fixture
 def _no_worker(monkeypatch):
-    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)
+    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)
 
 
 def sample(n: int, *, seed: int, role: str = "train") -> Dataset:

@@ -50,7 +50,7 @@ def case():
 
 @pytest.fixture(autouse=True)
 def _no_worker(monkeypatch):
-    monkeypatch.setattr("codebound.engine.job._use_threads", lambda count: None)
+    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)
 
 
 @pytest.mark.few(3)
