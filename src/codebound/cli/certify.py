@@ -99,7 +99,7 @@ def command(
         bool, typer.Option("--list", callback=_show_methods, is_eager=True, help="Print the methods.")
     ] = False,
 ) -> None:
-    """Compress a network into a short message; its length bounds the error on new data.
+    """Bound the error on new data: of a new classifier that is learned here, or of yours, compressed.
 
     Example: codebound certify --model linear --weights runs/w/model.safetensors --data digits --holdout 0.2
     """

@@ -273,8 +273,8 @@ def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     if target is None:
         raise DataError(
-            f"{name}: which column holds the labels? Write it behind the file, as in {name}:{names[-1]}. "
-            f"Columns: {shown}."
+            f"{name}: which column holds the labels? Write it behind the file, as in {name}:{names[-1]}, or "
+            f'give a frame as from_frame(frame, "{names[-1]}"). Columns: {shown}.'
         )
     close = get_close_matches(target, names, n=1)
     meant = f" Did you mean {close[0]!r}?" if close else ""

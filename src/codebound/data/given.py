@@ -82,7 +82,7 @@ def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
     if isinstance(given, str | bytes | dict) or not (
         hasattr(given, "__len__") and hasattr(given, "__getitem__")
     ):
-        raise DataError(f"a {name} is no sample. Give {ACCEPTED}.")
+        raise DataError(f"{name} is no sample. Give {ACCEPTED}.")
     _require_fixed(given, name=name)
     return _stacked((given[i] for i in range(len(given))), name=name)
 

@@ -73,6 +73,7 @@ def certificate_page(
             "sentence": certificate.sentence,
             "vacuous": result["vacuous"],
             "alarm": result.get("alarm", ""),
+            "advice": result.get("advice", ""),
             "scale": scale_rows(certificate, result),
             "ticks": [(f"{share:g} %", place(share / 100.0)) for share in _TICKS],
             "delta": certificate.claim.delta,
@@ -203,9 +204,10 @@ def _number_rows(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def class_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     """A row for each class, where they were asked for."""
+    names = result["class_names"]
     return [
         {
-            "class": row["label"],
+            "class": f"{row['label']}, {names[row['label']]}" if names else row["label"],
             "certified error": "no examples" if row["bound"] is None else percent(row["bound"]),
             "errors": f"{row['errors']} of {row['n']}"
             + (f", {row['picks']} picked" if row.get("picks") else ""),

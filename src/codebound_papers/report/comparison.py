@@ -67,7 +67,7 @@ def without_number(record: Record, *, whole: bool = False) -> Table | None:
     for row in record["rows"]:
         if not applies(row) or (is_infinite(row) and not whole):
             grouped.setdefault(_reason(row, record), []).append(row["name"])
-    rows = [{"count": len(names), "bounds": "; ".join(names), "why": why} for why, names in grouped.items()]
+    rows = [{"why": why, "count": len(names), "bounds": "; ".join(names)} for why, names in grouped.items()]
     return Table("Without a number here", rows) if rows else None
 
 
@@ -124,7 +124,7 @@ def compare_page(record: Record) -> str:
     """The page about the content of ``compare.json``."""
     settings, sample = record["settings"], record["sample"]
     undrawn = sum(applies(row) and row["log10"] is None for row in record["rows"])
-    caption = "Every bound that has a value; an error rate left of the dashed line says more than guessing."
+    caption = "Every bound that has a value; an error rate left of the upright line says more than guessing."
     if not record["like_for_like"]:
         caption += " Capacities are as their papers plot them, neither divided by n nor square-rooted."
     if undrawn:

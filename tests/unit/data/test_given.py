@@ -91,8 +91,8 @@ class Restless(Listed):
 
 
 NO_SAMPLE = {
-    "a number": (3, "a int is no sample. Give a pair"),
-    "a dictionary": ({"x": X}, "a dict is no sample"),
+    "a number": (3, "int is no sample. Give a pair"),
+    "a dictionary": ({"x": X}, "dict is no sample"),
     "no labels": (X, "has no labels"),
     "words": ((X, Y.astype(str)), r"Got words such as '0'; numpy\.unique"),
     "fractions": ((X, Y / 2.0), "labels must be integers"),
