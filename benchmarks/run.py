@@ -15,10 +15,10 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch
 from ratios import KEPT_IN
 
 from codebound import __version__
@@ -109,7 +109,7 @@ def page(runs: list[Run]) -> str:
     return PAGE.format(
         version=__version__,
         python=platform.python_version(),
-        torch=torch.__version__,
+        torch=version("torch"),
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         processor=processor(),
         rows="\n".join(rows),

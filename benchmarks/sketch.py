@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 Case = tuple[int, int, int, int]  # p, non-zeros per line, m, degree
+Measured = tuple[float, float, float, bool]  # seconds, megabytes, relative error, claim
 
 OURS = ("hybrid", "l1", "integers", "peel")
 PEERS = ("spgl1", "cvxpy Clarabel", "cvxpy SCS", "cvxpy HiGHS", "linprog HiGHS")
@@ -96,6 +97,7 @@ def with_spgl1(y: torch.Tensor, a: Bipartite, b: Bipartite) -> Any:
         rmatvec=lambda v: (right.T @ (left.T @ v.reshape(a.m, b.m)).T).T.ravel(),
         dtype=float,
     )
+    operator.imag = np.zeros(1)  # spgl1 asks for it, and scipy's operators have none any more
     return spgl1.spg_bp(operator, y.numpy().ravel(), iter_lim=5000, verbosity=0)[0].reshape(a.p, b.p)
 
 
@@ -113,7 +115,15 @@ def solver(method: str) -> Callable[[torch.Tensor, Bipartite, Bipartite], tuple[
 
 
 def measure(method: str, case: Case, device: str, repeats: int, pipe: Connection) -> None:
-    """Runs in a process of its own: least seconds, megabytes, relative error, claim."""
+    """Runs in a process of its own; what goes wrong there is told in a line."""
+    try:
+        pipe.send(measured(method, case, device, repeats))
+    except Exception as error:
+        pipe.send(f"{type(error).__name__}: {error}")
+
+
+def measured(method: str, case: Case, device: str, repeats: int) -> Measured:
+    """Least seconds, megabytes, relative error, claim."""
     torch.set_num_threads(1)
     solve, integer = solver(method), method == "integers"
     warm, *ends = instance((20, 1, 16, 4), integer=integer)
@@ -130,20 +140,22 @@ def measure(method: str, case: Case, device: str, repeats: int, pipe: Connection
         seconds.append(clock() - start)
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     found = value.cpu().double() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
-    pipe.send((min(seconds), memory, float((found - x).abs().max() / x.abs().max()), claim))
+    return min(seconds), memory, float((found - x).abs().max() / x.abs().max()), claim
 
 
-def row(method: str, case: Case, device: str, repeats: int) -> tuple[float, float, float, bool] | None:
-    """The measurement, or None when it took too long or failed."""
+def row(method: str, case: Case, device: str, repeats: int) -> Measured | str:
+    """The measurement, or why there is none."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=measure, args=(method, case, device, repeats, there))
     process.start()
     there.close()
     try:
-        return here.recv() if here.poll(TIME_LIMIT_S) else None
+        found: Measured | str = here.recv() if here.poll(TIME_LIMIT_S) else f"above {TIME_LIMIT_S} s"
     except EOFError:
-        return None
+        return "its process was lost"
+    else:
+        return found
     finally:
         process.kill()
         process.join()
@@ -164,8 +176,8 @@ def main() -> None:
             if method.split()[0] in missing:
                 continue
             result = row(method, case, options.device, 3 if method in OURS else 1)
-            if result is None:
-                print(f"  {method:15} no result: failed, or above {TIME_LIMIT_S} s")
+            if isinstance(result, str):
+                print(f"  {method:15} no result: {result}", flush=True)
                 continue
             seconds, memory, error, claim = result
             base.setdefault(method, seconds)

@@ -32,11 +32,10 @@ def test_rows_become_a_table_with_their_ratio(run, tmp_path, monkeypatch):
     assert "nothing asked" not in text
 
 
-def test_a_script_that_fails_stops_everything_and_one_that_ends_is_measured(run, tmp_path, monkeypatch):
+def test_a_script_that_fails_is_named_and_one_that_ends_is_measured(run, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "HERE", tmp_path)
     (tmp_path / "fails.py").write_text("raise SystemExit(3)")
-    with pytest.raises(SystemExit, match=r"fails\.py failed"):
-        run.run("fails")
+    assert run.run("fails") is None
     (tmp_path / "fine.py").write_text(
         "import json, os, pathlib\n"
         f"pathlib.Path(os.environ['{run.KEPT_IN}']).write_text(json.dumps({{'what': 'x'}}))"
@@ -45,3 +44,20 @@ def test_a_script_that_fails_stops_everything_and_one_that_ends_is_measured(run,
     assert found.rows == [{"what": "x"}]
     assert found.seconds > 0.0
     assert found.megabytes > 1.0
+    (tmp_path / "fine.py").write_text("import pathlib; pathlib.Path('kept').touch()")
+    monkeypatch.setattr(sys, "argv", ["run.py"])
+    with pytest.raises(SystemExit, match=r"Nothing is written: fails failed"):
+        run.main()
+    assert not (tmp_path / "README.md").exists()
+    (tmp_path / "fails.py").unlink()
+    run.main()
+    assert "| fine |" in (tmp_path / "README.md").read_text()
+    assert not Path("kept").exists()
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_peer_that_cannot_be_imported_is_left_out_with_a_line(run, capsys):
+    ratios = importlib.import_module("ratios")
+    assert ratios.is_installed("json")
+    assert not ratios.is_installed("no_such_peer")
+    assert capsys.readouterr().out == "no_such_peer is left out: No module named 'no_such_peer'\n"
