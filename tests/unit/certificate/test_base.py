@@ -185,7 +185,7 @@ class TestSubspace:
         assert "Batch norms are folded (1): a method that trains anew does so without them." in found.notes
         assert not any(isinstance(part, nn.BatchNorm1d) for part in found.network.modules())
 
-    @pytest.mark.few(1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("has_base", [True, False])
     def test_one_that_follows_no_layer_is_a_factor_that_only_a_base_has(self, has_base):
         module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.BatchNorm1d(5), nn.Linear(5, 3))
@@ -210,7 +210,7 @@ class TestFeatures:
         monkeypatch.setattr(features, "_FEW_COUNTS", 2)
         monkeypatch.setattr(features, "_COUNTS", {"standard": 4})
 
-    @pytest.mark.few(1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("bias", [False, True])
     def test_a_sparse_last_layer_on_the_base(self, bias):
         model = solved()

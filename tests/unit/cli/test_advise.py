@@ -44,6 +44,7 @@ def clouds():
     np.savez("clouds.npz", x=(2.5 * np.eye(3)[y] + rng.normal(size=(240, 3))).astype("f4"), y=y)
 
 
+@pytest.mark.thorough
 def test_a_quick_run_replaces_the_guess(codebound, clouds, tmp_path):
     code, out, err = codebound(
         "advise", "--data", "clouds.npz", "--quick", "--picture", "b.svg", "--target", 0.2, "--format", "json"
