@@ -43,7 +43,7 @@ FLOAT32_SHARE = 2.0**-10  # of what float32 is off: taken for the error of float
 ORDER_SHARE = 10.0  # of what sums in another order are off: they must agree within a millionth
 NUMBERS = 1 << 25  # numbers in the largest intermediate result of a batch: 256 MiB
 BATCH = 4096  # the largest batch
-CACHED = 1 << 24  # numbers in an intermediate result of a batch that is fast; more where weights are many
+CACHED = 3 << 22  # numbers in an intermediate result of a batch that is fast; more where weights are many
 WARM_UP = 8  # examples that say nothing: the first time takes longer
 PILOT = 64  # examples that say how much of a network float32 may compute
 

@@ -41,9 +41,9 @@ def normalised(x: Rounded) -> Rounded:
     """Each example less its mean, divided by its standard deviation; both are computed in float64."""
     flat, dtype, wide = rows(x.values), x.values.dtype, torch.float64
     numbers = flat.shape[1]
-    at_once = max(1, CACHED // 2 // numbers)
-    parts = [_standardised(part) for part in torch.split(flat, at_once)]
-    result, mean, variance = map(torch.cat, zip(*parts, strict=True))
+    at_once, result = max(1, CACHED // 2 // numbers), torch.empty_like(flat)
+    parts = zip(torch.split(flat, at_once), torch.split(result, at_once), strict=True)
+    mean, variance = map(torch.cat, zip(*(_standardise(*part) for part in parts), strict=True))
 
     # Two roundings before the division and two by it; float64 is given as many as the page gives it.
     root, own = math.sqrt(numbers), gamma(4 if dtype == wide else 2, dtype) + gamma(numbers + 4, wide)
@@ -53,14 +53,14 @@ def normalised(x: Rounded) -> Rounded:
     return Rounded(unrolled(result, x.values), error + local(root * torch.ones_like(error), own, dtype))
 
 
-def _standardised(flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows less their means, divided by their deviations; means and variances."""
+def _standardise(flat: Tensor, result: Tensor) -> tuple[Tensor, Tensor]:
+    """Means and variances of rows; the result is the rows less the former, divided by the deviations."""
     wide = flat.to(torch.float64, copy=True)
     mean = wide.mean(1, keepdim=True)
     lengths = torch.linalg.vector_norm(wide.sub_(mean), dim=1, keepdim=True)
     variance = lengths.square() / flat.shape[1]
-    centred = flat - mean.to(flat.dtype)
-    return centred.div_((variance + EPSILON).sqrt().to(flat.dtype)), mean[:, 0], variance[:, 0]
+    torch.sub(flat, mean.to(flat.dtype), out=result).div_((variance + EPSILON).sqrt().to(flat.dtype))
+    return mean[:, 0], variance[:, 0]
 
 
 def views(kind: int, x: Rounded) -> Iterator[Rounded]:

@@ -133,7 +133,8 @@ class Lead:
 
     def divided(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Heads and rests of numbers; the unit of each example is as small as its largest number allows."""
-        largest = rows(x).abs().amax(1).double().reshape(-1, *(1,) * (x.dim() - 1))
+        flat = rows(x)
+        largest = torch.maximum(flat.amax(1), -flat.amin(1)).double().reshape(-1, *(1,) * (x.dim() - 1))
         # What is added lies between 2^23 and 2^24 units, where float32 has no digits behind the unit.
         far = (1.5 * 2**23 * _power_above(largest / (self.reach - 1))).to(x.dtype)
         head = (x + far).sub_(far)
