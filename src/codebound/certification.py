@@ -173,7 +173,9 @@ def certify(
     if base is not None and claim.trains_base:
         raise UsageError("a claim after a split has a helper of its own: give it or a base, not both.")
     if helper is not None and not claim.trains_base:
-        raise UsageError("a helper is made of a part of the sample: give prior_tenths too.")
+        raise UsageError(
+            "a helper is made of a part of the sample: say of which (prior_tenths, --prior-fraction)."
+        )
     if test_set is not None:
         require_shape("test", test_set, sample)
         if test_set.y.max() >= sample.classes:

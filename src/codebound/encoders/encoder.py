@@ -99,9 +99,16 @@ class Encoder:
         """Stored rows of a batch of scaled inputs, or of texts: bytes, or scores in float32.
 
         Raises:
-            ModelError: It does not return a row of finite numbers for each input.
+            ModelError: It fails, or does not return a row of finite numbers for each input.
         """
-        found = torch.as_tensor(self.function(batch))
+        try:
+            found = torch.as_tensor(self.function(batch))
+        except Exception as error:  # of somebody else's code
+            raise ModelError(
+                f"the encoder {self.name} failed on {len(batch)} inputs with {type(error).__name__}: {error}."
+                " It is called with a batch, scaled inputs as a tensor or a list of texts, and returns a row "
+                "of numbers for each."
+            ) from error
         if found.ndim != 2 or len(found) != len(batch) or not found.shape[1]:
             raise ModelError(
                 f"the encoder {self.name} must return a row of numbers for each of {len(batch)} inputs. "

@@ -22,8 +22,9 @@ _COLUMNS = 2048  # numbers of each, so that a core has them at hand
 _EXACT = 1 << 24  # float32 counts exactly up to here
 _PART = 128  # supports that are summed at a time
 _PIECE = 1024  # supports that the factor grows by at a time
-_KEPT = 1 << 32  # bytes of kernels that are kept as they are; of others,
-_MADE = 1 << 10  # columns are made again at a time
+KEPT = 1 << 32
+"""Bytes of kernels that are kept as they are; others are kept in half of them."""
+_MADE = 1 << 10  # columns of a kernel that are made again at a time
 _JITTER = 1e-10  # of the diagonal of normal equations, which rounding could make singular
 _SLACK = 1.001  # for the rounding of the kernel's values
 
@@ -155,7 +156,7 @@ class SupportKernel:
         self._squares, self._longest = torch.cat([part.sum(1) for part in parts]), max(map(torch.max, parts))
         self._squares /= 2.0 if width.is_joined else 1.0
         # integers take half the room of what is made of them
-        is_short = not width.is_joined and 8 * capacity * len(vectors) > _KEPT
+        is_short = not width.is_joined and 8 * capacity * len(vectors) > KEPT
         self._kept = torch.int32 if is_short else torch.float64
         # kernel of the supports of each batch, one a row, with all examples, or squared distances
         self._blocks: list[Tensor] = []

@@ -18,6 +18,7 @@ from codebound.numerics import picked_inverse_upper
 from codebound.picks.features import ColumnFeatures, PatchFeatures, RoomError
 from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, permutation, pick
+from codebound.picks.ridge import KEPT
 from codebound.picks.rule import BATCHES, FIRST, ROUNDS, Rule, usual_rule
 from codebound.picks.weighting import LayerFeatures
 from codebound.search.search import UnsuitedError
@@ -49,7 +50,8 @@ _TYPICAL_ROUNDS = 24
 _MOST_ROUNDS = 54
 _PART_ROUNDS = 30
 _GROWTH = 0.65  # the picks grow with the sample like this power of its size
-_MEMORY = 6.5e9  # bytes of vectors, kernel and Cholesky factor
+MEMORY = 6.5e9
+"""Bytes of vectors, kernel and Cholesky factor."""
 _SEEDS = 4
 _FACTORS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5)  # of a batch, that are tried for a table
 _SPLITS = (0.2, 0.35, 0.5, 0.65)  # larger shares that may come first
@@ -255,14 +257,26 @@ def _rounds(n: int, first: int, batch: int, *, most: float) -> int:
     return max(each for each in ROUNDS if each <= max(0.0, most) and first + each * (batch + 8) < n)
 
 
-def room_of(n: int, dimension: int, copies: int) -> float:
-    """How many picks fit into memory: S supports take 2 n D + 8 n S bytes, and some S x S matrices.
+def _room(n: int, dimension: int, copies: int) -> float:
+    """How many picks fit into memory: S supports take 2 n D + 8 n S bytes, and some S x S matrices."""
+    matrices = _matrices(copies)
+    left = max(0.0, MEMORY - 2.0 * n * dimension)
+    return (math.sqrt(16.0 * n * n + matrices * left) - 4.0 * n) / matrices / copies
+
+
+def memory_of(n: int, dimension: int, supports: int, *, copies: int, is_joined: bool) -> float:
+    """Bytes that so many supports take; a large kernel is kept in half of them, unless images are joined."""
+    kernel = 8.0 * n * supports
+    kernel /= 2.0 if kernel > KEPT and not is_joined else 1.0
+    return 2.0 * n * dimension + kernel + _matrices(copies) * supports**2
+
+
+def _matrices(copies: int) -> float:
+    """Bytes for each pair of supports, measured.
 
     Supports that are no examples have a kernel of their own, which a verifier keeps beside the factor.
     """
-    matrices = 12.0 if copies == 1 else 30.0  # bytes for each pair of supports, measured
-    left = max(0.0, _MEMORY - 2.0 * n * dimension)
-    return (math.sqrt(16.0 * n * n + matrices * left) - 4.0 * n) / matrices / copies
+    return 12.0 if copies == 1 else 30.0
 
 
 def _nearest(values: tuple[int, ...], wanted: float) -> int:
@@ -274,7 +288,7 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
     sample, rule = search.task.sample, found.rule
     picks = found.last.picks * (sample.n / part) ** _GROWTH
     copies = 1 if rule.is_mirrored else len(rule.changes())
-    room = room_of(sample.n, found.dimension, copies)
+    room = _room(sample.n, found.dimension, copies)
     share = 1.0 / _FIRST_SHARE if rule.features.plain.has_pictures else rule.first / part
     first = given or _first(sample.n * share, max(room / 4.0, room - picks))
     batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))

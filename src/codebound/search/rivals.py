@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, is_wrong, learner_of, permutation, pick
 from codebound.picks.ridge import exact_products
 from codebound.picks.rule import Rule, usual_rule
-from codebound.search.picked import room_of
+from codebound.search.picked import MEMORY, memory_of
 from codebound.search.search import UnsuitedError
 
 if TYPE_CHECKING:
@@ -39,9 +38,8 @@ TENTHS = (1, 2, 3, 5, 7, 8, 9)
 _WHOLE = 4000  # supports up to which every share is carried out; errors of larger ones are reckoned
 _PART = 8000  # examples that they are reckoned from
 _HALVINGS = (4, 2, 1)  # parts of what is learned from there
-_STEEPEST = -1.0  # power of what is learned from that errors fall with
 _MOST_SUPPORTS = {"quick": 4000, "standard": 16_000, "max": 20_000}  # of a share that is carried out
-_TRIALS = 3  # shares that are carried out, where the first ones come to more than was reckoned
+_TRIALS = 4  # shares that are carried out, where the first ones fail, or come to more than was reckoned
 _LEAST = 12  # examples that a share can be taken of
 _FEW = 1500  # examples for which learners are moved
 _INDICES = 16  # of widths and ridges
@@ -73,11 +71,22 @@ class HeldOut:
     dimension: int
     is_reckoned: bool = False
 
+    def is_as_large(self, other: HeldOut) -> bool:
+        """Whether the same learner learns from as much, or more."""
+        return self.rule == other.rule and self.learned >= other.learned
+
     def is_affordable(self, effort: str) -> bool:
         """Whether the share can be carried out: kernel and factor fit into memory, and time is bounded."""
         copies = _copies_of(self.rule)
-        room = room_of(self.learned + self.n, self.dimension, copies)
-        return self.learned <= min(room, _MOST_SUPPORTS[effort] // copies)
+        supports = copies * self.learned
+        needed = memory_of(
+            self.learned + self.n,
+            self.dimension,
+            supports,
+            copies=copies,
+            is_joined=self.rule.is_mirrored,
+        )
+        return supports <= _MOST_SUPPORTS[effort] and needed <= MEMORY
 
 
 def best_held_out(
@@ -129,7 +138,10 @@ def _copies_of(rule: Rule) -> int:
 def _reckoned(
     sizes: list[int], rule: Rule, sample: Dataset, device: str | torch.device
 ) -> tuple[list[float], int]:
-    """Shares of errors after learning from so many examples, by a power law through those of a part."""
+    """Shares of errors after learning from so many examples, by a curve through those of a part.
+
+    What is above a floor falls by the same factor with every doubling; the floor is what three sizes show.
+    """
     part = sample
     if sample.n > _PART:
         part = sample.select(permutation(sample.n)[:_PART], role="certify")
@@ -137,9 +149,13 @@ def _reckoned(
     tried = sorted({max(1, most // each) for each in _HALVINGS})
     counts, dimension = errors_after(tried, rule, part, device)
     rates = [(count + 0.5) / (part.n - size + 1.0) for size, count in zip(tried, counts, strict=True)]
-    slope = math.log(rates[-1] / rates[0]) / math.log(tried[-1] / tried[0]) if len(tried) > 1 else 0.0
-    slope = min(0.0, max(_STEEPEST, slope))
-    return [rates[-1] * (size / tried[-1]) ** slope for size in sizes], dimension
+    if len(rates) < len(_HALVINGS):
+        return [rates[-1] for _ in sizes], dimension
+    many, some, few = rates
+    bend = many + few - 2.0 * some
+    floor = max(0.0, (many * few - some * some) / bend) if bend > 0.0 and few < some < many else 0.0
+    factor = min(1.0, max(0.5, (few - floor) / max(some - floor, 1e-12)))
+    return [floor + (few - floor) * factor ** math.log2(size / tried[-1]) for size in sizes], dimension
 
 
 def errors_after(
@@ -180,10 +196,12 @@ def propose_split(search: Search) -> None:
     if sample.n < _LEAST:
         raise UnsuitedError(f"a share needs at least {_LEAST} examples. Got {sample.n}.")
     learners = _Learners(search)
-    for promise, held in learners.ranked()[:_TRIALS]:
+    ranked = learners.ranked()
+    for _ in range(min(_TRIALS, len(ranked))):
         known = search.routes.get("split")
-        if known is not None and known.bound <= promise:
+        if not ranked or (known is not None and known.bound <= ranked[0][0]):
             break
+        promise, held = ranked.pop(0)
         is_costly = held.is_reckoned or held.rule.features.has_pictures
         if is_costly and not search.is_asked and search.best is not None and promise >= search.best.rank[0]:
             if known is not None:
@@ -192,8 +210,10 @@ def propose_split(search: Search) -> None:
                 f"a share that is learned from promises {percent(promise)} here, and {search.method} came to "
                 f"{percent(search.best.rank[0])}. To run it all the same, choose the method split."
             )
-        with suppress(RoomError):
+        try:
             learners.carry_out(held)
+        except RoomError:  # which larger shares of the same learner meet as well
+            ranked = [each for each in ranked if not each[1].is_as_large(held)]
     if "split" not in search.routes:
         raise UnsuitedError("no share of these examples can be learned from, on every machine alike.")
 
@@ -203,7 +223,7 @@ class _Learners:
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self.found: dict[Rule, tuple[float, HeldOut]] = {}
+        self.found: dict[Rule, list[tuple[float, HeldOut]]] = {}  # the smallest bound first
 
     def ranked(self) -> list[tuple[float, HeldOut]]:
         """The bounds that are promised, smallest first, and what promises them."""
@@ -219,7 +239,7 @@ class _Learners:
                 self._try(rule, keeps_copies=True)
         if self.found and search.effort != "quick" and search.task.sample.n <= _FEW:
             self._improve()
-        return sorted(self.found.values(), key=lambda each: each[0])
+        return sorted(itertools.chain.from_iterable(self.found.values()), key=lambda each: each[0])
 
     def carry_out(self, held: HeldOut) -> None:
         """Learns from the share and counts on the rest, as a certificate needs it."""
@@ -232,12 +252,12 @@ class _Learners:
 
     def _improve(self) -> None:
         """Moves width and ridge of the best one while that helps."""
-        rule = min(self.found, key=lambda each: self.found[each][0])
+        rule = min(self.found, key=self._least)
         for name, step in itertools.product(("gamma_index", "ridge_index"), (-1, 1)):
             while 0 <= getattr(rule, name) + step < _INDICES:
                 moved = replace(rule, **{name: getattr(rule, name) + step})
                 self._try(moved)
-                if moved not in self.found or self.found[moved][0] >= self.found[rule][0]:
+                if moved not in self.found or self._least(moved) >= self._least(rule):
                     break
                 rule = moved
 
@@ -251,12 +271,12 @@ class _Learners:
         except (ModelError, RoomError):
             return
         self._remember(min(shares, key=lambda each: each.value))
-        for held in shares:
-            if not held.is_affordable(self.search.effort):
-                continue
-            promise = self._promise(held)
-            if rule not in self.found or promise < self.found[rule][0]:
-                self.found[rule] = promise, held
+        found = [(self._promise(held), held) for held in shares if held.is_affordable(self.search.effort)]
+        if found:
+            self.found[rule] = sorted(self.found.get(rule, []) + found, key=lambda each: each[0])
+
+    def _least(self, rule: Rule) -> float:
+        return self.found[rule][0][0]
 
     def _promise(self, held: HeldOut) -> float:
         """The bound that a share may come to, with its message."""

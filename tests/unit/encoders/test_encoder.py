@@ -150,6 +150,14 @@ def test_an_encoder_must_return_a_row_for_each_input():
         Encoder("flat", lambda batch: batch.sum(), "0" * 64).table(some())
 
 
+def test_an_encoder_that_fails_says_so_in_a_sentence():
+    def fails(batch):
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(ModelError, match="failed on 2 inputs with RuntimeError: out of memory"):
+        Encoder("x", fails, "0" * 64).rows(torch.zeros(2, 3))
+
+
 def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
     sample, encoder = some(300), encoder_of("my_encoders:features")
     table = encoder.table(sample)

@@ -20,6 +20,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
 
 import codebound
 from codebound.bounds.faulty import picked_abstaining, picked_cost
@@ -482,3 +484,12 @@ def test_faults_name_classes_by_numbers():
         codebound.PickToLearn(GaussianNB(), fault="class:1").fit(X, Y.astype(str))
     with pytest.raises(UsageError, match="leave out `fault`"):
         codebound.PickToLearn(LinearRegression(), tau=1.0, fault="class:1").fit(X, Y.astype(float))
+
+
+def test_it_promises_no_several_labels_where_its_learner_could():
+    inner = get_tags(DecisionTreeClassifier())
+    own = get_tags(codebound.PickToLearn(DecisionTreeClassifier()))
+    assert inner.classifier_tags.multi_label
+    assert not own.classifier_tags.multi_label
+    assert inner.target_tags.multi_output
+    assert not own.target_tags.multi_output

@@ -202,7 +202,7 @@ def test_weights_of_a_helper_are_declared():
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ({"helper": linear_helper}, "give prior_tenths"),
+        ({"helper": linear_helper}, "say of which"),
         ({"prior_tenths": ()}, "at least one share"),
         ({"prior_tenths": 5, "helper": lambda first: 3}, "torch module"),
         ({"prior_tenths": 5, "base": Pretrained(nn.Linear(6, 3), "x")}, "a helper of its own"),
