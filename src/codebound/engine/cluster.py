@@ -29,6 +29,8 @@ class RayEngine(Engine):
     packages, and the folders that jobs use, at the same paths: jobs start in the current directory.
     """
 
+    has_nodes = True
+
     def __init__(self, address: str | None = None, *, workers: int | None = None) -> None:
         """Connects.
 

@@ -9,7 +9,7 @@ import traceback
 from abc import ABC, abstractmethod
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from codebound.errors import CodeboundError, UsageError
 from codebound.progress import Progress, silent
@@ -113,6 +113,9 @@ Own = TypeVar("Own", bound="Engine")
 class Engine(ABC):
     """Runs jobs in other processes, here or elsewhere; a context manager that stops them in the end."""
 
+    has_nodes: ClassVar[bool] = False
+    """Whether there are other machines, with memory and cores of their own."""
+
     @property
     @abstractmethod
     def slots(self) -> int:
@@ -126,12 +129,9 @@ class Engine(ABC):
             jobs: What to run. A deque is emptied from the left, and jobs may be added to it meanwhile.
         """
 
-    def residents(self, function: str, each: Iterable[Mapping[str, Any]]) -> Residents | None:
-        """Objects of a class or function, one for each of these arguments; None where there is one machine.
-
-        Processes of one machine would share cores that one process uses anyway.
-        """
-        return None
+    def residents(self, function: str, each: Iterable[Mapping[str, Any]]) -> Residents:
+        """Objects of a class or function that stay on the nodes, one for each of these arguments."""
+        raise UsageError(f"{function} would share the cores of one machine: use the engine ray.")
 
     @abstractmethod
     def close(self) -> None:

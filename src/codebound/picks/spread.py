@@ -96,16 +96,12 @@ class Spread:
         self._parts.close()
 
 
-def spread_features(rule: Rule, sample: Dataset, engine: Engine) -> tuple[FeatureMap, Spread] | None:
-    """The feature map of a rule, and the parts of the sample where they are; None for one machine's engine.
-
-    Processes of one machine would share the cores that one process uses anyway.
-    """
+def spread_features(rule: Rule, sample: Dataset, engine: Engine) -> tuple[FeatureMap, Spread]:
+    """The feature map of a rule, and the parts of the sample on the nodes of a cluster."""
     found = feature_map_of(rule, sample)
     size = math.ceil(sample.n / min(engine.slots, sample.n))
     given = (
         {"x": np.ascontiguousarray(sample.x[start : start + size]), "rule": rule, "features": found}
         for start in range(0, sample.n, size)
     )
-    parts = engine.residents(f"{__name__}:Part", given)
-    return None if parts is None else (found, Spread(parts, size, sample.n))
+    return found, Spread(engine.residents(f"{__name__}:Part", given), size, sample.n)

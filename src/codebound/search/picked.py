@@ -321,12 +321,11 @@ def _features_where_they_are(
 ) -> Iterator[tuple[FeatureMap, Tensor | ElsewhereKernel]]:
     """The features of the sample: on the nodes of a cluster, if there is one, else here."""
     sample = search.task.sample
-    if search.engine is not None and str(search.device).startswith("cpu"):
-        from codebound.picks.spread import spread_features
+    if search.engine is None or not search.engine.has_nodes or str(search.device) != "cpu":
+        yield features_of(rule, sample, device=search.device, progress=search.progress)
+        return
+    from codebound.picks.spread import spread_features
 
-        spread = spread_features(rule, sample, search.engine)
-        if spread is not None:
-            with closing(spread[1]):
-                yield spread
-            return
-    yield features_of(rule, sample, device=search.device, progress=search.progress)
+    features = spread_features(rule, sample, search.engine)
+    with closing(features[1]):
+        yield features

@@ -11,7 +11,7 @@ from codebound.data.load import load_dataset
 from codebound.engine.cluster import RayEngine
 from codebound.engine.job import Engine, Residents
 from codebound.engine.processes import LocalEngine
-from codebound.errors import CodeboundError
+from codebound.errors import CodeboundError, UsageError
 from codebound.picks.features import ColumnFeatures, RoomError
 from codebound.picks.picking import pick
 from codebound.picks.rule import Rule, usual_rule
@@ -100,8 +100,10 @@ def test_a_node_that_forgets_its_supports_would_be_noticed():
 
 
 def test_processes_of_one_machine_leave_it_to_one_process():
-    with LocalEngine(2) as engine:
-        assert spread_features(PICTURES, DIGITS, engine) is None
+    assert RayEngine.has_nodes
+    assert not LocalEngine.has_nodes
+    with LocalEngine(2) as engine, pytest.raises(UsageError, match="use the engine ray"):
+        spread_features(PICTURES, DIGITS, engine)
 
 
 @pytest.fixture(scope="module")
