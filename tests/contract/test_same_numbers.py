@@ -104,7 +104,7 @@ def test_every_page_has_the_numbers_of_the_json(folder, capsys, monkeypatch):
     found, saved = folder
     wanted = of_json(json.loads((saved.folder / "result.json").read_text()))
     pages = pages_of(found, saved, capsys)
-    assert len(wanted) >= 4
+    assert len(wanted) >= 3  # the bound, the message, and errors where nothing was picked
     assert disagreements(pages, wanted) == []
     wrong = {**pages, "README": {**pages["README"], "message": "1 bits"}}
     assert [page for page, *_ in disagreements(wrong, wanted)] == ["README"]  # it has teeth
