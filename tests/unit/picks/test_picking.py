@@ -74,7 +74,7 @@ def test_how_much_is_kept_and_done_at_a_time_changes_nothing(
     sample = digits.select(np.arange(600), role="train")
     rule = replace(DIGITS, copies=copies, first=50)
     usual = pick(rule, sample)
-    monkeypatch.setattr(ridge, "_KEPT", 0)
+    monkeypatch.setattr(ridge, "KEPT", 0)
     monkeypatch.setattr(ridge, "_PIECE", 17)
     monkeypatch.setattr(ridge, "_ROWS", 101)
     small = pick(rule, sample)

@@ -77,7 +77,7 @@ def test_integers_take_half_the_room_and_give_the_same_kernel(
     vectors: torch.Tensor, labels: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual, _ = grown(vectors, labels, copies=1, is_joined=False)
-    monkeypatch.setattr("codebound.picks.ridge._KEPT", 8 * 80 * N - 1)
+    monkeypatch.setattr("codebound.picks.ridge.KEPT", 8 * 80 * N - 1)
     small, _ = grown(vectors, labels, copies=1, is_joined=False)
     for one, other in zip(usual._examples._blocks, small._examples._blocks, strict=True):
         assert (one.element_size(), other.element_size()) == (8, 4)
