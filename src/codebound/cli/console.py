@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import sys
 import textwrap
@@ -14,6 +15,9 @@ from typing import TextIO
 from codebound.progress import NOBODY, Listener, progress_bar
 from codebound.report.tables import Table, csv_text
 
+_GLUE = "\ue000"  # stands for a space at which no line is broken; no text has it
+_PER_CENT = re.compile(r"(?<=\d) (?=%)")
+_LONG = 24  # letters: longer words are paths and hashes
 _PIPED_WIDTH = 160  # columns when nobody looks at a terminal: files and pipes should not be folded
 
 
@@ -65,7 +69,9 @@ def emit_rows(rows: Sequence[Mapping[str, object]], output: Format) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Prints a table on stdout; numbers are right-aligned, nothing is cut off and no word is broken.
+    """Prints a table on stdout; numbers are right-aligned and nothing is cut off.
+
+    Neither a word nor a number is broken, or parted from its per cent sign; only paths and hashes may be.
 
     A table that is too wide for the terminal even so is printed row by row, each cell behind its column.
     """
@@ -77,7 +83,7 @@ def print_table(table: Table) -> None:
     rows = table.rows
     console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
     columns = list(rows[0]) if rows else []
-    cells = [[key, *(str(row[key]) for row in rows)] for key in columns]
+    cells = [[key, *(_glued(str(row[key])) for row in rows)] for key in columns]
     widths = column_widths(cells, console.width - 3 * len(columns) + 1)
     if widths is None:
         _print_stacked(table, console.width)
@@ -86,10 +92,21 @@ def print_table(table: Table) -> None:
     for key, width in zip(columns, widths, strict=True):
         numeric = all(isinstance(row[key], int | float) for row in rows)
         drawn.add_column(escape(key), justify="right" if numeric else "left", width=width)
-    for row in rows:
-        drawn.add_row(*(escape(str(value)) for value in row.values()))
+    for row in zip(*(column[1:] for column in cells), strict=True):
+        drawn.add_row(*(escape(_folded(text, width)) for text, width in zip(row, widths, strict=True)))
     console.print(drawn)
     _print_legend(table)
+
+
+def _glued(text: str) -> str:
+    """The text with per cent signs that stay with their numbers."""
+    return _PER_CENT.sub(_GLUE, text)
+
+
+def _folded(text: str, width: int) -> str:
+    """A cell in lines of at most that width."""
+    lines = (textwrap.wrap(line, width, break_on_hyphens=False) or [""] for line in text.split("\n"))
+    return "\n".join("\n".join(parts) for parts in lines).replace(_GLUE, " ")
 
 
 def _print_stacked(table: Table, width: int) -> None:
@@ -98,7 +115,7 @@ def _print_stacked(table: Table, width: int) -> None:
     sys.stdout.write(f"{table.title}\n\n" if table.title else "\n")
     for row in table.rows:
         for key, value in row.items():
-            lines = wrapped(str(value), max(width - names, 20)) or [""]
+            lines = _folded(_glued(str(value)), max(width - names, _LONG)).split("\n")
             sys.stdout.write(f"{key:<{names}}{lines[0]}\n")
             sys.stdout.writelines(f"{'':<{names}}{line}\n" for line in lines[1:])
         sys.stdout.write("\n")
@@ -113,7 +130,7 @@ def _print_legend(table: Table) -> None:
 
 
 def column_widths(cells: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """Widths of columns that together fit into ``room`` and break no word; None where there are none.
+    """Widths of columns that together fit into ``room`` and break no short word; None where there are none.
 
     Example:
         >>> column_widths([["what", "a long name"], ["value", "0.39427"]], 15)
@@ -122,7 +139,9 @@ def column_widths(cells: Sequence[Sequence[str]], room: int) -> list[int] | None
         True
     """
     wanted = [max(map(len, column)) for column in cells]
-    least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in cells]
+    least = [
+        min(_LONG, max(len(word) for cell in column for word in cell.split() or [""])) for column in cells
+    ]
     rest = room - sum(least)
     if rest < 0:
         return None
@@ -153,9 +172,11 @@ def write_lines(text: str, stream: TextIO, *, indent: str = "") -> None:
     """Prints lines for people; on a terminal no word is broken, and commands stay in one piece."""
     room = shutil.get_terminal_size().columns - 2 * len(indent) if stream.isatty() else math.inf
     for line in text.rstrip("\n").split("\n"):
-        is_whole = len(line) <= room or "codebound-verify " in line or line.startswith(" ")
-        parts = [line] if is_whole else wrapped(line, int(room))
-        stream.write(f"\n{indent * 2}".join([indent + parts[0], *parts[1:]]) + "\n")
+        is_item = line.startswith("  - ")
+        is_whole = len(line) <= room or "codebound-verify " in line or (line.startswith(" ") and not is_item)
+        parts = [line] if is_whole else wrapped(line, int(room) - 4 * is_item)
+        inner = "    " if is_item else indent * 2
+        stream.write(f"\n{inner}".join([indent + parts[0], *parts[1:]]) + "\n")
 
 
 def listener(*, quiet: bool) -> Listener:

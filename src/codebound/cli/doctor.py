@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit_rows, note
+from codebound.cli.console import Format, emit, emit_rows, note
 from codebound.cli.options import option
 from codebound.errors import UsageError
-from codebound.report.tables import tabulate
+from codebound.report.tables import Table, tabulate
 
 if TYPE_CHECKING:
     from torch import nn
@@ -51,10 +51,33 @@ def command(
     given = input_shape or ("3x32x32" if factory_of(model) else None)
     shape, classes = model_sizes(model, given, classes)
     network = load_layers(model, shape, classes, weights, strict=strict)
-    emit_rows(network.coverage.rows(), output)
+    rows = network.coverage.rows()
+    emit(rows, output, [Table("", [_brief(row) for row in rows]), *_reasons(rows)], rows=rows)
     if output is Format.table:
         for sentence in (*network.notes, network.coverage.sentence, _coding(network.model, shape)):
             note(sentence)
+
+
+def _brief(row: Mapping[str, str | int]) -> dict[str, object]:
+    """A tensor in a line of a terminal."""
+    return {
+        "tensor": row["name"],
+        "of": row["module_type"],
+        "shape": row["shape"] if row["dtype"] == "float32" else f"{row['shape']} {row['dtype']}",
+        "numbers": row["elements"],
+        "how": row["status"],
+    }
+
+
+def _reasons(rows: Sequence[Mapping[str, str | int]]) -> list[str]:
+    """What seen, carried and the others mean here; a reason that many tensors have is said once."""
+    grouped: dict[tuple[object, object], list[object]] = {}
+    for row in rows:
+        grouped.setdefault((row["status"], row["reason"]), []).append(row["name"])
+    return [
+        f"{status} ({names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}): {reason}."
+        for (status, reason), names in grouped.items()
+    ]
 
 
 def _coding(module: nn.Module, shape: tuple[int, ...]) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from codebound.sweep.execution import Merged
     from codebound.sweep.plan import PlannedJob, Verb
 
+_BOUNDS = ("bound", "holdout", "holdout_f", "through_f")
+
 
 def command(
     plan: Annotated[Path, typer.Argument(help="A plan in TOML, with the tables defaults, grid and jobs.")],
@@ -128,7 +130,17 @@ def _tables(jobs: Sequence[PlannedJob], merged: Merged) -> Iterator[Table]:
         if rows:
             found = [_result_name(name, rows) for name in mine[0].verb.columns]
             columns = ["job", *_varied(mine, jobs), *found]
-            yield Table(title, [{name: cell(row.get(name)) for name in columns} for row in rows])
+            yield Table(title, [{name: _cell(name, row.get(name)) for name in columns} for row in rows])
+
+
+def _cell(name: str, value: object) -> object:
+    """A value as other verbs print it: error rates and bounds on them in per cent."""
+    from codebound.bounds.risk import percent, rate
+
+    what = name.removeprefix("result.")
+    if not isinstance(value, float) or not (what in _BOUNDS or what.endswith("_error")):
+        return cell(value)
+    return percent(value) if what in _BOUNDS else rate(value)
 
 
 def _varied(mine: Sequence[PlannedJob], jobs: Sequence[PlannedJob]) -> list[str]:

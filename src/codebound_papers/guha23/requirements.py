@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codebound.bounds.risk import rate
 from codebound.errors import ModelError
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
@@ -96,9 +97,9 @@ class MbpRequirements:
         kept_exact = sum(layer.kept_exact * layer.weights for layer in self.layers) / total
         kept_markov = sum(layer.kept_markov * layer.weights for layer in self.layers) / total
         return (
-            f"The perturbation condition keeps {kept_markov:.1%} of the weights by lemma 4.2, and "
-            f"{kept_exact:.1%} if norms are measured instead; in as many large Gaussian layers it would "
-            f"be {self.gaussian_markov:.1%} and {self.gaussian_exact:.1%}. "
+            f"The perturbation condition keeps {rate(kept_markov, 1)} of the weights by lemma 4.2, and "
+            f"{rate(kept_exact, 1)} if norms are measured instead; in as many large Gaussian layers it would "
+            f"be {rate(self.gaussian_markov, 1)} and {rate(self.gaussian_exact, 1)}. "
             f"The margin condition, as published, {_limit_in_words(self.published, total)}; "
             f"corrected, it {_limit_in_words(self.corrected, total)}."
         )

@@ -59,3 +59,28 @@ def test_notes_are_wrapped_at_words_and_commands_stay_whole(monkeypatch):
     *lines, last = sys.stderr.getvalue().splitlines()
     assert (" ".join(lines), last) == (sentence, command)
     assert max(map(len, lines)) <= 40
+
+
+@pytest.mark.parametrize("columns", [34, 40, 60])
+def test_a_number_stays_with_its_per_cent_sign_and_a_hash_may_be_broken(columns, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", str(columns))
+    sha = "0123456789abcdef" * 4
+    rows = [{"what": "kept of it all", "value": "84.84 %"}, {"what": sha, "value": "at most 100.00 %"}]
+    print_table(Table("", rows))
+    text = re.sub(r"\x1b\[[0-9;]*m", "", sys.stdout.getvalue())
+    assert re.search(r"84\.84 %", text)
+    assert re.search(r"100\.00 %", text)
+    assert max(map(len, text.splitlines())) <= columns
+    assert sha.startswith("".join(re.findall(r"[0-9a-f]{4,}", text)))
+    assert sha[:16] in text
+
+
+def test_items_of_a_list_are_indented_where_they_go_on(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "40")
+    note("Declared:\n  - The sample is an independent draw from the distribution of use.")
+    first, second, *rest = sys.stderr.getvalue().splitlines()
+    assert (first, second[:4]) == ("Declared:", "  - ")
+    assert rest
+    assert all(line.startswith("    ") and len(line) <= 40 for line in rest)

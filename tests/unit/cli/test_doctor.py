@@ -28,6 +28,15 @@ class Bare(nn.Module):
         self.weight = nn.Parameter(torch.zeros(3, 4))
     def forward(self, x):
         return x @ self.weight.T
+
+
+class Curved(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.last(self.first(x).tanh())
 """
 
 
@@ -69,8 +78,14 @@ def test_it_says_how_a_certificate_would_code_the_network(doctor):
     assert (
         "message describes all of it: 1 operations with 7,850 numbers" in doctor("--model", "linear").stderr
     )
-    bare = doctor("--model", "doctored_nets:Bare", "--input-shape", "4").stderr
-    assert "only its tensors are coded" in bare
+    curved = doctor("--model", "doctored_nets:Curved", "--input-shape", "4").stderr
+    assert "only its tensors are coded" in curved
+
+
+def test_a_reason_that_many_tensors_have_is_said_once(doctor):
+    said = doctor("--model", "resnet20").stdout
+    assert said.count("it is folded into a layer, or coded in the message") == 1
+    assert "carried (bn1.weight and 75 more)" in said
 
 
 def test_strict_refuses_what_cannot_be_read(doctor):

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from codebound.cli.main import app
+from codebound.cli.sweep import _cell
 from codebound.sweep.plan import Verb
 
 TOYS = """
@@ -87,3 +88,11 @@ def test_nothing_runs_when_jobs_are_shown(sweep, tmp_path, flag):
         "done",
         "failed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [("bound", 0.39427, "39.43 %"), ("result.train_error", 0.1, "10.00 %"), ("seconds", 1.25, "1.25")],
+)
+def test_error_rates_have_the_form_of_other_verbs(name, value, shown):
+    assert _cell(name, value) == shown
