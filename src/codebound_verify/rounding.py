@@ -156,6 +156,7 @@ class Layer:
         bias: As decoded.
         gain: At least the spectral norm of the map.
         size: At least the spectral norm of the map with the absolute values of the weight.
+        least_size: The same, and never larger: what float32 counts with.
         lead: Its leading digits, if float32 is to sum them exactly.
     """
 
@@ -163,6 +164,7 @@ class Layer:
     bias: Tensor | None
     gain: float
     size: float
+    least_size: float
     lead: Lead | None = None
 
     def sums(
@@ -196,7 +198,8 @@ class Layer:
         both = summed(head, lead.weights)
         values = summed(rest, self.weight).add_(both[:, out:]).add_(both[:, :out])
         whole, short, rounding = x.lengths(), lengths(rest), gamma(terms + 4, dtype)
-        error = local(whole + short, rounding * lead.rest, dtype) + local(short, rounding * self.size, dtype)
+        error = local(whole + short, rounding * lead.rest, dtype)
+        error += local(short, rounding * self.least_size, dtype)
         return values, self.gain * x.error + error + local(whole, gamma(3, dtype) * self.gain, dtype)
 
     def _bias_length(self, pixels: int) -> float:
@@ -207,7 +210,8 @@ class Layer:
         dtype = x.values.dtype
         rounding = gamma(terms + 1, dtype)
         offset = rounding * self._bias_length(pixels)
-        return self.gain * x.error + local(x.lengths(), rounding * self.size, dtype, offset)
+        size = self.size if dtype == torch.float64 else self.least_size
+        return self.gain * x.error + local(x.lengths(), rounding * size, dtype, offset)
 
 
 def with_lead(layer: Layer) -> Layer:
@@ -231,7 +235,7 @@ def matrix_layer(weight: Tensor, bias: Tensor | None) -> Layer:
     """A linear map."""
     wide = weight.double()
     size = float(wide.norm())
-    return Layer(weight, bias, _gain(size, wide.shape, 1, lambda: matrix_norm(wide.numpy())), size)
+    return Layer(weight, bias, _gain(size, wide.shape, 1, lambda: matrix_norm(wide.numpy())), size, size)
 
 
 def filter_layer(weight: Tensor, bias: Tensor | None, *, grid: tuple[int, int]) -> Layer:
@@ -239,13 +243,14 @@ def filter_layer(weight: Tensor, bias: Tensor | None, *, grid: tuple[int, int]) 
     wide = weight.double()
     size = wide.shape[2] * float(wide.norm())
     gain = _gain(size, wide.shape[:2], math.prod(grid), lambda: filter_norm(wide.numpy(), grid))
-    return Layer(weight, bias, gain, size)
+    sums = wide.abs().sum((2, 3))
+    return Layer(weight, bias, gain, size, _gain(size, sums.shape, 1, lambda: matrix_norm(sums.numpy())))
 
 
 def local_layer(weight: Tensor, bias: Tensor | None) -> Layer:
     """A convolution with filters of its own at every pixel: the largest of them stands for all."""
     size = weight.shape[3] * float(weight.flatten(1).double().norm(dim=1).max())
-    return Layer(weight, bias, size, size)
+    return Layer(weight, bias, size, size, size)
 
 
 def _gain(size: float, shape: Sequence[int], frequencies: int, norm: Callable[[], float]) -> float:
