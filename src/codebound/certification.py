@@ -174,7 +174,7 @@ def certify(
         raise UsageError("a claim after a split has a helper of its own: give it or a base, not both.")
     if helper is not None and not claim.trains_base:
         raise UsageError(
-            "a helper is made of a part of the sample: say of which (prior_tenths, --prior-fraction)."
+            "a helper is made of a part of the sample: say of which (prior_tenths, or a prior fraction)."
         )
     if test_set is not None:
         require_shape("test", test_set, sample)

@@ -1,7 +1,7 @@
 """Helpers that are ready made: networks of the first part of a sample, whatever is chosen inside of it.
 
-Nothing of the rest enters, so nothing of what is chosen here is paid for: ``--helper-from
-codebound.search.helpers:kernel_helper`` is the hold-out bound of a kernel learner and 7 bits.
+Nothing of the rest enters, so nothing of what is chosen here is paid for: ``kernel_helper`` as
+the helper of ``certify`` is the hold-out bound of a kernel learner and 7 bits.
 """
 
 from __future__ import annotations

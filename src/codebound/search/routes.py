@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 HOLD_OUT = "hold-out"
 _LARGER = (
-    " As a certificate, if it is decided on before a look: --prior-fraction 0.8 --helper-from "
-    "codebound.search.helpers:kernel_helper learns from more than a split can, at 7 bits; it declares what "
-    "the helper saw."
+    " As a certificate, if it is decided on before a look: the helper "
+    "codebound.search.helpers:kernel_helper of 8 tenths of the sample learns from more than a split can, at "
+    "7 bits; it declares what the helper saw (docs/howto/certify.md)."
 )
 
 

@@ -81,8 +81,8 @@ def _reason(row: Record, record: Record) -> str:
     if margin > 0.0:  # a figure that takes the smallest of all margins
         return f"{NO_MARGIN} They take the smallest margin of the sample."
     return (
-        f"{NO_MARGIN} gamma is {margin:.4g}: {rate(share)} of the sample have no larger one. A "
-        "--margin-share above the training error of f would make it positive."
+        f"{NO_MARGIN} gamma is {margin:.4g}: {rate(share)} of the sample have no larger one. A larger "
+        "margin share, above the training error of f, would make it positive."
     )
 
 
