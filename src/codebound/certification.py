@@ -210,8 +210,10 @@ def certify(
         raise UsageError("this certificate starts from a network: give a model.")
     if base is not None and origin_of(base.network).has_seen(sample.sha256):
         raise CertificateError("this base was trained on this very sample: the bound would not hold.")
-    of_base = None if base is None or original is None else base_tensors(base, original, sample)
-
+    of_base = None
+    if base is not None and original is not None:
+        is_f = base.network is module
+        of_base = original.arrays if is_f else base_tensors(base, original, sample)
     known = None if base is None or of_base is None else (base.name, of_base)
     common = Attempts(
         sample=sample,
@@ -250,7 +252,7 @@ def certify(
     if encoder is not None and encoder.has_scores:  # which may be taken as they are
         largest = largest_input(sample.classes)
         scored = read_original(largest.network, sample, "", trust_code=False)
-        scores = largest.name, base_tensors(largest, scored, sample)
+        scores = largest.name, scored.arrays
         attempts.append(common.best(stated, "biases", "quick", original=scored, base=scores))
     routes: tuple[Route, ...] = ()
     is_whole = not any(each.search.is_interrupted for each in attempts)

@@ -11,7 +11,7 @@ from torch import nn
 from codebound.certification import certify
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.data.load import load_dataset
-from codebound.errors import UsageError
+from codebound.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.extensions import find_extensions
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
@@ -68,6 +68,19 @@ def test_every_layer_is_compressed_or_carried_and_the_module_holds_what_the_code
 
 
 @pytest.mark.few(5)
+@pytest.mark.parametrize("method", sorted(COMPRESSORS))
+def test_a_network_without_layers_is_refused_in_words(method):
+    net = wrap(nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64)))
+    with pytest.raises(ModelError, match="no linear or convolutional layer to compress"):
+        run_method(method, parse_options(method, ()), Job(network=net, input_shape=(1, 8, 8)))
+
+
+def test_local_filters_of_what_is_no_chain_are_refused_with_another_way():
+    net = wrap(nn.Sequential(nn.Flatten(), nn.Linear(64, 3), nn.GELU()), example=torch.zeros(1, 1, 8, 8))
+    with pytest.raises(UnsupportedLayerError, match=r"1: a layer(.|\n)*such as lowrank"):
+        run_method("conv", parse_options("conv", ()), Job(network=net, input_shape=(1, 8, 8)))
+
+
 @each_compressor
 @pytest.mark.parametrize("name", SMALL)
 def test_codes_decode_bit_for_bit(method, name):

@@ -24,7 +24,7 @@ from codebound_verify.__main__ import main as verify
 CLASSES = foreign.CLASSES
 READ = (
     *("encoder_layer", "decoder", "lstm", "buffers", "cast_in_forward", "asserts", "dict_output"),
-    *("factors_from_the_right", "rms_by_hand"),
+    *("factors_from_the_right", "rms_by_hand", "works_in_place", "hooked"),
 )
 CERTIFIED = ("decoder", "own_resnet", "plain_attribute")
 VERBS = (
@@ -71,7 +71,8 @@ def test_what_is_read_is_what_the_module_computes(name):
     inside = module._orig_mod if name == "compiled" else module
     weight = next(inside.parameters())
     with torch.no_grad():
-        theirs = inside(x.long() if foreign.NETWORKS[name] == "tokens" else x.to(weight.dtype))
+        given = x.long() if foreign.NETWORKS[name] == "tokens" else x.to(weight.dtype)
+        theirs = inside(given.clone())
     if name == "tuple_output":
         theirs = theirs[0]
     elif not isinstance(theirs, torch.Tensor):

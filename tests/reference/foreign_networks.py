@@ -437,6 +437,25 @@ def asserts():
 
 
 @of("image")
+def works_in_place():
+    class InPlace(Returns):
+        def forward(self, x: Tensor) -> Tensor:
+            x -= 0.5
+            return self.parts(x.mul_(2.0))[0]
+
+    return InPlace()
+
+
+@of("image")
+def hooked():
+    """Hooks on layers, which no trace of the modules contains."""
+    layers = nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
+    layers[1].register_forward_pre_hook(lambda _, given: (1.0 - given[0],))
+    layers[3].register_forward_hook(lambda _, given, found: -found)
+    return layers
+
+
+@of("image")
 def loops_over_length():
     class Loops(Returns):
         def forward(self, x: Tensor) -> Tensor:

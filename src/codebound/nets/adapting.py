@@ -57,7 +57,7 @@ class Adapter(nn.Module):
         return self._logits(self.network(self._input(x)))
 
     def _input(self, x: Tensor) -> Tensor:
-        return x.round().to(torch.int64) if self.is_whole else x
+        return x.round().to(torch.int64) if self.is_whole else x.clone()  # some work on it in place
 
     def _found(self, output: object, name: str) -> None:
         parts = dict(_parts(output))

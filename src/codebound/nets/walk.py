@@ -225,6 +225,15 @@ class Network:
         """Layers that one forward pass calls more than once."""
         return tuple(view.name for view in self.layers if self.calls.count(view.name) > 1)
 
+    def require_layers(self, verb: str) -> None:
+        """Refuses a network in which there is nothing to do that to."""
+        if not self.layers:
+            read = ", ".join(row.name for row in self.coverage.tensors[:4]) or "there are none"
+            raise ModelError(
+                f"there is no linear or convolutional layer to {verb}: other operations read the tensors "
+                f"({read}). A certificate needs no layers: codebound certify takes the network as it is."
+            )
+
     def layer(self, name: str) -> AbstractLayerView:
         """The view of that name."""
         for view in self.layers:
@@ -289,7 +298,10 @@ def wrap(
     if is_plain(model) and given is not model:
         coverage = replace(coverage, unread=tuple(_unread(unwrapped(given)[0], model)))
     if strict:
-        coverage.require_complete()
+        try:
+            coverage.require_complete()
+        except UnsupportedLayerError as error:
+            raise error if unreadable is None else UnsupportedLayerError(f"{unreadable}\n  {error}") from None
         if unreadable is not None:
             raise unreadable
     return Network(
@@ -398,13 +410,22 @@ def trace(predictor: nn.Module) -> tuple[fx.Graph | None, str]:
         return None, "a single layer has no steps to trace; put it into an nn.Sequential"
     if is_plain(predictor):
         return predictor.graph, ""
-    if predictor._forward_hooks or predictor._forward_pre_hooks:
-        return None, "the model itself has forward hooks, which a trace does not contain"
+    hooked = next((name for name, part in predictor.named_modules() if _has_hooks(part)), None)
+    if hooked is not None:
+        return None, f"{hooked or 'the model itself'} has forward hooks, which a trace does not contain"
     try:
         graph = _Tracer().trace(predictor)
     except Exception as error:
         return None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
     return graph, ""
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """Whether something changes what a module reads or returns; weight norms and masks of torch do not."""
+    before = module._forward_pre_hooks.values()
+    return bool(module._forward_hooks) or any(
+        not type(each).__module__.startswith("torch.nn.utils.") for each in before
+    )
 
 
 def traced_steps(network: Network) -> tuple[tuple[fx.Node, ...], fx.Node]:

@@ -26,7 +26,7 @@ from codebound.coding.choose import best_tensor_code
 from codebound.coding.modes import encode_tensors
 from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
 from codebound.coding.tensors import MAX_SIZE, AbstractTensorCode, Raw
-from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.errors import ModelError, UnsupportedLayerError, UsageError
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound.search.pruned import quantised_code
@@ -350,7 +350,12 @@ class LocalFilters(AbstractNetworkCompressor):
             (['conv1', 'conv2'], 'no convolution')
         """
         network = job.network
-        chain, tensors = chain_of(network.model, job.input_shape)
+        try:
+            chain, tensors = chain_of(network.model, job.input_shape)
+        except (ModelError, UnsupportedLayerError) as reason:
+            raise UnsupportedLayerError(
+                f"{reason}\n  Local filters need a chain: other methods take this network, such as lowrank."
+            ) from reason
         weights = [name for name in tensors if name.endswith(".weight")]
         if len(weights) != len(network.layers):
             raise UnsupportedLayerError(f"a layer is called twice: {', '.join(network.shared)}.")

@@ -63,6 +63,7 @@ def run_method(method: str, options: Options, job: Job) -> CompressedNetwork | L
     Raises:
         UsageError: The method is unknown, needs a sample, or refuses an option.
     """
+    job.network.require_layers("compress")
     return find_compressor(method).algorithm(**options).run(job)
 
 

@@ -316,10 +316,7 @@ def measure_facts(
     settings = settings or MeasureSettings()
     folded = model if isinstance(model, FoldedNetwork) else fold_and_wrap(model, sample)
     network, asked = folded.network, settings.families
-    if not network.layers:
-        raise ModelError(
-            f"{type(network.model).__name__} has no linear or convolutional layer, so nothing to measure."
-        )
+    network.require_layers("measure")
 
     def tell(family: str) -> Progress:
         """Progress within a family."""

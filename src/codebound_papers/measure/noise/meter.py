@@ -394,10 +394,7 @@ def _prepared(net: Network | nn.Module, device: torch.device | str | None) -> Ne
             "pass that takes the same steps for every input."
         )
     network = wrap(folded)
-    if not network.layers:
-        raise ModelError(
-            f"{type(model).__name__} has no linear or convolutional layer, so nothing to measure."
-        )
+    network.require_layers("measure")
     return network
 
 

@@ -223,7 +223,7 @@ def test_outputs_that_are_not_finite_are_refused():
     ("net", "message"),
     [
         (nn.Flatten(), "no weights"),
-        (nn.Sequential(nn.Flatten(), nn.BatchNorm1d(36)), "no linear or convolutional"),
+        (nn.Sequential(nn.Flatten(), nn.BatchNorm1d(36)), "no linear or convolutional layer to measure"),
         (nn.Sequential(nn.Flatten(), nn.Linear(36, 4)), "4 outputs, the sample 3 classes"),
         (nn.Sequential(nn.Flatten(), nn.Linear(35, 3)), "fails on inputs"),
     ],
