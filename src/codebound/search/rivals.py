@@ -109,8 +109,8 @@ def held_out_shares(
     """The hold-out bound of the learner of a rule for every share of the sample.
 
     The shares are fixed beforehand, so the best of them costs as much as that many looks (C-16). Where much
-    is learned from, errors are reckoned from those after smaller shares; unless all are to be counted, however
-    long that takes.
+    is learned from, errors are reckoned from those after smaller shares; unless all are to be counted,
+    however long that takes.
     """
     sizes = {max(1, tenths * sample.n // 10): tenths for tenths in TENTHS}
     most = max(sizes)
