@@ -73,6 +73,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("world", ["coins", *(pytest.param(each, marks=pytest.mark.slow) for each in WORLDS)])
 def test_it_holds_with_every_choice_paid(world, settings, request):
