@@ -62,7 +62,7 @@ def test_a_split_is_accepted_and_read_back_from_its_weights(spec, networks, digi
     found = certify(networks[spec], digits, method="split", effort="quick")
     certificate, facts = found.certificate, found.certificate.facts
     assert (found.method, certificate.claim.statement) == ("split", "C-15")
-    assert found.tried == 1
+    assert 1 <= found.tried <= 2
     assert sum(bits for _, bits in certificate.ledger) == facts.code_bits
     assert facts.extra["picks"] == 0
     assert facts.n == digits.n - facts.extra["first"] < digits.n  # what g learned from is not counted
