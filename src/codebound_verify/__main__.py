@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None, *, prog: str = "codebound-verif
             progress=_show_progress if sys.stderr.isatty() else None,
         )
     except (Refused, OSError) as error:  # what was given beside the certificate cannot be read
-        parser.error(_printable(str(error)))
+        parser.error(_reason(error))
     except MemoryError:
         parser.error("there is not enough memory to check this certificate")
     is_met = _conclude(parser, options, verdict, bound=verdict.bound, text=_text(verdict))
@@ -97,7 +97,7 @@ def _conclude(
             signed_by=options.signed_by,
         )
     except (Refused, OSError) as error:
-        parser.error(_printable(str(error)))
+        parser.error(_reason(error))
     if options.format == "json":
         _write(json.dumps({**dataclasses.asdict(verdict), "unmet": unmet}, indent=2))
     else:
@@ -121,7 +121,7 @@ def _verify_looks(parser: argparse.ArgumentParser, options: argparse.Namespace) 
         data = _labelled(options.data, options.data_folder) if options.data else None
         verdict = verify_ledger(options.file.read_bytes(), data=data, head=options.head)
     except (Refused, OSError) as error:
-        parser.error(_printable(str(error)))
+        parser.error(_reason(error))
     is_met = _conclude(parser, options, verdict, bound=verdict.best, text=_ledger_text(verdict))
     return 0 if verdict.is_accepted and is_met else 1
 
@@ -206,6 +206,13 @@ def _lacking(options: argparse.Namespace) -> list[str]:
         "the unlabelled inputs (--unlabelled)": header.statement == "C-12b" and not options.unlabelled,
     }
     return [what for what, is_lacking in needed.items() if is_lacking]
+
+
+def _reason(error: Refused | OSError) -> str:
+    """Why something cannot be read, in words for the one who named it."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return _printable(f"cannot read {error.filename}: {error.strerror.lower()}")
+    return _printable(str(error))
 
 
 def _labelled(spec: str, folder: Path | None) -> tuple[Inputs, Inputs]:

@@ -54,8 +54,8 @@ def test_wrong_usage(files, capsys):
     for arguments, message in (
         ((good,), "--data"),
         ((good, "--data", "nowhere"), "unknown"),
-        ((good, "--data", files / "none.npz"), "No such file"),
-        ((files / "none.cbound", "--data", files / "sample.npz"), "No such file"),
+        ((good, "--data", files / "none.npz"), "none.npz: no such file"),
+        ((files / "none.cbound", "--data", files / "sample.npz"), "none.cbound: no such file"),
         ((files, "--data", files / "sample.npz"), "directory"),
         ((good, "--data", files / "sample.npz", "--model", "no.such:thing"), "cannot be imported"),
         ((good, "--data", files / "sample.npz", "--model", "math:pi"), "not callable"),

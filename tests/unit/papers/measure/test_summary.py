@@ -239,7 +239,7 @@ def test_unknown_settings_are_refused(settings):
 
 @pytest.mark.parametrize("model", [nn.Flatten(), nn.Sequential(nn.Flatten(), nn.LayerNorm(16))])
 def test_a_network_without_layers_is_refused(model):
-    with pytest.raises(ModelError, match="(nothing|no linear or convolutional layer) to measure"):
+    with pytest.raises(ModelError, match=r"(nothing|no linear or convolutional layer) to measure"):
         summarise(model, sample())
 
 
