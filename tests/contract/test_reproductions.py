@@ -63,7 +63,7 @@ def test_it_says_what_it_is_and_what_it_costs(id):
     assert all(": " in reason for reason in item.lacks(Settings()))
 
 
-@pytest.mark.few(6)
+@pytest.mark.thorough
 @ALL
 def test_what_it_finds_is_plain_regular_and_written(id, finished):
     done = finished(id)
@@ -93,7 +93,7 @@ def test_what_it_finds_is_plain_regular_and_written(id, finished):
         reproduce(id, json_path.parent, Settings(size="tiny", seed=1, device="cpu"))
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @ONE_OF_EACH_KIND
 def test_the_same_seed_finds_the_same(id, finished, tmp_path, monkeypatch):
     before = finished(id)

@@ -280,6 +280,7 @@ def test_a_large_subspace():
         assert network.tensors[name].tobytes() == values.tobytes(), name
 
 
+@pytest.mark.thorough
 def test_larger_tensors():
     """Every mode across the borders of words, blocks and tiles."""
     random = np.random.default_rng(0)

@@ -112,6 +112,7 @@ class TestCertify:
         assert (code, out) == (1, "")
         assert "trained on this very sample" in err
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
@@ -200,6 +201,7 @@ class TestTrain:
         certify = ("certify", "--model", "mlp:widths=8", "--data", "sample.npz", "-q")
         assert "this very sample" in codebound(*certify, "--base", "g/model.safetensors")[2]
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [

@@ -249,6 +249,7 @@ def test_a_network_that_is_no_chain_is_certified_with_a_file_of_its_own(
         assert all(torch.equal(tensors[name], value) for name, value in g.items())
 
 
+@pytest.mark.thorough
 def test_code_that_cannot_be_traced_is_an_assumption_or_refused(certified, codebound, capsys):
     unread = ("certify", "--model", "some_nets:looks", "--data", "sample.npz", "--method", "prune")
     code, _, err = codebound(*unread)
@@ -341,7 +342,7 @@ BAD = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_message_and_an_exit_code(name, workspace, codebound):
     arguments, code, message = BAD[name]

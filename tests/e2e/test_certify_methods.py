@@ -41,7 +41,7 @@ def networks(digits):
     return {spec: fit(model, digits, config).model for spec, model in zip(NETWORKS, models, strict=True)}
 
 
-@pytest.mark.few(8)
+@pytest.mark.thorough
 @pytest.mark.parametrize("spec", NETWORKS)
 @pytest.mark.parametrize("name", POST_HOC)
 def test_the_verifier_accepts_and_the_ledger_adds_up(name, spec, networks, digits):
@@ -56,7 +56,7 @@ def test_the_verifier_accepts_and_the_ledger_adds_up(name, spec, networks, digit
         assert facts.errors < digits.n / 2
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("spec", NETWORKS)
 def test_a_split_is_accepted_and_read_back_from_its_weights(spec, networks, digits, tmp_path):
     found = certify(networks[spec], digits, method="split", effort="quick")
@@ -132,6 +132,7 @@ def test_statements_about_f_skip_what_moves_too_far(networks, digits):
     assert found.certificate.claim.statement == "C-12b"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mbp", "project", "lowrank"])
 def test_after_a_split_the_codes_are_of_the_difference(name, networks, digits, monkeypatch):
     monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 300)

@@ -63,7 +63,7 @@ def samples(tmp_path_factory):
     return folder
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", all_but(READ))
 def test_what_is_read_is_what_the_module_computes(name):
     """The oracle is the module itself, in its own precision and on a batch of another size."""
@@ -94,6 +94,7 @@ def test_the_comparison_with_the_module_has_teeth():
     assert not torch.allclose(read(x), theirs, atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_layers_are_known_by_what_they_compute():
     """A matrix is a layer from whichever side it is multiplied, unless something else reads it as it is."""
     read = with_layers(plain_network(made("factors_from_the_right"), inputs("factors_from_the_right", 2)))
@@ -112,6 +113,7 @@ def test_norms_are_known_by_what_they_compute():
     assert called.count(torch.ops.aten.rsqrt.default) == 1
 
 
+@pytest.mark.thorough
 def test_residual_blocks_are_known_by_what_they_compute():
     """The same function, written with other classes, has the same chain and the same tensors."""
     module = made("own_resnet")
@@ -124,12 +126,13 @@ def test_residual_blocks_are_known_by_what_they_compute():
     assert all(torch.allclose(tensor, other[1][key], atol=1e-6) for key, tensor in one[1].items())
 
 
+@pytest.mark.thorough
 def test_a_shortcut_that_computes_something_else_is_no_block_of_a_chain():
     with pytest.raises(CodeboundError, match="read more than once"):
         chain_of(made("projecting_resnet"), (1, 8, 8))
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", foreign.REFUSED)
 def test_no_certificate_is_about_these(name, samples, tmp_path):
     command = ["certify", "--model", f"foreign_networks:{name}", "--data", str(samples / "image.npz")]
@@ -141,7 +144,7 @@ def test_no_certificate_is_about_these(name, samples, tmp_path):
     assert foreign.REFUSED[name] in str(result.exception)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["decides_by_values", "active_dropout", "batch_statistics"])
 def test_methods_that_need_no_network_go_on_without_it(name, samples, tmp_path):
     """A certificate about another network needs nothing of the one that cannot be read."""
@@ -162,7 +165,7 @@ def test_a_network_that_does_not_fit_the_sample_is_a_mistake(name, samples, tmp_
     assert foreign.REFUSED[name] in str(result.exception)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", all_but(CERTIFIED))
 def test_certified_and_verified_from_the_folder_alone(name, samples, tmp_path, monkeypatch):
     folder = tmp_path / "c"

@@ -102,6 +102,7 @@ def test_csv_has_one_line_per_layer(measure):
     assert (code, row["n"], err) == (0, "40", "")
 
 
+@pytest.mark.thorough
 def test_files_hold_the_rows_the_curves_and_a_page(measure, tmp_path):
     out = tmp_path / "new"
     code, text, err = measure("--out", out, "--format", "json")

@@ -96,6 +96,7 @@ def test_other_weights_are_refused(spoil, folder, tmp_path):
         cb.decode(folder / "certificate.cbound", weights=tmp_path / "g.safetensors")
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_the_picks_until_then(digits):
     def impatient(done, total, note=""):
         if "picks," in note and done == 3:

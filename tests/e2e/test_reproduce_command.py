@@ -22,6 +22,7 @@ def command(monkeypatch, codebound, empty_folder):
     return partial(codebound, "reproduce")
 
 
+@pytest.mark.thorough
 def test_the_list_names_costs_and_committed_results(command, tmp_path):
     code, out, _ = command("list", "--format", "json")
     assert code == 0
@@ -44,6 +45,7 @@ def test_the_list_says_what_cannot_be_had(command, monkeypatch):
     assert rows["S-Fig1"]["not here"] == "-"
 
 
+@pytest.mark.thorough
 def test_a_run_prints_rows_and_sentences_and_writes_files(command, tmp_path):
     code, out, err = command("sketch:phase", "--device", "cpu")
     assert code == 0

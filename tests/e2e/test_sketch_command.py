@@ -106,6 +106,7 @@ def test_bad_input_is_one_message(run, arguments, because):
     assert "Traceback" not in err
 
 
+@pytest.mark.thorough
 def test_a_certificate_of_sketches_is_accepted_by_the_verifier():
     digits = load_dataset("digits").select(range(600), role="train")
     model = load_model("mlp:widths=12", input_shape=digits.input_shape, classes=10)

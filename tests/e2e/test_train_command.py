@@ -69,6 +69,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bits(optimizer, workspace, 
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
 
 
+@pytest.mark.thorough
 def test_digits_with_defaults_are_learnt_and_the_second_call_reads_the_result(workspace, codebound):
     command = ("train", "mlp", "--data", "digits", "--holdout", "0.2", "--device", "cpu", "--format", "json")
     code, out, err = codebound(*command)

@@ -32,7 +32,7 @@ def exceeds(found: int, eta: float) -> bool:
     return binom.sf(found - 1, REPEATS, eta) < 1e-9
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("eta", "rho", "low", "high"),
     [
@@ -49,13 +49,14 @@ def test_a_e4_published_k_fails_too_often(eta, rho, low, high):
     assert exceeds(found, eta)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rho", [0.0, 1.0])
 def test_a_e4_corrected_k_keeps_its_promise(rho):
     found = misses(project_matrix, count=sign_count(EPSILON, ETA), rho=rho)
     assert found / REPEATS <= 0.005
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("rho", [0.0, 1.0])
 def test_a_e4_corrected_gaussian_k_keeps_its_promise(rho):
     """Measured beforehand: at most 0.005 in all settings; allow for the spread of 4000 draws."""

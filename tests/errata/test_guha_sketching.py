@@ -156,7 +156,7 @@ def test_g_e18_naming_positions_is_no_combinatorial_explosion():
         assert positions <= nonzeros * math.log(math.e * entries / nonzeros)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("lines", [1, 2])
 @pytest.mark.parametrize("m", [16, 18])
 def test_g_e19_ones_in_every_column_recover_and_ones_in_every_row_do_not(lines, m):

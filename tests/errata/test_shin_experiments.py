@@ -47,7 +47,7 @@ def test_s_e19_the_list_of_architectures():
     assert "densenet40_k12_svhn" not in LISTED  # a row of Table 1
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 1])
 def test_s_e17_ten_of_twelve_rows_are_smaller_than_gaussian_weights_give(seed):
     """With as many Gaussian weights as each last layer has, as pytorchcv builds it: 64, 256 or 264 inputs."""

@@ -31,6 +31,7 @@ def started(rounds):
     return program
 
 
+@pytest.mark.thorough
 def test_the_answer_comes_while_the_main_thread_is_busy():
     program = started(2_000_000_000)
     time.sleep(0.5)  # until it is in there

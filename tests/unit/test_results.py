@@ -99,6 +99,7 @@ def test_results_are_never_overwritten(tmp_path):
     found.save_to(tmp_path / "empty")
 
 
+@pytest.mark.thorough
 def test_the_architecture_of_a_factory_is_named(tmp_path):
     module = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.Tanh(), nn.Linear(4, 3)).eval()
     found = certify(module, SAMPLE, method="prune", effort="quick", factory="some.module:net")

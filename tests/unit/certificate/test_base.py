@@ -137,6 +137,7 @@ class TestSubspace:
         monkeypatch.setattr(subspace, "_RUNS", {"standard": 2, "max": 2})
         monkeypatch.setattr(subspace, "_EVALUATIONS", {"standard": 100, "max": 100})
 
+    @pytest.mark.thorough
     def test_it_starts_at_the_base(self, base):
         found = certify(base.network, SAMPLE, method="subspace", base=base)
         assert found.method == "subspace"

@@ -167,6 +167,7 @@ def test_vacuous_is_what_a_guess_achieves():
     assert any("guessing" in reason for reason in verify(forged, sample().x, sample().y).reasons)
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_counted_is_refused():
     with pytest.raises(UsageError, match="does not fit"):
         cb.certify(network(), sample(), effort="quick", fault="class:4")

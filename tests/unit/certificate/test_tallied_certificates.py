@@ -281,6 +281,7 @@ def test_a_lie_about_costs_after_picks_is_refused(lie):
     assert any(reason in each for each in verify(forged.to_bytes(), sample().x, sample().y).reasons)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", [-1, 1])
 def test_other_picks_of_a_part_are_refused(change):
     found = picked("false-alarm:0")

@@ -27,6 +27,7 @@ def test_a_short_message_is_advised_where_it_wins(codebound):
     assert record["most_bits"] >= 1
 
 
+@pytest.mark.thorough
 def test_it_draws(codebound, tmp_path):
     code, _, err = codebound(
         "advise", "--n", 60, "--errors-guess", 0.1, "--picks", 5, "--train-error", 0.02, "--picture", "a.svg"

@@ -156,7 +156,7 @@ def test_a_long_tensor_with_few_live_columns_is_still_coded_adaptively():
     assert (decoded.levels == levels).all()
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("density", "limit"), [(0.1, 1), (1.0, 15)])
 def test_a_static_code_is_within_a_thousandth_of_the_entropy(density, limit):
     levels = sparse((1_000_000,), density, limit)

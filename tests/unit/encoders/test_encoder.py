@@ -158,6 +158,7 @@ def test_an_encoder_that_fails_says_so_in_a_sentence():
         Encoder("x", fails, "0" * 64).rows(torch.zeros(2, 3))
 
 
+@pytest.mark.thorough
 def test_g_takes_raw_inputs_with_its_encoder_in_front(here):
     sample, encoder = some(300), encoder_of("my_encoders:features")
     table = encoder.table(sample)
@@ -226,6 +227,7 @@ def test_class_names_become_a_layer_whose_scores_are_products_of_rows(seed):
     assert weight @ (row / 255) + bias == pytest.approx(products, abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_efficientnet_is_what_its_layers_say():
     """Against a network of convolutions and normalisations, with a state dict of random numbers."""
     from codebound.encoders.efficientnet import EfficientNetLite0

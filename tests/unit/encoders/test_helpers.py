@@ -137,6 +137,7 @@ def test_an_encoder_takes_no_examples_that_it_was_made_of(behind):
     assert found.encoder.table(prior).n == prior.n  # to learn from, never to count on
 
 
+@pytest.mark.thorough
 def test_with_nothing_picked_it_is_a_hold_out_set_and_seven_bits():
     sample = blobs(400)
     found = certify(None, sample, prior_tenths=5, helper=trained, effort="quick")
@@ -174,6 +175,7 @@ def knowing(sample):
     return trained(sample, steps=400, width=256)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_helper_of_the_first_part_promises_no_better_than_guessing(seed):
     sample = random_labels(seed)
@@ -181,6 +183,7 @@ def test_a_helper_of_the_first_part_promises_no_better_than_guessing(seed):
     assert found.certificate.claim.bound >= RISK
 
 
+@pytest.mark.thorough
 def test_a_helper_that_saw_the_rest_breaks_the_promise_and_only_the_declaration_shows_it():
     """Bits, picks and errors are right and the verifier accepts, so it says what it could not check."""
     sample = random_labels(0)
@@ -201,6 +204,7 @@ def test_a_helper_that_is_known_to_have_seen_the_rest_is_refused(method, part):
             certify(None, sample, prior_tenths=5, helper=helper, method=method, effort="quick")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["auto", "prune"])
 def test_classes_that_only_the_rest_shows_are_declared(method):
     """A helper has as many outputs as there are classes, so somebody knew their number without the rest."""
@@ -212,6 +216,7 @@ def test_classes_that_only_the_rest_shows_are_declared(method):
         assert any("show 2 classes" in each for each in found.certificate.declarations) == is_said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["auto", "picks", "prune"])
 def test_copies_of_the_first_part_in_the_rest_are_refused(method):
     """Each row twice, once in either part: neither has copies, and the helper knows the rest by heart."""
@@ -260,6 +265,7 @@ def make(first):
 """
 
 
+@pytest.mark.thorough
 def test_the_command_makes_a_helper_and_picks_behind_it(codebound, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -63,6 +63,7 @@ def test_without_ray_the_message_says_how_to_get_it(monkeypatch):
         RayEngine()
 
 
+@pytest.mark.thorough
 def test_an_address_where_nothing_answers_fails_at_once():
     pytest.importorskip("ray")
     with socket.socket() as free:

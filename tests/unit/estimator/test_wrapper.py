@@ -340,6 +340,7 @@ def test_texts_and_sparse_inputs_are_samples_too():
     assert len(thin.picks_) == len(dense.picks_)
 
 
+@pytest.mark.thorough
 def test_data_frames_go_through_to_the_learner():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=[f"pixel{each}" for each in range(64)])

@@ -103,6 +103,7 @@ def test_lightning(tmp_path, name):
     assert "certified_error" in next(tmp_path.rglob("metrics.csv")).read_text()
 
 
+@pytest.mark.thorough
 def test_transformers(tmp_path):
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")

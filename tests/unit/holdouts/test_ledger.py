@@ -152,6 +152,7 @@ def test_a_final_look_tells_the_errors_and_closes(path, data):
         tried(path, data, "d", 1)
 
 
+@pytest.mark.thorough
 def test_an_open_plan_goes_on(tmp_path, data):
     path = tmp_path / "open.jsonl"
     seal(data, Plan(looks=None), path)

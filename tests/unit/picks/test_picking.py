@@ -56,6 +56,7 @@ def test_random_labels_are_vacuous(digits: Dataset) -> None:
     assert picked_risk(picked.facts(code_bits=60, delta=0.05, classes=10)).vacuous
 
 
+@pytest.mark.thorough
 def test_the_second_time_is_as_the_first(digits: Dataset, found: Picked) -> None:
     threads = torch.get_num_threads()
     try:

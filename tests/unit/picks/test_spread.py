@@ -121,6 +121,7 @@ def kill(actor, engine):
             engine._ray.get(actor.call.remote("__sizeof__"))
 
 
+@pytest.mark.thorough
 def test_those_whose_process_is_killed_are_made_again_and_told_again(ray_engine):
     counters = ray_engine.residents("collections:Counter", [{"a": 10}, {"a": 20}])
     counters.tell("update", {"a": 1})

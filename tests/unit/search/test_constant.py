@@ -31,6 +31,7 @@ def test_it_errs_on_all_other_labels_and_nothing_else(noise):
     assert set(found.network(torch.randn(50, 6)).argmax(dim=1).tolist()) == {0}
 
 
+@pytest.mark.thorough
 def test_it_is_always_among_the_candidates(noise):
     alone = certify(None, noise, method="constant").certificate.claim.bound
     assert certify(None, noise, effort="quick").certificate.claim.bound <= alone

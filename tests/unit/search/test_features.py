@@ -40,6 +40,7 @@ def timed(search):
     return search
 
 
+@pytest.mark.thorough
 def test_a_network_of_its_own_on_fixed_filters():
     search = asked()
     propose_features(search)
@@ -49,6 +50,7 @@ def test_a_network_of_its_own_on_fixed_filters():
     assert search.best.bound.value < 0.6
 
 
+@pytest.mark.thorough
 def test_with_a_base_everything_below_the_last_layer_is_the_base():
     torch.manual_seed(0)
     chain = Chain((1, 4, 4), (Linear(6, True), Linear(3, True)))
@@ -122,6 +124,7 @@ def test_an_interrupt_while_it_polishes_certifies_what_was_held(monkeypatch):
     assert best.facts.errors < best.facts.n
 
 
+@pytest.mark.thorough
 def test_the_sample_is_evaluated_once_for_each_set_of_features(monkeypatch):
     calls = []
     of = features.AbstractTrainer.__init__

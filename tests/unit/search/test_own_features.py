@@ -64,7 +64,7 @@ def test_a_network_without_hidden_layers_has_no_features(module):
         encoder_of(module)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU], ids=["chain", "module"])
 def test_certified_on_the_table_and_verified(activation):
     base = Pretrained(network(activation), WORDS)
@@ -79,6 +79,7 @@ def test_certified_on_the_table_and_verified(activation):
     assert found.result["through_f"] >= found.bound
 
 
+@pytest.mark.thorough
 def test_g_takes_raw_inputs_behind_the_encoder(tmp_path):
     module = network()
     found = certify(module, SAMPLE, base=Pretrained(module, WORDS), method="picks", effort="quick")
@@ -99,6 +100,7 @@ def test_auto_keeps_the_better_of_features_and_messages():
     assert found.bound < 0.7
 
 
+@pytest.mark.thorough
 def test_features_that_copy_examples_cost_nothing_else():
     """Rows that are all alike would be copies of one another: the other methods go on."""
     module = network()
@@ -149,6 +151,7 @@ def test_what_a_message_may_cost():
     assert "295 bits (0.098 a number)" in words
 
 
+@pytest.mark.thorough
 def test_f_through_g_stands_beside():
     found = certify(network(), SAMPLE, method="picks", effort="quick", test_set=TEST)
     with torch.no_grad():

@@ -13,6 +13,7 @@ def certified(x, y):
     return certify(None, from_arrays(x, y, name="t"), method="picks", effort="standard").certificate
 
 
+@pytest.mark.thorough
 def test_breast_cancer_is_certified_at_eleven_percent_by_default():
     found = certified(*load_breast_cancer(return_X_y=True))
     assert found.claim.bound <= 0.11

@@ -233,7 +233,7 @@ def test_it_is_said_whether_a_hold_out_set_is_better_and_by_how_much(rival, word
     assert "about" in advice([routes[0], replace(routes[1], is_reckoned=True)])
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", [0.05, 1e-6])
 @pytest.mark.parametrize("is_picture", [False, True])
 def test_a_split_is_never_worse_than_its_hold_out_set_and_20_bits(delta, is_picture):

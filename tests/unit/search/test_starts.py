@@ -37,6 +37,7 @@ def sample():
     return from_arrays(x, (x[:, 1] > x[:, 0]).astype("int64"), name="columns")
 
 
+@pytest.mark.thorough
 def test_rounding_that_no_proof_covers_makes_operations_of_a_chain(sample):
     """The network is right on every example; as a chain of 60 layers it would count as wrong on each."""
     deep = layers(DEPTH)
@@ -55,6 +56,7 @@ def test_few_layers_stay_a_chain(sample):
     assert found.notes == ()
 
 
+@pytest.mark.thorough
 def test_a_deep_base_is_certified_as_it_is(sample):
     deep = layers(DEPTH)
     base = Pretrained(deep, "made by hand")

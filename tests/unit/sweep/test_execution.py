@@ -166,6 +166,7 @@ def test_failures_are_listed_kept_and_retried_only_when_asked(folder, engine):
     assert not list(folder.rglob("traceback.txt"))
 
 
+@pytest.mark.thorough
 def test_kill_9_in_the_middle_and_nothing_ends_twice(folder, tmp_path):
     plan = {**PLAN, "grid": {"x": [1, 2, 3, 4]}, "defaults": {"sleep": 0.4}}
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -275,6 +276,7 @@ class _Late(_Elsewhere):
             yield Finished(job)
 
 
+@pytest.mark.thorough
 def test_a_result_that_becomes_visible_late_is_waited_for(folder, monkeypatch):
     monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)  # this is no worker
     merged = execute(plan_jobs(PLAN, VERBS), folder, engine=_Late())

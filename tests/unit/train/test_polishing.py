@@ -75,7 +75,7 @@ def test_a_search_that_accepts_everything_would_be_noticed():
     assert worse >= 5
 
 
-@pytest.mark.few(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 def test_where_it_ends_no_single_move_and_no_pair_helps(seed, monkeypatch):
     monkeypatch.setattr(module, "_SINGLES", 2.0)  # all moves, judged by all examples
@@ -119,6 +119,7 @@ def test_integers_without_a_short_code_are_left_alone():
     assert (polish(sample(40, 0), replace(PLAN, price=0.3), start, evaluations=50) == start).all()
 
 
+@pytest.mark.thorough
 def test_bits_are_saved_where_no_decision_is_near(monkeypatch):
     """All margins are larger than a move can change; the nearest examples judge all the same."""
     features = sample(80, 2)

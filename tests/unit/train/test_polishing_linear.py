@@ -70,7 +70,7 @@ def test_a_search_that_accepts_everything_would_be_noticed():
     assert worse >= 2
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
 def test_where_it_ends_no_change_of_one_weight_helps(seed):
     x, y, levels = problem(seed)

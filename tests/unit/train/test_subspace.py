@@ -66,6 +66,7 @@ def test_fixed_features_and_the_rest_make_the_network():
     assert torch.allclose(logits, IMAGES.build(tensors)(x), atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_training_finds_integers_that_classify():
     sample = separable(600)
     learner = Learner.of_chain(PLAIN)

@@ -129,6 +129,7 @@ def views_of(image: np.ndarray, kind: int) -> list[np.ndarray]:
     return [image, *(moved(image, *step) for step in ((1, 0), (-1, 0), (0, 1), (0, -1)))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [1, 2])
 @pytest.mark.parametrize(("shape", "pool"), [((3, 5, 6), 2), ((1, 6, 7), 2), ((2, 7, 5), 1)])
 def test_views_of_features(kind, shape, pool):

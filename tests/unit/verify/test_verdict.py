@@ -168,6 +168,7 @@ class TestDomain:
             if not is_fine:
                 refused(verdict, "margin theta")
 
+    @pytest.mark.thorough
     def test_errors_are_counted_at_the_margin(self):
         x, y, message, fields, f = self.certificate(theta=8)
         at_zero = writer.linear_case().fields["facts"]["errors"]

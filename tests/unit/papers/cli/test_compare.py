@@ -109,6 +109,7 @@ def test_a_residual_network_gets_reasons(compare):
     assert "Parameter counting" in out
 
 
+@pytest.mark.thorough
 def test_over_epochs_goes_on_where_it_was(command, compare, folder, tmp_path):
     run = tmp_path / "run"
     training = (

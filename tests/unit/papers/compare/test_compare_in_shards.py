@@ -73,7 +73,7 @@ def whole():
     return record()
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_no_worker")
 @pytest.mark.parametrize("slots", [1, 3, 100])
 def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(slots):

@@ -227,6 +227,7 @@ class Noisy(Residual):
         return super().forward(x + torch.randn_like(x))
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_certified_has_a_reason_in_place_of_a_certificate():
     found = compare(Noisy(), blobs(120, seed=1), settings=PLAN)
     (row,) = (row for row in found.rows if row.reference == "C-2")

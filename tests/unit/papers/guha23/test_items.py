@@ -141,6 +141,7 @@ def test_the_bound_is_that_of_the_released_code(separated):
     assert 0.0 < found.pruned.kept_share <= 1.0
 
 
+@pytest.mark.thorough
 def test_rows_by_hand(networks):
     samples, held_out = networks.parts
     for row in networks.rows():

@@ -147,6 +147,7 @@ def test_flat_rows_of_margins_alone(record):
     assert (row["n"], row["min"], row["quantile_0.5"]) == (10, -0.5, 2.0)
 
 
+@pytest.mark.thorough
 def test_the_page_has_every_layer_and_figure_and_needs_nothing_else(record):
     source = measure_page(record, title=HOSTILE, subtitle="x")
     page = Page(source)

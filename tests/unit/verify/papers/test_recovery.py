@@ -371,6 +371,7 @@ class TestSearch:
         with pytest.raises(Refused, match="too large"):
             recover(sketch_of_seed(0, (9, 9), (6, 6), 2), np.ones((6, 6), np.int64))
 
+    @pytest.mark.thorough
     def test_a_layer_of_the_usual_size(self):
         """784 x 784 with 1 % non-zeros."""
         sketch = sketch_of_seed(0, (784, 784), (225, 225), 5)

@@ -132,7 +132,7 @@ def test_groups_of_a_layer():
 GREY, COLOUR = Patches(3, 256, 1, 2, 2**-7, 0), Patches(3, 256, 3, 3, 2**-11, 2)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("channels", "choice", "is_mirrored"), [(1, GREY, False), (1, GREY, True), (3, COLOUR, True)]
 )

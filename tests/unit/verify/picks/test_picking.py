@@ -83,6 +83,7 @@ def agrees(message: rules.RuleMessage, features, slow: tuple[list[int], int]) ->
     assert f"states {errors - 1}" in reason
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("normalised", [False, True])
 def test_columns(normalised):
     message = rules.RuleMessage(

@@ -109,6 +109,7 @@ def test_the_only_minimiser_is_not_called_recovered_where_a_row_leaves_no_trace(
     assert recover_l1(sketch(x, full, b), full, b).status is Status.RECOVERED
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("function", [recover, recover_l1])
 def test_a_dense_row_is_not_recovered_and_is_named(function):
     x, a, b = case(0, p1=100, j=1, m=48)
