@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shlex
 import sys
 import time
@@ -22,12 +21,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
+from machine import made_with
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
-from codebound import __version__
 from codebound.cli.main import app
 from codebound.data.load import load_dataset
 from codebound.nets.zoo import build
@@ -123,13 +121,7 @@ def main() -> int:
         "verify_seconds": round(time.perf_counter() - certified, 1),
         **{key: found[key] for key in KEPT if key in found},
         "threads": torch.get_num_threads(),
-        "versions": {
-            "codebound": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-        "date": time.strftime("%Y-%m-%d"),
+        **made_with("cpu"),
     }
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / f"pretrained-{asked.name}-{asked.which}.json").write_text(
