@@ -92,7 +92,8 @@ def comparison_record(
         **found.record(),
         "sample": _described(sample),
         "test": None if test_set is None else _described(test_set),
-        "settings": settings | {"codebound": __version__},
+        "settings": settings
+        | {"margin_share": found.measured.settings.margin_share, "codebound": __version__},
     }
 
 

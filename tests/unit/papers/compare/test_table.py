@@ -22,11 +22,13 @@ from codebound.refs import REGISTRY
 from codebound.train.config import TrainConfig
 from codebound.train.harness import fit
 from codebound_papers import framework
+from codebound_papers.compare.command import comparison_record
 from codebound_papers.compare.compressed import labels
 from codebound_papers.compare.rows import ORDER, published_row
 from codebound_papers.compare.table import Comparison, compare
 from codebound_papers.measure.record import MeasureSettings
 from codebound_papers.published import published_expressions
+from codebound_papers.report.comparison import compare_page
 from codebound_papers.value import EXPRESSIONS, PublishedValue, expression
 
 PLAN = MeasureSettings(examples=15)
@@ -245,6 +247,10 @@ def test_an_untrained_network_has_infinite_bounds_that_say_so():
     assert row.vacuous is True
     assert "Infinite: divided by a margin of f that is not positive" in row.note
     assert row.record()["value"] is row.record()["log10"] is None
+    page = compare_page(
+        comparison_record(found, (blobs(120, seed=1), None), {"model": "mlp", "data": "blobs"})
+    )
+    assert "gamma is" in page  # whatever else the settings say
 
 
 def test_a_value_beyond_all_doubles_keeps_its_logarithm():
