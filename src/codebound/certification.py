@@ -98,13 +98,14 @@ def certify(
             ``OnDomain(low, high)``, the error of f itself on that domain (C-12a).
         prior_tenths: Tenths of the sample that a helper is made of: short for ``AfterSplit(tenths)``; errors
             count on the rest (C-10). Of several the best is taken: which one stands in the message.
-        helper: What makes the helper, called with that part alone; or a network that was made of that part
-            alone, which is then declared. With the methods ``auto`` and ``picks`` it encodes the rest, which
-            is the sample then: by its scores of the classes, of which the largest may be taken as it is; or,
-            for picks, by what enters its last linear layer. It may be several networks, whose scores are
-            averaged, or whose rows stand side by side. With other methods the message codes the difference
-            to it. None: the model is trained on it from a fresh start, or without a model a linear network
-            is learned from it in closed form.
+        helper: What makes the helper, called with that part alone (and ``device`` and ``progress``, where it
+            takes them by name); or a network that was made of that part alone, which is then declared.
+            With the methods ``auto`` and ``picks`` it encodes the rest, which is the sample then: by its
+            scores of the classes, of which the largest may be taken as it is; or, for picks, by what enters
+            its last linear layer. It may be several networks, whose scores are averaged, or whose rows stand
+            side by side. With other methods the message codes the difference to it. None: the model is
+            trained on it from a fresh start, or without a model a linear network is learned from it in closed
+            form.
         trained_on: The ``sha256`` of the sample that f was trained on, and no other: then the hold-out bound
             of f, beside that of g, is either shown without an "if" or left out. Of networks that ``fit``
             trained it is known.
@@ -155,6 +156,7 @@ def certify(
             prior_tenths,
             has_scores=method == "auto",
             allow_copies=allow_copies,
+            device=place,
             progress=progress,
         )
         model = prior_tenths = helper = None

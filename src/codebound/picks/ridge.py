@@ -25,7 +25,6 @@ _PIECE = 1024  # supports that the factor grows by at a time
 KEPT = 1 << 32
 """Bytes of kernels that are kept as they are; others are kept in half of them."""
 _MADE = 1 << 10  # columns of a kernel that are made again at a time
-_JITTER = 1e-10  # of the diagonal of normal equations, which rounding could make singular
 _SLACK = 1.001  # for the rounding of the kernel's values
 
 
@@ -188,12 +187,8 @@ class SupportKernel:
         start = self._ends[-2]
         return self._values(self._blocks[-1][low - start : high - start, rows])
 
-    def at(self, rows: Tensor | slice) -> Tensor:
-        """The kernel of all supports with some examples."""
-        return torch.cat([self._values(block[:, rows]) for block in self._blocks])
-
     def parts_at(self, rows: Tensor) -> Iterator[Tensor]:
-        """The same, a few supports at a time."""
+        """The kernel of all supports with some examples, a few supports at a time."""
         for part, _, _ in self._parts():
             yield self._values(part[:, rows])
 
@@ -363,26 +358,6 @@ class KernelRidge:
             found[low:high] = torch.linalg.solve_triangular(row[:, low:].T, found[low:high], upper=True)
             found[:low] -= row[:, :low].T @ found[low:high]
         return found
-
-    def fitted_to_all(self) -> Tensor:
-        """Coefficients of supports that are no copies, which fit all examples: least squares, same ridge.
-
-        For what is not certified by how it was learned: nothing bounds the rounding.
-        """
-        assert isinstance(self._examples, SupportKernel)
-        n, total = len(self._labels), self._ends[-1]
-        rows = torch.cat(self._rows)
-        inner = torch.zeros(total, total, dtype=torch.float64, device=rows.device)
-        right = torch.zeros(total, self._classes, dtype=torch.float64, device=rows.device)
-        targets = 2.0 * torch.nn.functional.one_hot(self._labels, self._classes).double() - 1.0
-        for start in range(0, n, _MADE):
-            some = slice(start, start + _MADE)
-            part = self._examples.at(some)
-            inner.addmm_(part, part.T)
-            right.addmm_(part, targets[some])
-        inner += self._ridge * self._examples.at(rows)
-        inner.diagonal().add_(_JITTER * float(inner.diagonal().mean()))
-        return torch.cholesky_solve(right, torch.linalg.cholesky(inner))
 
     def outputs(self, coefficients: Tensor) -> Tensor:
         """What the network says of every example of the sample."""

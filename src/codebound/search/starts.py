@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import replace
 from functools import partial
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from codebound.progress import Progress
 
 _PRIOR_STEPS = 4000
+_AT_ONCE = 500  # examples that a helper encodes
 _PRIOR_SEED = 0
 _FEW = 64  # examples that show how sure predictions are
 _MEASURED = (
@@ -50,6 +52,7 @@ def encoded_rest(
     *,
     has_scores: bool,
     allow_copies: bool,
+    device: torch.device,
     progress: Progress,
 ) -> tuple[Encoder, Dataset, Dataset | None]:
     """A helper that was made of the first part of a sample, and what it makes of the rest."""
@@ -69,7 +72,7 @@ def encoded_rest(
     else:
         says = _maker(helper)
         try:
-            made = helper(prior)
+            made = helper(prior, **_taken(helper, device=device, progress=progress))
         except Exception as error:  # of somebody else's training
             raise UsageError(
                 f"{says} failed with {type(error).__name__}: {error}. It is called with the first part of "
@@ -80,8 +83,9 @@ def encoded_rest(
     encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
     drawn_twice = {content for content, _ in row_digests(rest)}  # which is no reason: the places differ
     encoder = replace(encoder, seen=encoder.seen - drawn_twice)
-    table = with_known_classes(replace(encoder.table(rest, progress=progress), role="train"), prior)
-    return encoder, table, None if test_set is None else encoder.table(test_set, progress=progress)
+    table_of = partial(encoder.table, batch=_AT_ONCE, progress=progress)
+    table = with_known_classes(replace(table_of(rest), role="train"), prior)
+    return encoder, table, None if test_set is None else table_of(test_set)
 
 
 def with_known_classes(sample: Dataset, prior: Dataset) -> Dataset:
@@ -113,6 +117,15 @@ def _refuse_seen(network: object, unseen: Sequence[Dataset]) -> None:
             "this helper was trained on examples that it must not have seen: the bound would not hold. Train "
             "it on the first part of the sample alone, which is what a function that makes it is called with."
         )
+
+
+def _taken(helper: Callable[..., Any], **offered: Any) -> dict[str, Any]:
+    """What a function takes by name of what it is offered beside the first part."""
+    try:
+        known = inspect.signature(helper).parameters
+    except (TypeError, ValueError):  # of code that is not Python
+        return {}
+    return {name: value for name, value in offered.items() if name in known}
 
 
 def _maker(helper: Callable[[Dataset], Any]) -> str:

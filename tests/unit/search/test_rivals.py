@@ -16,8 +16,8 @@ from codebound.certification import certify
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import DataError, UsageError
 from codebound.facts import HoldoutFacts
-from codebound.picks.features import ColumnFeatures
-from codebound.picks.picking import permutation
+from codebound.picks.features import ColumnFeatures, PatchFeatures
+from codebound.picks.picking import features_of, learner_of, permutation
 from codebound.picks.rule import Rule
 from codebound.search import helpers, rivals
 from codebound.search.helpers import kernel_helper, linear_helper
@@ -114,8 +114,9 @@ def test_the_linear_helper_is_ridge_regression():
     assert min(np.abs(outputs - other).max() for other in others) < 1e-4
 
 
-def test_the_kernel_helper_is_least_squares_on_its_centres(monkeypatch):
-    monkeypatch.setattr(helpers, "_CENTRES", 80)
+@pytest.mark.parametrize("block", [64, 1024])
+def test_the_kernel_helper_is_kernel_ridge_regression(monkeypatch, block):
+    monkeypatch.setattr(helpers, "_BLOCK", block)
     sample = table(300)
     network = kernel_helper(sample)
     rule, order = network.rule, permutation(sample.n)
@@ -125,14 +126,50 @@ def test_the_kernel_helper_is_least_squares_on_its_centres(monkeypatch):
     else:
         first = np.sort(z[order], axis=0)
         z = np.clip((z - first[150]) / (first[270] - first[30]), -4, 4)
-    apart = ((z[:, None] - z[None, order[:80]]) ** 2).sum(2) / 6
+    apart = ((z[:, None] - z[None]) ** 2).sum(2) / 6
     kernel = 1.0 / (1.0 + rule.gamma * apart / 4.0) ** 4
     targets = 2.0 * np.eye(3)[sample.y] - 1.0
-    inner = kernel.T @ kernel + rule.ridge * kernel[order[:80]]
-    expected = kernel @ np.linalg.solve(inner, kernel.T @ targets)
+    expected = kernel @ np.linalg.solve(kernel + rule.ridge * np.eye(300), targets)
     outputs = network(torch.from_numpy(sample.x)).numpy()
     assert np.abs(outputs - expected).max() < 0.02  # columns are rounded
     assert (outputs.argmax(1) != sample.y).mean() < 0.35
+
+
+@pytest.mark.parametrize(("ridge", "taken"), [(4.0, 4.0), (0.1, 0.1), (0.001, 0.064)])
+def test_what_is_solved_in_float32_is_refined_or_has_a_larger_ridge(monkeypatch, ridge, taken):
+    monkeypatch.setattr(helpers, "_BLOCK", 50)
+    rng = np.random.default_rng(0)
+    x, targets = rng.normal(size=(320, 5)), rng.normal(size=(320, 3))
+    kernel = np.exp(-((x[:, None] - x[None]) ** 2).sum(2) / 20.0) - 0.03 * np.eye(320)  # not definite
+    kernel = kernel.astype(np.float32)
+    found = helpers.solved(torch.from_numpy(kernel.copy()), torch.from_numpy(targets), ridge).numpy()
+    expected = np.linalg.solve(kernel + taken * np.eye(320), targets)
+    assert np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()
+
+
+def test_what_no_memory_has_room_for_is_not_learned_from(monkeypatch):
+    sample = table(300)
+    monkeypatch.setattr(helpers, "_ON_THE_WAY", 0.0)
+    monkeypatch.setattr(helpers, "_MEMORY", 4.0 * 100**2 + 2.0 * 100 * 6)
+    network = kernel_helper(sample)
+    assert len(network.supports) == 100
+    assert torch.equal(network.supports, torch.from_numpy(sample.x[permutation(300)[:100]]))
+    assert (network(torch.from_numpy(sample.x)).argmax(1).numpy() != sample.y).mean() < 0.4
+
+
+def test_a_picture_and_its_mirror_image_have_one_support(monkeypatch):
+    x, y = rules.shapes(60)
+    sample = Dataset("shapes", "train", x, y, 3, Scaling(16.0))
+    patches = PatchFeatures(3, 256, 4, 3, 3)
+    rule = Rule(patches, copies=1, first=60, gamma_index=5, ridge_index=6)
+    monkeypatch.setattr(helpers, "_best_rule", lambda *_: rule)
+    network = kernel_helper(sample)
+    inputs = sample.scaling.apply(torch.from_numpy(x))
+    assert torch.allclose(network(inputs), network(inputs.flip(-1)), atol=1e-5)
+    found, labels = features_of(rule, sample), torch.from_numpy(y)
+    learner = learner_of(rule, *found, labels, classes=3, capacity=60)  # in float64, batch by batch
+    learner.add(torch.from_numpy(permutation(60)))
+    assert torch.allclose(network(inputs), learner.outputs(learner.coefficients()), atol=1e-4)
 
 
 def test_the_kernel_helper_is_a_hold_out_set_and_seven_bits():
