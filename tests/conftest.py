@@ -18,6 +18,12 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{len(val)}-bytes" if isinstance(val, bytes) and len(val) > 16 else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Iterator[None]:
+    """Looks for examples in docstrings in the packages alone: tests have none, and it takes seconds."""
+    return [each for each in (yield) if type(each) is pytest.Module]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of a test with the marker ``few(n)``, n cases are quick, evenly spread, and the others thorough."""

@@ -99,7 +99,7 @@ def test_certify_refuses(name):
         certify(module, SAMPLE, factory="tests:model", method="prune", effort="quick")
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(PAID))
 def test_certify_makes_the_message_pay_for_what_is_hidden(name, tmp_path):
     torch.manual_seed(0)

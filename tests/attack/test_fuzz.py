@@ -116,6 +116,7 @@ def test_any_subspace(tail, operations):
     assert not any("SHA-256" in reason for reason in verdict.reasons)
 
 
+@pytest.mark.thorough
 def test_random_messages_reach_every_stage():
     """The fuzzing above has teeth: random bits get past the header, and some decode to a network."""
     random, seen = np.random.default_rng(0), set()

@@ -11,7 +11,7 @@ KNOWN = targets()
 UNSOUND = ("cifar pickle", "rerun")  # whose files to start from are not whole
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(5)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", list(KNOWN))
 def test_mutants_are_read_or_refused(name):

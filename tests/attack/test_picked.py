@@ -174,6 +174,7 @@ def test_layers_that_there_are_not(changes, because):
     assert any(because in reason for reason in verdict.reasons) or not because
 
 
+@pytest.mark.thorough
 def test_weights_other_than_those_that_were_counted_with():
     """The claim of one layer around the message of another: the rule is run, and its errors are more."""
     x, y = rules.shapes(400)

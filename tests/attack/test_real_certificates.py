@@ -5,6 +5,7 @@ import hashlib
 import json
 import random
 from dataclasses import dataclass, replace
+from functools import cache
 
 import cbound_writer as writer
 import numpy as np
@@ -121,32 +122,37 @@ def convolutional() -> Case:
 
 
 CASES = {
-    "linear": linear(),
-    "picked": picked(),
-    "without rounds": made("picks"),
-    "split": made("split"),
-    "about f": about_f(),
-    "convolutional": convolutional(),
+    "linear": linear,
+    "picked": picked,
+    "without rounds": lambda: made("picks"),
+    "split": lambda: made("split"),
+    "about f": about_f,
+    "convolutional": convolutional,
 }
 
 
+@cache
+def case_of(name: str) -> Case:
+    return CASES[name]()
+
+
 def test_both_versions_are_attacked():
-    assert {name: case.data[7] for name, case in CASES.items() if case.data[7] != 2} == {
+    assert {name: case_of(name).data[7] for name in CASES if case_of(name).data[7] != 2} == {
         "without rounds": 3,
         "split": 3,
     }
-    assert CASES["picked"].certificate.facts.extra["picks"] == 4
+    assert case_of("picked").certificate.facts.extra["picks"] == 4
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_certificates_that_are_attacked_are_true(name):
-    assert CASES[name].verdict(CASES[name].data).reasons == ()
+    assert case_of(name).verdict(case_of(name).data).reasons == ()
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", CASES)
 def test_flipped_bits_anywhere(name):
-    case, choice = CASES[name], random.Random(0)
+    case, choice = case_of(name), random.Random(0)
     for position in choice.sample(range(8 * len(case.data)), 400):
         data = bytearray(case.data)
         data[position >> 3] ^= 1 << (position & 7)
@@ -157,7 +163,7 @@ def test_flipped_bits_anywhere(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_truncated_and_extended(name):
-    case = CASES[name]
+    case = case_of(name)
     for size in range(0, len(case.data), 29):
         assert not case.verdict(case.data[:size]).is_accepted
         with pytest.raises(CodeboundError):
@@ -215,7 +221,7 @@ TABLE = {
 @pytest.mark.parametrize("attack", TABLE)
 def test_a_changed_header_is_refused(name, attack):
     change, because = TABLE[attack]
-    case = CASES[name]
+    case = case_of(name)
     if attack == "lowered error count" and case.certificate.facts.errors == 0:
         pytest.skip("there is nothing to lower")
     verdict = case.verdict(case.rewritten(change))
@@ -226,7 +232,7 @@ def test_a_changed_header_is_refused(name, attack):
 
 @pytest.mark.parametrize("name", CASES)
 def test_duplicate_fields(name):
-    case = CASES[name]
+    case = case_of(name)
     assert any("occurs twice" in reason for reason in case.verdict(duplicate(case)).reasons)
     with pytest.raises(CodeboundError, match="canonical"):
         Certificate.from_bytes(duplicate(case))
@@ -234,13 +240,13 @@ def test_duplicate_fields(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_another_dataset(name):
-    case, other = CASES[name], clusters(200, 7)
+    case, other = case_of(name), clusters(200, 7)
     for changes in ({"x": other.x}, {"y": (SAMPLE.y + 1) % 3}, {"x": SAMPLE.x[:-1], "y": SAMPLE.y[:-1]}):
         assert not case.verdict(case.data, **changes).is_accepted
 
 
 def test_another_helper():
-    case = CASES["about f"]
+    case = case_of("about f")
     moved = {name: value + np.float32(1e-3) for name, value in case.given["subject_weights"].items()}
     assert not case.verdict(case.data, subject_weights=moved).is_accepted
     assert not case.verdict(case.data, unlabelled=case.given["unlabelled"][::-1].copy()).is_accepted
@@ -259,7 +265,7 @@ def resealed(case: Case, bits: str) -> bytes:
 @pytest.mark.parametrize("name", CASES)
 def test_a_message_with_bits_that_say_nothing(name):
     """The same network in a longer message: what the decoder does not need is refused, even zeros."""
-    case = CASES[name]
+    case = case_of(name)
     bits = str(case.certificate.message)
     for tail in ("0", "1", "0" * 8, "10000000"):
         verdict = case.verdict(resealed(case, bits + tail))
@@ -268,7 +274,7 @@ def test_a_message_with_bits_that_say_nothing(name):
 
 def test_a_code_word_that_ends_one_bit_later_than_it_must():
     """Inside the final interval there are longer dyadic intervals; only the shortest one is the code word."""
-    case = CASES["linear"]
+    case = case_of("linear")
     bits = str(case.certificate.message)
     value = int(bits, 2)
     longer = format(2 * value + 1, f"0{len(bits) + 1}b")
@@ -315,7 +321,7 @@ def nan_message() -> str:
 
 
 def test_a_message_that_decodes_to_nan():
-    case = CASES["linear"]
+    case = case_of("linear")
     data = resealed(case, nan_message())
     assert any("not finite" in reason for reason in case.verdict(data).reasons)
     with pytest.raises(CodeboundError, match="NaN or infinite"):

@@ -81,7 +81,7 @@ def constant(classes: int, label: int) -> writer.Message:
     return writer.Message([["linear", classes, True]], tensors, scaling=SIXTEEN)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("classes", [3, 1000])
 def test_no_number_of_classes_makes_a_constant_informative(classes):
     label = int(np.bincount(Y).argmax())
@@ -98,6 +98,7 @@ def test_no_number_of_classes_makes_a_constant_informative(classes):
     refused(writer.write(message, fields), "commonest is")
 
 
+@pytest.mark.thorough
 def test_version_1_cannot_hide_that_a_bound_says_nothing():
     label = int(np.bincount(Y).argmax())
     message = constant(1000, label)

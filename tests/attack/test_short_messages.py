@@ -280,6 +280,7 @@ def test_faults_of_a_rule_that_picks_nothing(fault):
         assert claim.bound == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_what_is_declared_of_short_messages_is_what_they_say():
     """Classes and scaling are known without the message, where it leaves them out."""
     sample = from_arrays(X, Y, name="clusters", classes=3, scaling=Scaling(16.0))

@@ -220,6 +220,7 @@ def test_bad_input_is_one_message_and_an_exit_code(name, codebound, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "method"),
     [

@@ -53,7 +53,7 @@ def bounds(sample, model, effort):
     return found
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("world", "effort"),
     [

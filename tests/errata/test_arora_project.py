@@ -82,6 +82,7 @@ def test_a_e4_the_gaussian_rate_is_smallest_at_rho_one():
         assert min(rates) == rates[-1] == pytest.approx((epsilon - math.log1p(epsilon)) / 2.0, rel=1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("count", "factor"), [(25, 101.0), (250, 11.0), (2500, 2.0)])
 def test_a_e14_the_estimate_is_much_larger_than_the_matrix(count, factor):
     """E||Ahat||_F^2 = (1 + (N-1)/k) ||A||_F^2; the paper takes the norm for about that of A."""

@@ -117,7 +117,7 @@ def test_tail_constant_at_the_ends():
     assert (tail_constant(0.0), tail_constant(2.0)) == pytest.approx((0.5, 0.0), abs=1e-15)
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("alpha", "beta"), [(0.5, 0.0), (0.8, 0.6), (1.0, 0.0), (1.0, 0.7), (1.5, -0.5), (1.9, 1.0), (2.0, 0.0)]
 )

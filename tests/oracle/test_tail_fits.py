@@ -38,6 +38,7 @@ def test_the_fit_of_powerlaw(name):
     assert ours.standard_error == pytest.approx(theirs.sigma, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_s_e17_a_fit_to_signed_weights_is_one_to_their_positive_part():
     """The released code passes signed weights; here Gaussian and heavy-tailed ones."""
     rng = np.random.default_rng(0)

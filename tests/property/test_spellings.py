@@ -101,6 +101,7 @@ class TheirBlock(nn.Module):
         return (x + y).relu()
 
 
+@pytest.mark.thorough
 @examples(3)
 @given(in_place=st.booleans(), width=st.integers(1, 4), seed=st.integers(0, 99))
 def test_residual_blocks_have_no_class(in_place, width, seed):

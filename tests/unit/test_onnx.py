@@ -51,11 +51,11 @@ CASES = {
 }
 
 
-QUICK = ("message", "table in float64")
+TIERS = {"message": (), "table in float64": pytest.mark.thorough}
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+    "name", [pytest.param(name, marks=TIERS.get(name, pytest.mark.slow)) for name in CASES]
 )
 def test_the_answers_are_those_of_the_module(name, tmp_path):
     runtime = pytest.importorskip("onnxruntime")

@@ -39,7 +39,7 @@ def _short(monkeypatch):
     monkeypatch.setattr(subspace, "_STEPS", {"standard": 400})
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["subspace", "prune"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_base_that_never_saw_the_labels_promises_no_better_than_guessing(method, seed):

@@ -141,10 +141,12 @@ def regression_misses(*, reps=REPS, tau=0.6):
     return found
 
 
+@pytest.mark.thorough
 def test_residuals_above_tau_are_covered():
     assert not exceeds(regression_misses())
 
 
+@pytest.mark.thorough
 def test_residuals_that_cost_nothing_are_caught(monkeypatch):
     paid = Terms.bound
     monkeypatch.setattr(

@@ -136,6 +136,7 @@ def test_certificates_hold(small_world):
     assert not exceeds(small_world["honest"], reps=SMALL)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("broken", ["no bits", "errors of the float network"])
 def test_a_broken_program_is_caught(small_world, broken):
     assert exceeds(small_world[broken], reps=SMALL)

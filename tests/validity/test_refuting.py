@@ -101,7 +101,7 @@ def test_a_base_that_knows_the_sample_by_heart_is_found_out_by_test_data():
     assert verdict.test.tail == pytest.approx(found.confrontation.tail, rel=1e-9)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "is_behind_f"), [("auto", True), ("biases", False)])
 def test_an_honest_base_is_not_accused(method, is_behind_f):
     """The same network from the same labels, certified on others: vacuous, and not refuted."""

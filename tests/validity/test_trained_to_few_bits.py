@@ -49,7 +49,7 @@ def test_without_its_bits_the_training_error_would_promise_too_much():
     assert max(bound_on_random_labels(seed, paid=False) for seed in range(3)) < 0.6
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["features", "subspace"])
 def test_local_search_on_random_labels_promises_nothing(method, monkeypatch):
     """It fits errors and bits directly, on straightened images: all of that is paid for."""

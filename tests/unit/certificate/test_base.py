@@ -147,6 +147,7 @@ class TestSubspace:
         assert alone.certificate.helper.base is None
         assert not any("bias" in name for name in alone.network.state_dict())
 
+    @pytest.mark.thorough
     def test_auto_tries_it_where_there_is_a_base(self, base, monkeypatch):
         monkeypatch.setattr(features, "best_plan", lambda *_, **__: pytest.fail("the head is not zero"))
         found = certify(base.network, SAMPLE, base=base)
@@ -197,6 +198,7 @@ class TestSubspace:
             with pytest.raises(UnsuitedError, match=r"switch off 2\.weight"):
                 certify(module, SAMPLE, method="subspace")
 
+    @pytest.mark.thorough
     def test_the_architecture_of_f_is_kept_for_images_too(self):
         sample = clusters(200, shape=(1, 6, 1))
         model = nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))

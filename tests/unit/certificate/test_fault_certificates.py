@@ -92,6 +92,7 @@ def test_the_network_is_that_of_the_plain_certificate():
     assert other.certificate.facts.code_bits - plain.certificate.facts.code_bits in range(8, 16)
 
 
+@pytest.mark.thorough
 def test_after_a_split_it_counts_on_the_rest(monkeypatch):
     monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
     claim = AfterSplit(tenths=5, fault=parse_fault("class:3"))

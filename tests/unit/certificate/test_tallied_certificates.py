@@ -147,6 +147,7 @@ def test_f_and_g_disagree_where_one_abstains_and_the_other_does_not():
     assert tally["share"] > tally["abstained"] / N + apart / 400  # of f, that of g and where they differ
 
 
+@pytest.mark.thorough
 def test_a_mean_cost_after_picks_is_the_mean_over_its_steps():
     facts, claim = (getattr(picked(f"cost:{DEAR}").certificate, name) for name in ("facts", "claim"))
     (one, five, most), picks = facts.tally["above"], facts.extra["picks"]
@@ -181,6 +182,7 @@ def test_picked_networks_count_faults_on_their_part(fault):
         assert facts.extra["picks"] - facts.tally["picks"] <= others
 
 
+@pytest.mark.thorough
 def test_picks_of_all_classes_are_all_picks():
     found = cb.certify(None, sample(), method="picks", effort="quick", by_class=True)
     facts = found.certificate.facts

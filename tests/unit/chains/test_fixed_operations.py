@@ -269,7 +269,7 @@ def test_a_built_network_is_recognised_again(name):
     ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "layers",
     [
@@ -348,6 +348,7 @@ def test_a_local_convolution_is_not_skipped_over():
     assert not any(name.endswith("bias") for name in without_biases(chain).tensor_shapes())
 
 
+@pytest.mark.thorough
 def test_pruning_and_counting_work_on_a_built_network():
     stream = np.random.default_rng(0)
     y = stream.integers(0, 2, 64)

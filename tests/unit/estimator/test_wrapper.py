@@ -118,6 +118,7 @@ def test_the_order_of_the_rows_does_not_matter():
     assert other.sample_sha256_ != one.sample_sha256_
 
 
+@pytest.mark.thorough
 @examples(15)
 @given(st.sets(st.integers(0, len(X) - 1)))
 def test_throwing_away_what_was_not_kept_changes_nothing(dropped):

@@ -75,6 +75,7 @@ def test_lenet5_adapts(shape):
     assert build("lenet5", input_shape=shape, classes=10)(torch.zeros(1, *shape)).shape == (1, 10)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("spec", "shape"), [("alexnet", (3, 61, 33)), ("vgg19", (3, 33, 64)), ("resnet20", (1, 9, 7))]
 )

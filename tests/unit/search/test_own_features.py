@@ -129,6 +129,7 @@ def test_a_base_that_is_known_to_have_seen_the_sample_is_refused():
         certify(module, SAMPLE, base=Pretrained(module, WORDS), method="picks", effort="quick")
 
 
+@pytest.mark.thorough
 def test_features_that_know_the_labels_would_make_the_bound_void():
     """Teeth of the rule: on noise, a table made of the labels is certified far below the truth."""
     random = np.random.default_rng(5)

@@ -41,6 +41,7 @@ def test_what_is_trained_has_no_biases_and_few_weights():
     assert search.best.facts.errors < 15
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_short")
 def test_a_longer_effort_goes_on_from_the_shorter_one():
     short, long = search_for("standard"), search_for("max")

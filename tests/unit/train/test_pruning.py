@@ -79,6 +79,7 @@ def test_a_toy_problem_is_learnt_with_few_weights_and_the_important_ones():
     assert used.sum() <= 6
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_integers_and_another_one_others():
     first, again, other = pruned(), pruned(), pruned(seed=1)
     for name in WEIGHTS:

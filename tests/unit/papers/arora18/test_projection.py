@@ -69,6 +69,7 @@ def test_is_unbiased():
     assert float((mean - matrix).abs().max()) < 5 * spread
 
 
+@pytest.mark.thorough
 def test_lemma_2_holds_for_all_pairs_at_once():
     """All 6 pairs of a matrix U with 3 rows and a vector x; teeth: the published count for one direction."""
     generator = torch.Generator().manual_seed(0)

@@ -90,7 +90,7 @@ def bits_of_rows(count, n):
         yield (row[:, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).astype(np.int64).ravel()[:n]
 
 
-@pytest.mark.few(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("largest", [2**12 - 1, 2**12, 2**12 + 1, 2**20, 2**40 + 1])
 def test_sums_beyond_float32_are_exact(largest):
     """4096 weights of 2^12 make sums up to 2^24, beyond which float32 skips odd numbers."""

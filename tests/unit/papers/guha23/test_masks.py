@@ -162,6 +162,7 @@ def trained_with_random_masks(density: float, seed: int) -> float:
     return accuracy_of(module)
 
 
+@pytest.mark.thorough
 def test_iterative_pruning_finds_better_weights_than_chance():
     found = accuracy(pruned(density=0.05))
     chance = [trained_with_random_masks(0.05, seed) for seed in range(10)]

@@ -223,6 +223,7 @@ def test_workload_counts_every_product_of_a_weight():
     assert found.probes("all") is None
 
 
+@pytest.mark.thorough
 def test_heavy_networks_are_measured_on_fewer_examples_with_probes():
     heavy = workload(nn.Sequential(nn.Linear(5000, 4000), nn.Linear(4000, 100)), torch.zeros(1, 5000))
     assert heavy.examples == 10**10 // (5000 * 4000 + 4000 * 100)

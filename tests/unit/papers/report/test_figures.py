@@ -4,6 +4,8 @@ import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 
+import pytest
+
 from codebound_papers.report.figures import Contours, Figure, Plot, Series, curves, plots_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -85,6 +87,7 @@ def test_deviations_are_drawn_in_the_colour_of_their_points():
     assert barred.count("stroke: #d9730d") > plain.count("stroke: #d9730d")
 
 
+@pytest.mark.thorough
 def test_a_figure_is_drawn_in_no_more_columns_than_it_has_plots():
     assert Figure(PLOTS).svg() == plots_figure(PLOTS, columns=2)
     assert Figure(PLOTS, columns=1).svg() == plots_figure(PLOTS, columns=1)

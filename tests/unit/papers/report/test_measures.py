@@ -197,6 +197,7 @@ def test_a_page_without_data_has_no_figures(record):
     assert "svg" not in Page(measure_page(record, title="t", subtitle="s")).tags
 
 
+@pytest.mark.thorough
 def test_one_value_in_a_spectrum_and_equal_values_can_be_drawn(record):
     single = {"of": "eigenvalues", "x": [2.0], "share": [1.0], "tail": None}
     same = {"counts": [0, 4, 0], "edges": [0.5, 1.0, 1.5, 2.0], "scale": "linear"}

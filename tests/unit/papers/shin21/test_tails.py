@@ -103,6 +103,7 @@ def test_null_reference_of_gaussian_weights():
     assert (min(exponents), max(exponents)) == pytest.approx((3.6, 9.0), abs=0.05)
 
 
+@pytest.mark.thorough
 def test_gaussian_weights_are_never_called_a_power_law():
     rng = np.random.default_rng(2)
     verdicts = [fit_power_law(np.abs(rng.normal(size=640)), resamples=30) for _ in range(10)]

@@ -340,6 +340,7 @@ class TestSearch:
         x = planted(0, (1, 60), 30)
         assert (recover(sketch, sketched(sketch, x)) == x).all()
 
+    @pytest.mark.thorough
     def test_too_few_measurements_are_refused(self):
         sketch = sketch_of_seed(0, (100, 100), (24, 24), 5)
         with pytest.raises(Refused, match="proven"):
