@@ -11,6 +11,7 @@ from pathlib import Path
 from sklearn.ensemble import GradientBoostingClassifier
 
 import codebound as cb
+from codebound.bounds.risk import percent
 from codebound.estimator.reruns import RerunCertificate, load_examples, rerun, rerun_certificate
 
 LEARNER = "any_learner:make"
@@ -28,7 +29,7 @@ def main() -> None:
     model = make().fit(images, labels)
     print(model.claim_)
     for stage in model.stages_:
-        print(f"  {stage.picks} picks, {stage.errors} errors: {stage.bound.value:.4f}")
+        print(f"  {stage.picks} picks, {stage.errors} errors: {percent(stage.bound.value)}")
 
     with tempfile.TemporaryDirectory() as folder:
         path = rerun_certificate(model, LEARNER).save(Path(folder) / "boosted.json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 _MOST_INTERRUPTS = 3
 _SECONDS_TO_END = 1.0
+_SECONDS_UNTIL_AGAIN = 0.05
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -28,7 +30,8 @@ def interrupt_on_sigterm() -> None:
 def answering_interrupts(note: Callable[[str], object]) -> Iterator[None]:
     """Inside, somebody who interrupts is answered in a second, whatever the main thread is busy with.
 
-    What was found is still counted and written; who interrupts three times leaves at once.
+    What was found is still counted and written; who interrupts three times leaves at once. An interrupt that
+    strikes where Python drops exceptions, as in the callbacks of its own imports, comes again a moment later.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -37,11 +40,22 @@ def answering_interrupts(note: Callable[[str], object]) -> Iterator[None]:
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_answer, args=(reader, note), daemon=True).start()
+    dropped, sys.unraisablehook = sys.unraisablehook, _again
     try:
         yield
     finally:
+        sys.unraisablehook = dropped
         signal.set_wakeup_fd(before)
         os.close(writer)  # which ends the thread
+
+
+def _again(dropped: sys.UnraisableHookArgs) -> None:
+    """An interrupt that Python dropped, once more; nothing else changes."""
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        main = threading.main_thread().ident
+        threading.Timer(_SECONDS_UNTIL_AGAIN, signal.pthread_kill, (main, signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def _answer(reader: int, note: Callable[[str], object]) -> None:

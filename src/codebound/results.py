@@ -15,6 +15,7 @@ from codebound.bounds.original import through_disagreement
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.declarations import development_sample
 from codebound.certificate.rows import MOST_COPIES
+from codebound.data.oddities import remarks
 from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts
 from codebound.files import make_folder, write_arrays, write_atomically, write_json, write_text, written_whole
@@ -110,7 +111,8 @@ class Certification:
         result = self.result
         whose = f"g is {result['network']}." if self.is_new else ""
         tested = (f"{name}: {value} ({words})." for name, value, words in holdout_rows(result))
-        return "\n".join(filter(None, (str(self.certificate), whose, *tested, self.alarm)))
+        warned = (f"Warning: {each}." for each in result["warnings"])
+        return "\n".join(filter(None, (str(self.certificate), whose, *tested, *warned, self.alarm)))
 
     def __repr__(self) -> str:
         return f"Certification(bound={self.bound!r}, delta={self.delta!r}, method={self.method!r})"
@@ -369,7 +371,7 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         "development_sample": development_sample(found.sample, found.certificate.version) or None,
         "copies": facts.copies,
         "contradictions": facts.contradictions,
-        "warnings": list(found.sample.warnings),
+        "warnings": list(remarks(found.sample, delta=found.delta)),
         "advice": _advice(found),
         **commands,
         "notes": list(found.notes),
@@ -441,6 +443,8 @@ def _advice(found: Certification) -> str:
     """What to try next, where the certificate says nothing."""
     if not found.certificate.claim.vacuous:
         return ""
+    if found.is_interrupted:
+        return "It was interrupted before the tight methods had their time: let it run."
     if found.is_out_of_time:
         return "The time was up before the tight methods had theirs: give more minutes."
     if found.settings.get("method", "auto") != "auto":

@@ -11,9 +11,12 @@ import dataclasses
 import importlib
 import importlib.util
 import json
+import re
+import shutil
 import sys
+import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from .refusal import Refused
 
@@ -32,7 +35,8 @@ class _Parser(argparse.ArgumentParser):
     """Errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message.rstrip('.')}. See {self.prog} --help.\n")
+        text = f"{self.prog}: {message.rstrip('.')}. See {self.prog} --help."
+        self.exit(2, _folded(text, sys.stderr) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None, *, prog: str = "codebound-verify") -> int:
@@ -101,15 +105,8 @@ def _conclude(
     if options.format == "json":
         _write(json.dumps({**dataclasses.asdict(verdict), "unmet": unmet}, indent=2))
     else:
-        _write(
-            "\n".join(
-                [
-                    text,
-                    *(["Asked for, and not met:"] if unmet else []),
-                    *(f"  - {_printable(each)}" for each in unmet),
-                ]
-            )
-        )
+        demands = ["Asked for, and not met:", *(f"  - {_printable(each)}" for each in unmet)]
+        _write(_folded("\n".join([text, *(demands if unmet else [])]), sys.stdout))
     return not unmet
 
 
@@ -135,7 +132,7 @@ def _ledger_text(verdict: LedgerVerdict) -> str:
         if verdict.best is not None:
             lines.append(
                 f"With probability at least 1 - {verdict.delta} over the draw of the {verdict.n} examples, "
-                f"the bounds of all looks hold at once; the smallest is {verdict.best!r} for the fault "
+                f"the bounds of all looks hold at once; the smallest is {_limit(verdict.best)} for the fault "
                 f"{verdict.fault}, of {_printable(str(verdict.best_model))}."
             )
         if verdict.is_met is not None:
@@ -143,7 +140,7 @@ def _ledger_text(verdict: LedgerVerdict) -> str:
         if verdict.by_class:
             lines.append(f"Error of {_printable(str(verdict.by_class_model))} on each class, all at once:")
         for row in verdict.by_class:
-            limit = "no examples" if row["bound"] is None else f"at most {row['bound']!r}"
+            limit = "no examples" if row["bound"] is None else f"at most {_limit(row['bound'])}"
             lines.append(f"  - class {row['label']}: {limit}; {row['errors']} errors on {row['n']} examples")
     return "\n".join(lines + _sections(verdict))
 
@@ -272,9 +269,16 @@ def _text(verdict: Verdict) -> str:
                 "statement beside the first):"
             )
         for row in verdict.by_class:
-            limit = "no examples" if row.bound is None else f"at most {row.bound!r}"
+            limit = "no examples" if row.bound is None else f"at most {_limit(row.bound)}"
             lines.append(f"  - class {row.label}: {limit}; {row.errors} errors on {row.n} examples")
     return "\n".join(lines + _sections(verdict))
+
+
+def _limit(bound: float) -> str:
+    """A bound as it is read, and as it was checked."""
+    from .words import percent
+
+    return f"{percent(bound)} ({bound!r})"
 
 
 def _sections(verdict: Verdict | LedgerVerdict) -> list[str]:
@@ -296,6 +300,27 @@ def _printable(text: str) -> str:
 def _write(text: str) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+
+def _folded(text: str, stream: TextIO) -> str:
+    """The text in lines that fit a terminal; what a file says never begins a line of its own."""
+    if not stream.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 20)
+    return "\n".join(part for line in text.split("\n") for part in _lines(line, width))
+
+
+def _lines(line: str, width: int) -> list[str]:
+    """One line in parts: numbers keep their signs, and a long word such as a hash stays whole."""
+    kept = re.sub(r"\d - \d|\d %", lambda found: found[0].replace(" ", "\xa0"), line)
+    parts = textwrap.wrap(
+        kept,
+        width,
+        subsequent_indent="    " if line.startswith("  - ") else "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [part.replace("\xa0", " ") for part in parts] or [""]
 
 
 if __name__ == "__main__":

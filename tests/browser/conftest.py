@@ -79,8 +79,9 @@ class Browser:
         )
 
     def overhang(self):
-        """By how many pixels the content is wider than the screen."""
-        return self.js("return document.documentElement.scrollWidth") - self.width
+        """By how many pixels the content is wider than the screen, or than the column that it stands in."""
+        column = self.js("return document.body.scrollWidth - document.body.clientWidth")
+        return max(column, self.js("return document.documentElement.scrollWidth") - self.width)
 
     def complaints(self):
         return [entry["message"] for entry in self.driver.get_log("browser")]

@@ -12,6 +12,7 @@ from codebound.bounds.looked import looked_risk
 from codebound.bounds.occam import occam_binomial
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import percent
+from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import AboutG, ByDisagreement
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
@@ -28,6 +29,7 @@ ASKED = {
     "fault": {"claim": AboutG(fault=parse_fault("class:1"))},
     "abstain": {"method": "picks", "fault": "abstain:0.1"},
     "cost": {"fault": "cost:distance"},
+    "base": {"base": Pretrained(solved().build(), "rows seen elsewhere, and never these")},
     "class of f": {"claim": ByDisagreement(images(500, 3, "unlabelled"), fault=parse_fault("class:1"))},
 }
 

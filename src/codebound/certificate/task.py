@@ -17,7 +17,7 @@ from codebound.certificate.rows import require_fixed_scaling, rows_of
 from codebound.certificate.tracing import sources_of, traced_sha256
 from codebound.chains.reading import chain_of
 from codebound.chains.setting import Setting, codable
-from codebound.errors import ModelError, UnsupportedLayerError
+from codebound.errors import DataError, ModelError, UnsupportedLayerError
 from codebound.faults import possible_examples
 from codebound.nets.fold import folding_words, without_batch_norms
 from codebound.nets.rebuild import WHOLE, is_plain, with_weights
@@ -194,6 +194,11 @@ class Task:
     rows: Rows = field(init=False)
 
     def __post_init__(self, rest: Dataset | None) -> None:
+        if self.sample.classes < 2:
+            raise DataError(
+                f"{self.sample.name}: every label is 0, so there is nothing to tell apart. Give examples of "
+                "two classes, or the number of classes where one of them does not occur."
+            )
         scaling = codable(self.sample.scaling, self.sample.input_shape)
         self.sample = replace(self.sample, scaling=scaling)
         require_fixed_scaling(self.sample)

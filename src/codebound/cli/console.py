@@ -88,7 +88,9 @@ def print_table(table: Table) -> None:
     if widths is None:
         _print_stacked(table, console.width)
         return
-    drawn = Drawn(title=table.title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    if table.title:  # a title of the table itself is no wider than the table
+        console.print(escape(table.title), style="italic", highlight=False)
+    drawn = Drawn(box=SIMPLE_HEAD, pad_edge=False)
     for key, width in zip(columns, widths, strict=True):
         numeric = all(isinstance(row[key], int | float) for row in rows)
         drawn.add_column(escape(key), justify="right" if numeric else "left", width=width)
@@ -152,8 +154,9 @@ def column_widths(cells: Sequence[Sequence[str]], room: int) -> list[int] | None
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The text in lines that break no word."""
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    """The text in lines that break no word, and no number from its per cent sign."""
+    lines = textwrap.wrap(_glued(text), width, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_GLUE, " ") for line in lines]
 
 
 def cell(value: object) -> object:

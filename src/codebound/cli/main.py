@@ -133,7 +133,7 @@ def main() -> None:
         with answering_interrupts(note):
             app()
     except CodeboundError as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        note(f"{type(error).__name__}: {error}")
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as end:
         # typer ends a command that was interrupted with this code, and in silence
@@ -146,8 +146,8 @@ def main() -> None:
     except OSError as error:
         if error.strerror is None:  # not from the system: a mistake of ours
             raise
-        sys.stderr.write(f"{error.filename or 'A file'} cannot be read or written: {error.strerror}.\n")
+        note(f"{error.filename or 'A file'} cannot be read or written: {error.strerror}.")
         sys.exit(1)
     except MemoryError as error:
-        sys.stderr.write(f"The memory is not enough: {error}. Take fewer examples or a smaller network.\n")
+        note(f"The memory is not enough: {error}. Take fewer examples or a smaller network.")
         sys.exit(1)

@@ -245,6 +245,8 @@ def keywords(verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     Example:
         >>> keywords("compress", {"model": "linear", "method": "naive", "set": ["density=0.2"]})
         {'model': 'linear', 'method': 'naive', 'options': ['density=0.2']}
+        >>> keywords("certify", {"data": "digits"})  # without a network one is made
+        {'data': 'digits'}
     """
     options = _options(verb)
     missing = [name for name, option in options.items() if option.is_required and name not in arguments]
@@ -268,7 +270,8 @@ def _options(verb: str) -> dict[str, _Option]:
         name = flags[0].partition("/")[0].lstrip("-").replace("-", "_") if flags else parameter.name
         if parameter.name == "arch":
             name = "model"  # one name in all commands of a plan
-        is_required = name == "model" or parameter.default is inspect.Parameter.empty
+        # a network may be left out in certify; in train only for a certificate, which is no job
+        is_required = parameter.name == "arch" or parameter.default is inspect.Parameter.empty
         found[name] = _Option(parameter.name, annotation, is_required, declared.min, declared.max)
     hidden = _OURS | _LEFT_OUT.get(verb, frozenset())
     return {name: option for name, option in found.items() if name not in hidden}

@@ -270,11 +270,12 @@ def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
     ]
     if len(wanted) == 1:
         return wanted[0]
-    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    shown = ", ".join(names[:20]) + (" and others" if len(names) > 20 else "")
     if target is None:
         raise DataError(
-            f"{name}: which column holds the labels? Write it behind the file, as in {name}:{names[-1]}, or "
-            f'give a frame as from_frame(frame, "{names[-1]}"). Columns: {shown}.'
+            f"{name}: which column holds the labels? For a file write it behind its name, as in "
+            f"{name if '.' in name else 'table.csv'}:{names[-1]}; for a frame give "
+            f'from_frame(frame, "{names[-1]}"). Columns: {shown}.'
         )
     close = get_close_matches(target, names, n=1)
     meant = f" Did you mean {close[0]!r}?" if close else ""

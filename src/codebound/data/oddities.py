@@ -1,4 +1,4 @@
-"""What a reader should know about the labels of a sample before he reads a bound: one sentence each."""
+"""What a reader should know about a sample before he reads a bound: one sentence each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
 
 _FEW = 100
+_PICTURE = 6  # pixels to a side, from which on a rule takes it for one
 _MOST = 0.95
 _SHORT_BITS = 25  # of a message that says nearly nothing
 
 
 def remarks(sample: Dataset, *, delta: float = 0.05) -> tuple[str, ...]:
-    """The warnings of a sample, and what its labels show.
+    """The warnings of a sample, and what its inputs and labels show.
 
     Example:
         >>> from codebound.data.arrays import from_arrays
@@ -26,7 +27,26 @@ def remarks(sample: Dataset, *, delta: float = 0.05) -> tuple[str, ...]:
         'all 200 examples have the label 1: who always says so is right, and no bound shows that classes can
         be told apart'
     """
-    return (*sample.warnings, *(() if sample.role == "unlabelled" else _of_labels(sample, delta)))
+    labels = [] if sample.role == "unlabelled" else _of_labels(sample, delta)
+    return (*sample.warnings, *_of_pictures(sample), *labels)
+
+
+def _of_pictures(sample: Dataset) -> list[str]:
+    """Values that a rule for pictures cuts off: it reads 0 as black and the divisor as white."""
+    white = sample.scaling.divisor
+    if sample.x.dtype == np.uint8 or sample.input_shape[:-2] not in ((1,), (3,)) or sample.encoder:
+        return []
+    if min(sample.input_shape[1:]) < _PICTURE:
+        return []
+    low, high = float(sample.x.min(initial=0.0)), float(sample.x.max(initial=0.0))
+    if low >= 0.0 and high <= white:
+        return []
+    said = (
+        f"the pictures hold values from {low:g} to {high:g}, and what learns from pictures (picks, split) "
+        f"reads 0 as black, {white:g} as white and cuts off the rest: store them as bytes (uint8, from 0 to "
+        "255), or divide by the largest value that there can be"
+    )
+    return [said]
 
 
 def _of_labels(sample: Dataset, delta: float) -> list[str]:

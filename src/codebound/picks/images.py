@@ -26,7 +26,7 @@ def levels(x: Tensor, divisor: float) -> Tensor:
         >>> levels(torch.tensor([[[[0, 8, 16, 99]]]]), 16.0).tolist()
         [[[[0.0, 128.0, 255.0, 255.0]]]]
     """
-    scaled = x.double().mul_(255.0).div_(divisor)
+    scaled = x.double().mul(255.0).div_(divisor)
     return scaled.add_(0.5).floor_().clamp_(0.0, 255.0).float()
 
 

@@ -57,7 +57,7 @@ def scaling_words(scaling: Scaling) -> str:
         words.append(f"minus {', '.join(f'{each:g}' for each in scaling.mean)}")
     if any(each != 1.0 for each in scaling.std):
         words.append(f"divided by {', '.join(f'{each:g}' for each in scaling.std)}")
-    return ", ".join(words) or "nothing"
+    return ", ".join(words) or "not scaled"
 
 
 def snippet(result: Mapping[str, Any]) -> str:
@@ -117,7 +117,7 @@ def usage_notes(result: Mapping[str, Any]) -> list[str]:
     scaled = (
         "g.safetensors alone is no network: it holds the examples that g was learned from, and their weights."
         if result["statement"] == "C-15"
-        else f"The tensors in g.safetensors see scaled inputs (here: {inputs['scaling']})."
+        else f"The tensors in g.safetensors see inputs that are {inputs['scaling']}."
     )
     called = "; ".join(f"{label} is {name}" for label, name in enumerate(names[:_NAMED]))
     outputs = f"The largest of the {result['classes']} scores is the answer" + (

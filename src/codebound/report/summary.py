@@ -110,4 +110,5 @@ def summary_html(sentence: str, result: Mapping[str, Any]) -> str:
     """The rows as a table for a notebook."""
     rows = ("".join(f"<td align='left'>{escape(cell)}</td>" for cell in row) for row in result_rows(result))
     cells = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<p><b>{escape(sentence)}</b></p><table>{cells}</table>"
+    warned = "".join(f"<p>Warning: {escape(each)}.</p>" for each in result["warnings"])
+    return f"<p><b>{escape(sentence)}</b></p><table>{cells}</table>{warned}"

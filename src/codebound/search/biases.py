@@ -36,7 +36,7 @@ def propose_biases(search: Search) -> None:
     """The base as it is, and with small numbers added to its last biases."""
     task = search.task
     if task.base is None or task.original is None:
-        raise UnsuitedError("biases are added to those of a base.")
+        raise UnsuitedError("biases are added to those of a base. Give a base.")
     name = next((each for each in reversed(list(task.coded)) if each.endswith(".bias")), "")
     if not name or task.coded[name].shape != (task.sample.classes,):
         raise UnsuitedError("the last layer of the base has no biases.")

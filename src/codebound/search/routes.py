@@ -101,6 +101,11 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def _shown(bound: float) -> float:
+    """The number that is printed: what is said about two of them has to agree with them."""
+    return float(percent(bound).removesuffix(" %"))
+
+
 def advice(routes: Sequence[Route]) -> str:
     """Whether a hold-out set would have been better, and by how much; empty where there is none beside."""
     rival = next((each for each in routes if not each.has_certificate), None)
@@ -108,7 +113,7 @@ def advice(routes: Sequence[Route]) -> str:
     if rival is None or best is None:
         return ""
     value = f"{'about ' if rival.is_reckoned else ''}{percent(rival.bound)}"
-    apart = f"{100.0 * abs(best.bound - rival.bound):.2f} points"
+    apart = f"{abs(_shown(best.bound) - _shown(rival.bound)):.2f} points"
     if rival.bound < best.bound:
         larger = _LARGER if rival.is_reckoned else ""
         return (

@@ -125,16 +125,14 @@ def command(
 
 def _brief(point: Mapping[str, Any]) -> dict[str, object]:
     """A point for a terminal: errors, margins, and the smallest of the bounds."""
-
     from codebound.bounds.risk import rate
+    from codebound_papers.compare.epochs import smallest_rate
 
-    finite = {name: value for name, value in point["log10"].items() if value is not None}
-    least = min(finite, key=lambda name: finite[name], default=None)
     return {
         "epoch": point["epoch"],
         "training error": rate(point["train_error"]),
         "test error": "-" if point["test_error"] is None else rate(point["test_error"]),
         "gamma": f"{point['gamma']:.4g}",
         "smallest margin": f"{point['least_margin']:.4g}",
-        "smallest published bound": "infinite" if least is None else f"{10.0 ** finite[least]:.4g} ({least})",
+        "smallest published bound": smallest_rate(point),
     }

@@ -15,6 +15,7 @@ from codebound.tensors import ADVICE
 from codebound.train import runs
 from codebound.train.updates import shuffle_labels
 from codebound_papers.compare.command import measure_settings
+from codebound_papers.compare.rows import BAR, rate_text
 from codebound_papers.compare.table import Comparison, compare
 from codebound_papers.journal import Journal
 
@@ -101,23 +102,39 @@ def _open_run(folder: Path, sample: Dataset) -> tuple[dict[str, Any], dict[int, 
 def _point(found: Comparison) -> dict[str, Any]:
     """Error rates, margins, and decimal logarithms of the published bounds; None where one is infinite."""
     margins = found.measured.margins
+    published = [row for row in found.rows if row.kind == "published" and row.log10 is not None]
     return {
         "train_error": margins.loss(),
         "test_error": next((row.value for row in found.rows if row.kind == "test"), None),
         "gamma": found.measured.facts.margin,
         "least_margin": margins.minimum,
-        "log10": {
-            row.name: finite(row.log10)
-            for row in found.rows
-            if row.kind == "published" and row.log10 is not None
-        },
+        "log10": {row.name: finite(row.log10) for row in published},
+        "capacities": [row.name for row in published if BAR in row.note],
     }
+
+
+def smallest_rate(point: Mapping[str, Any]) -> str:
+    """The smallest published bound that is an error rate, with its name; capacities are no error rates.
+
+    Example:
+        >>> smallest_rate({"log10": {"a": 0.25, "b": None, "c": -3.0}, "capacities": ["c"]})
+        '177.83 % (a)'
+    """
+    finite_ones = {
+        name: log10
+        for name, log10 in point["log10"].items()
+        if log10 is not None and name not in point["capacities"]
+    }
+    if not finite_ones:
+        return "infinite"
+    name, log10 = min(finite_ones.items(), key=lambda each: each[1])
+    return f"{rate_text(None, log10)} ({name})"
 
 
 def flat_points(points: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     """Every point as one line: bounds as decimal logarithms, each in a column of its own."""
     return [
-        {name: value for name, value in point.items() if name != "log10"}
+        {name: value for name, value in point.items() if name not in ("log10", "capacities")}
         | {f"log10 {name}": value for name, value in point["log10"].items()}
         for point in points
     ]

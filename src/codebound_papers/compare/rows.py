@@ -157,9 +157,18 @@ def value_text(row: Mapping[str, Any]) -> str:
         return "infinite"
     if BAR in row["note"]:
         return f"10^{log10:.1f}" if value is None else f"{value:.4g}"
-    if value is None or value > _SMALL:
-        return f"10^{log10 + 2.0:.1f} %"
-    return percent(value) if row["guarantee"] else rate(value)
+    return percent(value) if row["guarantee"] and value is not None else rate_text(value, log10)
+
+
+def rate_text(value: float | None, log10: float) -> str:
+    """An error rate that is no guarantee: in per cent, from a size on as a power of ten.
+
+    Example:
+        >>> rate_text(0.5, -0.301), rate_text(None, 400.25)
+        ('50.00 %', '10^402.2 %')
+    """
+    value = 10.0**log10 if value is None and log10 < 300.0 else value
+    return f"10^{log10 + 2.0:.1f} %" if value is None or value > _SMALL else rate(value)
 
 
 def decimal_log(value: float) -> float:

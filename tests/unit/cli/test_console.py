@@ -50,15 +50,17 @@ def test_every_number_is_whole_on_every_terminal(columns, count, monkeypatch):
     assert max(map(len, text.splitlines())) <= columns
 
 
-def test_notes_are_wrapped_at_words_and_commands_stay_whole(monkeypatch):
+@pytest.mark.parametrize("columns", range(20, 60))
+def test_notes_are_wrapped_at_words_and_commands_stay_whole(columns, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("COLUMNS", str(columns))
     sentence = "With probability at least 1 - 0.05 over the draw of the sample, g errs on at most 39.43 %."
     command = "Check it: codebound-verify some/folder/certificate.cbound --data digits"
     note(f"{sentence}\n{command}")
     *lines, last = sys.stderr.getvalue().splitlines()
     assert (" ".join(lines), last) == (sentence, command)
-    assert max(map(len, lines)) <= 40
+    assert max(map(len, lines)) <= columns
+    assert not any(line.startswith("%") for line in lines)
 
 
 @pytest.mark.parametrize("columns", [34, 40, 60])

@@ -7,6 +7,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data import Dataset as Items
 
+from codebound.certification import certify
 from codebound.data.dataset import as_dataset
 from codebound.data.load import load_dataset
 from codebound.data.splits import split
@@ -109,6 +110,21 @@ def test_what_is_no_sample_is_named(name):
     given, words = NO_SAMPLE[name]
     with pytest.raises(DataError, match=words):
         as_dataset(given)
+
+
+@pytest.mark.parametrize("method", ["split", "picks", "constant"])
+def test_certify_changes_nothing_of_what_it_is_given(method):
+    x, y = STREAM.random((120, 1, 6, 6)), STREAM.integers(3, size=120)
+    x[np.arange(120), 0, y] += 1.0
+    for given in (x, torch.from_numpy(x)):
+        before = np.array(given)
+        certify(None, (given, y), method=method, effort="quick")
+        assert np.array_equal(before, np.asarray(given))
+
+
+def test_one_class_is_nothing_to_tell_apart():
+    with pytest.raises(DataError, match="nothing to tell apart"):
+        certify(None, (X, Y * 0), effort="quick")
 
 
 class TestFrames:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Scaling
 from codebound.data.oddities import remarks
 
 RANDOM = np.random.default_rng(0)
@@ -47,3 +48,25 @@ def test_few_examples_are_bounded_as_the_theorem_does():
     (found,) = said([0, 1, 1, 0] * 10, delta=0.01)
     least = occam_binomial(OccamFacts(errors=0, n=40, code_bits=25, delta=0.01)).value
     assert found.endswith(f"by {100.0 * least:.0f} %")
+
+
+@pytest.mark.parametrize(
+    ("pictures", "is_said"),
+    [
+        (RANDOM.random((300, 1, 8, 8)), False),
+        (RANDOM.random((300, 1, 8, 8)) * 16, True),
+        (RANDOM.random((300, 3, 8, 8)) - 0.1, True),
+        (RANDOM.integers(0, 255, (300, 1, 8, 8), dtype=np.uint8), False),
+        (RANDOM.random((300, 64)) * 16, False),
+        (RANDOM.random((300, 1, 4, 4)) * 16, False),
+    ],
+    ids=["from 0 to 1", "to 16", "negative", "bytes", "a table", "too small to be one"],
+)
+def test_pictures_that_would_be_cut_off_are_told(pictures, is_said):
+    found = remarks(from_arrays(pictures, ORDINARY, name="t"))
+    assert [bool(re.search("cuts off the rest", each)) for each in found] == [True] * is_said
+
+
+def test_what_is_known_to_be_white_is_not_cut_off():
+    sample = from_arrays(RANDOM.random((300, 1, 8, 8)) * 16, ORDINARY, name="t", scaling=Scaling(16.0))
+    assert remarks(sample) == ()

@@ -184,7 +184,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "target", "message"),
     [
-        ("a,b\n1,2\n", "", r"which column holds the labels\? Write it behind the file, as in .*t.csv:b"),
+        ("a,b\n1,2\n", "", r"which column holds the labels\? For a file .*, as in .*t.csv:b; for a frame"),
         ("a,kind\n1,2\n", ":knid", "no column 'knid'. Did you mean 'kind'"),
         ("a,a,b\n1,2,0\n", ":a", "more than one column 'a'"),
         ("1,2\n3,4\n", ":2", "begins with numbers"),

@@ -28,6 +28,14 @@ def batch(picture: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(picture).float().unsqueeze(0)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
+def test_levels_leave_what_was_given_as_it_is(dtype: torch.dtype) -> None:
+    stored = torch.arange(16).view(1, 1, 4, 4).to(dtype)
+    before = stored.clone()
+    levels(stored, 15.0)
+    assert torch.equal(stored, before)
+
+
 @examples(60)
 @given(PICTURES)
 def test_a_straightened_picture_is_that_of_the_page(picture: np.ndarray) -> None:

@@ -79,7 +79,7 @@ def test_names_of_classes_are_answers(tmp_path):
 
 def test_scaling_is_told_where_tensors_need_it(tmp_path):
     text = (compressed().save_to(tmp_path / "one").folder / "README.md").read_text()
-    assert "see scaled inputs (here: divided by 255)" in text
+    assert "see inputs that are divided by 255." in text
 
 
 def test_a_network_behind_an_encoder_is_loaded_with_it(tmp_path, monkeypatch):

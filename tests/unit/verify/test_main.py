@@ -1,6 +1,8 @@
 """The command: what it prints and the status it exits with."""
 
+import io
 import json
+import os
 import subprocess
 import sys
 
@@ -8,7 +10,7 @@ import cbound_writer as writer
 import numpy as np
 import pytest
 
-from codebound_verify.__main__ import main
+from codebound_verify.__main__ import _folded, main
 
 
 @pytest.fixture
@@ -36,6 +38,39 @@ def test_accept(files, capsys):
     assert out.startswith("ACCEPT\nWith probability at least 1 - 0.05")
     assert "400 examples" in out
     assert "The file declares:" in out
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_lines_fit_a_terminal_and_a_number_keeps_its_sign(files, monkeypatch, width):
+    shown = Terminal()
+    monkeypatch.setattr("sys.stdout", shown)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((width, 24)))
+    main([str(files / "true.cbound"), "--data", str(files / "sample.npz")])
+    lines = shown.getvalue().splitlines()
+    assert max(len(line) for line in lines if " " in line.strip()) <= width
+    assert not any(line.strip().startswith("%") for line in lines)
+    _, whole = main_text(files, monkeypatch)
+    assert shown.getvalue().split() == whole.split()
+
+
+def main_text(files, monkeypatch):
+    """The same into a file: lines of any length."""
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stdout", written)
+    return main([str(files / "true.cbound"), "--data", str(files / "sample.npz")]), written.getvalue()
+
+
+def test_a_file_that_is_folded_never_begins_a_line(monkeypatch):
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 24)))
+    told = f"  - {'x' * 30} ACCEPT ACCEPT ACCEPT\n{'y' * 38} ACCEPT"
+    lines = _folded(told, Terminal()).split("\n")
+    assert len(lines) == 4
+    assert not any(line.startswith("ACCEPT") for line in lines)
 
 
 def test_refuse_as_json(files, capsys):
