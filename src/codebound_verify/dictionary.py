@@ -82,8 +82,8 @@ def features_of_views(dictionary: int, pool: int, kind: int, x: Rounded, dtype: 
         return features(dictionary, pool, x)
     if kind in (2, 4):
         return _features_of_moved(dictionary, pool, x)
-    order = _mirrored(dictionary, x.values.shape[1])
-    if x.values.shape[3] % pool or order is None:
+    order = mirrored(dictionary, pool, x.values.shape)
+    if order is None:
         return [own for view in views(kind, x) for own in features(dictionary, pool, view)]
     (found,) = features(dictionary, pool, x)
     return [found, found.moved(lambda values: values[:, order].flip(3))]
@@ -109,13 +109,17 @@ def _features_of_moved(dictionary: int, pool: int, x: Rounded) -> list[Rounded]:
     ]
 
 
-@lru_cache(maxsize=16)
-def _mirrored(dictionary: int, channels: int) -> list[int] | None:
-    """Which feature of an image is, read from the right, each feature of its mirror image.
+def mirrored(dictionary: int, pool: int, shape: Sequence[int]) -> list[int] | None:
+    """Which feature of images of that shape is, read from the right, each feature of their mirror images.
 
     A filter read from the right is another one, up to the signs of its two parts, which its modulus does not
-    see. None if this is not so.
+    see. None if this is not so, or where windows of the mirror image are others.
     """
+    return None if shape[3] % pool else _mirrored(dictionary, shape[1])
+
+
+@lru_cache(maxsize=16)
+def _mirrored(dictionary: int, channels: int) -> list[int] | None:
     order: list[int] = []
     for table in tables(dictionary):
         first = len(order)

@@ -21,10 +21,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from .backwards import Backwards
-from .dictionary import features_of_views
+from .dictionary import features, features_of_views, mirrored
 from .faults import WRONG, Fault
 from .images import views
-from .operations import KINDS, relu
+from .memory import freed_memory_kept
+from .operations import KINDS, NormalisedConv, relu
 from .refusal import Refused
 from .rounding import Rounded, Whole, exact, gamma, with_lead
 
@@ -382,7 +383,10 @@ def evaluated(
     if chain.operations[0].kind != "views":
         return _logits(steps, x.to(dtype))
     kind, (second, _) = chain.operations[0].views, steps[1]
-    if second.kind == "dictionary":
+    order = mirrored(second.table, second.pool, x.values.shape) if kind == 1 and second.table else None
+    if order is not None and steps[2][0].kind == "normalised conv":
+        found = _logits_of_both(steps[1:], x.to(dtype), order)
+    elif second.kind == "dictionary":
         seen = features_of_views(second.table, second.pool, kind, x, dtype)
         found = [_logits(steps[2:], view) for view in seen]
     else:
@@ -391,6 +395,16 @@ def evaluated(
     error = torch.stack([view.error for view in found]).mean(dim=0)
     values = torch.stack([view.values for view in found]).mean(dim=0)
     return Logits(values, error + gamma(len(found) + 1, torch.float64) * largest)
+
+
+def _logits_of_both(
+    steps: Sequence[tuple[Operation, Layers]], x: Rounded, order: Sequence[int]
+) -> list[Logits]:
+    """What a dictionary, a normalised convolution and the rest make of images and of their mirror images."""
+    (dictionary, _), (convolution, own), *rest = steps
+    (seen,) = features(dictionary.table, dictionary.pool, x)
+    found = _logits(rest, relu(NormalisedConv().of_both(convolution, own, seen, order)))
+    return [Logits(*view) for view in zip(*(part.tensor_split(2) for part in found), strict=True)]
 
 
 def _logits(steps: Sequence[tuple[Operation, Layers]], x: Rounded) -> Logits:
@@ -419,7 +433,7 @@ def count_faults(
     network: Evaluator, x: Inputs, y: Labels, *, theta: float = 0.0, fault: Fault = WRONG, screen: bool = True
 ) -> tuple[int, ...]:
     """All numbers that a fault counts; most have one."""
-    with _plain_sums():
+    with _plain_sums(), freed_memory_kept():
         found = network.right(x, y, theta=theta, fault=fault, screen=screen)
         right = torch.stack([part.sum(0) for part in found]).sum(0)
         return tuple((len(x) - right).tolist())
@@ -427,5 +441,6 @@ def count_faults(
 
 def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, fault: Fault = WRONG) -> int:
     """Inputs on which the answers differ or one of the two networks is ambiguous (section 7)."""
-    one, other = (torch.cat(list(network.predictions(x, fault))) for network in (first, second))
+    with freed_memory_kept():
+        one, other = (torch.cat(list(network.predictions(x, fault))) for network in (first, second))
     return int(((one != other) | (one < 0)).any(1).sum())

@@ -15,10 +15,10 @@ from torch.nn import functional
 
 from .dictionary import features, tables
 from .images import in_parts, normalised
-from .rounding import Layer, Rounded, filter_layer, gamma, local, local_layer, matrix_layer
+from .rounding import Layer, Rounded, filter_layer, gamma, local, local_layer, matrix_layer, with_mirrored
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -196,6 +196,17 @@ class NormalisedConv(Conv):
 
     def apply(self, operation: Operation, own: Layers, x: Rounded) -> Rounded:
         return normalised(super().apply(operation, own, x))
+
+    def of_both(self, operation: Operation, own: Layers, x: Rounded, order: Sequence[int]) -> Rounded:
+        """What it makes of features, and then of those of mirror images, all in one convolution.
+
+        The latter are the former in another order, read from the right: so the filters are read from there.
+        """
+        sums = super().apply(operation, {"": with_mirrored(own[""], order)}, x)
+        one, other = sums.values.tensor_split(2, dim=1)
+        values = one.new_empty(2 * len(one), *one.shape[1:]).contiguous(memory_format=torch.channels_last)
+        values[: len(one)], values[len(one) :] = one, other.flip(3)
+        return normalised(Rounded(values, sums.error.repeat(2)))
 
 
 class LocalConv(Conv):

@@ -231,6 +231,24 @@ def with_lead(layer: Layer) -> Layer:
     return replace(layer, lead=Lead(weights, EXACT / most, kernel * float(rests.norm())))
 
 
+def with_mirrored(layer: Layer, order: Sequence[int]) -> Layer:
+    """A convolution without a bias, and behind its outputs those of its filters read from the right.
+
+    Of the latter, the filters of input ``order[i]`` are those of input i. Each half by itself stretches as
+    much as the layer does: what is said of the layer is said of each half.
+    """
+    lead, place = layer.lead, torch.tensor(order).argsort()
+
+    def both(weight: Tensor) -> Tensor:
+        found = torch.cat([weight, weight[:, place].flip(3)])
+        return found.contiguous(memory_format=torch.channels_last)
+
+    if lead is not None:
+        parts = [both(part) for part in lead.weights.tensor_split(2)]
+        lead = replace(lead, weights=torch.cat(parts))
+    return replace(layer, weight=both(layer.weight), lead=lead)
+
+
 def matrix_layer(weight: Tensor, bias: Tensor | None) -> Layer:
     """A linear map."""
     wide = weight.double()

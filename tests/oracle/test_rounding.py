@@ -26,7 +26,7 @@ from codebound.chains.operations import (
     Shifts,
 )
 from codebound.data.dataset import Scaling
-from codebound_verify import evaluate, rounding
+from codebound_verify import evaluate, operations, rounding
 from codebound_verify.chain import fit
 from codebound_verify.dictionary import features
 from codebound_verify.operations import Operation
@@ -46,6 +46,10 @@ CHAINS = {
     "dictionary": ((1, 4, 5), [Dictionary(3, 2), NormalisedConv(3, 3), Linear(3, False)]),
     "colours": ((3, 3, 3), [Dictionary(1, 2), Linear(3, False)]),
     "mirrored": ((2, 4, 3), [Shifts(1), Linear(4, True), Linear(3, True)]),
+    "mirrored features": (
+        (1, 2, 4),
+        [Shifts(1), Dictionary(3, 2), NormalisedConv(3, 3), NormalisedConv(2, 1), Linear(3, False)],
+    ),
     "moved": ((1, 4, 3), [Shifts(2), Linear(4, True), Linear(3, True)]),
     "straightened": ((2, 6, 5), [Shifts(3), Linear(4, True), Linear(3, True)]),
     "straightened and moved": ((1, 5, 5), [Shifts(4), NormalisedConv(2, 3), Linear(3, True)]),
@@ -136,6 +140,14 @@ def test_the_bound_has_teeth(dtype, monkeypatch):
     layers = evaluate.prepared(chain, weights)
     found = evaluate.evaluated(chain, layers, rounding.exact(torch.from_numpy(x)), dtype=dtype)
     assert excess(*found, true_logits(chain, weights, x)) > 1.0
+
+
+def test_mirror_images_are_seen_through_filters_that_are_read_from_the_right(monkeypatch):
+    """With the inputs of the filters in another order the same check fails."""
+    assert max(every_excess("mirrored features", 1)) <= 1.0
+    found = rounding.with_mirrored
+    monkeypatch.setattr(operations, "with_mirrored", lambda layer, order: found(layer, sorted(order)))
+    assert min(list(every_excess("mirrored features", 1))[1:]) > 1.0
 
 
 @pytest.mark.parametrize("name", CHAINS)
