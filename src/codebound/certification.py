@@ -31,7 +31,7 @@ from codebound.progress import Progress, silent, watched
 from codebound.results import Certification
 from codebound.search.attempts import Attempt, Attempts, plain
 from codebound.search.methods import known_methods, makes_own, require_method
-from codebound.search.routes import Route, compared_routes
+from codebound.search.routes import HELPER, Route, compared_routes, is_worth_helping
 from codebound.search.search import EFFORTS, Effort
 from codebound.search.starts import base_tensors, encoded_rest, largest_input, read_original
 
@@ -231,7 +231,10 @@ def certify(
     )
     shares = _each_share(stated, prior_tenths)
     encodes = of_base is not None and claim.allows_picks and method in ENCODES
-    each_minutes = None if minutes is None else minutes / (len(shares) + (encodes and method == "auto"))
+    goes_all_ways = method == "auto" and stated == AboutG() and base is None
+    helps = goes_all_ways and encoder is None and is_worth_helping(sample)
+    parts = len(shares) + (encodes and method == "auto") + helps
+    each_minutes = None if minutes is None else minutes / parts
     attempts: list[Attempt] = []
     not_behind = ""
     if encodes and base is not None and original is not None and of_base is not None:
@@ -258,9 +261,14 @@ def certify(
         attempts.append(common.best(stated, "biases", "quick", original=scored, base=scores))
     routes: tuple[Route, ...] = ()
     is_whole = not any(each.search.is_interrupted for each in attempts)
-    if method == "auto" and stated == AboutG() and base is None and is_whole:
+    if goes_all_ways and is_whole:
         if original is None and len(sample.input_shape) == 1:
             attempts += [common.best(AfterSplit(each), "prune", "quick") for each in _SHARES_OF_TABLES]
+        if helps:
+            from codebound.search.helped import helped
+
+            left = None if minutes is None else start + 60.0 * minutes - time.perf_counter()
+            attempts += helped(common, attempts, stated, effort=effort, seconds=left)
         routes = compared_routes([each.search for each in attempts], sample, delta=delta, device=place)
     task, search, best, whole, rest, behind = min(attempts, key=lambda each: each.best.rank)
     if not_behind:
@@ -285,7 +293,7 @@ def certify(
             )
             apart = HoldoutFacts(errors=differ, n=test_set.n, delta=delta)
     notes = (unread,) if unread else () if original is None else original.notes
-    is_new = base is None and known_methods()[search.method].is_own
+    is_new = base is None and (search.method == HELPER or known_methods()[search.method].is_own)
     if original is not None and is_new and method == "auto" and stated == AboutG():
         from codebound.search.own_features import own_message_words, why_no_features
 
@@ -327,7 +335,7 @@ def certify(
         notes=notes,
         encoder=behind or encoder,
         disagreement=apart,
-        is_behind_f=behind is not None,
+        is_behind_f=behind is not None and not behind.made_of,
     )
 
 

@@ -52,7 +52,7 @@ def declared_by(assessed: Assessed, task: Task, helper: Helper) -> tuple[str, ..
     named = f"version {assessed.version}, {page.named}"
     is_developed = bool(development_sample(task.sample, assessed.version))
     lines = [] if helper.base is None else [helper.base.declared(assessed.bound.ref)]
-    lines += [task.sample.encoder] if task.sample.encoder else []
+    lines += task.sample.encoder.splitlines()
     if helper.architecture is not None:
         lines.append(helper.architecture.declared)
         lines.append(f"The architecture {helper.architecture.name} was chosen without looking at the sample.")

@@ -183,7 +183,8 @@ class Encoder:
         return all(self.makes(_inputs(sample, at, at + 1, device), rows[at]) for at in places)
 
     def as_table(self, rows: NDArray[np.generic], sample: Dataset | Texts) -> Dataset:
-        """Rows of a sample, with its labels and what there is to declare."""
+        """Rows of a sample, with its labels and what there is to declare: of an encoder before it, too."""
+        before = "" if isinstance(sample, Texts) else sample.encoder
         return Dataset(
             name=f"{sample.name}:{self.name}",
             role=sample.role,
@@ -193,7 +194,7 @@ class Encoder:
             scaling=self.scaling,
             source=f"{sample.source}, by the encoder {self.name}",
             warnings=() if isinstance(sample, Texts) else sample.warnings,
-            encoder=self.declared,
+            encoder="\n".join([self.declared, *([before] if before else [])]),
             class_names=sample.levels if isinstance(sample, Texts) else sample.class_names,
         )
 

@@ -64,6 +64,8 @@ class Attempts:
         """The sample, or what an encoder makes of it."""
         if encoder is None:
             return sample
+        if encoder.has_scores:  # of which no table is kept
+            return encoder.table(sample, device=self.device, progress=self.progress)
         from codebound.encoders.tables import encoded
 
         return encoded(encoder, sample, device=self.device, progress=self.progress)

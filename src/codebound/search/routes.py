@@ -1,4 +1,4 @@
-"""The routes to a bound side by side: picks, message, split, and the hold-out set that one could have had."""
+"""The routes to a bound side by side: picks, message, split, helper, and the hold-out set beside them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from codebound.search.search import Search
 
 HOLD_OUT = "hold-out"
+HELPER = "helper"
+_FEW_PICTURES, _FEW_ROWS = 2000, 17_000  # up to which other routes end near to a hold-out set
 _LARGER = (
-    " As a certificate, if it is decided on before a look: the helper "
-    "codebound.search.helpers:kernel_helper of 8 tenths of the sample learns from more than a split can, at "
-    "7 bits; it declares what the helper saw (docs/howto/certify.md)."
+    " As a certificate, at 7 bits: with more time a helper of that share is tried too, which learns from "
+    "more than a split can; it declares what it saw (docs/howto/certify.md)."
 )
 
 
@@ -32,7 +33,7 @@ class Route:
     """One way to a bound with these labels.
 
     Attributes:
-        name: ``picks``, ``message``, ``split`` or ``hold-out``.
+        name: ``picks``, ``message``, ``split``, ``helper`` or ``hold-out``.
         bound: The smallest bound that it came to.
         price: What was counted and paid.
         has_certificate: Whether a certificate would say it; a hold-out set is a comparison.
@@ -44,6 +45,11 @@ class Route:
     price: str
     has_certificate: bool = True
     is_reckoned: bool = False
+
+
+def is_worth_helping(sample: Dataset) -> bool:
+    """Whether a sample is so large that a helper may be needed (``search/helped.py``)."""
+    return sample.n > (_FEW_PICTURES if len(sample.input_shape) == 3 else _FEW_ROWS)
 
 
 def compared_routes(
@@ -115,7 +121,8 @@ def advice(routes: Sequence[Route]) -> str:
     value = f"{'about ' if rival.is_reckoned else ''}{percent(rival.bound)}"
     apart = f"{abs(_shown(best.bound) - _shown(rival.bound)):.2f} points"
     if rival.bound < best.bound:
-        larger = _LARGER if rival.is_reckoned else ""
+        is_untried = rival.is_reckoned and all(each.name != HELPER for each in routes)
+        larger = _LARGER if is_untried else ""
         return (
             f"A hold-out set would have been better: {value}, {apart} less than {best.name}. "
             f"It has to be set aside before anything is tried, and serves once.{larger}"

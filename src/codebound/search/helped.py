@@ -1,0 +1,172 @@
+"""The helper of a large share, where nothing else comes near to a hold-out set.
+
+A split says which learner it had, which for tuned pictures takes 39 bits, and both programs carry it out, so
+it learns from 16,000 examples at most. A helper is made of the first part alone by any means, and certified
+as it is on the rest, by a message of 7 bits: the largest of its scores.
+
+Going this way is paid for, whatever was seen before: all messages of docs/format-3.md are one code, whose
+words that begin with 11 belong to a base (5.7). Without a base no other route has one of them, so nine
+shares, each with one word of 7 bits, fit beside all others: 9/128 is less than 1/4.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from codebound.bounds.looked import looked_risk
+from codebound.certificate.task import Task
+from codebound.chains.message import Message
+from codebound.coding.tensors import Zero
+from codebound.facts import LookFacts
+from codebound.numerics import binomial_inverse_upper
+from codebound.search.attempts import Attempt
+from codebound.search.helpers import kernel_helper, most_supports
+from codebound.search.routes import HELPER, Route
+from codebound.search.search import OutOfTimeError, Search
+from codebound.search.starts import encoded_rest, largest_input, read_original
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codebound.certificate.claims import AbstractClaim
+    from codebound.search.attempts import Attempts
+    from codebound.search.rivals import HeldOut
+    from codebound.search.search import Effort
+
+CODE_BITS = 7
+"""Of the one message that this way may have."""
+NEAR_BITS = 16
+"""Above a hold-out set: what comes as near needs no helper. Less than 20, since these sets are reckoned."""
+_SECONDS = {"quick": 0.0, "standard": 900.0, "max": math.inf}
+_SIDE = 1024  # of a product that shows how fast a machine is
+_SLOWER = 2.0  # times: all else is slower than a product of large matrices
+_COMPARED = 6e12  # floating-point operations that learners are compared by, on pictures
+
+
+def helped(
+    common: Attempts,
+    attempts: Sequence[Attempt],
+    stated: AbstractClaim,
+    *,
+    effort: Effort,
+    seconds: float | None = None,
+) -> list[Attempt]:
+    """What a helper comes to, where all attempts are too far above the best hold-out set; else nothing.
+
+    Args:
+        common: What the attempts had in common.
+        attempts: Those that were made, on the whole sample and without a base.
+        stated: The claim.
+        effort: How much time it may take, unless that is given: none, a quarter of an hour, or any.
+        seconds: Time that is left for it.
+    """
+    best = min(attempts, key=lambda each: each.best.rank)
+    rival = next((each.search.held_out for each in attempts if each.search.held_out is not None), None)
+    if rival is None or best.best.rank[0] <= _at_bits(rival, common.delta, NEAR_BITS):
+        return []
+    tenths = rival.tenths
+    while tenths > 1 and tenths * common.sample.n // 10 > most_supports(rival.dimension):
+        tenths -= 1
+    limit = _SECONDS[effort] if seconds is None else seconds
+    needed = _reckoned_seconds(
+        tenths * common.sample.n // 10, common.sample.n, rival.dimension, common.device
+    )
+    if needed > limit:
+        best.search.skipped[HELPER] = (
+            f"a helper of {tenths} tenths of the sample may come to about "
+            f"{100.0 * _at_bits(rival, common.delta, CODE_BITS):.3g} %. It would take some "
+            f"{math.ceil(needed / 60.0)} minutes here: {_more(effort, seconds, needed)}."
+        )
+        return []
+    until = math.inf if seconds is None else time.monotonic() + seconds
+    try:
+        found = _attempt(common, stated, tenths, until)
+    except OutOfTimeError:
+        best.search.skipped[HELPER] = f"its time was up; {_more(effort, seconds, needed)}."
+        return []
+    except KeyboardInterrupt:
+        best.search.is_interrupted = True
+        return []
+    found.search.skipped = dict(best.search.skipped)
+    _count(rival, found, attempts, common.delta)
+    return [found]
+
+
+def _at_bits(rival: HeldOut, delta: float, bits: float) -> float:
+    return binomial_inverse_upper(rival.errors, rival.n, math.log(delta) - bits * math.log(2.0))
+
+
+def _more(effort: Effort, seconds: float | None, needed: float) -> str:
+    """What to ask for so that there is time enough."""
+    if seconds is not None:
+        return f"give {2 * math.ceil(1.0 + needed / 60.0)} minutes or more, of which it gets one half"
+    return f"give the effort {'standard' if effort == 'quick' else 'max'}"
+
+
+def _reckoned_seconds(learned: int, n: int, size: int, device: torch.device) -> float:
+    """How long a helper may take here: of large products, which one of them is timed for."""
+    products = learned**2 * (size + learned / 3.0) + 2.0 * (n - learned) * learned * size
+    side = torch.ones(_SIDE, _SIDE, device=device)
+    float((side @ side)[0, 0])
+    start = time.perf_counter()
+    float((side @ side)[0, 0])
+    return _SLOWER * (products + _COMPARED) * (time.perf_counter() - start) / (2.0 * _SIDE**3)
+
+
+def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float) -> Attempt:
+    """The helper of a share, certified on the rest by the one message that takes its largest score."""
+
+    def progress(done: int, total: int | None, note: str = "") -> None:
+        common.progress(done, total, note)
+        if time.monotonic() > until:
+            raise OutOfTimeError
+
+    encoder, table, _ = encoded_rest(
+        kernel_helper,
+        common.sample,
+        None,
+        tenths,
+        has_scores=True,
+        allow_copies=common.allow_copies,
+        device=common.device,
+        progress=progress,
+    )
+    largest = largest_input(table.classes)
+    scored = read_original(largest.network, table, "", trust_code=False)
+    task = Task(
+        claim=stated,
+        sample=table,
+        delta=common.delta,
+        original=scored,
+        base=(largest.name, scored.arrays),
+        rest=table,
+        allow_copies=common.allow_copies,
+    )
+    search = Search(task, "quick", device=common.device, engine=common.engine, progress=common.progress)
+    search.running = HELPER
+    unchanged = {name: Zero(value.shape) for name, value in task.coded.items()}
+    best = search.propose(Message(task.options, scored.chain, unchanged))
+    facts = best.facts
+    price = (
+        f"{facts.errors} error{'' if facts.errors == 1 else 's'} of {facts.n}, by a helper of the other "
+        f"{common.sample.n - facts.n}, which is declared; {facts.code_bits:g} bits"
+    )
+    search.routes = {HELPER: Route(HELPER, best.bound.value, price)}
+    return Attempt(task, search, best, table, table, encoder)
+
+
+def _count(rival: HeldOut, found: Attempt, attempts: Sequence[Attempt], delta: float) -> None:
+    """What was reckoned for a hold-out set of the same share is replaced by what was counted."""
+    facts = found.best.facts
+    if not rival.is_reckoned or facts.n != rival.n:
+        return
+    looks = LookFacts(errors=facts.errors, n=facts.n, delta=delta, looks=rival.shares)
+    counted = replace(rival, errors=facts.errors, value=looked_risk(looks).value, is_reckoned=False)
+    for each in attempts:
+        if each.search.held_out is rival:
+            each.search.held_out = counted
