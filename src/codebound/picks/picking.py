@@ -178,7 +178,8 @@ def pick(
         sample: All examples, in their order.
         device: Where it is computed; the result is the same everywhere.
         is_checked: Whether rounding errors are bounded, as a certificate needs it; a search does not.
-        patience: Whether to stop when the count has not fallen for some rounds: their number is coded.
+        patience: Whether to stop when the count has not fallen for some rounds, or no longer can: their
+            number is coded.
         features: What ``features_of`` found, where it is known already, or ``spread_features``.
         progress: Told the rounds done.
 
@@ -321,8 +322,7 @@ class _Run:
                 rounds.append(Round(picks, int((wrong & ~self.is_picked).sum())))
                 known = {each: known[each] for each in (_least(rounds), number)}
                 progress(number, self.rule.rounds, f"{picks} picks, {rounds[-1].errors} errors")
-                least = min(range(len(rounds)), key=lambda at: rounds[at].counted)
-                if number == self.rule.rounds or (patience and number - least >= _PATIENCE):
+                if number == self.rule.rounds or (patience and self._is_done(rounds)):
                     break
                 rows = self._next(margins(learned.outputs, self.labels), number)
         except RoomError:
@@ -345,6 +345,12 @@ class _Run:
             n=self.sample.n,
             is_interrupted=self.is_interrupted,
         )
+
+    def _is_done(self, rounds: Sequence[Round]) -> bool:
+        """Whether the count has not fallen for long, or the next picks alone are as many as its least."""
+        least = min(range(len(rounds)), key=lambda at: rounds[at].counted)
+        next_picks = rounds[-1].picks + self.rule.batch
+        return len(rounds) - 1 - least >= _PATIENCE or next_picks >= rounds[_least(rounds)].counted
 
     def _add(self, rows: Tensor) -> None:
         self.is_picked[rows] = True

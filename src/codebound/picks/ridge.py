@@ -144,19 +144,15 @@ class SupportKernel:
     Args:
         vectors: Features of the examples, one a row, in 16 bits.
         width: Of the kernel.
-        capacity: Most supports that there will be.
     """
 
-    def __init__(self, vectors: Tensor, width: Width, capacity: int) -> None:
+    def __init__(self, vectors: Tensor, width: Width) -> None:
         self._vectors, self._width = vectors, width
         on_cpu = vectors.device.type == "cpu"
         self._at_once = (_ROWS, _COLUMNS) if on_cpu else (16 * _ROWS, vectors.shape[1])
         parts = [width.of_blocks(vectors[at : at + _ROWS]) for at in range(0, len(vectors), _ROWS)]
         self._squares, self._longest = torch.cat([part.sum(1) for part in parts]), max(map(torch.max, parts))
         self._squares /= 2.0 if width.is_joined else 1.0
-        # integers take half the room of what is made of them
-        is_short = not width.is_joined and 8 * capacity * len(vectors) > KEPT
-        self._kept = torch.int32 if is_short else torch.float64
         # kernel of the supports of each batch, one a row, with all examples, or squared distances
         self._blocks: list[Tensor] = []
         self._ends = [0]
@@ -172,7 +168,7 @@ class SupportKernel:
 
     def add(self, added: Tensor) -> None:
         """Adds supports of these vectors."""
-        found = torch.empty(len(added), len(self._vectors), dtype=self._kept, device=added.device)
+        found = self._empty(len(added))
         longest = max(float(self._longest), float(self._width.of_blocks(added).max()))
         left, lengths = added.to(counting(longest)), self._width.lengths(added)
         for start in range(0, len(self._vectors), self._at_once[0]):
@@ -181,6 +177,13 @@ class SupportKernel:
             self._width.fill(found[:, rows], left, lengths, right, squared, self._at_once[1])
         self._blocks.append(found)
         self._ends.append(self._ends[-1] + len(found))
+
+    def _empty(self, supports: int) -> Tensor:
+        """Room for a block: values while there is room for them, then integers, which take half of it."""
+        n = len(self._vectors)
+        is_short = not self._width.is_joined and 8 * (self._ends[-1] + supports) * n > KEPT
+        kept = torch.int32 if is_short else torch.float64
+        return torch.empty(supports, n, dtype=kept, device=self._vectors.device)
 
     def last_at(self, low: int, high: int, rows: Tensor) -> Tensor:
         """The kernel of some supports of the last batch with some examples."""
@@ -196,9 +199,8 @@ class SupportKernel:
         """Sums of the kernel times coefficients, for every example."""
         n = len(self._vectors)
         total = torch.zeros(coefficients.shape[1], n, dtype=torch.float64, device=coefficients.device)
-        step = n if self._kept == torch.float64 else _MADE
         for part, low, high in self._parts():
-            weights = coefficients[low:high].T
+            weights, step = coefficients[low:high].T, n if part.dtype == torch.float64 else _MADE
             for some in (slice(start, start + step) for start in range(0, n, step)):
                 total[:, some] += weights @ self._values(part[:, some])
         return total.T.contiguous()
@@ -225,7 +227,7 @@ class ElsewhereKernel(Protocol):
     def dimension(self) -> int:
         """How long a vector is."""
 
-    def opened(self, width: Width, capacity: int) -> ElsewhereKernel:
+    def opened(self, width: Width) -> ElsewhereKernel:
         """The same without any supports."""
 
     def vectors_at(self, rows: Tensor) -> Tensor:
@@ -269,9 +271,9 @@ class KernelRidge:
         self._labels, self._classes, self._ridge = labels, classes, ridge
         self._width = Width(gamma, unit, is_joined)
         self._examples: SupportKernel | ElsewhereKernel = (
-            SupportKernel(vectors, self._width, capacity)
+            SupportKernel(vectors, self._width)
             if isinstance(vectors, torch.Tensor)
-            else vectors.opened(self._width, capacity)
+            else vectors.opened(self._width)
         )
         self._rows: list[Tensor] = []  # which examples were added
         self._ends = [0]

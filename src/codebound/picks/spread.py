@@ -35,9 +35,9 @@ class Part:
         """How long a vector is."""
         return self._vectors.shape[1]
 
-    def open(self, width: Width, capacity: int) -> None:
+    def open(self, width: Width) -> None:
         """Forgets all supports."""
-        self._kernel = SupportKernel(self._vectors, width, capacity)
+        self._kernel = SupportKernel(self._vectors, width)
 
     def vectors_at(self, rows: NDArray[np.int64]) -> NDArray[np.int16]:
         """The features of some examples."""
@@ -68,9 +68,9 @@ class Spread:
         """How long a vector is."""
         return self._dimension
 
-    def opened(self, width: Width, capacity: int) -> Spread:
+    def opened(self, width: Width) -> Spread:
         """The same without any supports."""
-        self._parts.tell_anew("open", width, capacity)
+        self._parts.tell_anew("open", width)
         return self
 
     def vectors_at(self, rows: Tensor) -> Tensor:

@@ -265,7 +265,7 @@ def _room(n: int, dimension: int, copies: int) -> float:
 
 
 def memory_of(n: int, dimension: int, supports: int, *, copies: int, is_joined: bool) -> float:
-    """Bytes that so many supports take; a large kernel is kept in half of them, unless images are joined."""
+    """Bytes that supports of one batch take; a large kernel is kept in half, unless images are joined."""
     kernel = 8.0 * n * supports
     kernel /= 2.0 if kernel > KEPT and not is_joined else 1.0
     return 2.0 * n * dimension + kernel + _matrices(copies) * supports**2

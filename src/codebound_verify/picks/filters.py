@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,14 +10,14 @@ import torch
 from torch import Tensor
 
 from ..dictionary import UNIT, tables
-from .exact import Doubles, Vectors, centre_of, normalised, parts, radius, side_by_side
+from .exact import Doubles, Singles, Vectors, centre_of, normalised, parts, radius, side_by_side
 from .pictures import Pictures, levels, straightened
 
 if TYPE_CHECKING:
     from ..sample import Inputs
     from .rule import Filters
 
-TOGETHER = 1 << 17  # numbers in the responses of pictures that are made at a time
+TOGETHER = 1 << 17  # responses that are made at a time: a core has them at hand
 
 
 class FilterMap:
@@ -26,13 +27,10 @@ class FilterMap:
         self._choice, self._divisor = choice, divisor
         self._weights: Doubles | None = None
         self._tables = [
-            torch.from_numpy((table.filters * UNIT).reshape(-1, table.size, table.size).astype(np.float32))
+            _spread((table.filters * UNIT).reshape(-1, table.size, table.size), choice.pool)
             for table in tables(choice.dictionary)
         ]
-        _, _, height, width = first.shape
-        self._together = max(1, TOGETHER // (height * width * len(self._tables[0])))
         pictures = self.prepared(first)
-        self._centre = np.zeros(1)
         made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 64))
         self._centre = centre_of(made, choice.dimension(first.shape[1:]))
         self.known = {"centre": self._centre}
@@ -48,7 +46,9 @@ class FilterMap:
 
     def numbers(self, pictures: Pictures) -> Doubles:
         """What weights are computed from: integers."""
-        return np.asarray(self._values(pictures) - self._centre)
+        found = self._values(pictures)
+        found -= self._centre
+        return found
 
     def vectors(self, pictures: Pictures) -> Vectors:
         """The vectors of pictures."""
@@ -57,57 +57,69 @@ class FilterMap:
     def _values(self, pictures: Pictures) -> Doubles:
         if self._choice.straight:
             pictures = straightened(pictures)
-        found = [self._some(pictures[part]) for part in parts(len(pictures), self._together)]
-        return np.concatenate(found)
+        planes, pool = torch.from_numpy(_planes(pictures)), self._choice.pool
+        count, _, *sides = planes.shape
+        rows, columns = (side // pool for side in sides)
+        maps = self._summed(planes.flatten(0, 1), (rows, columns)).mul_(2).reshape(count, -1)
+        light = planes[:, :, : rows * pool, : columns * pool].reshape(count, -1, rows, pool, columns, pool)
+        found = torch.cat([maps, light.sum(dim=(3, 5)).double().mul_(4).flatten(1)], dim=1)
+        return found.div_(pool**2).floor_().numpy()
 
-    def _some(self, pictures: Pictures) -> Doubles:
-        planes = _planes(pictures)
-        count, _, height, width = planes.shape
-        own = torch.from_numpy(planes.reshape(-1, height, width).astype(np.float32)).transpose(0, 1)
-        maps = [self._pooled(_lengths(own, table)) for table in self._tables]
-        seen = torch.cat(maps, dim=1).reshape(count, -1), self._pooled(own[None]).reshape(count, -1)
-        together = torch.cat([2 * seen[0], 4 * seen[1]], dim=1).double()
-        return np.floor(together.numpy() / self._choice.pool**2)
+    def _summed(self, planes: Tensor, windows: tuple[int, int]) -> Tensor:
+        """Lengths, summed over windows: (planes, height, width) become (planes, filters, windows)."""
+        count, inside, pool = windows[0] * windows[1], self._tables[0].shape[1], self._choice.pool
+        together = max(1, TOGETHER // (count * inside))
+        # memory that is used again stays at hand
+        responses = torch.empty(len(self._tables), together * count, inside)
+        squares = torch.empty(2, len(self._tables), together * count, inside // 2, dtype=torch.float64)
+        found = torch.empty(
+            len(planes), len(self._tables), inside // (2 * pool**2), count, dtype=torch.float64
+        )
+        for part in parts(len(planes), together):
+            size, own = part.stop - part.start, slice((part.stop - part.start) * count)
+            for table, out in zip(self._tables, responses[:, own], strict=True):
+                torch.mm(_around(planes[part], windows, pool, math.isqrt(len(table))), table, out=out)
+            real, imaginary = squares[:, :, own].copy_(_pairs(responses[:, own])).square_()
+            lengths = real.add_(imaginary)
+            np.sqrt(lengths.numpy(), out=lengths.numpy())  # zeros, of which there are many, slow torch down
+            sums = lengths.mul_(1 / 1024).floor_().reshape(len(lengths), size, count, -1, pool**2).sum(dim=4)
+            found[part] = sums.permute(1, 0, 3, 2)
+        return found.flatten(1, 2)
 
-    def _pooled(self, maps: Tensor) -> Tensor:
-        """Sums over windows: (filters, rows, planes, columns) become (planes, filters, windows)."""
-        pool = self._choice.pool
-        count, height, planes, width = maps.shape
-        rows = height // pool
-        strips = maps[:, : rows * pool].reshape(count, rows, pool, planes * width).sum(dim=2)
-        summing = torch.zeros(width, width // pool)
-        for i in range(width // pool):
-            summing[i * pool : (i + 1) * pool, i] = 1
-        found = strips.reshape(-1, width) @ summing
-        return found.reshape(count, rows, planes, -1).permute(2, 0, 1, 3).reshape(planes, count, -1)
+
+def _spread(filters: Doubles, pool: int) -> Tensor:
+    """A matrix that makes of the pixels around a window all responses inside of it.
+
+    A row for each of the pixels around; columns are real and imaginary parts, then filters, then pixels.
+    """
+    size = filters.shape[1]
+    side = size + pool - 1
+    pairs = filters.reshape(-1, 2, size, size).transpose(2, 3, 1, 0)
+    found = np.zeros((side, side, *pairs.shape[2:], pool, pool), np.float32)
+    for i in range(pool):
+        for j in range(pool):
+            found[i : i + size, j : j + size, :, :, i, j] = pairs
+    return torch.from_numpy(found.reshape(side * side, -1))
 
 
-def _planes(pictures: Pictures) -> Doubles:
+def _around(planes: Tensor, windows: tuple[int, int], pool: int, side: int) -> Tensor:
+    """The pixels around each window, as rows; zeros lie around a plane."""
+    seen = (
+        torch.nn.functional.pad(planes, ((side - pool) // 2,) * 4).unfold(1, side, pool).unfold(2, side, pool)
+    )
+    return seen[:, : windows[0], : windows[1]].reshape(-1, side * side)
+
+
+def _pairs(responses: Tensor) -> Tensor:
+    """Real parts, and imaginary parts."""
+    return responses.reshape(*responses.shape[:2], 2, -1).movedim(2, 0)
+
+
+def _planes(pictures: Pictures) -> Singles:
     """One plane of light and two of colour, or the channels as they are."""
-    whole = pictures.astype(np.float64)
+    whole = pictures.astype(np.float32)
     if pictures.shape[1] != 3:
         return whole
     r, g, b = whole[:, 0], whole[:, 1], whole[:, 2]
-    return np.stack([np.floor((r + g + b) / 3), r - g, np.floor((r + g) / 2) - b], axis=1)
-
-
-def _lengths(planes: Tensor, filters: Tensor) -> Tensor:
-    """Lengths of the responses to complex filters; planes and maps are (.., rows, planes, columns)."""
-    responses = _correlated(planes, filters).double()
-    squares = responses.square_()[0::2] + responses[1::2]  # real and imaginary parts take turns
-    return squares.sqrt_().div_(1024).floor_().float()
-
-
-def _correlated(planes: Tensor, filters: Tensor) -> Tensor:
-    """Responses of planes with zeros around them: for every row of a filter, one product of matrices."""
-    height, count, width = planes.shape
-    size = filters.shape[1]
-    half = size // 2
-    padded = torch.zeros(height + size - 1, count, width + size - 1)
-    padded[half : half + height, :, half : half + width] = planes
-    shifted = torch.stack([padded[:, :, j : j + width] for j in range(size)]).reshape(size, -1)
-    line = count * width
-    found = torch.zeros(len(filters), height * line)
-    for i in range(size):
-        found.addmm_(filters[:, i], shifted[:, i * line : (i + height) * line])
-    return found.reshape(-1, height, count, width)
+    third = np.floor((r + g + b).astype(np.float64) / 3).astype(np.float32)
+    return np.stack([third, r - g, np.floor((r + g) / 2) - b], axis=1)

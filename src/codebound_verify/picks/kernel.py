@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..sample import Inputs, Labels
 
+TOGETHER = 128  # copies of pictures whose vectors are made at a time
 PIECE = 256  # supports in one product
 POINTS = 512  # points in it
 COLUMNS = 1024  # numbers of a vector that are made float32 at a time
@@ -149,8 +150,9 @@ class Kernel:
 
     def supports_of(self, x: Inputs) -> Vectors:
         """The vectors of the supports of picks, in their order."""
-        pictures = self.features.prepared(x)
-        return np.concatenate([self.features.vectors(each) for each in copied(pictures, self._number)])
+        copies = copied(self.features.prepared(x), self._number)
+        pieces = [each[part] for each in copies for part in parts(len(x), TOGETHER)]
+        return np.concatenate(list(side_by_side(self.features.vectors, pieces)))
 
     def kept(self, supports: int, points: int) -> Kept:
         """Room for the kernel of so many."""

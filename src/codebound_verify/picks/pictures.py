@@ -31,20 +31,24 @@ def levels(x: Inputs, divisor: float) -> Pictures:
 
 def straightened(pictures: Pictures) -> Pictures:
     """Pictures whose rows are moved so that strokes that lean become upright."""
-    _, _, height, width = pictures.shape
-    p = pictures.sum(axis=1, dtype=np.int64)
+    count, channels, height, width = pictures.shape
     i, j = np.arange(height)[:, None], np.arange(width)
-    total, of_i, of_j, of_ij, of_ii = (np.sum(p * each, axis=(1, 2)) for each in (1, i, j, i * j, i * i))
+    weights = np.stack([np.broadcast_to(each, (height, width)) for each in (i**0, i, j, i * j, i * i)])
+    p = pictures.sum(axis=1, dtype=np.float64).reshape(count, -1)
+    sums = (p @ weights.reshape(5, -1).T.astype(np.float64)).astype(np.int64)  # below 2^53: exact
+    total, of_i, of_j, of_ij, of_ii = sums.T
     lean = (total * of_ij - of_i * of_j) / np.maximum(1, total * of_ii - of_i * of_i)
     middle = of_i / np.maximum(1, total)
     t = j + lean[:, None, None] * (i - middle[:, None, None])
-    t = np.clip(t, -1, width)
+    np.clip(t, -1, width, out=t)
     k = np.floor(t)
-    f = np.floor(16 * (t - k) + 0.5).astype(np.int64)[:, None]
+    t -= k
+    f = np.floor(16 * t + 0.5).astype(np.int16)[:, None]
     where = k.astype(np.int64)[:, None] + 1
-    padded = np.pad(pictures, ((0, 0), (0, 0), (0, 0), (1, 2))).astype(np.int64)
-    here, next_ = (np.take_along_axis(padded, where + step, axis=3) for step in (0, 1))
-    return np.asarray(((16 - f) * here + f * next_ + 8) // 16).astype(np.uint8)
+    padded = np.pad(pictures, ((0, 0), (0, 0), (0, 0), (1, 2)))
+    starts = np.arange(count * channels * height).reshape(count, channels, height, 1) * (width + 3)
+    here, next_ = (padded.ravel()[starts + where + step].astype(np.int16) for step in (0, 1))
+    return np.asarray(((16 - f) * here + f * next_ + 8) >> 4).astype(np.uint8)
 
 
 def moved(pictures: Pictures, u: int, v: int) -> Pictures:

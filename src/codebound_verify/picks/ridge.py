@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .rule import Rule
 
 BLOCK = 128  # supports whose terms are summed before they are added to the others
-STEP = 1024  # points at a time
+STEP = 4096  # points at a time
 PIECE = 1024  # supports that are added to a factor at a time
 RHO = 1e-7  # the largest rounding error of an output
 
@@ -64,17 +64,19 @@ class Factor:
         return [(row.shape[1] - len(row), row) for row in self._rows]
 
 
-def outputs(kernel: Rows, coefficients: Doubles, points: int) -> Doubles:
-    """Sums over supports, block by block, for so many points: (points, columns)."""
-    found = torch.zeros(coefficients.shape[1], points, dtype=torch.float64)
+def outputs(kernel: Rows, coefficients: Doubles, points: int | Integers) -> Doubles:
+    """Sums over supports, block by block, for some points or the first so many: (points, columns)."""
+    where = None if isinstance(points, int) else points
+    size = points if isinstance(points, int) else len(points)
+    found = torch.zeros(coefficients.shape[1], size, dtype=torch.float64)
     blocks = parts(len(coefficients), BLOCK)
     weights = [torch.from_numpy(coefficients[block].T.copy()) for block in blocks]
 
     def summed(part: slice) -> None:
         for block, own in zip(blocks, weights, strict=True):
-            found[:, part] += own @ kernel[block, part]
+            found[:, part] += own @ kernel[block, part if where is None else where[part]]
 
-    for _ in side_by_side(summed, parts(points, STEP)):
+    for _ in side_by_side(summed, parts(size, STEP)):
         pass
     return np.ascontiguousarray(found.numpy().T)
 
@@ -99,13 +101,11 @@ class Ridge:
         self._targets = np.concatenate([self._targets, _targets(labels, self._classes)])
         solved = self._factor.backward(self._factor.forward(torch.from_numpy(self._targets)))
         self.coefficients = solved.numpy()
-        both = np.concatenate([self.coefficients, np.abs(self.coefficients)], axis=1)
-        found = outputs(self._kernel, both, points)
-        values, sizes = found[:, : self._classes], found[:, self._classes :]
+        values = outputs(self._kernel, self.coefficients, points)
         rho = rounding(
             self._targets - self._ridge * self.coefficients - values[self._where],
             self.coefficients,
-            sizes[self._where],
+            outputs(self._kernel, np.abs(self.coefficients), self._where),
             ridge=self._ridge,
             kappa=self._kappa,
         )

@@ -156,12 +156,23 @@ def test_rounding_that_may_decide_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_rounds_until_machines_might_differ_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample, rule = two_clouds(150), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 8)
+    sample, rule = two_clouds(150, apart=0.5), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, 3, 8)
     known = KernelRidge.rounding
     monkeypatch.setattr(KernelRidge, "rounding", lambda self, a: 1.0 if len(a) > 20 else known(self, a))
     with pytest.raises(RoomError):
         pick(rule, sample)
     assert pick(rule, sample, patience=True).last.picks == 9
+
+
+@pytest.mark.parametrize(("apart", "batch"), [(1.0, 5), (2.0, 1), (2.0, 2)])
+def test_rounds_that_can_no_longer_be_the_best_are_left_out(apart: float, batch: int) -> None:
+    sample, rule = two_clouds(150, apart=apart), Rule(ColumnFeatures(), 10, 0, 6, 5, 3, batch, 14)
+    whole, early = pick(rule, sample), pick(rule, sample, patience=True)
+    assert len(early.rounds) < len(whole.rounds)
+    assert early.last.picks + batch >= early.best().last.counted
+    assert early.best().rule == whole.best().rule
+    assert early.best().rounds == whole.best().rounds
+    assert torch.equal(early.best().learned.outputs, whole.best().learned.outputs)
 
 
 def test_an_interrupted_run_keeps_its_rounds() -> None:

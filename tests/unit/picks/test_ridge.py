@@ -77,10 +77,14 @@ def test_integers_take_half_the_room_and_give_the_same_kernel(
     vectors: torch.Tensor, labels: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual, _ = grown(vectors, labels, copies=1, is_joined=False)
-    monkeypatch.setattr("codebound.picks.ridge.KEPT", 8 * 80 * N - 1)
+    first = len(usual._examples._blocks[0])
+    monkeypatch.setattr("codebound.picks.ridge.KEPT", 8 * first * N)
     small, _ = grown(vectors, labels, copies=1, is_joined=False)
+    sizes = [each.element_size() for each in small._examples._blocks]
+    assert sizes == [8] + [4] * (len(sizes) - 1)  # what there is room for is kept as it is
+    assert len(sizes) > 1
     for one, other in zip(usual._examples._blocks, small._examples._blocks, strict=True):
-        assert (one.element_size(), other.element_size()) == (8, 4)
+        assert one.element_size() == 8
         assert torch.equal(one, small._examples._values(other))
     assert torch.equal(small.coefficients(), usual.coefficients())
     joined, _ = grown(vectors, labels, copies=2, is_joined=True)  # of two integers each
