@@ -265,10 +265,10 @@ def certify(
         if original is None and len(sample.input_shape) == 1:
             attempts += [common.best(AfterSplit(each), "prune", "quick") for each in _SHARES_OF_TABLES]
         if helps:
-            from codebound.search.helped import helped
+            from codebound.search.helped import helped_attempts
 
             left = None if minutes is None else start + 60.0 * minutes - time.perf_counter()
-            attempts += helped(common, attempts, stated, effort=effort, seconds=left)
+            attempts += helped_attempts(common, attempts, stated, effort=effort, seconds=left)
         routes = compared_routes([each.search for each in attempts], sample, delta=delta, device=place)
     task, search, best, whole, rest, behind = min(attempts, key=lambda each: each.best.rank)
     if not_behind:

@@ -48,7 +48,7 @@ _SLOWER = 2.0  # times: all else is slower than a product of large matrices
 _COMPARED = 6e12  # floating-point operations that learners are compared by, on pictures
 
 
-def helped(
+def helped_attempts(
     common: Attempts,
     attempts: Sequence[Attempt],
     stated: AbstractClaim,

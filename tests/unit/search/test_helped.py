@@ -130,7 +130,7 @@ def tried_within(seconds, bound=0.9):
         engine=None,
         progress=silent,
     )
-    found = helped.helped(common, [attempt], AboutG(), effort="standard", seconds=seconds)
+    found = helped.helped_attempts(common, [attempt], AboutG(), effort="standard", seconds=seconds)
     return found, search.skipped.get("helper", "")
 
 
