@@ -4,6 +4,7 @@
     python results/beside_holdout.py cifar10-encoded 1600 --table runs/encoded/train.npz --out ROWS
     python results/beside_holdout.py newsgroups-encoded 1600 --texts 20newsgroups-train.tab --out ROWS
     python results/beside_holdout.py fashion-mnist 60000 --device cuda --keep KEPT --out ROWS
+    python results/beside_holdout.py fashion-mnist 60000 --device cuda --of-helper --out ROWS
     python results/beside_holdout.py --page ROWS                             # the table of all rows
 
 The hold-out sets learn from 1, 2, 3, 5, 7, 8 and 9 tenths, and every error is counted, which for 50,000
@@ -28,10 +29,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from everyday import HELPER_TENTHS, pictures, texts
 
 from codebound import __version__
 from codebound.bounds.looked import looked_risk
+from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
 from codebound.data.load import load_dataset
 from codebound.errors import ModelError
@@ -62,6 +65,7 @@ BY_HAND = {
 FILE = Path(__file__).parent / "beside_holdout.json"
 _MOST_SUPPORTS = 20_000  # of copies
 _SEED = 0
+_OF_HELPER = "-helper"  # end of the name of a file
 SHOWN = ("data", "n", "certified", "method", "held_out", "with_20_bits", "bits_above", "seconds")
 
 
@@ -174,6 +178,27 @@ def keep(found: Certification, asked: argparse.Namespace, which: str) -> None:
     (folder / "helper.safetensors").unlink(missing_ok=True)
 
 
+def helper_shares(asked: argparse.Namespace) -> None:
+    """Errors on the rest of the learner of the helper, after every share: hold-out sets of that learner too."""
+    sample, place = drawn(whole_of(asked), asked.n), torch.device(asked.device)
+    found = []
+    for tenths in rivals.TENTHS:
+        first, rest = prior_and_rest(sample, tenths)
+        network, start = kernel_helper(first, device=place), time.perf_counter()
+        inputs = rest.scaling.apply(torch.from_numpy(rest.x))
+        outputs = torch.cat([network(part).argmax(1).cpu() for part in inputs.split(500)])
+        errors = int((outputs.numpy() != rest.y).sum())
+        found.append({"learned": first.n, "errors": errors, "n": rest.n})
+        sys.stdout.write(f"{found[-1]} {time.perf_counter() - start:.0f} s\n")
+    write(asked.out, f"{asked.name}-{sample.n}{_OF_HELPER}", {"shares": found})
+
+
+def write(folder: Path, name: str, content: dict[str, Any]) -> None:
+    """Writes one file of the rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
 def with_own(row: dict[str, Any]) -> dict[str, Any]:
     """The row, where the share that was certified is a hold-out set too: one with copies, perhaps."""
     if row["method"] != "split" or row["statement"] != "C-15":
@@ -260,14 +285,17 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("runs/beside"))
     parser.add_argument("--keep", type=Path, help="folder for certificates")
+    parser.add_argument("--of-helper", action="store_true", help="the hold-out sets of the helper's learner")
     parser.add_argument("--page", type=Path, help="folder of rows")
     asked = parser.parse_args()
     if asked.page is not None:
         page(asked.page)
         return
+    if asked.of_helper:
+        helper_shares(asked)
+        return
     row = row_of(asked)
-    asked.out.mkdir(parents=True, exist_ok=True)
-    (asked.out / f"{row['data']}-{row['n']}.json").write_text(json.dumps(row, indent=1) + "\n")
+    write(asked.out, f"{row['data']}-{row['n']}", row)
     sys.stdout.write(
         f"{ {name: row[name] for name in ('data', 'n', 'certified', 'held_out', 'with_20_bits')} }\n"
     )
