@@ -179,12 +179,12 @@ def keep(found: Certification, asked: argparse.Namespace, which: str) -> None:
 
 
 def helper_shares(asked: argparse.Namespace) -> None:
-    """Errors on the rest of the learner of the helper, after every share: hold-out sets of that learner too."""
+    """Errors of the helper's learner on the rest, after every share: hold-out sets of that learner too."""
     sample, place = drawn(whole_of(asked), asked.n), torch.device(asked.device)
     found = []
     for tenths in rivals.TENTHS:
         first, rest = prior_and_rest(sample, tenths)
-        network, start = kernel_helper(first, device=place), time.perf_counter()
+        start, network = time.perf_counter(), kernel_helper(first, device=place)
         inputs = rest.scaling.apply(torch.from_numpy(rest.x))
         outputs = torch.cat([network(part).argmax(1).cpu() for part in inputs.split(500)])
         errors = int((outputs.numpy() != rest.y).sum())

@@ -39,6 +39,7 @@ _ON_THE_WAY = 0.6e9
 _PART = 6000  # examples that learners are compared on
 _LEARNED = 0.7  # of them
 _KNOWN = 3000  # examples that features are made of
+_LEAST = 12  # examples that learners can be compared on
 _COPIED = 12_000  # supports up to which changed copies are learned from too
 _NEAR = 1.2  # times the fewest errors: what makes no more is moved too
 _CLEARLY = 0.9  # of a sum of squares
@@ -286,6 +287,8 @@ def _by_factor(inner: Tensor, right: Tensor) -> Tensor:
 
 def _best_rule(sample: Dataset, device: str | torch.device, progress: Progress) -> Rule:
     """The learner with the fewest errors, counted inside a part of the first part."""
+    if sample.n < _LEAST:
+        raise UsageError(f"a kernel is learned from at least {_LEAST} examples. Got {sample.n}.")
     part = sample
     if sample.n > _PART:
         part = sample.select(permutation(sample.n)[:_PART], role="train")

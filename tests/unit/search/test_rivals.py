@@ -157,6 +157,16 @@ def test_what_no_memory_has_room_for_is_not_learned_from(monkeypatch):
     assert (network(torch.from_numpy(sample.x)).argmax(1).numpy() != sample.y).mean() < 0.4
 
 
+@pytest.mark.parametrize("n", [1, 11, 12])
+def test_a_kernel_helper_of_a_few_examples_is_refused_or_there(n):
+    sample = table(n)
+    if n < 12:
+        with pytest.raises(UsageError, match="at least 12 examples"):
+            kernel_helper(sample)
+    else:
+        assert kernel_helper(sample)(torch.from_numpy(sample.x)).shape == (12, 3)
+
+
 def test_a_picture_and_its_mirror_image_have_one_support(monkeypatch):
     x, y = rules.shapes(60)
     sample = Dataset("shapes", "train", x, y, 3, Scaling(16.0))
