@@ -20,6 +20,7 @@ from codebound.certificate.claims import (
     require_shape,
 )
 from codebound.certificate.evaluate import count_errors
+from codebound.certificate.task import NO_NETWORK
 from codebound.data.dataset import as_dataset, cross_duplicates
 from codebound.device import resolve_device
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
@@ -33,7 +34,13 @@ from codebound.search.attempts import Attempt, Attempts, plain
 from codebound.search.methods import known_methods, makes_own, require_method
 from codebound.search.routes import HELPER, Route, compared_routes, is_worth_helping
 from codebound.search.search import EFFORTS, Effort
-from codebound.search.starts import base_tensors, encoded_rest, largest_input, read_original
+from codebound.search.starts import (
+    base_tensors,
+    beyond_message,
+    encoded_rest,
+    largest_input,
+    read_original,
+)
 
 if TYPE_CHECKING:
     from codebound.certificate.base import Pretrained
@@ -205,6 +212,10 @@ def certify(
             if needs_f or not runs_on(module, sample.input_shape, sample.classes):
                 raise
             unread = f"{reason}\n  Methods that make a network of their own go on without it."
+    too_large = "" if original is None else beyond_message(original)
+    codes_f = claim.is_about_f or (claim.trains_base and helper is None) or not makes_own(method)
+    if too_large and (codes_f or (base is not None and method not in ENCODES)):
+        raise CertificateError(too_large)
     original_errors = (
         None if original is None else count_errors(original.build(), sample.on("cpu"), engine=engine).errors
     )
@@ -216,7 +227,8 @@ def certify(
     if base is not None and original is not None:
         is_f = base.network is module
         of_base = original.arrays if is_f else base_tensors(base, original, sample)
-    known = None if base is None or of_base is None else (base.name, of_base)
+    start_at = None if too_large else original
+    known = None if base is None or of_base is None or too_large else (base.name, of_base)
     common = Attempts(
         sample=sample,
         delta=delta,
@@ -250,7 +262,7 @@ def certify(
     if not (encodes and method == "picks"):
         is_stopped = bool(attempts) and attempts[0].search.is_interrupted
         attempts += [
-            common.best(each, method, effort, minutes=each_minutes, original=original, base=known)
+            common.best(each, method, effort, minutes=each_minutes, original=start_at, base=known)
             for each in shares
             if not is_stopped
         ]
@@ -273,6 +285,9 @@ def certify(
     task, search, best, whole, rest, behind = min(attempts, key=lambda each: each.best.rank)
     if not_behind:
         search.skipped["picks"] = not_behind
+    if unread or too_large:
+        instead = "the network that was given is not coded, for the reason that is given."
+        search.skipped.update({name: instead for name, why in search.skipped.items() if why == NO_NETWORK})
     certificate = issue(best, task, progress=progress)
     fresh, copies, tested = None, None, test_set
     is_plain = stated.fault == WRONG and not claim.is_about_f
@@ -293,6 +308,7 @@ def certify(
             )
             apart = HoldoutFacts(errors=differ, n=test_set.n, delta=delta)
     notes = (unread,) if unread else () if original is None else original.notes
+    notes += (too_large,) if too_large else ()
     is_new = base is None and (search.method == HELPER or known_methods()[search.method].is_own)
     if original is not None and is_new and method == "auto" and stated == AboutG():
         from codebound.search.own_features import own_message_words, why_no_features

@@ -27,6 +27,7 @@ EXPONENT_LIMIT = 1000  # of a step
 SLOTS = 1 << 16  # sum of the frequencies of a static table
 STATE_BYTES = 5  # of a lane at the start of a block
 LOWEST = 1 << 24  # a lane with a lower state takes a word
+FEW_LANES = 32  # fewer are read one by one
 TENSOR_LIMIT = 1 << 25  # elements of a tensor, inner ones included
 TILE = 1 << 18  # elements computed at a time
 NARROWEST = 1 << 10  # columns of a tile, if there are that many
@@ -295,12 +296,6 @@ class Blocks:
 
     def read(self, table: Static) -> tuple[Content, int]:
         """The elements of one block, and the bits that it has."""
-        values = np.arange(-table.limit, table.limit + 1, dtype=np.int32)
-        below = np.cumsum(table.frequencies) - table.frequencies
-        value_at = np.repeat(values, table.frequencies)
-        frequency_at = np.repeat(table.frequencies, table.frequencies).astype(np.uint64)
-        rest_at = np.arange(SLOTS, dtype=np.uint64) - np.repeat(below, table.frequencies).astype(np.uint64)
-
         head = self._bytes[self._next : self._next + STATE_BYTES * table.lanes]
         if head.size < STATE_BYTES * table.lanes:
             raise Refused("Message: it ends inside a block.")
@@ -311,23 +306,64 @@ class Blocks:
             raise Refused("Message: a block starts with a state below 2^24.")
         tail = self._bytes[self._next + head.size :]
         words = tail[: tail.size // 2 * 2].view(">u2")
-        used = 0
-
-        result = np.empty(table.count, np.int32)
-        for first in range(0, table.count, table.lanes):
-            group = result[first : first + table.lanes]
-            active = state[: group.size]
-            slot = active & np.uint64(SLOTS - 1)
-            group[:] = value_at[slot]
-            active[:] = frequency_at[slot] * (active >> np.uint64(16)) + rest_at[slot]  # below 2^40
-            hungry = np.flatnonzero(active < LOWEST)
-            fresh = words[used : used + hungry.size]
-            if fresh.size < hungry.size:
-                raise Refused("Message: it ends inside a block.")
-            active[hungry] = active[hungry] << np.uint64(16) | fresh
-            used += hungry.size
+        result, used = (_in_turn if table.lanes < FEW_LANES else _side_by_side)(table, state, words)
         if (state != LOWEST).any():
             raise Refused("Message: a block does not end in the state 2^24.")
         size = head.size + 2 * used
         self._next += size
         return Content(result, table.exponent, table.limit), 8 * size
+
+
+def _slots(table: Static) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint64]]:
+    """For each slot: the element, its frequency, and the place of the slot among its own."""
+    values = np.arange(-table.limit, table.limit + 1, dtype=np.int32)
+    below = np.repeat(np.cumsum(table.frequencies) - table.frequencies, table.frequencies)
+    frequency = np.repeat(table.frequencies, table.frequencies).astype(np.uint64)
+    return (
+        np.repeat(values, table.frequencies),
+        frequency,
+        np.arange(SLOTS, dtype=np.uint64) - below.astype(np.uint64),
+    )
+
+
+def _side_by_side(
+    table: Static, state: NDArray[np.uint64], words: NDArray[np.uint16]
+) -> tuple[NDArray[np.int32], int]:
+    """The elements of a block, a group of all lanes at a time, and the words that they take."""
+    value_at, frequency_at, rest_at = _slots(table)
+    result, used = np.empty(table.count, np.int32), 0
+    for first in range(0, table.count, table.lanes):
+        group = result[first : first + table.lanes]
+        active = state[: group.size]
+        slot = active & np.uint64(SLOTS - 1)
+        group[:] = value_at[slot]
+        active[:] = frequency_at[slot] * (active >> np.uint64(16)) + rest_at[slot]  # below 2^40
+        hungry = np.flatnonzero(active < LOWEST)
+        fresh = words[used : used + hungry.size]
+        if fresh.size < hungry.size:
+            raise Refused("Message: it ends inside a block.")
+        active[hungry] = active[hungry] << np.uint64(16) | fresh
+        used += hungry.size
+    return result, used
+
+
+def _in_turn(
+    table: Static, state: NDArray[np.uint64], words: NDArray[np.uint16]
+) -> tuple[NDArray[np.int32], int]:
+    """The same with integers of Python, which is faster for few lanes."""
+    value_at, frequency_at, rest_at = (each.tolist() for each in _slots(table))
+    result, used = np.empty(table.count, np.int32), 0
+    own = [int(each) for each in state]
+    for first in range(0, table.count, table.lanes):
+        for lane in range(min(table.lanes, table.count - first)):
+            high, slot = divmod(own[lane], SLOTS)
+            result[first + lane] = value_at[slot]
+            following = frequency_at[slot] * high + rest_at[slot]
+            if following < LOWEST:
+                if used == words.size:
+                    raise Refused("Message: it ends inside a block.")
+                following = following * SLOTS + int(words[used])
+                used += 1
+            own[lane] = following
+    state[:] = own
+    return result, used

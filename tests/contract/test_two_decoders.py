@@ -64,7 +64,7 @@ def integers(draw, shape):
         return Adaptive(q, step, limit, row_flags=flags[0], column_flags=flags[1], kind=kind, stride=2)
     if mode == 7:
         table = frequency_table(np.bincount(q.ravel() + limit, minlength=2 * limit + 1))
-        return Static(q, step, limit, table=table, lanes_log2=draw(st.integers(0, 3)))
+        return Static(q, step, limit, table=table, lanes_log2=draw(st.integers(0, 6)))
     if mode == 14:
         return Bell(q, step, width=draw(st.integers(0, 63)))
     return {3: Dense, 4: Enumerative}[mode](q, step, limit)

@@ -205,14 +205,24 @@ def _cost_forms(cost: int, facts: OccamFacts, task: Task, added: float) -> tuple
     return min(1.0, (kl + added) * (1.0 + 1e-15)), min(1.0, (hoeffding + added) * (1.0 + 1e-15))
 
 
-def guess(message: Message, task: Task) -> tuple[float, Encoded]:
-    """What the bound would be if the first examples were typical: for choosing among messages, no bound."""
-    n, encoded = task.counted.n, message.encode()
-    code_bits = encoded[0].length
+def guess(message: Message, task: Task, *, to_beat: float = math.inf) -> tuple[float, Encoded] | None:
+    """What the bound would be if the first examples were typical: for choosing among messages, no bound.
+
+    None where that is no less than ``to_beat``, however short the message turns out to be.
+    """
+    begun = message.word()
     network = build_network(message, module=task.module, base=task.base_tensors)
     rate = estimated_error_rate(network, task.first_data)
+    if _guessed(rate, message.least_bits(begun[0]), task) >= to_beat:
+        return None
+    encoded = message.with_blocks(*begun)
+    return _guessed(rate, encoded[0].length, task), encoded
+
+
+def _guessed(rate: float, code_bits: int, task: Task) -> float:
+    n = task.counted.n
     value = occam_kl(OccamFacts(errors=int(rate * n), n=n, code_bits=code_bits, delta=task.delta)).value
-    return (value + 1e-9 * rate if value < 1.0 else 1.0 + rate + code_bits / n), encoded
+    return value + 1e-9 * rate if value < 1.0 else 1.0 + rate + code_bits / n
 
 
 @implements("I-05", kind="certificate")

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Tensors = dict[str, "NDArray[np.float32]"]
 
 _FIRST_EXAMPLES = 500
+NO_NETWORK = "there is no network to start from. Give a model."
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +223,7 @@ class Task:
     def f(self) -> Original:
         """The network f, where there is one."""
         if self.original is None:
-            raise ModelError("there is no network to start from. Give a model.")
+            raise ModelError(NO_NETWORK)
         return self.original
 
     def helper(self, message: Message | PickedMessage) -> Helper:

@@ -150,6 +150,10 @@ class Message:
     @implements("I-33", kind="algorithm")
     def encode(self) -> tuple[Bits, Ledger]:
         """The bits, and how many of them each part takes."""
+        return self.with_blocks(*self.word())
+
+    def word(self) -> tuple[Bits, Ledger]:
+        """The bits in front of the blocks, and how many of them each part takes."""
         writer = Writer()
         ledger: list[tuple[str, int]] = []
         spent = 0
@@ -179,16 +183,27 @@ class Message:
             enter("subspace")
             self.codes.code_integers(writer)
             enter("integers")
-            behind = [("integers", block) for block in self.codes.blocks()]
         else:
             for name, code in self.codes.items():
                 write_tensor(writer, code)
                 enter(name)
-            behind = [(name, block) for name, code in self.codes.items() for block in code.blocks()]
         word = writer.finish()
-        ledger.append(("end", word.length - writer.shifts))
-        ledger.extend((f"block {name}", block.length) for name, block in behind)
-        return join(word, *(block for _, block in behind)), tuple(ledger)
+        return word, (*ledger, ("end", word.length - writer.shifts))
+
+    def with_blocks(self, word: Bits, ledger: Ledger) -> tuple[Bits, Ledger]:
+        """The whole message, from its word."""
+        if self.is_short:
+            return word, ledger
+        codes = {"integers": self.codes} if isinstance(self.codes, Subspace) else self.codes
+        behind = [(name, block) for name, code in codes.items() for block in code.blocks()]
+        entries = tuple((f"block {name}", block.length) for name, block in behind)
+        return join(word, *(block for _, block in behind)), (*ledger, *entries)
+
+    def least_bits(self, word: Bits) -> int:
+        """Bits that the whole message has at least, from its word: blocks are long to make."""
+        if self.is_short or isinstance(self.codes, Subspace):
+            return word.length
+        return word.length + sum(code.least_block_bits() for code in self.codes.values())
 
     def _write_architecture(self, writer: Writer) -> None:
         if self.chain is None:

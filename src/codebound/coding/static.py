@@ -1,7 +1,7 @@
 """The static block code, docs/format.md, section 4.7: many independent states advance at once.
 
 Every element is coded with a frequency of 16 bits from a table that the code word holds. The elements are
-dealt to the lanes in turn; numpy advances many lanes together, a single lane runs in plain Python.
+dealt to the lanes in turn; numpy advances many lanes together, few lanes run in plain Python.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ LANE_OVERHEAD_BITS = 32.0  # a lane starts with a state that is worth 24 bits an
 _WORD = (1 << WORD_BITS) - 1
 _BATCH = 1 << 20  # elements whose frequencies are looked up at a time
 _MOST_GROUPS = 1 << 17  # of one block: a decoder takes about 10 microseconds for each
-_FEW_LANES_LOG2 = 5  # with fewer than 2^5 lanes numpy is no faster than one lane in plain Python
+_FEW_LANES_LOG2 = 5  # with fewer than 2^5 lanes numpy is no faster than plain Python
+_LOST_BITS = math.log2(1.0 / (1.0 - 2.0 ** (SCALE_BITS - LOWEST_BITS)))  # of an element at most, by rounding
 
 
 def frequency_table(counts: Integers) -> Integers:
@@ -80,7 +81,8 @@ def encode_block(symbols: Integers, table: Integers, lanes_log2: int) -> Bits:
     if bool((table[np.bincount(symbols).nonzero()] == 0).any()):
         raise UsageError("a symbol of frequency zero cannot be coded.")
     states = np.full(1 << lanes_log2, LOWEST, dtype=np.int64)
-    words = _encode_lane(symbols, table, states) if lanes_log2 == 0 else _encode_lanes(symbols, table, states)
+    encode = _encode_few if lanes_log2 < _FEW_LANES_LOG2 else _encode_lanes
+    words = encode(symbols, table, states)
     octets = states.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - STATE_BYTES :]
     data = octets.tobytes() + words.astype(">u2").tobytes()
     return Bits(data, 8 * len(data))
@@ -101,42 +103,63 @@ def decode_block(
     if int(states.min()) < LOWEST:
         raise FormatError("a block starts with a state below 2^24.")
     words = np.frombuffer(data, dtype=">u2", offset=head, count=(len(data) - head) // 2).astype(np.int64)
-    decode = _decode_lane if lanes_log2 == 0 else _decode_lanes
+    decode = _decode_few if lanes_log2 < _FEW_LANES_LOG2 else _decode_lanes
     symbols, taken = decode(words, table, states, count)
     if bool((states != LOWEST).any()):
         raise FormatError("a block does not end in the state it must end in.")
     return symbols, start + 8 * head + 16 * taken
 
 
-def _encode_lane(symbols: Integers, table: Integers, states: Integers) -> Integers:
+def least_block_bits(counts: Integers, table: Integers, lanes_log2: int) -> int:
+    """Bits that a block of symbols with these counts has at least, whatever their order.
+
+    An element of frequency f multiplies its state, but for rounding, by 2^16 / f. A state begins at 2^24 and
+    ends below 2^40, so words take up what is more.
+    """
+    used = counts > 0
+    ideal = float(counts[used] @ (SCALE_BITS - np.log2(table[used])))
+    growth = ideal * (1.0 - 1e-9) - _LOST_BITS * int(counts.sum())
+    lanes = 1 << lanes_log2
+    words = max(0, math.floor((growth - WORD_BITS * lanes) / WORD_BITS))
+    return 8 * STATE_BYTES * lanes + WORD_BITS * words
+
+
+def _encode_few(symbols: Integers, table: Integers, states: Integers) -> Integers:
+    """The same as ``_encode_lanes``, element by element."""
     frequency, before = table.tolist(), (np.cumsum(table) - table).tolist()
     ceiling = (table << LOWEST_BITS).tolist()
-    state, words = LOWEST, []
+    state, words, lanes = states.tolist(), [], len(states)
+    lane = len(symbols) % lanes
     for symbol in reversed(symbols.tolist()):
-        if state >= ceiling[symbol]:
-            words.append(state & _WORD)
-            state >>= WORD_BITS
-        quotient, rest = divmod(state, frequency[symbol])
-        state = (quotient << SCALE_BITS) + rest + before[symbol]
-    states[0] = state
+        lane = (lane or lanes) - 1
+        own, f = state[lane], frequency[symbol]
+        if own >= ceiling[symbol]:
+            words.append(own & _WORD)
+            own >>= WORD_BITS
+        state[lane] = (own // f << SCALE_BITS) + own % f + before[symbol]
+    states[:] = state
     return np.array(words[::-1], dtype=np.int64)
 
 
-def _decode_lane(words: Integers, table: Integers, states: Integers, count: int) -> tuple[Integers, int]:
+def _decode_few(words: Integers, table: Integers, states: Integers, count: int) -> tuple[Integers, int]:
+    """The same as ``_decode_lanes``, element by element."""
     frequency, before = table.tolist(), (np.cumsum(table) - table).tolist()
     symbol_at = _symbol_of_slot(table).tolist()
-    state, supply = int(states[0]), iter(words.tolist())
+    state, supply, lanes = states.tolist(), iter(words.tolist()), len(states)
     symbols, taken = array("i"), 0  # four bytes each: the count may be a stranger's
-    for _ in range(count):
-        slot = state & _WORD
+    for place in range(count):
+        lane = place % lanes
+        own = state[lane]
+        slot = own & _WORD
         symbol = symbol_at[slot]
         symbols.append(symbol)
-        state = frequency[symbol] * (state >> SCALE_BITS) + slot - before[symbol]
-        if state < LOWEST:
+        own = frequency[symbol] * (own >> SCALE_BITS) + slot - before[symbol]
+        if own < LOWEST:
             taken += 1
-            state = state << WORD_BITS | next(supply, 0)
+            own = own << WORD_BITS | next(supply, 0)
+        state[lane] = own
     _check_supply(taken, words)
-    states[0] = state
+    states[:] = state
     return np.frombuffer(symbols, dtype=np.int32), taken
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from codebound.coding.numbers import FlagContexts, SymbolContext, bit, float32, gamma, signed, uniform
 from codebound.coding.quantization import MAX_LEVEL, MAX_STEP, round_to_float32, step_size
-from codebound.coding.static import MAX_LANES_LOG2, SCALE, decode_block, encode_block
+from codebound.coding.static import MAX_LANES_LOG2, SCALE, decode_block, encode_block, least_block_bits
 from codebound.errors import FormatError, UsageError
 from codebound.refs import implements
 
@@ -98,6 +98,10 @@ class AbstractTensorCode(ABC):
     def blocks(self) -> list[Bits]:
         """The bits behind the code word, if any."""
         return []
+
+    def least_block_bits(self) -> int:
+        """Bits that the blocks have at least, without making them."""
+        return 0
 
     def with_blocks(self, bits: Bits, start: int) -> tuple[AbstractTensorCode, int]:
         """The tensor whose blocks begin at bit ``start``, and the bit where they end."""
@@ -376,6 +380,10 @@ class Static(AbstractGridCode):
         lanes_log2 = uniform(coder, self.lanes_log2, MAX_LANES_LOG2 + 1)
         coder.charge_work(-(-self.levels.size >> lanes_log2) * GROUP_WORK)
         return Static(self.levels, step, limit, table=table, lanes_log2=lanes_log2)
+
+    def least_block_bits(self) -> int:  # noqa: D102
+        counts = np.bincount(self.levels.ravel() + self.limit, minlength=len(self.table))
+        return least_block_bits(counts, self.table, self.lanes_log2)
 
     def blocks(self) -> list[Bits]:  # noqa: D102
         return [encode_block(self.levels.ravel() + self.limit, self.table, self.lanes_log2)]

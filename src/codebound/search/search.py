@@ -127,13 +127,14 @@ class Search:
             if self.task.claim.stays_near_f:
                 self.propose(message)
             else:
-                estimate, encoded = guess(message, self.task)
-                guesses.append((estimate, done, message, encoded))
-                guesses = sorted(guesses)[:_FINALISTS]  # a message can be as large as the network
-        for done, (estimate, _, message, encoded) in enumerate(guesses, start=len(makers)):
+                worst = guesses[-1][0] if len(guesses) == _FINALISTS else math.inf
+                found = guess(message, self.task, to_beat=min(worst, _NEAR * to_beat))
+                if found is not None:
+                    guesses.append((found[0], done, message, found[1]))
+                    guesses = sorted(guesses)[:_FINALISTS]  # a message can be as large as the network
+        for done, (_, _, message, encoded) in enumerate(guesses, start=len(makers)):
             self.progress(done, len(makers) + _FINALISTS, self.note)
-            if estimate < _NEAR * to_beat:
-                self.propose(message, encoded)
+            self.propose(message, encoded)
 
     @property
     def most_bits(self) -> float:

@@ -18,6 +18,7 @@ from codebound.certificate.evaluate import sure_share
 from codebound.certificate.one_example import require_one_example
 from codebound.certificate.rows import rows_of
 from codebound.certificate.task import Original
+from codebound.chains.message import MAX_ELEMENTS
 from codebound.data.dataset import row_digests
 from codebound.errors import CertificateError, ModelError, UsageError
 from codebound.nets.origins import UNKNOWN, origin_of
@@ -70,14 +71,7 @@ def encoded_rest(
     if isinstance(helper, Pretrained):
         made, says = helper.network, helper.name
     else:
-        says = _maker(helper)
-        try:
-            made = helper(prior, **_taken(helper, device=device, progress=progress))
-        except Exception as error:  # of somebody else's training
-            raise UsageError(
-                f"{says} failed with {type(error).__name__}: {error}. It is called with the first part of "
-                "the sample, a Dataset, and returns a network."
-            ) from error
+        made, says = _made_by(helper, prior, device=device, progress=progress), _maker(helper)
     for each in made if isinstance(made, list | tuple) else [made]:
         _refuse_seen(each, (sample, rest))
     encoder = helper_encoder(made, prior, n=sample.n, says=says, has_scores=has_scores)
@@ -132,6 +126,28 @@ def _maker(helper: Callable[[Dataset], Any]) -> str:
     return f"{getattr(helper, '__module__', '')}:{getattr(helper, '__qualname__', type(helper).__name__)}"
 
 
+def _made_by(helper: Callable[..., Any], prior: Dataset, **offered: Any) -> Any:
+    """What a function makes of the first part of a sample, and of what it takes of ``offered``."""
+    try:
+        return helper(prior, **_taken(helper, **offered))
+    except Exception as error:  # of somebody else's training
+        raise UsageError(
+            f"{_maker(helper)} failed with {type(error).__name__}: {error}. It is called with the first part "
+            "of the sample, a Dataset, and returns a network."
+        ) from error
+
+
+def _read_helper(
+    network: nn.Module, prior: Dataset, factory: str, unseen: Sequence[Dataset], *, trust_code: bool
+) -> Original:
+    """A helper to which a message codes the difference."""
+    _refuse_seen(network, unseen)
+    original = read_original(network, prior, factory, trust_code=trust_code)
+    if too_large := beyond_message(original):
+        raise CertificateError(too_large)
+    return original
+
+
 def known_of_prior(
     helper: Callable[[Dataset], Any] | Pretrained | None,
     original: Original | None,
@@ -146,17 +162,13 @@ def known_of_prior(
     from codebound.search.helpers import linear_helper
 
     if isinstance(helper, Pretrained):
-        _refuse_seen(helper.network, unseen)
-        return helper.name, read_original(helper.network, prior, factory, trust_code=trust_code)
+        return helper.name, _read_helper(helper.network, prior, factory, unseen, trust_code=trust_code)
     if helper is not None:
-        says = f"made by {_maker(helper)}"
-        made = helper(prior)
+        made = _made_by(helper, prior)
         if not isinstance(made, torch.nn.Module):
             raise UsageError(f"a helper is a torch module. Got {type(made).__name__}.")
-        _refuse_seen(made, unseen)
-        return f"{says} of the first part"[:MAX_WORDS], read_original(
-            made.eval(), prior, factory, trust_code=trust_code
-        )
+        says = f"made by {_maker(helper)} of the first part"[:MAX_WORDS]
+        return says, _read_helper(made.eval(), prior, factory, unseen, trust_code=trust_code)
     if original is not None:
         return "trained on the prior part of the sample", _trained_on_prior(original, prior, progress)
     return (
@@ -194,6 +206,18 @@ def read_original(
             "classes=...), or a factory that returns that, package.module:factory."
         )
     return original
+
+
+def beyond_message(original: Original) -> str:
+    """Why no message is made of a network, and what bounds it all the same; empty where one can be."""
+    numbers = sum(math.prod(array.shape) for array in original.tensors.values())
+    if numbers <= MAX_ELEMENTS:
+        return ""
+    return (
+        f"The network has {numbers:,} numbers and a message holds {MAX_ELEMENTS:,}: none is made of it, and "
+        "methods that make a network of their own go on without it. What bounds it all the same: examples "
+        "that it has not seen (a test sample), or fresh inputs through the certificate of another network."
+    )
 
 
 def _is_too_deep(original: Original, sample: Dataset) -> bool:

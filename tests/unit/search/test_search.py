@@ -15,7 +15,8 @@ from codebound.certificate.task import Original, Task
 from codebound.chains.chain import Chain
 from codebound.chains.message import Message, Options
 from codebound.chains.operations import Linear
-from codebound.coding.tensors import Dense
+from codebound.coding.static import frequency_table
+from codebound.coding.tensors import Dense, Static
 from codebound.data.arrays import from_arrays
 from codebound.data.dataset import Scaling
 from codebound.errors import CertificateError, ModelError
@@ -193,6 +194,30 @@ def test_only_promising_messages_are_assessed():
     assert (found.best.message.codes["0.weight"].levels == GOOD).all()
     found.consider([lambda: message(POOR)])
     assert found.tried == 2
+
+
+def static_message(weight: np.ndarray) -> Message:
+    limit = max(1, int(np.abs(weight).max()))
+    table = frequency_table(np.bincount(weight.ravel() + limit, minlength=2 * limit + 1))
+    code = Static(weight.astype(np.int32), -3, limit, table=table, lanes_log2=0)
+    return Message(Options(), CHAIN, {"0.weight": code})
+
+
+def test_blocks_of_messages_that_cannot_be_the_best_are_not_made(monkeypatch):
+    """The same messages are assessed as where every block is made."""
+    random, made = np.random.default_rng(0), []
+    others = [GOOD + random.integers(-spread, spread + 1, GOOD.shape) for spread in (1, 9, 3, 9, 2, 9, 9)]
+    makers = [lambda each=each: static_message(each) for each in (POOR, *others, GOOD, POOR)]
+    blocks_of = Static.blocks
+    monkeypatch.setattr(Static, "blocks", lambda self: made.append(1) or blocks_of(self))
+    quick, whole = search(), search()
+    quick.consider(makers)
+    few, made[:] = len(made), []
+    monkeypatch.setattr(Message, "least_bits", lambda self, word: 0)
+    whole.consider(makers)
+    assert few < len(made)
+    assert quick.tried == whole.tried == 2
+    assert quick.best.bits == whole.best.bits
 
 
 def test_no_more_messages_are_kept_than_can_be_assessed():

@@ -6,9 +6,11 @@ import torch
 from torch import nn
 
 from codebound.certificate.base import Pretrained
+from codebound.certificate.decoding import verify
 from codebound.certificate.evaluate import count_errors
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
+from codebound.errors import CertificateError
 from codebound.search.starts import base_tensors, read_original
 
 DEPTH = 60
@@ -66,3 +68,50 @@ def test_a_deep_base_is_certified_as_it_is(sample):
     facts = found.certificate.facts
     assert facts.errors < 3
     assert facts.code_bits < 20
+
+
+@pytest.fixture
+def short_messages(monkeypatch):
+    """Messages that hold 5 numbers, so that a network of 2 x 3 is one of 10^8."""
+    monkeypatch.setattr("codebound.search.starts.MAX_ELEMENTS", 5)
+
+
+def large(sample):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, sample.classes)).eval()
+
+
+@pytest.mark.usefixtures("short_messages")
+def test_a_network_beyond_a_message_stops_no_method_that_needs_none(sample):
+    few = sample.select(range(60), role="train")
+    test = sample.select(range(100, 200), role="test")
+    found = certify(large(sample), few, effort="quick", test_set=test)
+    assert found.bound == certify(None, few, effort="quick").bound
+    assert "has 26 numbers and a message holds 5" in " ".join(found.notes)
+    assert found.original_errors is not None
+    assert found.holdout_f is not None
+    assert found.disagreement is not None
+
+
+@pytest.mark.usefixtures("short_messages")
+def test_what_would_code_it_is_refused_before_anything_is_computed(sample, monkeypatch):
+    monkeypatch.setattr("codebound.certification.count_errors", lambda *_, **__: pytest.fail("computed"))
+    network = large(sample)
+    for asked in (
+        {"method": "prune"},
+        {"input_range": (0.0, 1.0)},
+        {"prior_tenths": 5},
+        {"base": Pretrained(network, "made of no sample"), "method": "features"},
+    ):
+        with pytest.raises(CertificateError, match="a message holds 5"):
+            certify(network, sample, effort="quick", **asked)
+    with pytest.raises(CertificateError, match="a message holds 5"):
+        certify(None, sample, effort="quick", method="prune", helper=lambda _: network, prior_tenths=5)
+
+
+@pytest.mark.usefixtures("short_messages")
+def test_features_of_a_base_beyond_a_message_are_learned_from(sample):
+    network = large(sample)
+    found = certify(network, sample, effort="quick", base=Pretrained(network, "made of no sample"))
+    assert found.is_behind_f or found.method in ("picks", "split", "constant")
+    assert verify(found.certificate, found.sample).is_accepted
