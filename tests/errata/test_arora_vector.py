@@ -46,6 +46,7 @@ def test_a_e11_the_variance_is_half_of_the_published_one():
     assert variance <= c**2 / p == pytest.approx(eta * margin**2 / 2)
 
 
+@pytest.mark.thorough
 def test_a_e11_failures_and_nonzeros_stay_below_half_eta_and_the_mean():
     size, margin, eta, repeats = 4000, 0.5, 0.2, 2000
     c, u = unit(size, 0), unit(size, 1)

@@ -56,6 +56,7 @@ def test_written_out_maps_are_exact(case):
     assert exact * (1 - 1e-14) <= norm.upper <= exact * (1 + 1e-8)
 
 
+@pytest.mark.thorough
 @examples(200)
 @given(convolutions())
 def test_the_bounds_of_large_maps_hold(case):

@@ -166,6 +166,7 @@ def test_candidates_are_paid_for_and_the_best_is_kept():
     assert {stage.message.candidate for stage in model.stages_} == {0, 1, 2, 3}
 
 
+@pytest.mark.thorough
 def test_the_share_that_is_set_apart_can_be_chosen_and_is_paid_for():
     shares = [{"apart": share} for share in (20, 60, 120, 400)]
     model = codebound.PickToLearn(NEAREST, first=0, candidates=shares).fit(X, Y)
@@ -183,6 +184,7 @@ def test_a_candidate_that_cannot_learn_is_named():
     assert model.message_.candidate == 1
 
 
+@pytest.mark.thorough
 def test_choices_made_elsewhere_can_be_paid_for():
     free = codebound.PickToLearn(NEAREST).fit(X, Y)
     paid = codebound.PickToLearn(NEAREST, extra_bits=5.0).fit(X, Y)
@@ -220,6 +222,7 @@ def test_a_learner_that_fails_later_ends_the_rounds():
     assert model.message_.rounds is not None
 
 
+@pytest.mark.thorough
 def test_a_learner_that_fails_at_once_is_told_what_to_do():
     with pytest.raises(UsageError, match=r"failed on 3 picked examples|n_neighbors") as refusal:
         codebound.PickToLearn(KNeighborsClassifier(5)).fit(X, Y)
@@ -456,6 +459,7 @@ def test_a_mean_cost_is_bounded_cost_by_cost(costs):
     assert "costs on average" in model.claim_
 
 
+@pytest.mark.thorough
 def test_abstaining_needs_scores_and_its_fault():
     with pytest.raises(UsageError, match="has no scores"):
         codebound.PickToLearn(Scripted([], 0, None), fault="abstain:0.5").fit(X, Y)

@@ -53,6 +53,7 @@ def test_width_scales_every_layer_but_the_ends(name):
         assert fewer_columns == (3 if place == 0 else columns // 8)
 
 
+@pytest.mark.thorough
 def test_convolutions_of_vgg19_and_alexnet_start_with_variance_2_over_fan_out():
     for name, layer, fan_out in (("vgg19", "conv12", 512 * 9), ("alexnet", "conv2", 192 * 25)):
         convolution = getattr(build(name, input_shape=(3, 32, 32), classes=10, seed=5), layer)

@@ -4,6 +4,7 @@ import shlex
 import shutil
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_the_terms_of_the_slider_are_those_of_the_library(name, folders):
 
 
 def test_every_class_has_its_terms(folders, faulty):
-    for found, result in ((folders["C-2"][0], folders["C-2"][1].result), faulty["picked classes"]):
+    for found, result in ((folders["C-2"][0], folders["C-2"][1].result), faulty("picked classes")):
         terms = formulas(found.certificate, result)
         for row in found.by_class:
             assert bound_at(terms[f"class-{row.label}"], 0.05) == pytest.approx(row.bound)
@@ -119,15 +120,17 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory):
-    """A certificate of each fault that version 3 of the format knows, with its result."""
+    """By name: a certificate of a fault that version 3 of the format knows, with its result."""
     sample = images(900)
     sample.y[::30] = (sample.y[::30] + 1) % 3
     root, network = tmp_path_factory.mktemp("faults"), solved().build()
-    found = {
-        name: certify(network, sample, **{"method": "prune", "effort": "quick"} | asked)
-        for name, asked in FAULTS.items()
-    }
-    return {name: (each, each.save_to(root / name).result) for name, each in found.items()}
+
+    @cache
+    def made(name):
+        found = certify(network, sample, **{"method": "prune", "effort": "quick"} | FAULTS[name])
+        return found, found.save_to(root / name).result
+
+    return made
 
 
 def of_the_library(name, certificate, delta):
@@ -168,9 +171,10 @@ def of_the_library(name, certificate, delta):
     return occam_binomial(occam).value
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_terms_of_faults_are_those_of_the_library(name, faulty):
-    found, result = faulty[name]
+    found, result = faulty(name)
     terms = formulas(found.certificate, result)["certified"]
     for delta in (0.05, 0.5, 1e-6):
         assert bound_at(terms, delta) == pytest.approx(

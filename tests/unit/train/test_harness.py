@@ -40,6 +40,7 @@ def same(first: nn.Module, second: nn.Module) -> bool:
     return all(torch.equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.thorough
 def test_learns_the_digits():
     digits = load_dataset("digits")
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))

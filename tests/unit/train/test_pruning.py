@@ -71,6 +71,7 @@ def accuracy(found) -> float:
         return float((model(fresh.x).argmax(1) == fresh.y).float().mean())
 
 
+@pytest.mark.thorough
 def test_a_toy_problem_is_learnt_with_few_weights_and_the_important_ones():
     found = pruned(keep=12, levels=1, epochs=40)
     assert accuracy(found) > 0.9

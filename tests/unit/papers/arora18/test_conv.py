@@ -46,6 +46,7 @@ def convolutions(chain: Chain) -> list[int]:
     return [i for i, operation in enumerate(chain.operations) if isinstance(operation, Conv)]
 
 
+@pytest.mark.thorough
 def test_estimates_are_unbiased():
     filters = torch.randn(2, 3, 2, 2, generator=torch.Generator().manual_seed(0)).double()
     found = [project_conv(filters, locations=2, count=COUNT, seed=seed) for seed in range(3000)]

@@ -77,6 +77,7 @@ INSIDE = {
 SAME = {"A-Thm2.1": "G-Thm3.1", "G-LemB.3": "G-Lem4.3", "A-Lem13": "A-Lem14:count", "G-E22": "I-17:guha-code"}
 
 
+@pytest.mark.thorough
 def test_every_published_bound_is_in_the_table():
     home = "codebound_papers."
     for module in pkgutil.walk_packages(codebound_papers.__path__, home):
@@ -270,6 +271,7 @@ def certificate():
     return codebound.certify(trained(), blobs(120, seed=1), method="prune", effort="quick").certificate
 
 
+@pytest.mark.thorough
 def test_a_given_certificate_is_verified_and_shown(tmp_path):
     path = certificate().save(tmp_path / "mine.cbound")
     found = compare(trained(), blobs(120, seed=1), certificates=[path, certificate()], settings=PLAN)

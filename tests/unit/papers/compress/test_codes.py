@@ -141,6 +141,7 @@ def spike(limit):
     return table
 
 
+@pytest.mark.thorough
 def test_sums_at_the_limit_are_written_and_read():
     """The refusals have teeth on the other side: 2^10 k b^2 L = 2^53 is allowed."""
     assert 2**10 * 2**12 * (2**11) ** 2 * 2**9 == 2**53

@@ -67,6 +67,7 @@ def test_how_the_matrix_is_cut_changes_no_bit(monkeypatch, gaussian, strip, dept
         np.testing.assert_allclose(found, values @ MATRIX[gaussian].T, rtol=1e-12, atol=1e-11)
 
 
+@pytest.mark.thorough
 def test_the_number_of_threads_changes_no_bit():
     script = (
         "import hashlib, numpy as np; from codebound_papers.compress.random_matrices import combine;"

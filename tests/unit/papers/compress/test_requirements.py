@@ -250,6 +250,7 @@ def test_published_thresholds_against_the_root_mean_square_weight(depth, width, 
     assert found < 0.02 / width
 
 
+@pytest.mark.thorough
 def test_thresholds_and_shares_follow_from_the_accuracy(trained, digits):
     found = heavytail_requirements(measured(trained, digits))
     planned = project_requirements(measured(trained, digits))

@@ -322,6 +322,7 @@ def test_growth_is_a_least_squares_slope():
         assert growth[label] == pytest.approx(expected)
 
 
+@pytest.mark.thorough
 def test_states_of_a_training():
     """While the margin is not positive the bound is the training error plus a constant."""
     rows = guha_figure2(Settings(size="tiny")).points["epochs"]

@@ -300,6 +300,7 @@ def test_most_nonzeros_is_the_binomial_quantile(failure):
     assert most_nonzeros(rows, columns, strength=strength, failure=failure) == expected
 
 
+@pytest.mark.thorough
 def test_the_exact_quantile_beats_the_two_published_steps():
     """At equal failure probability, split evenly and over a grid of kappa, two steps promise fewer zeros."""
     entries, strength, failure = 4000, 3.0, 0.01

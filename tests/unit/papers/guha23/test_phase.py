@@ -98,6 +98,7 @@ def test_known_sizes_succeed_and_fail(decoder):
     }
 
 
+@pytest.mark.thorough
 def test_the_printed_ensemble_loses_rows_of_the_matrix():
     design = Design(p=60, j=2, m=34, line="row", ones=5)
     coverage = draws(number=8).coverage(design)
@@ -118,6 +119,7 @@ def test_noise_has_the_size_it_is_said_to_have():
     assert float((study._noisy(case, 0.01, 1).y - noisy.y).norm()) > 0.0
 
 
+@pytest.mark.thorough
 def test_errors_are_of_the_size_of_the_noise_by_l1_and_total_by_peeling():
     errors = draws(iterations=200).errors(Design(p=40, j=2, m=30), 1e-2)
     assert all(0.005 < error < 0.1 for error in errors["l1"])

@@ -177,6 +177,7 @@ def test_without_a_positive_margin_nothing_is_searched(margin):
     assert search_strength(margin, lambda _: pytest.fail("searched")) == 0.0
 
 
+@pytest.mark.thorough
 def test_each_search_ends_where_the_margin_is_what_it_looks_at(measured, networks):
     sample, margin = networks.parts.samples.train, measured.facts.margin
     by_bound, by_change = [], []

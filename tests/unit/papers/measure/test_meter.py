@@ -294,6 +294,7 @@ def test_rescaled_layers_and_permuted_units_have_the_same_stability(make):
 # streaming
 
 
+@pytest.mark.thorough
 def test_chunks_and_sources_of_data_do_not_matter():
     model = convnet(bias=True)
     pixels = np.random.default_rng(0).integers(0, 256, (11, 2, 6, 6), dtype=np.uint8)

@@ -190,6 +190,7 @@ def test_the_initial_network_gives_distances():
     assert first["distance_cushion"] == pytest.approx(first["layer_cushion"]["min"] * scale, rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_the_network_is_left_alone_and_the_result_is_the_same_again():
     model = Residual().train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}

@@ -136,6 +136,7 @@ def check_vector() -> tuple[np.ndarray, np.random.Generator]:
     return rng.normal(size=50) + 0.5, rng
 
 
+@pytest.mark.thorough
 def test_s_e10_numbers():
     """Tail exponent 5, w_m = 1, tau = 1.5, 50 inputs: simulation 32.44, corrected 32.50, published 138.6."""
     x, rng = check_vector()

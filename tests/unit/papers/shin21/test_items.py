@@ -129,6 +129,7 @@ def test_published_exponents_stand_beside_gaussian_layers_of_their_size(table):
     assert {row["published_alpha"] for row in larger} <= {4.65, 3.64, 3.34, 3.22}
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_alone_gives_the_last_layer(tmp_path):
     weights = torch.randn(10, 64, generator=torch.Generator().manual_seed(0))
     state = {
@@ -302,6 +303,7 @@ def test_stable_ranks_of_synthetic_matrices_are_those_of_another_library():
         assert abs(row["stable rank"] - np.mean(expected)) < 4.5 * error
 
 
+@pytest.mark.thorough
 def test_tails_of_every_layer_are_followed_over_the_training():
     found = shin_layers(Settings(size="tiny"))
     rows = found.points["epochs"]

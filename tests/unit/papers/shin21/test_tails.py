@@ -33,6 +33,7 @@ def brute_force(values: np.ndarray) -> tuple[float, float, float]:
     return min(fits)
 
 
+@pytest.mark.thorough
 @given(VALUES.filter(lambda values: np.unique(values).size > 1))
 def test_the_scan_finds_the_smallest_distance(values):
     fit = estimate_tail(values)

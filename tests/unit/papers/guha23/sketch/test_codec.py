@@ -44,6 +44,7 @@ def bits_of(tensor: reference.Tensor) -> Bits:
     return Bits(reference.pack_bits(bits), len(bits))
 
 
+@pytest.mark.thorough
 @examples(12)
 @given(st.integers(0, 99), st.sampled_from([(24, 24), (20, 31), (24, 4, 2, 3)]), st.sampled_from([4, 5]))
 def test_what_is_written_comes_back_exactly(seed, shape, degree):
@@ -61,6 +62,7 @@ def test_what_is_written_comes_back_exactly(seed, shape, degree):
     assert encode_tensors([again]) == encode_tensors([code])
 
 
+@pytest.mark.thorough
 def test_most_matrices_of_that_size_are_recovered():
     """The round trip above has teeth: it is about something nearly always."""
     codes = [sketched(sparse(24, 24, 20, seed=seed), step=0, m=19, degree=4, seed=seed) for seed in range(10)]

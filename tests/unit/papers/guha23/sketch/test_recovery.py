@@ -118,6 +118,7 @@ def test_a_dense_row_is_not_recovered_and_is_named(function):
     assert "row 7" in distributed_sparsity(x).crowded(48)
 
 
+@pytest.mark.thorough
 def test_a_batch_gives_what_its_members_give():
     cases = [case(seed, p1=40, j=2, m=m) for seed, m in ((0, 26), (1, 26), (2, 26))]
     hard, a, b = case(3, p1=40, j=12, m=26)
