@@ -1,6 +1,7 @@
 """The pages are there, their links lead somewhere, their snippets and notebooks run, and the site builds."""
 
 import csv
+import importlib
 import json
 import os
 import re
@@ -45,6 +46,25 @@ def test_the_figures_of_the_curve_are_those_of_its_rows():
     assert said in (ROOT / "docs/when.md").read_text()
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert f"1,400 labels that promises {held} where the certificate promises {certificate}" in readme
+
+
+NAMES = re.compile(r"(?<![\w/.])(?:cb|codebound|codebound_papers|codebound_verify)\.[\w.]*\w")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_of_the_library_exist(page):
+    if page.name == "CHANGELOG.md":
+        pytest.skip("tells what was once there")
+    for name in sorted(set(NAMES.findall(page.read_text("utf-8")))):
+        reached = None
+        for part, whole in parts_of(re.sub("^cb", "codebound", name)):
+            reached = getattr(reached, part, None) or importlib.import_module(whole)
+
+
+def parts_of(name):
+    """Every part of a dotted name, with all that leads to it."""
+    parts = name.split(".")
+    return [(part, ".".join(parts[: at + 1])) for at, part in enumerate(parts)]
 
 
 def test_every_page_is_in_the_menu_of_the_site():

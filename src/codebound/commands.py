@@ -172,6 +172,8 @@ def certify_from_options(
             progress=progress,
             **{name: options[name] for name in _CERTIFY},
         )
+        for warning in (each for each in found.sample.warnings if each not in sample.warnings):
+            listener.note(f"Warning: {warning}.")
         is_there = _content(options["data"]) == content
         if not is_there:
             changed = f"{options['data']} has changed since it was read"

@@ -129,6 +129,11 @@ class Certification:
         return self.certificate.claim.bound
 
     @property
+    def vacuous(self) -> bool:
+        """Whether the bound is no better than guessing."""
+        return self.certificate.claim.vacuous
+
+    @property
     def delta(self) -> float:
         """The probability that the sample was misleading."""
         return self.certificate.claim.delta

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from codebound.certificate.rows import MOST_COPIES
 from codebound.errors import CertificateError, FormatError, UsageError
 from codebound.files import read_json
 from codebound.nets.loading import install, load_weights
 from codebound.nets.origins import UNKNOWN, Origin
 from codebound.nets.rebuild import with_weights
 from codebound.tensors import ADVICE
-from codebound.train.runs import CONFIG, EPOCHS, RESULT
+from codebound.train.runs import CONFIG, EPOCHS, RESULT, ROWS, count_trained_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -112,7 +113,18 @@ def _refuse_trained_on(sample: Dataset, path: Path) -> str:
         data = str(found.get("data", ""))
         if data.partition(":")[0] == sample.name.partition(":")[0] and not is_base_again:
             same_data = data
+    shared = 0 if path.name == BASE_FILE else count_trained_on(_run_folder(path), sample)
+    if MOST_COPIES * shared > sample.n:
+        raise CertificateError(
+            f"{path} was trained on {shared} of the {sample.n} inputs of this sample, as {ROWS} beside it "
+            "says, so it cannot be its base: the bound would not hold. Give a network that was trained on "
+            "other data, or use a prior fraction, which trains a base on a part of the sample."
+        )
     return same_data
+
+
+def _run_folder(path: Path) -> Path:
+    return path.parent.parent if path.parent.name == EPOCHS else path.parent
 
 
 def origin_of_file(path: Path) -> Origin:
@@ -125,7 +137,7 @@ def origin_of_file(path: Path) -> Origin:
 
 def _records(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """What the run folder of a weights file says of its training, if it is in one."""
-    folder = path.parent.parent if path.parent.name == EPOCHS else path.parent
+    folder = _run_folder(path)
     for record in (folder / RESULT, folder / CONFIG):  # a run that was killed has no result
         with suppress(FormatError):
             yield record, read_json(record, advice=ADVICE)

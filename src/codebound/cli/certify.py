@@ -140,8 +140,6 @@ def print_result(saved: Saved, output: Format, *, quiet: bool) -> None:
             note(sentence)
         for line in skipped_lines(result["methods_skipped"]):
             note(line)
-        for warning in result["warnings"]:
-            note(f"Warning: {warning}.")
         note(saved.sentence)
         for said in filter(None, (result["advice"], result.get("routes_say"))):
             note(said)

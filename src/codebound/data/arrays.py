@@ -82,7 +82,10 @@ def from_arrays(
     if stored.ndim == 3:
         stored = stored[:, None]
     if y is None and role != "unlabelled":
-        raise DataError(f"{name} has no labels. Only a sample with the role 'unlabelled' may come without.")
+        raise DataError(
+            f"{name} has no labels: give a pair (inputs, labels). Only a sample with the role 'unlabelled' "
+            "may come without."
+        )
     labels = (
         np.zeros(len(stored), np.int64) if y is None or role == "unlabelled" else _labels(np.asarray(y), name)
     )

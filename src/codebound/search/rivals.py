@@ -215,7 +215,11 @@ def propose_split(search: Search) -> None:
         except RoomError:  # which larger shares of the same learner meet as well
             ranked = [each for each in ranked if not each[1].is_as_large(held)]
     if "split" not in search.routes:
-        raise UnsuitedError("no share of these examples can be learned from, on every machine alike.")
+        effort = "" if search.effort == "max" else "a higher effort, or "
+        raise UnsuitedError(
+            "the shares of these examples are too large to be learned from in the time and memory that every "
+            f"machine has. Choose {effort}the method picks."
+        )
 
 
 class _Learners:

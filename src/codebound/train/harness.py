@@ -102,6 +102,8 @@ def fit(
             remember(found.model, origin)
             return found
 
+        if folder is not None:
+            runs.remember_rows(folder, train_set)
         optimizer = make_optimizer(subject, config, place)
         history = [] if folder is None else runs.load_checkpoint(folder, subject, optimizer)
         resumed_from = len(history)

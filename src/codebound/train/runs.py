@@ -1,19 +1,21 @@
 """What a training hands over, and run folders: what a killed one needs to go on, what a finished one leaves.
 
-A run folder holds ``config.json`` (what determines the run), ``checkpoint.safetensors`` (while it is
-unfinished), and in the end ``history.jsonl``, ``model.safetensors`` and ``result.json``, in this order:
-a folder with a ``result.json`` is finished. ``epochs/`` holds the weights of the epochs that were to be kept.
+A run folder holds ``config.json`` (what determines the run), ``rows.bin`` (eight bytes of the digest of every
+input that is trained on), ``checkpoint.safetensors`` (while it is unfinished), and in the end
+``history.jsonl``, ``model.safetensors`` and ``result.json``, in this order: a folder with a ``result.json``
+is finished. ``epochs/`` holds the weights of the epochs that were to be kept.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from codebound import __version__
+from codebound.data.dataset import row_digests
 from codebound.errors import FormatError, UsageError
 from codebound.files import is_unfinished_write, read_json, write_atomically, write_json
 from codebound.nets.loading import install, load_weights
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+    from codebound.data.dataset import Dataset
     from codebound.train.config import TrainConfig
 
 CONFIG = "config.json"
@@ -43,7 +46,9 @@ HISTORY = "history.jsonl"
 WEIGHTS = "model.safetensors"
 RESULT = "result.json"
 EPOCHS = "epochs"
-_NAMES = (CONFIG, CHECKPOINT, HISTORY, WEIGHTS, RESULT)
+ROWS = "rows.bin"
+_DIGEST = 8
+_NAMES = (CONFIG, ROWS, CHECKPOINT, HISTORY, WEIGHTS, RESULT)
 
 Measures: TypeAlias = Mapping[str, float | None]
 
@@ -172,6 +177,21 @@ class TrainResult:
             "test_sha256": self.test_sha256,
             "weights_sha256": self.weights_sha256,
         }
+
+
+def remember_rows(folder: Path, sample: Dataset) -> None:
+    """Notes which inputs a run is trained on, so that nobody takes them for unseen ones later."""
+    if not (folder / ROWS).exists():
+        write_atomically(folder / ROWS, b"".join(key[:_DIGEST] for key, _ in row_digests(sample)))
+
+
+def count_trained_on(folder: Path, sample: Dataset) -> int:
+    """How many inputs of a sample a run was trained on; 0 where the folder does not know."""
+    with suppress(OSError):
+        seen = (folder / ROWS).read_bytes()
+        known = {seen[at : at + _DIGEST] for at in range(0, len(seen), _DIGEST)}
+        return sum(key[:_DIGEST] in known for key, _ in row_digests(sample))
+    return 0
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Certificates of networks that were fine-tuned from a base: what is coded, declared and refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from codebound.errors import CertificateError, ModelError, UsageError
 from codebound.search import features, subspace
 from codebound.search import pruned as prune
 from codebound.search.search import UnsuitedError
+from codebound.train.config import TrainConfig
+from codebound.train.harness import fit
 
 STREAM = np.random.default_rng(0)
 CENTRES = STREAM.normal(size=(3, 6)).astype(np.float32) * 1.5
@@ -357,6 +360,18 @@ class TestLoading:
         assert SAMPLE.name == "clusters"
         found = load_base(path, network(), sample=SAMPLE, says="somebody's")
         assert (f"trained on {data!r}, data of the same name" in found.name) == is_said
+
+    @pytest.mark.parametrize("rows", [range(40, 300), range(300), range(270, 300), range(300, 400)])
+    def test_a_run_folder_that_was_trained_on_rows_of_the_sample(self, rows, tmp_path):
+        whole = clusters(400, 3, name="all of them")
+        fit(network(), whole.select(range(300), role="train"), TrainConfig(epochs=1), out=tmp_path / "run")
+        sample = replace(whole.select(rows, role="train"), name="elsewhere")
+        if rows[0] >= 300:
+            assert load_base(tmp_path / "run" / "model.safetensors", network(), sample=sample).same_data == ""
+            return
+        words = "this very sample" if len(rows) == 300 else f"{len(rows)} of the {len(rows)} inputs"
+        with pytest.raises(CertificateError, match=f"was trained on {words}"):
+            load_base(tmp_path / "run" / "model.safetensors", network(), sample=sample)
 
     def test_the_weights_of_an_epoch_of_a_run_that_was_killed(self, tmp_path):
         (tmp_path / "config.json").write_text(json.dumps({"data_sha256": SAMPLE.sha256}))

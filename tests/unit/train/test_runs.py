@@ -101,6 +101,7 @@ def test_a_run_folder_changes_nothing_and_holds_what_it_should(tmp_path):
     assert facts(result) == facts(fit(net(), sample(), ADAM))
     assert {path.name for path in out.iterdir()} == {
         "config.json",
+        "rows.bin",
         "history.jsonl",
         "model.safetensors",
         "result.json",
