@@ -58,6 +58,14 @@ def test_a_recipe_names_files_that_exist_and_few_sources(title):
     assert 1 <= len(sources) <= MOST_SOURCES
 
 
+def test_short_names_are_of_files_beside_those_named_in_full():
+    for text in (*RECIPES.values(), *(line for line in PAGE.splitlines() if line.startswith("|"))):
+        near = [ROOT / name for name in re.findall(r"`([\w./-]+)`", text) if (ROOT / name).exists()]
+        folders = {folder for path in near for folder in (path, *path.parents[:2])} | {ROOT}
+        for name in re.findall(r"`([\w/-]+\.(?:py|js))`", text):
+            assert "NAME" in name or any((folder / name).is_file() for folder in folders), name
+
+
 def test_every_recipe_has_its_toy():
     toys = {
         "A bound": test_a_bound_is_a_function_with_an_id,
