@@ -56,6 +56,7 @@ LINES = (
     ("held_out", "o-", "best hold-out set"),
     ("with_20_bits", "--", "the same with 20 bits"),
     ("certified", "o-", "certify, by default"),
+    ("picks", ":", "the same by picks"),
 )
 BY_HAND = {
     "mnist": "mnist-5000-picked",
@@ -66,7 +67,6 @@ FILE = Path(__file__).parent / "beside_holdout.json"
 _MOST_SUPPORTS = 20_000  # of copies
 _SEED = 0
 _OF_HELPER = "-helper"  # end of the name of a file
-SHOWN = ("data", "n", "certified", "method", "held_out", "with_20_bits", "bits_above", "seconds")
 
 
 def whole_of(asked: argparse.Namespace) -> Dataset:
@@ -109,9 +109,9 @@ def held_out(sample: Dataset, rules: list[Rule], device: str) -> list[HeldOut]:
     return found
 
 
-def at_more_bits(held: HeldOut, bits: float) -> float:
+def at_more_bits(errors: int, n: int, bits: float) -> float:
     """The bound of a hold-out set at a smaller delta."""
-    return binomial_inverse_upper(held.errors, held.n, math.log(DELTA) - bits * math.log(2.0))
+    return binomial_inverse_upper(errors, n, math.log(DELTA) - bits * math.log(2.0))
 
 
 def row_of(asked: argparse.Namespace) -> dict[str, Any]:
@@ -125,7 +125,8 @@ def row_of(asked: argparse.Namespace) -> dict[str, Any]:
     keep(found, asked, "default")
     shares = held_out(sample, rules, asked.device)
     best = min(shares, key=lambda each: each.value)
-    limit = min(at_more_bits(each, MORE_BITS) for each in shares)
+    pairs = [(each.errors, each.n) for each in shares]
+    limit = min(at_more_bits(*each, MORE_BITS) for each in pairs)
     row = {
         "data": asked.name,
         "n": sample.n,
@@ -141,7 +142,7 @@ def row_of(asked: argparse.Namespace) -> dict[str, Any]:
         "held_out_errors": best.errors,
         "with_20_bits": limit,
         "holds": claim.bound <= limit,
-        "bits_above": bits_above(shares, claim.bound),
+        "bits_above": bits_above(pairs, claim.bound),
         "helper": helper,
         "picks": bounds.get("picks"),
         "routes": [asdict(each) for each in found.routes],
@@ -200,33 +201,47 @@ def write(folder: Path, name: str, content: dict[str, Any]) -> None:
 
 
 def with_own(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, where the share that was certified is a hold-out set too: one with copies, perhaps."""
-    if row["method"] != "split" or row["statement"] != "C-15":
+    """The row, where the share that was certified is a hold-out set too: one with copies, or of a helper."""
+    if row["method"] not in ("split", "helper"):
         return row
-    looks = LookFacts(errors=row["errors"], n=row["n_counted"], delta=DELTA, looks=len(rivals.TENTHS))
-    value = looked_risk(looks).value
-    if value < row["held_out"]:
-        row |= {"held_out": value, "held_out_errors": row["errors"]}
-        row["held_out_learned"] = row["n"] - row["n_counted"]
-    log_delta = math.log(DELTA) - MORE_BITS * math.log(2.0)
-    limit = min(row["with_20_bits"], binomial_inverse_upper(row["errors"], row["n_counted"], log_delta))
-    bits = max(row["bits_above"], float(sum(bits for _, bits in row["ledger"])))
-    return row | {"with_20_bits": limit, "holds": row["certified"] <= limit, "bits_above": bits}
+    n = row["n_counted"]
+    return with_shares(row, [{"learned": row["n"] - n, "errors": row["errors"], "n": n}])
 
 
-def bits_above(shares: list[HeldOut], bound: float) -> float:
+def with_shares(row: dict[str, Any], shares: list[dict[str, int]]) -> dict[str, Any]:
+    """The row with other hold-out sets among those of which the best is taken."""
+    for share in shares:
+        errors, n = share["errors"], share["n"]
+        looks = LookFacts(errors=errors, n=n, delta=DELTA, looks=len(rivals.TENTHS))
+        value = looked_risk(looks).value
+        if value < row["held_out"]:
+            row |= {"held_out": value, "held_out_errors": errors, "held_out_learned": share["learned"]}
+        row["with_20_bits"] = min(row["with_20_bits"], at_more_bits(errors, n, MORE_BITS))
+        row["bits_above"] = max(row["bits_above"], bits_above([(errors, n)], row["certified"]))
+    return row | {"holds": row["certified"] <= row["with_20_bits"]}
+
+
+def bits_above(shares: list[tuple[int, int]], bound: float) -> float:
     """How many bits the best hold-out set could have paid until it says no more than the certificate."""
     low, high = 0.0, 5000.0
     while high - low > 0.01:
         bits = (low + high) / 2.0
-        is_less = min(at_more_bits(each, bits) for each in shares) <= bound
+        is_less = min(at_more_bits(errors, n, bits) for errors, n in shares) <= bound
         low, high = (bits, high) if is_less else (low, bits)
     return round(low, 1)
 
 
+def row_from(path: Path) -> dict[str, Any]:
+    """A row that was measured, with the hold-out sets of the helper's learner where these were, too."""
+    row: dict[str, Any] = with_own(json.loads(path.read_text()))
+    others = path.with_name(f"{path.stem}{_OF_HELPER}.json")
+    return with_shares(row, json.loads(others.read_text())["shares"]) if others.exists() else row
+
+
 def page(folder: Path) -> None:
     """The table in Markdown, from all rows; they are kept in one file."""
-    rows = [with_own(json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
+    paths = [path for path in sorted(folder.glob("*.json")) if not path.stem.endswith(_OF_HELPER)]
+    rows = [row_from(path) for path in paths]
     rows.sort(key=lambda row: (row["data"], row["n"]))
     FILE.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
     lines = [
@@ -257,7 +272,8 @@ def draw(rows: list[dict[str, Any]]) -> None:
         these = [row for row in rows if row["data"] == name]
         labels = [row["n"] for row in these]
         for field, style, says in LINES:
-            panel.plot(labels, [100.0 * row[field] for row in these], style, label=says, ms=5)
+            known = [(row["n"], 100.0 * row[field]) for row in these if row.get(field)]
+            panel.plot(*zip(*known, strict=True), style, label=says, ms=5)
         for file, mark, says in (
             (by_hand, "s", "picks, first share by hand"),
             (f"{name}-helped", "*", "helper: networks of 30,000 labels"),

@@ -96,7 +96,9 @@ def certify(
         minutes: Time for the search, before what it found is verified; the best until then is certified.
             None: as long as ``effort`` takes.
         effort: How far each method goes where no time is given, the same on every machine: ``quick`` trains
-            no network, ``standard`` does, ``max`` for much longer.
+            no network, ``standard`` does, ``max`` for much longer. (Only the helper of a large share, which
+            is made where all else is far from a hold-out set, is left out where it would take more than a
+            quarter of an hour, or with ``quick``.)
         delta: Failure probability.
         test_set: Examples used for no choice; adds the hold-out bound of the network that the certificate is
             about, and an alarm where they refute it.

@@ -4,9 +4,9 @@ A split says which learner it had, which for tuned pictures takes 39 bits, and b
 it learns from 16,000 examples at most. A helper is made of the first part alone by any means, and certified
 as it is on the rest, by a message of 7 bits: the largest of its scores.
 
-Going this way is paid for, whatever was seen before: all messages of docs/format-3.md are one code, whose
-words that begin with 11 belong to a base (5.7). Without a base no other route has one of them, so nine
-shares, each with one word of 7 bits, fit beside all others: 9/128 is less than 1/4.
+Going this way is paid for, whatever was seen before: all messages are one code, of which 1/4 are short ones
+about a base (docs/format-3.md, 5.7). Without a base no other route has one of them, so nine shares, each with
+one word of 7 bits, fit beside all others: 9/128 is less than 1/4.
 """
 
 from __future__ import annotations
