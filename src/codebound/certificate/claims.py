@@ -19,7 +19,7 @@ from codebound.bounds.original import grid_theta, occam_disagreement, occam_doma
 from codebound.bounds.picked import picked_risk
 from codebound.bounds.risk import PART_FIRST, TWO_DRAWS
 from codebound.certificate.domain import covering_theta
-from codebound.certificate.evaluate import count_disagreements
+from codebound.certificate.evaluate import count_disagreements, sure_share
 from codebound.certificate.rows import require_disjoint, rows_of
 from codebound.chains.message import Options
 from codebound.coding.stream import Stream
@@ -44,6 +44,13 @@ if TYPE_CHECKING:
     from codebound.chains.message import Message
     from codebound.data.dataset import Dataset
     from codebound.faults import Fault
+
+
+_FEW = 64  # examples that show how sure predictions are
+_THROUGH = (
+    "Certify without this claim, and bound f through what is certified, by how often the two differ: on a "
+    "test sample (test_set, --test), or on fresh inputs (codebound.bound_through, codebound through)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,15 +294,20 @@ class AbstractClaimAboutF(AbstractClaim):
         if task.original is None or task.original.chain is None:
             why = "" if task.original is None else task.original.unchained
             raise CertificateError(
-                "a certificate for f needs a network that is a chain of known layers. Certify the compressed "
-                "network g instead." + (f"\n  {why}" if why else "")
+                f"a certificate for f needs a network that is a chain of known layers. {_THROUGH}"
+                + (f"\n  {why}" if why else "")
             )
         for position, operation in enumerate(task.original.chain.operations):
             if not operation.describes_f:
                 raise CertificateError(
                     f"no certificate is about a network f with such an operation: {position} ({operation}). "
-                    "Certify the compressed network g instead."
+                    + _THROUGH
                 )
+        if sure_share(task.original.build(), task.sample.on("cpu").part(0, _FEW)) < 0.5:
+            raise CertificateError(
+                "no proof covers the rounding of f on most examples: at worst, rounding errors of so many "
+                f"layers are larger than its margins, and each would count against it. {_THROUGH}"
+            )
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,16 @@ def test_rounding_that_no_proof_covers_makes_operations_of_a_chain(sample):
     assert "measured" in found.notes[-1]
 
 
+@pytest.mark.thorough
+def test_a_deep_chain_is_bounded_through_another_network_and_by_no_claim_of_its_own(sample):
+    """Each of its predictions would count as a disagreement; with a test sample, few differ."""
+    first, rest = sample.select(range(200), role="train"), range(200, 400)
+    with pytest.raises(CertificateError, match="no proof covers the rounding of f"):
+        certify(layers(DEPTH), first, unlabelled=sample.select(rest, role="unlabelled"), method="prune")
+    found = certify(layers(DEPTH), first, effort="quick", test_set=sample.select(rest, role="test"))
+    assert found.disagreement.errors < 40
+
+
 def test_few_layers_stay_a_chain(sample):
     found = read_original(layers(3), sample, "", trust_code=False)
     assert found.chain is not None
