@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,11 +29,10 @@ def tree(path: Path) -> ast.Module:
 def test_no_module_is_named_like_what_it_defines():
     """Else the function hides its module wherever a package exports it. A verb has the file of its name."""
     found = [
-        f"{named(path)}: {each.name}"
+        named(path)
         for path in MODULES
         if path.parent.name != "cli"
-        for each in tree(path).body
-        if isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name == path.stem
+        and re.search(rf"^(def|class) {path.stem}\b", path.read_text("utf-8"), flags=re.M)
     ]
     assert not found
 
@@ -75,7 +75,7 @@ def test_the_product_never_names_the_papers():
     naming = {
         named(path)
         for path in MODULES
-        if named(path).startswith("codebound/")
+        if named(path).startswith("codebound/") and "codebound_papers" in path.read_text("utf-8")
         for each in ast.walk(tree(path))
         if isinstance(each, ast.Constant) and "codebound_papers" in str(each.value)
     }
