@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from ..dictionary import UNIT, tables
-from .exact import Doubles, Singles, Vectors, centre_of, normalised, parts, radius, side_by_side
-from .pictures import Pictures, levels, straightened
+from .centred import CentredMap
+from .exact import Doubles, Singles, parts, side_by_side
+from .pictures import Pictures, straightened
 
 if TYPE_CHECKING:
     from ..sample import Inputs
@@ -20,39 +21,20 @@ if TYPE_CHECKING:
 TOGETHER = 1 << 17  # responses that are made at a time: a core has them at hand
 
 
-class FilterMap:
+class FilterMap(CentredMap):
     """Lengths of complex responses, summed over windows, less their mean over the first examples."""
 
     def __init__(self, choice: Filters, first: Inputs, *, divisor: float) -> None:
-        self._choice, self._divisor = choice, divisor
-        self._weights: Doubles | None = None
+        super().__init__(divisor)
+        self._choice = choice
         self._tables = [
             _spread((table.filters * UNIT).reshape(-1, table.size, table.size), choice.pool)
             for table in tables(choice.dictionary)
         ]
         pictures = self.prepared(first)
         made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 64))
-        self._centre = centre_of(made, choice.dimension(first.shape[1:]))
+        self._centre_at(made, choice.dimension(first.shape[1:]))
         self.known = {"centre": self._centre}
-        self.squared_scale = float(radius(len(self._centre)) ** 2)
-
-    def prepared(self, x: Inputs) -> Pictures:
-        """Pictures of which copies can be made."""
-        return levels(x, self._divisor)
-
-    def weigh(self, weights: Doubles) -> None:
-        """Give every number a weight."""
-        self._weights = weights
-
-    def numbers(self, pictures: Pictures) -> Doubles:
-        """What weights are computed from: integers."""
-        found = self._values(pictures)
-        found -= self._centre
-        return found
-
-    def vectors(self, pictures: Pictures) -> Vectors:
-        """The vectors of pictures."""
-        return normalised(self.numbers(pictures), self._weights)
 
     def _values(self, pictures: Pictures) -> Doubles:
         if self._choice.straight:

@@ -9,28 +9,26 @@ import torch
 
 from ..refusal import Refused
 from ..stream import Stream
+from .centred import CentredMap
 from .exact import (
     SINGLE,
     Doubles,
     Integers,
     Singles,
     Vectors,
-    centre_of,
-    normalised,
     parts,
     patches_of,
     product,
-    radius,
     side_by_side,
     windows,
 )
-from .pictures import Pictures, levels
 from .whitening import filters_of, rounded, whitening_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..sample import Inputs
+    from .pictures import Pictures
     from .rule import Patches
 
 TOGETHER = 1 << 18  # numbers in the patches that are made at a time
@@ -38,12 +36,12 @@ AT_HAND = 256  # filters at a time
 BRIGHT = 2**19  # sum of squares from which a patch is a candidate
 
 
-class PatchMap:
+class PatchMap(CentredMap):
     """Cosines above a threshold, with patches of the first pictures."""
 
     def __init__(self, choice: Patches, first: Inputs, *, divisor: float, is_mirrored: bool) -> None:
-        self._choice, self._divisor, self.is_mirrored = choice, divisor, is_mirrored
-        self._weights: Doubles | None = None
+        super().__init__(divisor)
+        self._choice, self.is_mirrored = choice, is_mirrored
         _, channels, height, width = first.shape
         self._patch = (channels, choice.size, choice.size)
         self._places = (height - choice.size + 1, width - choice.size + 1)
@@ -57,30 +55,13 @@ class PatchMap:
         made = side_by_side(lambda part: self._values(pictures[part]), parts(len(pictures), 16))
         if is_mirrored:
             made = (np.concatenate([each, self.mirrored(each)]) for each in made)
-        self._centre = centre_of(made, choice.dimension(first.shape[1:]))
+        self._centre_at(made, choice.dimension(first.shape[1:]))
         self.known: dict[str, NDArray[Any]] = {
             "filters": self._filters,
             "whitener": self._whitening,
             "scale": np.asarray(self._gain),
             "centre": self._centre,
         }
-        self.squared_scale = float(radius(len(self._centre)) ** 2)
-
-    def prepared(self, x: Inputs) -> Pictures:
-        """Pictures of which copies can be made."""
-        return levels(x, self._divisor)
-
-    def weigh(self, weights: Doubles) -> None:
-        """Give every number a weight."""
-        self._weights = weights
-
-    def numbers(self, pictures: Pictures) -> Doubles:
-        """What weights are computed from: integers."""
-        return np.asarray(self._values(pictures) - self._centre)
-
-    def vectors(self, pictures: Pictures) -> Vectors:
-        """The vectors of pictures."""
-        return normalised(self.numbers(pictures), self._weights)
 
     def mirrored(self, vectors: Doubles) -> Doubles:
         """The vectors of the mirror images: filters and windows change places."""
