@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import sys
 import time
 from contextlib import suppress
@@ -258,6 +259,37 @@ def page(folder: Path) -> None:
     draw(rows)
 
 
+def record(kept: Path) -> None:
+    """Certificates of whole samples by default, with what the second program needs, among the results."""
+    for name in BY_HAND:
+        for folder in kept.glob(f"{name}-*-default"):
+            found = json.loads((folder / "result.json").read_text())
+            if found["method"] != "helper":
+                continue
+            stem = f"{name}-default"
+            files = {
+                "certificate.cbound": "cbound",
+                "sample.npz": "npz",
+                "base.safetensors": "base.safetensors",
+            }
+            for file, end in files.items():
+                shutil.copyfile(folder / file, FILE.parent / "certificates" / f"{stem}.{end}")
+            again = f"codebound certify --data {name} --device cuda"
+            certificate = f"certificates/{stem}"
+            verify = f"codebound-verify {certificate}.cbound --data {certificate}.npz"
+            content = {
+                "commands": [again, f"python results/beside_holdout.py {name} N --device cuda --keep KEPT"],
+                "verify": f"{verify} --base {certificate}.base.safetensors",
+                "data": name,
+                "encoder": found["encoder_declared"],
+                **{key: found[key] for key in ("verdict", "statement", "bound", "n", "code_bits", "delta")},
+                "first_part": int(folder.name.split("-")[-2]) - found["n"],
+                "train_errors": found["counts"][0]["count"],
+                "routes": found["routes"],
+            }
+            write(FILE.parent, stem, content)
+
+
 def draw(rows: list[dict[str, Any]]) -> None:
     """Certified error against labels for pictures, with what was reached by other means at full size."""
     import matplotlib as mpl
@@ -301,9 +333,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("runs/beside"))
     parser.add_argument("--keep", type=Path, help="folder for certificates")
+    parser.add_argument("--record", type=Path, help="such a folder: of whole samples, for results/")
     parser.add_argument("--of-helper", action="store_true", help="the hold-out sets of the helper's learner")
     parser.add_argument("--page", type=Path, help="folder of rows")
     asked = parser.parse_args()
+    if asked.record is not None:
+        record(asked.record)
+        return
     if asked.page is not None:
         page(asked.page)
         return

@@ -32,7 +32,7 @@ from codebound.progress import Progress, silent, watched
 from codebound.results import Certification
 from codebound.search.attempts import Attempt, Attempts, plain
 from codebound.search.methods import known_methods, makes_own, require_method
-from codebound.search.routes import HELPER, Route, compared_routes, is_worth_helping
+from codebound.search.routes import BY_HELPER, Route, compared_routes, is_worth_helping
 from codebound.search.search import EFFORTS, Effort
 from codebound.search.starts import (
     base_tensors,
@@ -311,7 +311,7 @@ def certify(
             apart = HoldoutFacts(errors=differ, n=test_set.n, delta=delta)
     notes = (unread,) if unread else () if original is None else original.notes
     notes += (too_large,) if too_large else ()
-    is_new = base is None and (search.method == HELPER or known_methods()[search.method].is_own)
+    is_new = base is None and (search.method == BY_HELPER or known_methods()[search.method].is_own)
     if original is not None and is_new and method == "auto" and stated == AboutG():
         from codebound.search.own_features import own_message_words, why_no_features
 

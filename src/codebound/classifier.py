@@ -16,19 +16,20 @@ from torch import nn
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
+from codebound.data.dataset import Scaling
 from codebound.encoders.encoder import Encoded, declared_name
+from codebound.encoders.helpers import KERNEL
 from codebound.errors import FormatError, ModelError, UsageError
 from codebound.files import read_json, write_atomically
 from codebound.nets.loading import load_arrays, load_model
 from codebound.picks.network import PickedNetwork
-from codebound.results import RESULT, WEIGHTS
+from codebound.results import HELPER, RESULT, WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
-    from codebound.data.dataset import Scaling
     from codebound.encoders.encoder import Encoder
 
 CERTIFICATE = "certificate.cbound"
@@ -187,7 +188,8 @@ def load_classifier(
     Args:
         path: The folder, or the certificate.
         encoder: What the inputs of the sample went through, where the certificate declares one: then the
-            network takes texts, or inputs scaled as those of the sample.
+            network takes texts, or inputs scaled as those of the sample. The helper that ``certify`` makes is
+            read from the folder.
         model: ``package.module:factory``, where it is not what the certificate names.
         base: The file of the base, where it is not beside the certificate.
         weights: The file ``g.safetensors``, where it is needed and not beside the certificate.
@@ -213,12 +215,22 @@ def load_classifier(
         file = file / CERTIFICATE
     certificate = Certificate.load(file)
     helper, facts = certificate.helper, certificate.facts
+    scaling: Scaling | None
     module, is_learned = None, certificate.claim.statement == "C-15"
     if helper.architecture is not None:
         factory = model or _factory(file, helper.architecture.name)
         module = load_model(factory, input_shape=helper.input_shape, classes=facts.classes)
     if helper.base is not None:
         base = base or _beside(file, BASE_FILE)
+    scaling, shape = helper.scaling, helper.input_shape
+    if encoder is None and file.with_name(HELPER).is_file() and _is_of_kernel(certificate):
+        from codebound.search.helpers import load_helper
+
+        declared = next(each for each in certificate.declarations if declared_name([each]))
+        encoder, kernel = load_helper(file.with_name(HELPER), declared)
+        scaling, shape = kernel.scaling, tuple(kernel.supports.shape[1:])
+    elif is_learned or encoder is not None:
+        scaling = None
     network = decode(
         certificate,
         module=module,
@@ -231,13 +243,19 @@ def load_classifier(
         names = tuple(read_json(file.with_name(RESULT), advice="").get("class_names", ()))
     return Classifier(
         network,
-        None if is_learned or encoder is not None else helper.scaling,
-        input_shape=helper.input_shape,
+        scaling,
+        input_shape=shape,
         classes=facts.classes,
         class_names=names if len(names) == facts.classes else (),
         sentence=certificate.sentence,
         encoder="" if encoder is not None else declared_name(certificate.declarations),
     )
+
+
+def _is_of_kernel(certificate: Certificate) -> bool:
+    """Whether the inputs are scores of the helper that ``certify`` makes, and of nothing before it."""
+    names = [name for each in certificate.declarations if (name := declared_name([each]))]
+    return names == [KERNEL] and certificate.helper.scaling == Scaling()
 
 
 def _factory(file: Path, name: str) -> str:

@@ -22,7 +22,7 @@ from codebound.files import make_folder, write_arrays, write_atomically, write_j
 from codebound.interrupts import finishing
 from codebound.nets.origins import UNKNOWN, Origin
 from codebound.search.methods import known_methods
-from codebound.search.routes import advice
+from codebound.search.routes import BY_HELPER, advice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -188,6 +188,8 @@ class Certification:
     @property
     def is_new(self) -> bool:
         """Whether g is a network of the method's own, which shares nothing with the one that was given."""
+        if self.method == BY_HELPER:
+            return True
         known = known_methods().get(self.method)
         return self.base is None and known is not None and known.is_own
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from codebound.data.dataset import Dataset
 
+KERNEL = "codebound.search.helpers:kernel_helper"
+"""The helper that ``certify`` makes by itself."""
 _MOST_WORDS = {"name": 50, "licence": 20, "origin": 50}  # characters: a declaration has 400 in all
 _TRIED = 2  # examples that show what a network returns
 

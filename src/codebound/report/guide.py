@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from codebound.encoders.encoder import declared_name
+from codebound.encoders.helpers import KERNEL
 from codebound.report.plain import answer, how_sure
 from codebound.report.summary import result_rows
 
@@ -66,6 +67,9 @@ def snippet(result: Mapping[str, Any]) -> str:
         return ""
     inputs = result["inputs"]
     lines = ["import torch", "", "import codebound as cb", ""]
+    if inputs["encoder"] == KERNEL:
+        says = "# with the helper beside it, for inputs as they were stored"
+        return "\n".join([*lines[2:], f'g = cb.load_classifier(".")  {says}', "print(g.predict(inputs))"])
     if inputs["encoder"]:
         return "\n".join(
             [
@@ -113,6 +117,11 @@ def usage_notes(result: Mapping[str, Any]) -> list[str]:
         taken = (
             f"Inputs go through the encoder {inputs['encoder']}, which load_classifier puts in front. ONNX "
             f"has the part behind it, for rows of {shape} bytes, as codebound encode writes them."
+        )
+    if inputs["encoder"] == KERNEL:
+        taken = (
+            "Inputs are as they are stored in the sample that was split: load_classifier puts the helper in "
+            "front, from helper.safetensors. sample.npz has its scores of the examples that it never saw."
         )
     scaled = (
         "g.safetensors alone is no network: it holds the examples that g was learned from, and their weights."

@@ -26,7 +26,7 @@ from codebound.facts import LookFacts
 from codebound.numerics import binomial_inverse_upper
 from codebound.search.attempts import Attempt
 from codebound.search.helpers import kernel_helper, most_supports
-from codebound.search.routes import HELPER, Route
+from codebound.search.routes import BY_HELPER, Route
 from codebound.search.search import OutOfTimeError, Search
 from codebound.search.starts import encoded_rest, largest_input, read_original
 
@@ -77,7 +77,7 @@ def helped_attempts(
         tenths * common.sample.n // 10, common.sample.n, rival.dimension, common.device
     )
     if needed > limit:
-        best.search.skipped[HELPER] = (
+        best.search.skipped[BY_HELPER] = (
             f"a helper of {tenths} tenths of the sample may come to about "
             f"{100.0 * _at_bits(rival, common.delta, CODE_BITS):.3g} %. It would take some "
             f"{math.ceil(needed / 60.0)} minutes here: {_more(effort, seconds, needed)}."
@@ -87,7 +87,7 @@ def helped_attempts(
     try:
         found = _attempt(common, stated, tenths, until)
     except OutOfTimeError:
-        best.search.skipped[HELPER] = f"its time was up; {_more(effort, seconds, needed)}."
+        best.search.skipped[BY_HELPER] = f"its time was up; {_more(effort, seconds, needed)}."
         return []
     except KeyboardInterrupt:
         best.search.is_interrupted = True
@@ -148,7 +148,7 @@ def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float)
         allow_copies=common.allow_copies,
     )
     search = Search(task, "quick", device=common.device, engine=common.engine, progress=common.progress)
-    search.running = HELPER
+    search.running = BY_HELPER
     unchanged = {name: Zero(value.shape) for name, value in task.coded.items()}
     best = search.propose(Message(task.options, scored.chain, unchanged))
     facts = best.facts
@@ -156,7 +156,7 @@ def _attempt(common: Attempts, stated: AbstractClaim, tenths: int, until: float)
         f"{facts.errors} error{'' if facts.errors == 1 else 's'} of {facts.n}, by a helper of the other "
         f"{common.sample.n - facts.n}, which is declared; {facts.code_bits:g} bits"
     )
-    search.routes = {HELPER: Route(HELPER, best.bound.value, price)}
+    search.routes = {BY_HELPER: Route(BY_HELPER, best.bound.value, price)}
     return Attempt(task, search, best, table, table, encoder)
 
 

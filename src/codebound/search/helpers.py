@@ -7,18 +7,22 @@ the helper of ``certify`` is the hold-out bound of a kernel learner and 7 bits.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import os
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from codebound.data.dataset import Dataset, Scaling
+from codebound.encoders.encoder import Encoder, declared_name, digest
+from codebound.encoders.helpers import Scores
 from codebound.errors import ModelError, UsageError
-from codebound.picks.features import ColumnFeatures, FeatureMap, RoomError
+from codebound.nets.loading import load_weights
+from codebound.picks.features import FEATURES, ColumnFeatures, FeatureMap, RoomError
 from codebound.picks.picking import feature_map_of, permutation, vectors_of
 from codebound.picks.ridge import exact_products, folded
 from codebound.picks.rule import Rule
@@ -26,7 +30,8 @@ from codebound.progress import Progress, silent
 from codebound.search.picked import families_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
     from torch import Tensor
@@ -45,6 +50,10 @@ _NEAR = 1.2  # times the fewest errors: what makes no more is moved too
 _CLEARLY = 0.9  # of a sum of squares
 _MOVED = 2  # kinds of features whose numbers are moved
 _INDICES = range(16)
+_OF_RULE = ("first", "copies", "gamma_index", "ridge_index")
+_SAID = "said"  # the tensor that says what a network is
+_FIRST_OF = "networks.0."  # of those whose scores are taken
+_LICENCE, _ORIGIN = "yours", "nothing else went into it"  # what is declared where nothing is said
 _BLOCK = 1024  # rows of a kernel at a time
 _REFINED = 3  # times, what a factor in float32 solves
 
@@ -54,8 +63,8 @@ class KernelNetwork(nn.Module):
 
     Args:
         rule: Features, copies and width of the kernel.
-        scale: What a scaled input is multiplied with, to be one like the supports.
-        supports: Inputs that were learned from.
+        scaling: Of the inputs as they are stored.
+        supports: Inputs that were learned from: as they are stored where a divisor is all that scales them.
         coefficients: What was learned for each copy of them, copy by copy.
         features: What the features know.
         vectors: Features of all copies, in 16 bits; None: computed when they are needed.
@@ -67,7 +76,7 @@ class KernelNetwork(nn.Module):
     def __init__(
         self,
         rule: Rule,
-        scale: float,
+        scaling: Scaling,
         *,
         supports: Tensor,
         coefficients: Tensor,
@@ -75,11 +84,30 @@ class KernelNetwork(nn.Module):
         vectors: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.rule, self._unscaled, self._features, self._vectors = rule, scale, features, vectors
+        self.rule, self.scaling, self._features, self._vectors = rule, scaling, features, vectors
         self.register_buffer("supports", supports)
         self.register_buffer("coefficients", coefficients)
         for name, value in features.tensors.items():
             self.register_buffer(name, value)
+        said = {name: getattr(rule, name) for name in _OF_RULE} | {"scaling": asdict(scaling)}
+        said |= {"kind": rule.features.kind, "features": asdict(rule.features)}  # type: ignore[call-overload]
+        self.register_buffer(
+            _SAID, torch.tensor(list(json.dumps(said, sort_keys=True).encode()), dtype=torch.uint8)
+        )
+
+    @staticmethod
+    def load(tensors: Mapping[str, Tensor]) -> KernelNetwork:
+        """The network from its tensors, of which one says what it is."""
+        said = json.loads(bytes(tensors[_SAID].tolist()))
+        scaling = Scaling(**{name: _tupled(value) for name, value in said["scaling"].items()})
+        settings = FEATURES[said["kind"]](**said["features"])
+        rule = Rule(settings, **{name: said[name] for name in _OF_RULE})
+        own = {name: tensors[name] for name in ("supports", "coefficients")}
+        known = {name: value for name, value in tensors.items() if name not in (*own, _SAID)}
+        divisor = _unscaled(scaling)
+        size = settings.vectors(settings.read(own["supports"][:1], divisor), known).shape[1]
+        features = FeatureMap(settings, known, divisor, settings.unit(size, known))
+        return KernelNetwork(rule, scaling, **own, features=features)
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
@@ -87,7 +115,7 @@ class KernelNetwork(nn.Module):
         if self._vectors is None:
             self._vectors = _vectors(self.rule, features, self.supports, device=place)
         with exact_products():
-            found = features(x.to(place).double() * self._unscaled).to(torch.int16)
+            found = features(x.to(place).double() * _unscaled(self.scaling)).to(torch.int16)
             found = folded(*features.settings.halves(found)) if self.rule.is_mirrored else found
             outputs = self.coefficients.new_zeros(len(x), self.coefficients.shape[1])
             for some in _blocks(len(self._vectors)):
@@ -105,7 +133,7 @@ def kernel_helper(
     Features, width and ridge are those with the fewest errors on three tenths of a part of it. Memory is that
     of the kernel in float32, 13 GB at most and six tenths of the machine's: some 55,000 examples.
     """
-    known, scale = _as_stored(first)
+    known = _as_stored(first)
     with exact_products():
         rule = _best_rule(known, device, progress)
         features = feature_map_of(rule, known, device=device)
@@ -117,7 +145,7 @@ def kernel_helper(
         coefficients = _learned(vectors, targets, rule, features.unit, progress)
     return KernelNetwork(
         rule,
-        scale,
+        first.scaling,
         supports=supports.to(vectors.device),
         coefficients=coefficients,
         features=features,
@@ -145,13 +173,35 @@ def _memory() -> float:
     return min(_MEMORY, _OF_ALL * there)
 
 
-def _as_stored(first: Dataset) -> tuple[Dataset, float]:
-    """The examples as they are stored, and what makes such of scaled ones; scaled where nothing does."""
-    scaling = first.scaling
-    if replace(scaling, divisor=1.0) == Scaling():
-        return first, scaling.divisor
-    x = scaling.apply(torch.from_numpy(first.x)).numpy()
-    return Dataset(first.name, first.role, x, first.y, first.classes), 1.0
+def _unscaled(scaling: Scaling) -> float:
+    """What makes scaled inputs be as they are stored; 1 where more than a divisor scales them."""
+    return scaling.divisor if replace(scaling, divisor=1.0) == Scaling() else 1.0
+
+
+def _as_stored(first: Dataset) -> Dataset:
+    """The examples as they are stored, or scaled where more than a divisor scales them."""
+    if replace(first.scaling, divisor=1.0) == Scaling():
+        return first
+    x = first.scaling.apply(torch.from_numpy(first.x)).numpy()
+    return Dataset(first.name, first.role, x, first.y, first.classes)
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def load_helper(path: Path, declared: str) -> tuple[Encoder, KernelNetwork]:
+    """The kernel helper whose tensors were saved beside a certificate, as the encoder that it declares."""
+    tensors = {name.removeprefix(_FIRST_OF): value for name, value in load_weights(path).items()}
+    network = KernelNetwork.load(tensors)
+    scores = Scores([network])
+    made_of = declared.partition("), ")[2].removesuffix(".")
+    name = declared_name([declared])
+    sha256 = digest(name.encode(), scores)
+    encoder = Encoder(
+        name, scores, sha256, licence=_LICENCE, origin=_ORIGIN, made_of=made_of, has_scores=True
+    )
+    return encoder, network
 
 
 def _copies(rule: Rule) -> int:

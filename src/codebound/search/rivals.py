@@ -276,6 +276,7 @@ class _Learners:
             return
         self._remember(min(shares, key=lambda each: each.value))
         found = [(self._promise(held), held) for held in shares if held.is_affordable(self.search.effort)]
+        found = [each for each in found if each[0] < math.inf]
         if found:
             self.found[rule] = sorted(self.found.get(rule, []) + found, key=lambda each: each[0])
 

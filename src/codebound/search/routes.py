@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codebound.search.search import Search
 
 HOLD_OUT = "hold-out"
-HELPER = "helper"
+BY_HELPER = "helper"
 _FEW_PICTURES, _FEW_ROWS = 2000, 17_000  # up to which other routes end near to a hold-out set
 _LARGER = (
     " As a certificate, at 7 bits: with more time a helper of that share is tried too, which learns from "
@@ -121,7 +121,7 @@ def advice(routes: Sequence[Route]) -> str:
     value = f"{'about ' if rival.is_reckoned else ''}{percent(rival.bound)}"
     apart = f"{abs(_shown(best.bound) - _shown(rival.bound)):.2f} points"
     if rival.bound < best.bound:
-        is_untried = rival.is_reckoned and all(each.name != HELPER for each in routes)
+        is_untried = rival.is_reckoned and all(each.name != BY_HELPER for each in routes)
         larger = _LARGER if is_untried else ""
         return (
             f"A hold-out set would have been better: {value}, {apart} less than {best.name}. "

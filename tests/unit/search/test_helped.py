@@ -6,13 +6,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import rule_writer as rules
 import torch
+from safetensors.numpy import load_file, save_file
 from scipy.stats import beta
 
 from codebound.certificate.claims import AboutG, prior_and_rest
 from codebound.certification import certify
-from codebound.data.dataset import Dataset
+from codebound.classifier import load_classifier
+from codebound.data.dataset import Dataset, Scaling
 from codebound.encoders.encoder import Encoder
+from codebound.errors import CertificateError
 from codebound.picks.picking import permutation
 from codebound.picks.rule import Rule
 from codebound.progress import silent
@@ -201,3 +205,27 @@ def test_an_encoder_before_a_helper_is_declared_too():
     declared = [each for each in found.declarations if "rows of the encoder" in each]
     assert ["kernel_helper" in declared[0], "encoder plane" in declared[1]] == [True, True]
     assert "fixed without looking" in declared[1]
+
+
+@pytest.mark.parametrize("scaling", [Scaling(16.0), Scaling(2.0, (0.5,), (3.0,))])
+def test_what_is_saved_is_used_without_more(always, monkeypatch, tmp_path, scaling):
+    monkeypatch.setattr(routes, "_FEW_PICTURES", 0)
+    x, y = rules.shapes(150)
+    sample = Dataset("shapes", "train", x, y, 3, scaling)
+    found = certify(None, sample, effort="quick")
+    assert found.method == "helper"
+    assert found.is_new
+    folder = found.save_to(tmp_path / "made").folder
+    g = load_classifier(folder)
+    fresh, labels = rules.shapes(60, seed=5)
+    expected = found.classifier(scaling.apply(torch.from_numpy(fresh)))
+    assert torch.allclose(
+        g(torch.from_numpy(fresh)), expected.double().to(g(torch.from_numpy(fresh)).dtype), atol=1e-4
+    )
+    assert np.mean(np.array(g.predict(torch.from_numpy(fresh))) != labels) < 0.3
+    assert 'load_classifier(".")' in (folder / "README.md").read_text()
+    tensors = load_file(folder / "helper.safetensors")
+    tensors["networks.0.coefficients"][0] += 1.0
+    save_file(tensors, folder / "helper.safetensors")
+    with pytest.raises(CertificateError, match="does not declare"):
+        load_classifier(folder)
