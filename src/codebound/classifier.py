@@ -28,6 +28,7 @@ from codebound.results import HELPER, RESULT, WEIGHTS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import ArrayLike
     from torch import Tensor
 
     from codebound.encoders.encoder import Encoder
@@ -67,18 +68,28 @@ class Classifier(nn.Module):
         self.class_names, self.sentence, self.encoder = class_names, sentence, encoder
         self.eval().requires_grad_(False)
 
-    def forward(self, x: Tensor | Sequence[str]) -> Tensor:
+    def forward(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
         """One number for each class, for inputs as they are stored; the largest is the prediction.
 
         Raises:
-            UsageError: The inputs are no rows of the encoder that it stands behind.
+            UsageError: The inputs have another shape, or are no rows of the encoder that it stands behind.
         """
+        if isinstance(self.network, Encoded):
+            encoded: Tensor = self.network(x)
+            return encoded
         if self.encoder:
             self._require_rows(x)
-        outputs: Tensor = self.network(x if self.scaling is None else self.scaling.apply(torch.as_tensor(x)))
+        stored = torch.as_tensor(x)
+        if tuple(stored.shape[1:]) != self.input_shape:
+            wanted = ", ".join(map(str, ("n", *self.input_shape)))
+            raise UsageError(
+                f"this network takes inputs of shape ({wanted}), as they are stored. Got shape "
+                f"{tuple(stored.shape)}."
+            )
+        outputs: Tensor = self.network(stored if self.scaling is None else self.scaling.apply(stored))
         return outputs
 
-    def _require_rows(self, x: Tensor | Sequence[str]) -> None:
+    def _require_rows(self, x: ArrayLike | Tensor | Sequence[str]) -> None:
         """Refuses what has not been through the encoder."""
         shape = tuple(getattr(x, "shape", ()))[1:]
         if shape != self.input_shape:
@@ -89,7 +100,7 @@ class Classifier(nn.Module):
             )
 
     @torch.no_grad()
-    def predict(self, x: Tensor | Sequence[str]) -> list[str] | list[int]:
+    def predict(self, x: ArrayLike | Tensor | Sequence[str]) -> list[str] | list[int]:
         """The class of each input: its name where classes have names, or its label."""
         labels: list[int] = self(x).argmax(dim=1).tolist()
         return [self.class_names[each] for each in labels] if self.class_names else labels

@@ -18,6 +18,7 @@ _MOST_INTERRUPTS = 3
 _SECONDS_TO_END = 1.0
 _SECONDS_UNTIL_AGAIN = 0.05
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_commands: list[threading.Event] = []  # of the command that runs: set when somebody has interrupted it
 
 
 def interrupt_on_sigterm() -> None:
@@ -39,11 +40,13 @@ def answering_interrupts(note: Callable[[str], object]) -> Iterator[None]:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    threading.Thread(target=_answer, args=(reader, note), daemon=True).start()
+    _commands.append(threading.Event())
+    threading.Thread(target=_answer, args=(reader, note, _commands[-1]), daemon=True).start()
     dropped, sys.unraisablehook = sys.unraisablehook, _again
     try:
         yield
     finally:
+        _commands.pop()
         sys.unraisablehook = dropped
         signal.set_wakeup_fd(before)
         os.close(writer)  # which ends the thread
@@ -58,10 +61,11 @@ def _again(dropped: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(dropped)
 
 
-def _answer(reader: int, note: Callable[[str], object]) -> None:
+def _answer(reader: int, note: Callable[[str], object], interrupted: threading.Event) -> None:
     times = 0
     while numbers := os.read(reader, 64):
         before, times = times, times + sum(number in _SIGNALS for number in numbers)
+        interrupted.set()
         if times >= _MOST_INTERRUPTS:
             os._exit(_INTERRUPTED)
         if before == 0 < times and not select.select([reader], [], [], _SECONDS_TO_END)[0]:
@@ -77,9 +81,11 @@ def _interrupt(number: int, frame: object) -> None:
 def finishing() -> Iterator[None]:
     """What is inside is finished although somebody interrupts; the second time it is given up.
 
-    Signals reach the main thread only, so that elsewhere nothing changes.
+    Where the first time was before, as in the search whose best is counted now, nothing is held back. Signals
+    reach the main thread only, so that elsewhere nothing changes.
     """
-    if threading.current_thread() is not threading.main_thread():
+    is_again = any(each.is_set() for each in _commands)
+    if is_again or threading.current_thread() is not threading.main_thread():
         yield
         return
     before: dict[signal.Signals, Any] = {each: signal.getsignal(each) for each in _SIGNALS}

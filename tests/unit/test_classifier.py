@@ -10,7 +10,7 @@ from bright_rows import images, solved
 from codebound.certificate.base import Pretrained
 from codebound.certification import certify
 from codebound.classifier import load_classifier
-from codebound.errors import FormatError
+from codebound.errors import FormatError, UsageError
 
 SAMPLE = images()
 STORED = torch.from_numpy(SAMPLE.x)
@@ -25,6 +25,19 @@ def test_a_compressed_network_scales_its_inputs_by_itself(tmp_path):
     assert wrong <= found.certificate.facts.errors  # ambiguous ones count there
     single = load_classifier(found.save(tmp_path / "alone.cbound"))
     assert torch.equal(single(STORED), g(STORED))
+
+
+@pytest.mark.parametrize("method", ["prune", "picks"])
+def test_it_takes_arrays_and_lists_and_names_the_shape_that_it_takes(method, tmp_path):
+    network = solved().build() if method == "prune" else None
+    found = certify(network, SAMPLE, method=method, effort="quick")
+    g = load_classifier(found.save_to(tmp_path / "one").folder)
+    labels = g.predict(STORED[:9])
+    assert g.predict(SAMPLE.x[:9]) == labels
+    assert g.predict(SAMPLE.x[:9].tolist()) == labels
+    for wrong in (STORED[0], STORED[:2, :, :3], SAMPLE.x[:2].reshape(2, -1)):
+        with pytest.raises(UsageError, match=r"takes inputs of shape \(n, 1, 4, 4\), .*Got shape"):
+            g.predict(wrong)
 
 
 def test_a_network_of_picks_and_one_around_a_base(tmp_path):

@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from codebound.interrupts import answering_interrupts
+from codebound.interrupts import answering_interrupts, finishing
 
 BUSY = """
 import hashlib, signal, sys
@@ -70,6 +70,27 @@ def test_an_interrupt_that_python_drops_comes_again():
     answer = signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.raises(KeyboardInterrupt), answering_interrupts(print):
         forget()
+    signal.signal(signal.SIGINT, answer)
+
+
+def test_who_interrupts_again_is_obeyed_while_the_best_is_counted():
+    def interrupt():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.3)
+
+    def count():
+        with finishing():
+            interrupt()
+            pytest.fail("the second interrupt was held back")
+
+    answer = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with answering_interrupts(print):
+        with finishing():
+            interrupt()  # the first is held back where something is nearly done
+        with pytest.raises(KeyboardInterrupt):
+            count()
+    with finishing():
+        os.kill(os.getpid(), signal.SIGINT)  # and another command begins anew
     signal.signal(signal.SIGINT, answer)
 
 

@@ -98,8 +98,8 @@ _ABOUT_F = (
     "message decodes to only served to prove it."
 )
 _ELSEWHERE = (
-    f"For other programs: {ONNX} (after pip install onnx onnxscript) writes ONNX, with the input stored and "
-    "the outputs scores and label."
+    f"For other programs: {ONNX} (after pip install onnx onnxscript) writes ONNX, with the input stored "
+    "({dtype}) and the outputs scores and label."
 )
 
 
@@ -132,7 +132,8 @@ def usage_notes(result: Mapping[str, Any]) -> list[str]:
     outputs = f"The largest of the {result['classes']} scores is the answer" + (
         f": {called}{'; and so on' if len(names) > _NAMED else ''}." if names else ", counted from 0."
     )
-    return [taken, outputs, scaled, _ELSEWHERE]
+    dtype = inputs["dtype"] if result["statement"] == "C-15" else "float32"
+    return [taken, outputs, scaled, _ELSEWHERE.format(dtype=dtype)]
 
 
 def folder_guide(
