@@ -143,14 +143,13 @@ def _is_same(one: Doubles, other: Doubles) -> bool:
 def features(dictionary: int, pool: int, x: Rounded, steps: Steps = ((0, 0),)) -> list[Rounded]:
     """The fixed features of images (5.5), moved by so many pixels each time; they lose nothing by that."""
     dtype = x.values.dtype
-    if x.whole is not None and _fits(dictionary, pool, x.whole):
-        found = map(exact, _whole_features(dictionary, pool, x.whole, dtype, steps))
+    if x.whole is not None and _fits(dictionary, pool, x.whole.values.shape[1]):
         roundings = pool**2 + 12
-        if dtype == torch.float32 and pool <= SLICES:  # sums to roots 3, slices 2 pool - 2, mean 1, factor 2
-            roundings = 2 * pool + 4
+        if dtype == torch.float32 and pool <= SLICES:  # sums to roots 2, slices 2 pool - 2, mean 1, factor 2
+            roundings = 2 * pool + 3
         return [
             normalised(replace(own, error=local(own.lengths(), gamma(roundings, dtype), dtype)))
-            for own in found
+            for own in map(exact, _whole_features(dictionary, pool, x.whole, dtype, steps))
         ]
     if x.values.shape[1] == 3:
         error = math.sqrt(2) * x.error + local(x.lengths(), 2 * gamma(4, dtype), dtype)
@@ -162,15 +161,22 @@ def features(dictionary: int, pool: int, x: Rounded, steps: Steps = ((0, 0),)) -
         error = torch.hypot(error, 2 * layer.error(x, terms=table.size**2 + pool**2 + 8))
     error = torch.hypot(error, x.error + local(x.lengths(), gamma(pool**2 + 1, dtype), dtype)) / pool
     banks = [(bank / UNIT).to(dtype) for bank in _banks(dictionary)]
-    maps = [2 * _maps(banks, pool, plane, dtype, steps) for plane in torch.split(x.values, 1, 1)]
+    maps = _maps(banks, pool, x.values, dtype, steps)
     own = _moved_means(functional.pad(x.values, (_margin(steps),) * 4), pool, steps)
-    return [normalised(Rounded(values, error)) for values in _together([*maps, own])]
+    ones = torch.ones(x.values.shape[1], dtype=torch.float64)
+    return [normalised(Rounded(values, error)) for values in _together(maps, own, 2 * ones, ones)]
 
 
-def _together(parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """The features of each step, from parts of (batch, steps, channels, rows, columns)."""
-    for step in zip(*(part.unbind(1) for part in parts), strict=True):
-        yield torch.cat(step, 1).contiguous(memory_format=torch.channels_last)
+def _together(maps: Tensor, own: Tensor, of_maps: Tensor, of_own: Tensor) -> Iterator[Tensor]:
+    """The features of each step, channels last: maps and means of planes, times a factor for each plane."""
+    batch, planes, steps, filters = maps.shape[:4]
+    of_maps, of_own = of_maps.to(maps.dtype)[:, None, None, None], of_own.to(own.dtype)[:, None, None]
+    for step in range(steps):
+        values = own.new_empty(batch, *own.shape[3:], planes * (filters + 1)).permute(0, 3, 1, 2)
+        front, back = values.tensor_split([planes * filters], dim=1)
+        torch.mul(maps[:, :, step], of_maps, out=front.view(batch, planes, filters, *own.shape[3:]))
+        torch.mul(own[:, step], of_own, out=back)
+        yield values
 
 
 @lru_cache(maxsize=16)
@@ -180,50 +186,47 @@ def _banks(dictionary: int) -> tuple[Tensor, ...]:
     return tuple(torch.cat([filters[:, 0], filters[:, 1]])[:, None] for filters in tensors)
 
 
-def _fits(dictionary: int, pool: int, whole: Whole) -> bool:
-    """Whether float32 holds all sums of integers exactly."""
-    reach = max(abs(value) for plane in _planes(whole.values.shape[1]) for value in plane.reach)
-    heaviest = max(float(bank.abs().sum((1, 2, 3)).max()) for bank in _banks(dictionary))
-    return max(pool**2, heaviest) * reach < EXACT
+@lru_cache(maxsize=16)
+def _fits(dictionary: int, pool: int, channels: int) -> bool:
+    """Whether float32 holds all sums of integers exactly.
+
+    Whatever is summed first lies between the sums of all negative and of all positive products.
+    """
+    for plane in _planes(channels):
+        low, high = (BYTE * sum(n for n in plane.channels if n * sign > 0) for sign in (-1, 1))
+        for bank in _banks(dictionary):
+            above, below = ((sign * bank).clamp(min=0).sum((1, 2, 3)) for sign in (1, -1))
+            most = torch.maximum(above * high - below * low, below * high - above * low).max()
+            if max(float(most), pool**2 * (high - low)) >= EXACT:
+                return False
+    return True
 
 
 class _Plane(NamedTuple):
-    """A plane of an image of bytes, as whole numbers of a unit, less a centre that keeps them small."""
+    """A plane of an image of bytes, as whole numbers of a unit."""
 
     channels: tuple[int, ...]  # what it is made of: so many times each
     unit: float
-    centre: int
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        low, high = (BYTE * sum(n for n in self.channels if n * sign > 0) for sign in (-1, 1))
-        return low - self.centre, high - self.centre
 
 
 def _planes(channels: int) -> list[_Plane]:
     """What an image is replaced by (5.5)."""
     if channels != 3:
-        return [_Plane(tuple(int(at == own) for at in range(channels)), 1, 0) for own in range(channels)]
-    return [_Plane((1, 1, 1), 1 / 3, 3 * BYTE // 2), _Plane((1, -1, 0), 1, 0), _Plane((1, 1, -2), 1 / 2, 0)]
+        return [_Plane(tuple(int(at == own) for at in range(channels)), 1) for own in range(channels)]
+    return [_Plane((1, 1, 1), 1 / 3), _Plane((1, -1, 0), 1), _Plane((1, 1, -2), 1 / 2)]
 
 
 def _whole_features(
     dictionary: int, pool: int, whole: Whole, dtype: torch.dtype, steps: Steps
 ) -> Iterator[Tensor]:
     """The features of integers: what is summed is exact, and every number is rounded a few times."""
-    banks, maps, own, margin = _banks(dictionary), [], [], _margin(steps)
-    narrow = [bank.float() for bank in banks]
-    for plane in _planes(whole.values.shape[1]):
-        times = torch.tensor(plane.channels, dtype=torch.float32)[:, None, None]
-        values = (whole.values * times).sum(1, keepdim=True)
-        ones = torch.full((1, 1, *values.shape[2:]), plane.centre, dtype=torch.float64)
-        everywhere = [_correlated(ones, bank, margin).to(dtype) if plane.centre else None for bank in banks]
-        unit = whole.unit * plane.unit
-        found = _maps(narrow, pool, values - plane.centre, dtype, steps, added=everywhere)
-        maps.append(found * (2 * unit / UNIT))
-        padded = functional.pad(values.to(dtype), (margin,) * 4)
-        own.append(_moved_means(padded, pool, steps) * unit)
-    return _together([*maps, *own])
+    planes = _planes(whole.values.shape[1])
+    times = torch.tensor([plane.channels for plane in planes], dtype=torch.float32)
+    values = functional.conv2d(whole.values, times[:, :, None, None])
+    maps = _maps([bank.float() for bank in _banks(dictionary)], pool, values, dtype, steps)
+    own = _moved_means(functional.pad(values.to(dtype), (_margin(steps),) * 4), pool, steps)
+    units = whole.unit * torch.tensor([plane.unit for plane in planes], dtype=torch.float64)
+    return _together(maps, own, 2 / UNIT * units, units)
 
 
 def _opponent(x: Tensor) -> list[Tensor]:
@@ -249,40 +252,30 @@ def _margin(steps: Steps) -> int:
     return max(abs(pixels) for step in steps for pixels in step)
 
 
-def _maps(
-    banks: Sequence[Tensor],
-    pool: int,
-    plane: Tensor,
-    dtype: torch.dtype,
-    steps: Steps,
-    *,
-    added: Sequence[Tensor | None] | None = None,
-) -> Tensor:
-    """The pooled maps of a plane that is moved by each step, (batch, steps, filters, rows, columns).
+def _maps(banks: Sequence[Tensor], pool: int, planes: Tensor, dtype: torch.dtype, steps: Steps) -> Tensor:
+    """The pooled maps of planes that are moved by each step: (batch, planes, steps, filters, rows, columns).
 
     Args:
         banks: The filters of each size, real parts first.
         pool: The window.
-        plane: The plane, in the precision of its sums.
+        planes: In the precision of their sums.
         dtype: The precision of everything behind them.
         steps: How far down and to the right.
-        added: What is added to all sums of each bank.
     """
     margin = _margin(steps)
-    pixels = math.prod(side + 2 * margin for side in plane.shape[2:])
-    both = list(zip(banks, added or [None] * len(banks), strict=True))
+    pixels = math.prod(side + 2 * margin for side in planes.shape[2:])
 
-    def moduli(some: Tensor, bank: Tensor, more: Tensor | None) -> Tensor:
-        sums = _correlated(some, bank, margin).to(dtype)
-        real, imaginary = (sums if more is None else sums.add_(more)).square_().tensor_split(2, dim=1)
+    def moduli(some: Tensor, bank: Tensor) -> Tensor:
+        real, imaginary = _correlated(some, bank, margin).to(dtype).square_().tensor_split(2, dim=1)
         return _moved_means(real.add_(imaginary).sqrt_(), pool, steps)
 
     def pooled(some: Tensor) -> Tensor:
-        return torch.cat([moduli(some, bank, more) for bank, more in both], 2)
+        return torch.cat([moduli(some, bank) for bank in banks], 2)
 
     # Float64 lays out patches, float32 its results alone.
-    taps = max(bank[0].numel() if plane.dtype == torch.float64 else len(bank) for bank in banks)
-    return in_parts(pooled, plane, numbers=taps * pixels)
+    taps = max(bank[0].numel() if planes.dtype == torch.float64 else len(bank) for bank in banks)
+    found = in_parts(pooled, planes.flatten(0, 1)[:, None], numbers=taps * pixels)
+    return found.view(*planes.shape[:2], *found.shape[1:])
 
 
 def _moved_means(x: Tensor, pool: int, steps: Steps) -> Tensor:

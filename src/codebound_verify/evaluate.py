@@ -146,30 +146,37 @@ class Evaluator:
             yield answers
 
     def _logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
-        return self._over(x, lambda part: self._evaluated(self._functions.wide, x[part]))
+        return self._over(len(x), lambda part: self._evaluated(self._functions.wide, x[part]))
 
     def right(
         self, x: Inputs, y: Labels, *, theta: float, fault: Fault = WRONG, screen: bool = True
     ) -> Iterator[Tensor]:
-        """Which examples of consecutive batches are no errors, by section 6; the screen is float32.
+        """Which examples are no errors, by section 6, in batches; the screen is float32.
 
-        There is a column for each number that the fault counts.
+        There is a column for each number that the fault counts. What the screen leaves open comes again at
+        the end, and counts there alone: float64 takes as many at once as it can.
         """
+
+        def wide(part: slice | Labels) -> Tensor:
+            logits = self._evaluated(self._functions.wide, x[part])
+            return _is_right(logits, torch.from_numpy(y[part]), theta, fault)
+
         with _one_core():
             narrow = self._narrow(x[:PILOT], y[:PILOT], theta, fault) if screen else None
+        if narrow is None:
+            yield from (found for _, found in self._over(len(x), wide))
+            return
 
-        def decided(part: slice) -> Tensor:
-            inputs, labels = x[part], torch.from_numpy(y[part])
-            if narrow is None:
-                return _is_right(self._evaluated(self._functions.wide, inputs), labels, theta, fault)
-            result, is_doubtful = _screened(self._evaluated(narrow, inputs), labels, theta, fault)
-            is_open = is_doubtful.any(1)
-            if is_open.any():
-                rest = self._evaluated(self._functions.wide, inputs[is_open.numpy()])
-                result[is_open] = _is_right(rest, labels[is_open], theta, fault)
-            return result
+        def screened(part: slice) -> tuple[Tensor, Tensor]:
+            logits = self._evaluated(narrow, x[part])
+            return _screened(logits, torch.from_numpy(y[part]), theta, fault)
 
-        return (found for _, found in self._over(x, decided))
+        doubtful = []
+        for part, (found, is_open) in self._over(len(x), screened):
+            yield found & ~is_open.any(1, keepdim=True)
+            doubtful.append(part.start + np.flatnonzero(is_open.any(1).numpy()))
+        rest = np.concatenate(doubtful)
+        yield from (found for _, found in self._over(len(rest), lambda part: wide(rest[part])))
 
     def _narrow(self, x: Inputs, y: Labels, theta: float, fault: Fault) -> Carrying | None:
         """The way that seems to be the fastest, float64 for what it leaves open included; None is float64."""
@@ -192,13 +199,13 @@ class Evaluator:
         seconds = time.perf_counter() - start
         return Logits(*map(torch.cat, zip(*parts, strict=True))), seconds
 
-    def _over(self, x: Inputs, function: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
-        """What ``function`` finds out about consecutive batches of x."""
-        parts = [slice(start, start + self._batch) for start in range(0, len(x), self._batch)]
+    def _over(self, count: int, function: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
+        """What ``function`` finds out about consecutive batches of so many examples."""
+        parts = [slice(start, start + self._batch) for start in range(0, count, self._batch)]
         found = _side_by_side(function, parts, self._workers) if self._workers > 1 else map(function, parts)
         for part, result in zip(parts, found, strict=True):
             yield part, result
-            self._progress(min(part.stop, len(x)), len(x))
+            self._progress(min(part.stop, count), count)
 
     def _evaluated(self, carrying: Carrying, x: Inputs) -> Logits:
         with torch.inference_mode():

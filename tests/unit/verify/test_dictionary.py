@@ -260,3 +260,30 @@ def test_the_multiplications_of_all_views_count(kind, count, side):
 def test_the_original_network_has_none_of_them(entry):
     with pytest.raises(Refused, match="is no operation"):
         described_chain([entry, ["linear", 4, True]], (1, 4, 4), 4)
+
+
+def largest_sum(number, times):
+    """Of some products of a filter with bytes, so many times each channel: the image that has the largest."""
+    found = 0
+    for table in json.loads(FILE.read_bytes())[str(number)]:
+        for taps in np.array(table["filters"]).reshape(-1, table["size"] ** 2):
+            for sign in (-1, 1):
+                image = np.where(sign * taps * np.array(times)[:, None] > 0, dictionary.BYTE, 0)
+                found = max(found, abs(int((taps * (np.array(times)[:, None] * image)).sum())))
+    return found
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_sums_of_bytes_are_short_enough_for_float32(number, channels, monkeypatch):
+    """Pixels that are larger by as much as there is room are not too large, and larger ones are."""
+    planes = [(1,)] if channels == 1 else [(1, 1, 1), (1, -1, 0), (1, 1, -2)]
+    most = max(largest_sum(number, times) for times in planes)
+    assert most < 2**24
+    dictionary._fits.cache_clear()
+    assert dictionary._fits(number, 2, channels)
+    for byte, fits in ((255 * (2**24 - 1) // most, True), (255 * 2**24 // most + 1, False)):
+        monkeypatch.setattr(dictionary, "BYTE", byte)
+        dictionary._fits.cache_clear()
+        assert dictionary._fits(number, 2, channels) == fits
+    dictionary._fits.cache_clear()
