@@ -327,6 +327,11 @@ def _remarks(records: list[dict[str, Any]]) -> list[str]:
     by_commit = " ".join(sorted({record["recipe_commit"].split()[0][:7] for record in records}))
     told = f"Each look was taken once, by `python results/fresh.py NAME`, as committed before ({by_commit})"
     remarks = [f"{told}; whatever came out is here."]
+    if any("machine" in (found or {}) for record in records for found in record["ways"].values()):
+        remarks.append(
+            "Methods by themselves ran later than `certify`, by the programs of the same commit, for eight "
+            "sets on a faster machine, which their records name: seconds of two rows cannot be compared."
+        )
     if not_run:
         remarks.append(f"Ways of the recipe that were not run for all data: {', '.join(not_run)}.")
     if any((found or {}).get("refuted_by_test") for record in records for found in record["ways"].values()):

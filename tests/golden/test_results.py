@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 
-from codebound.certificate.decoding import decode
+from codebound.certificate.decoding import decode, rule_message
 from codebound.certificate.file import Certificate
 from codebound.data.load import load_dataset
+from codebound.errors import CodeboundError
 from codebound.picks.message import decode_rule
 from codebound_verify import decode_network, verify
+from codebound_verify.container import read
+from codebound_verify.message import decode as decode_message
 from codebound_verify.refusal import Refused
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -55,6 +58,19 @@ def test_more_bits_and_picks_are_counted_by_their_own_bounds(page):
 def test_every_certificate_is_on_the_page(page):
     files = {path.stem for path in (RESULTS / "certificates").glob("*.cbound")}
     assert files == {name for key in page.DATA for name in page.present(key)}
+
+
+@pytest.mark.parametrize("name", ["italy-power-default", "dna-picks"])
+def test_both_programs_read_a_rule_of_version_2_that_picks_nothing_or_something(name):
+    """Where nothing is picked the third version says more; files of the second are read on."""
+    path = RESULTS / "fresh/certificates" / f"{name}.cbound"
+    certificate = Certificate.load(path)
+    theirs = decode_message(read(path.read_bytes())).rule
+    ours = rule_message(certificate)
+    assert certificate.version == ours.version == 2
+    assert (ours.rule.first, ours.rule.rounds) == (theirs.first, len(theirs.batches))
+    with pytest.raises(CodeboundError, match="no-such-file"):  # all but its weights is there
+        decode(certificate, weights="no-such-file.safetensors")
 
 
 each_certificate = pytest.mark.parametrize(

@@ -78,9 +78,13 @@ class Assessed:
 
     @property
     def version(self) -> int:
-        """Of its file: the third only where the second cannot say it."""
+        """Of its file: the third only where the second cannot say it, or says less of it.
+
+        Where nothing is picked, the third has the bound of a hold-out set.
+        """
         is_said = self.message.setting.fault == WRONG or self.bound.ref in ("C-2", "C-10")
-        return self.message.version if is_said else 3
+        is_held_out = isinstance(self.facts, PickedFacts) and self.facts.is_held_out
+        return self.message.version if is_said and not is_held_out else 3
 
     @property
     def rank(self) -> tuple[float, float]:

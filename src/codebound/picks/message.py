@@ -55,7 +55,7 @@ class PickedMessage:
     @property
     def version(self) -> int:
         """The oldest version of the format, from the second on, that can say it."""
-        is_old = self.setting.fault == WRONG and self.rule.rounds > 0 and not self.rule.has_layer
+        is_old = self.setting.fault == WRONG and not self.is_short and not self.rule.has_layer
         return 2 if is_old else 3
 
     @property
