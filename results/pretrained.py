@@ -42,7 +42,15 @@ SAYS = (
 )
 KEPT = (
     *("bound", "delta", "statement", "method", "code_bits", "n", "train_errors", "subject", "vacuous"),
-    *("holdout", "holdout_of_f", "through", "notes", "skipped", "declared", "certificate_sha256"),
+    *(
+        "holdout",
+        "test_errors_f",
+        "holdout_f",
+        "disagreements_f",
+        "through_f",
+        "original_train_errors",
+        "notes",
+    ),
 )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Quantity = Literal["cushion", "interlayer", "contraction", "spread", "smoothness", "noise"]
 _LARGEST_COUNTS = ("contraction", "spread")  # the smallest of the others is the worst
+_ROWS = 1 << 16
 
 
 class Key(NamedTuple):
@@ -239,21 +240,27 @@ class Stability:
 
         Factors that were not measured are 1; NaN where anything measured is not defined.
         """
-        total = np.zeros(self.n)
+        parts = [slice(start, start + _ROWS) for start in range(0, self.n, _ROWS)]
+        return np.concatenate([self._complexity_of(rows) for rows in parts])
+
+    def _complexity_of(self, rows: slice) -> NDArray[np.floating]:
+        """The same of some examples: what is computed on the way is larger than the values themselves."""
+        columns = {key: values[rows] for key, values in self.columns.items()}
+        total = np.zeros(len(next(iter(columns.values()))))
         with np.errstate(divide="ignore", invalid="ignore"):
             for quantity in _LARGEST_COUNTS:
-                factors = [values for key, values in self.columns.items() if key.quantity == quantity]
+                factors = [values for key, values in columns.items() if key.quantity == quantity]
                 if factors:
                     total += 2.0 * np.log(np.max(factors, axis=0))
             terms = []
             for site in self.sites:
-                cushion = self.columns.get(Key("cushion", site.name))
-                clipped = np.minimum(self._over_targets("interlayer", site.name), site.self_cushion)
+                cushion = columns.get(Key("cushion", site.name))
+                clipped = np.minimum(_over_targets(columns, "interlayer", site.name), site.self_cushion)
                 if cushion is not None:
                     terms.append(-2.0 * np.log(cushion) - 2.0 * np.log(clipped))
             if terms:
                 total += np.logaddexp.reduce(terms, axis=0)
-        bad = [np.isnan(values.reshape(self.n, -1)).any(axis=1) for values in self.columns.values()]
+        bad = [np.isnan(values.reshape(len(total), -1)).any(axis=1) for values in columns.values()]
         return np.where(np.any(bad, axis=0), np.nan, total)
 
     def distribution(self, quantity: Quantity, layer: str, *, target: str = "") -> Distribution:
@@ -269,7 +276,7 @@ class Stability:
         if target:
             values = self.columns.get(Key(quantity, layer, target))
         elif self.has(quantity, layer):
-            values = self._over_targets(quantity, layer)
+            values = _over_targets(self.columns, quantity, layer)
         else:
             values = None
         if values is None:
@@ -281,16 +288,6 @@ class Stability:
     def has(self, quantity: Quantity, layer: str) -> bool:
         """Whether a quantity was measured at a layer."""
         return any(key.quantity == quantity and key.layer == layer for key in self.columns)
-
-    def _over_targets(self, quantity: Quantity, layer: str) -> NDArray[np.floating]:
-        """The worst value over all targets, per example; infinite where there is none."""
-        found = [
-            values for key, values in self.columns.items() if (key.quantity, key.layer) == (quantity, layer)
-        ]
-        if not found:
-            return np.full(self.n, math.inf)
-        worst: NDArray[np.floating] = (np.max if quantity in _LARGEST_COUNTS else np.min)(found, axis=0)
-        return worst
 
     def _worst(self, quantity: Quantity, layer: str) -> float | None:
         if not self.has(quantity, layer):
@@ -363,3 +360,14 @@ class Stability:
             return 1.0, 1.0
         low, high = probe_interval(self.probes, confidence)
         return math.sqrt(low), math.sqrt(high)
+
+
+def _over_targets(
+    columns: Mapping[Key, NDArray[np.floating]], quantity: Quantity, layer: str
+) -> NDArray[np.floating]:
+    """The worst value over all targets, per example; infinite where there is none."""
+    found = [values for key, values in columns.items() if (key.quantity, key.layer) == (quantity, layer)]
+    if not found:
+        return np.full(len(next(iter(columns.values()))), math.inf)
+    worst: NDArray[np.floating] = (np.max if quantity in _LARGEST_COUNTS else np.min)(found, axis=0)
+    return worst
