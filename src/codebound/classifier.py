@@ -74,9 +74,13 @@ class Classifier(nn.Module):
         Raises:
             UsageError: The inputs have another shape, or are no rows of the encoder that it stands behind.
         """
-        if isinstance(self.network, Encoded):
-            encoded: Tensor = self.network(x)
-            return encoded
+        if not isinstance(self.network, Encoded):
+            x = self._stored(x)
+        outputs: Tensor = self.network(x if self.scaling is None else self.scaling.apply(torch.as_tensor(x)))
+        return outputs
+
+    def _stored(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
+        """The inputs as a tensor; refuses those of another shape, and what has not been encoded."""
         if self.encoder:
             self._require_rows(x)
         stored = torch.as_tensor(x)
@@ -86,8 +90,7 @@ class Classifier(nn.Module):
                 f"this network takes inputs of shape ({wanted}), as they are stored. Got shape "
                 f"{tuple(stored.shape)}."
             )
-        outputs: Tensor = self.network(stored if self.scaling is None else self.scaling.apply(stored))
-        return outputs
+        return stored
 
     def _require_rows(self, x: ArrayLike | Tensor | Sequence[str]) -> None:
         """Refuses what has not been through the encoder."""

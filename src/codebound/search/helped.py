@@ -5,8 +5,8 @@ it learns from 16,000 examples at most. A helper is made of the first part alone
 as it is on the rest, by a message of 7 bits: the largest of its scores.
 
 Going this way is paid for, whatever was seen before: all messages are one code, of which 1/4 are short ones
-about a base (docs/format-3.md, 5.7). Without a base no other route has one of them, so nine shares, each with
-one word of 7 bits, fit beside all others: 9/128 is less than 1/4.
+about a base (docs/format-3.md, 5.7). Without a base no other route has one of them, so one word of 7 bits
+fits beside all others. The share is decided before a look, as every certificate declares of its sample.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ CODE_BITS = 7
 NEAR_BITS = 16
 """Above a hold-out set: what comes as near needs no helper. Less than 20, since these sets are reckoned."""
 _SECONDS = {"quick": 0.0, "standard": 900.0, "max": math.inf}
+_TENTHS = 8  # of a sample, that a helper is made of where memory allows
+_WIDEST = 8192  # numbers of a vector of features, as far as memory is reckoned
 _SIDE = 1024  # of a product that shows how fast a machine is
 _SLOWER = 2.0  # times: all else is slower than a product of large matrices
 _COMPARED = 6e12  # floating-point operations that learners are compared by, on pictures
@@ -69,9 +71,7 @@ def helped_attempts(
     rival = next((each.search.held_out for each in attempts if each.search.held_out is not None), None)
     if rival is None or best.best.rank[0] <= _at_bits(rival, common.delta, NEAR_BITS):
         return []
-    tenths = rival.tenths
-    while tenths > 1 and tenths * common.sample.n // 10 > most_supports(rival.dimension):
-        tenths -= 1
+    tenths = share_of(common.sample.n)
     limit = _SECONDS[effort] if seconds is None else seconds
     needed = _reckoned_seconds(
         tenths * common.sample.n // 10, common.sample.n, rival.dimension, common.device
@@ -95,6 +95,19 @@ def helped_attempts(
     found.search.skipped = dict(best.search.skipped)
     _count(rival, found, attempts, common.delta)
     return [found]
+
+
+def share_of(n: int) -> int:
+    """Tenths of n examples that a helper is made of: as many as memory allows, whatever the examples are.
+
+    Example:
+        >>> share_of(10_000)
+        8
+    """
+    tenths = _TENTHS
+    while tenths > 1 and tenths * n // 10 > most_supports(_WIDEST):
+        tenths -= 1
+    return tenths
 
 
 def _at_bits(rival: HeldOut, delta: float, bits: float) -> float:

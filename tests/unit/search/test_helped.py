@@ -39,6 +39,7 @@ def always(monkeypatch):
     """A helper is tried for small tables too, as if all else were far from a hold-out set."""
     monkeypatch.setattr(routes, "_FEW_ROWS", 0)
     monkeypatch.setattr(helped, "NEAR_BITS", -4.0)
+    monkeypatch.setattr(helped, "_TENTHS", 5)  # of few examples more have to be counted
     monkeypatch.setattr(helped, "_SECONDS", {"quick": 60.0, "standard": 0.0})
     monkeypatch.setattr(helped, "_COMPARED", 0.0)
 
@@ -69,7 +70,7 @@ def test_its_word_is_one_that_no_other_route_has(always):
         other = certify(None, table(), method=method, effort="quick").certificate
         is_short = other.ledger[0][0] == "form"
         assert not is_short or other.message.data[0] >> 6 != 0b11
-    assert 9 * 2.0**-7 <= 0.25
+    assert 2.0**-7 <= 0.25
 
 
 def rest_changed(sample, tenths):
@@ -183,9 +184,20 @@ def test_an_interrupt_keeps_what_was_found(always, monkeypatch):
     assert found.certificate.claim.bound < 1.0
 
 
+def test_the_share_is_decided_before_a_look(always):
+    """Every certificate declares that nobody looked before it was known how many examples count."""
+    sample = table()
+    unlike = Dataset("noise", "train", sample.x, np.random.default_rng(1).integers(0, 3, sample.n), 3)
+    for each in (sample, unlike, table(seed=2)):
+        price = next(
+            route.price for route in certify(None, each, effort="quick").routes if route.name == "helper"
+        )
+        assert f"of {each.n - helped.share_of(each.n) * each.n // 10}, by a helper" in price
+
+
 def test_a_share_has_to_fit_into_memory(always, monkeypatch):
     monkeypatch.setattr(helpers, "_ON_THE_WAY", 0.0)
-    monkeypatch.setattr(helpers, "_MEMORY", 4.0 * 60**2 + 2.0 * 60 * 6)
+    monkeypatch.setattr(helpers, "_MEMORY", 4.0 * 60**2 + 2.0 * 60 * helped._WIDEST)
     found = certify(None, table(), effort="quick")
     (route,) = (each for each in found.routes if each.name == "helper")
     assert "helper of the other 52" in route.price  # two tenths
@@ -210,6 +222,7 @@ def test_an_encoder_before_a_helper_is_declared_too():
 @pytest.mark.parametrize("scaling", [Scaling(16.0), Scaling(2.0, (0.5,), (3.0,))])
 def test_what_is_saved_is_used_without_more(always, monkeypatch, tmp_path, scaling):
     monkeypatch.setattr(routes, "_FEW_PICTURES", 0)
+    monkeypatch.setattr(helped, "_TENTHS", 3)
     x, y = rules.shapes(150)
     sample = Dataset("shapes", "train", x, y, 3, scaling)
     found = certify(None, sample, effort="quick")
