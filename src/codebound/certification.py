@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ from codebound.results import Certification
 from codebound.search.attempts import Attempt, Attempts, plain
 from codebound.search.methods import known_methods, makes_own, require_method
 from codebound.search.routes import BY_HELPER, Route, compared_routes, is_worth_helping
-from codebound.search.search import EFFORTS, Effort
+from codebound.search.search import EFFORTS, Effort, OutOfTimeError
 from codebound.search.starts import (
     base_tensors,
     beyond_message,
@@ -261,29 +262,33 @@ def certify(
             if method == "picks":
                 raise
             not_behind = f"on the features of the base: {reason}"
-    if not (encodes and method == "picks"):
-        is_stopped = bool(attempts) and attempts[0].search.is_interrupted
-        attempts += [
-            common.best(each, method, effort, minutes=each_minutes, original=start_at, base=known)
-            for each in shares
-            if not is_stopped
-        ]
+    if not (encodes and method == "picks") and not _is_interrupted(attempts):
+        with _keeping(attempts):
+            for each in shares:
+                if not _is_interrupted(attempts):
+                    found = common.best(
+                        each, method, effort, minutes=each_minutes, original=start_at, base=known
+                    )
+                    attempts.append(found)
     if encoder is not None and encoder.has_scores:  # which may be taken as they are
         largest = largest_input(sample.classes)
         scored = read_original(largest.network, sample, "", trust_code=False)
         scores = largest.name, scored.arrays
         attempts.append(common.best(stated, "biases", "quick", original=scored, base=scores))
     routes: tuple[Route, ...] = ()
-    is_whole = not any(each.search.is_interrupted for each in attempts)
-    if goes_all_ways and is_whole:
-        if original is None and len(sample.input_shape) == 1:
-            attempts += [common.best(AfterSplit(each), "prune", "quick") for each in _SHARES_OF_TABLES]
-        if helps:
-            from codebound.search.helped import helped_attempts
+    if goes_all_ways and not _is_interrupted(attempts):
+        with _keeping(attempts):
+            for tenths in _SHARES_OF_TABLES if original is None and len(sample.input_shape) == 1 else ():
+                if not _is_interrupted(attempts):
+                    attempts.append(common.best(AfterSplit(tenths), "prune", "quick"))
+            if helps and not _is_interrupted(attempts):
+                from codebound.search.helped import helped_attempts
 
-            left = None if minutes is None else start + 60.0 * minutes - time.perf_counter()
-            attempts += helped_attempts(common, attempts, stated, effort=effort, seconds=left)
-        routes = compared_routes([each.search for each in attempts], sample, delta=delta, device=place)
+                left = None if minutes is None else start + 60.0 * minutes - time.perf_counter()
+                attempts += helped_attempts(common, attempts, stated, effort=effort, seconds=left)
+            if not _is_interrupted(attempts):
+                searches = [each.search for each in attempts]
+                routes = compared_routes(searches, sample, delta=delta, device=place)
     task, search, best, whole, rest, behind = min(attempts, key=lambda each: each.best.rank)
     if not_behind:
         search.skipped["picks"] = not_behind
@@ -343,7 +348,7 @@ def certify(
         method=search.method,
         skipped=search.skipped,
         tried=search.tried,
-        is_interrupted=search.is_interrupted,
+        is_interrupted=_is_interrupted(attempts),
         is_out_of_time=search.is_out_of_time,
         seconds=time.perf_counter() - start,
         allow_copies=allow_copies,
@@ -355,6 +360,23 @@ def certify(
         disagreement=apart,
         is_behind_f=behind is not None and not behind.made_of,
     )
+
+
+def _is_interrupted(attempts: Sequence[Attempt]) -> bool:
+    return any(each.search.is_interrupted for each in attempts)
+
+
+@contextmanager
+def _keeping(attempts: Sequence[Attempt]) -> Iterator[None]:
+    """Whoever interrupts what comes after an attempt keeps that one."""
+    try:
+        yield
+    except KeyboardInterrupt as end:
+        if not attempts:
+            raise
+        is_late = isinstance(end, OutOfTimeError)
+        attempts[0].search.is_out_of_time |= is_late
+        attempts[0].search.is_interrupted |= not is_late
 
 
 def _each_share(stated: AbstractClaim, tenths: int | Sequence[int] | None) -> list[AbstractClaim]:

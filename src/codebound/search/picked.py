@@ -88,10 +88,15 @@ def _offer(picked: Picked, search: Search) -> float:
     with finishing():
         assessed = assess_picked(picked, search.task)
         search.offer(assessed)
+    go_on_after(picked, search)
+    return assessed.rank[0]
+
+
+def go_on_after(picked: Picked, search: Search) -> None:
+    """Ends the search where somebody interrupted the picking, which kept its rounds until then."""
     if picked.is_interrupted:
         search.require_time()
         raise KeyboardInterrupt
-    return assessed.rank[0]
 
 
 def _promised(first: int, done: Sequence[Picked], search: Search) -> float:
@@ -215,6 +220,7 @@ class _Comparison:
                 )
             except (ModelError, RoomError):
                 return None
+            go_on_after(picked, search)
             self.found[rule] = picked.best()
         return self.found[rule]
 

@@ -24,7 +24,7 @@ from codebound.picks.message import PickedMessage
 from codebound.picks.picking import features_of, is_wrong, learner_of, permutation, pick
 from codebound.picks.ridge import exact_products
 from codebound.picks.rule import Rule, usual_rule
-from codebound.search.picked import MEMORY, memory_of
+from codebound.search.picked import MEMORY, go_on_after, memory_of
 from codebound.search.search import UnsuitedError
 
 if TYPE_CHECKING:
@@ -253,6 +253,7 @@ class _Learners:
         errors = picked.last.errors
         looks = LookFacts(errors=errors, n=held.n, delta=search.task.delta, looks=held.shares)
         self._remember(replace(held, errors=errors, value=looked_risk(looks).value, is_reckoned=False))
+        go_on_after(picked, search)
 
     def _improve(self) -> None:
         """Moves width and ridge of the best one while that helps."""

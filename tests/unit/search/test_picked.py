@@ -1,5 +1,7 @@
 """Rules for tables: as good as was asked for on one that everybody has, and an answer for odd samples."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -41,3 +43,25 @@ def test_columns_that_say_nothing_are_weighted_down_where_that_pays(monkeypatch)
     assert (weighted.version, plain.version) == (3, 2)
     assert weighted.claim.bound < 0.9 * plain.claim.bound
     assert weighted.facts.code_bits > plain.facts.code_bits
+
+
+@pytest.mark.parametrize("part", ["comparison", "all"])
+def test_who_interrupts_the_picking_ends_the_search(part, monkeypatch):
+    """The rounds until then are kept, and nothing is begun after them."""
+    pick, calls = picked.pick, []
+
+    def interrupted(rule, sample, **options):
+        is_here = ("progress" in options) == (part == "all")
+        calls.append(is_here)
+        assert calls.count(True) < 2, "the search went on"
+        return replace(pick(rule, sample, **options), is_interrupted=is_here)
+
+    monkeypatch.setattr(picked, "pick", interrupted)
+    random = np.random.default_rng(0)
+    y = np.arange(90) % 2
+    sample = from_arrays(random.normal(size=(90, 3)) + 2.0 * y[:, None], y, name="t")
+    if part == "all":
+        assert certify(None, sample, method="picks", effort="quick").is_interrupted
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            certify(None, sample, method="picks", effort="quick")

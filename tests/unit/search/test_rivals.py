@@ -1,15 +1,20 @@
 """Hold-out rivals against another computation, helpers from a first part, and routes side by side."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import rule_writer as rules
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import beta
 from torch import nn
 
+from codebound import certification
 from codebound.bounds.held_out import holdout
+from codebound.bounds.risk import percent
 from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
@@ -305,3 +310,34 @@ def test_a_split_of_few_examples_is_none():
         certify(None, table(n=11), method="split", effort="quick")
     with pytest.raises(UnsuitedError, match="of its own"):
         certify(None, table(), prior_tenths=5, method="split", effort="quick")
+
+
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_what_two_routes_are_apart_is_the_difference_of_what_is_printed(held, certified):
+    routes = [Route("split", certified, ""), Route("hold-out", held, "", has_certificate=False)]
+    said = advice(routes)
+    first, apart = re.search(r": (\d+\.\d\d) %, (\d+\.\d\d) points", said).groups()
+    sign = 1 if "less than" in said else -1
+    assert percent(held) == f"{first} %"
+    assert percent(certified) == f"{float(first) + sign * float(apart):.2f} %"
+
+
+@pytest.mark.parametrize("what", ["a share", "a route"])
+def test_who_interrupts_after_the_best_was_found_keeps_it(what, monkeypatch):
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    best, made = certification.Attempts.best, []
+
+    def once(*given, **options):
+        made.append(interrupted() if made else best(*given, **options))
+        return made[-1]
+
+    if what == "a share":
+        monkeypatch.setattr(certification.Attempts, "best", once)
+    else:
+        monkeypatch.setattr(certification, "compared_routes", interrupted)
+    found = certify(None, table(120), effort="quick")
+    assert found.is_interrupted
+    assert not found.vacuous
+    assert not found.routes
