@@ -35,6 +35,7 @@ from everyday import HELPER_TENTHS, pictures, texts
 
 from codebound import __version__
 from codebound.bounds.looked import looked_risk
+from codebound.bounds.risk import percent
 from codebound.certificate.claims import prior_and_rest
 from codebound.certification import certify
 from codebound.data.load import load_dataset
@@ -65,6 +66,7 @@ BY_HAND = {
     "cifar10": "cifar10-15000-picked",
 }
 FILE = Path(__file__).parent / "beside_holdout.json"
+NAMES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "dna": "DNA"}
 _MOST_SUPPORTS = 20_000  # of copies
 _SEED = 0
 _OF_HELPER = "-helper"  # end of the name of a file
@@ -235,6 +237,7 @@ def bits_above(shares: list[tuple[int, int]], bound: float) -> float:
 def row_from(path: Path) -> dict[str, Any]:
     """A row that was measured, with the hold-out sets of the helper's learner where these were, too."""
     row: dict[str, Any] = with_own(json.loads(path.read_text()))
+    row.setdefault("picks", next((each["bound"] for each in row["routes"] if each["name"] == "picks"), None))
     others = path.with_name(f"{path.stem}{_OF_HELPER}.json")
     return with_shares(row, json.loads(others.read_text())["shares"]) if others.exists() else row
 
@@ -251,9 +254,18 @@ def page(folder: Path) -> None:
     ]
     for row in rows:
         names = ("held_out", "with_20_bits", "certified", "helper", "picks")
-        *values, helper, picks = (f"{100.0 * row[name]:.2f} %" if row.get(name) else "-" for name in names)
+        *values, helper, picks = (percent(row[name]) if row.get(name) else "-" for name in names)
         holds, bits = "yes" if row["holds"] else "no", f"{row['bits_above']:.0f}"
-        cells = (row["data"], f"{row['n']:,}", *values, row["method"], helper, picks, bits, holds)
+        cells = (
+            NAMES.get(row["data"], row["data"]),
+            f"{row['n']:,}",
+            *values,
+            row["method"],
+            helper,
+            picks,
+            bits,
+            holds,
+        )
         lines.append(f"| {' | '.join(cells)} |")
     sys.stdout.write("\n".join(lines) + "\n")
     draw(rows)

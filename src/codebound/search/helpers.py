@@ -135,7 +135,7 @@ def kernel_helper(
     """
     known = _as_stored(first)
     with exact_products():
-        rule = _best_rule(known, device, progress)
+        rule = best_rule(known, device, progress)
         features = feature_map_of(rule, known, device=device)
         size = features(torch.from_numpy(known.x[:1]).to(device)).shape[1]
         rows = permutation(known.n)[: most_supports(size)]
@@ -335,8 +335,9 @@ def _by_factor(inner: Tensor, right: Tensor) -> Tensor:
     return found
 
 
-def _best_rule(sample: Dataset, device: str | torch.device, progress: Progress) -> Rule:
-    """The learner with the fewest errors, counted inside a part of the first part."""
+@torch.no_grad()
+def best_rule(sample: Dataset, device: str | torch.device = "cpu", progress: Progress = silent) -> Rule:
+    """The learner with the fewest errors on three tenths of a part of the examples."""
     if sample.n < _LEAST:
         raise UsageError(f"a kernel is learned from at least {_LEAST} examples. Got {sample.n}.")
     part = sample
@@ -344,7 +345,7 @@ def _best_rule(sample: Dataset, device: str | torch.device, progress: Progress) 
         part = sample.select(permutation(sample.n)[:_PART], role="train")
     tried: list[_Trial] = []
     for rule in _starts(part, sample.n):
-        progress(len(tried), None, f"comparing learners on {part.n} examples of the first part")
+        progress(len(tried), None, f"comparing learners on {part.n} examples")
         try:
             tried.append(_Trial(rule, part, device))
         except (ModelError, RoomError):

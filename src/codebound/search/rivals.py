@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ _MOST_SUPPORTS = {"quick": 4000, "standard": 16_000, "max": 20_000}  # of a shar
 _TRIALS = 4  # shares that are carried out, where the first ones fail, or come to more than was reckoned
 _LEAST = 12  # examples that a share can be taken of
 _FEW = 1500  # examples for which learners are moved
+_KNOWN = 500  # examples that columns are scaled by, until a share is carried out
 _INDICES = 16  # of widths and ridges
 
 
@@ -237,6 +239,7 @@ class _Learners:
             starts.append(Rule(ColumnFeatures(True), gamma_index=11, ridge_index=5))
         if search.best is not None and search.best.picked is not None:
             starts.append(search.best.picked.rule)
+        starts += self._tuned()
         for rule in starts:
             self._try(rule)
             if _copies_of(rule) > 1:
@@ -265,6 +268,21 @@ class _Learners:
                 if moved not in self.found or self._least(moved) >= self._least(rule):
                     break
                 rule = moved
+
+    def _tuned(self) -> list[Rule]:
+        """The learner whose width and ridge suit a part of a larger table; smaller ones are moved later."""
+        from codebound.search.helpers import best_rule
+
+        search, sample = self.search, self.search.task.sample
+        if (
+            search.effort == "quick"
+            or sample.n <= _FEW
+            or usual_rule(sample.input_shape).features.has_pictures
+        ):
+            return []
+        with suppress(UsageError):
+            return [replace(best_rule(sample, search.device, search.progress), first=_KNOWN)]
+        return []
 
     def _try(self, rule: Rule, *, keeps_copies: bool = False) -> None:
         task, device = self.search.task, self.search.device

@@ -97,6 +97,24 @@ def test_a_reckoned_share_is_counted_before_it_is_certified_and_others_follow(mo
     assert lied.claim.bound <= promised
 
 
+@pytest.mark.parametrize(("few", "effort"), [(100, "standard"), (100, "quick"), (1500, "standard")])
+def test_the_learner_of_a_split_is_tuned_for_a_larger_table(monkeypatch, few, effort):
+    best, tried = Rule(ColumnFeatures(), gamma_index=3, ridge_index=9), []
+    shares = rivals.held_out_shares
+
+    def noted(rule, *args, **named):
+        tried.append(rule)
+        return shares(rule, *args, **named)
+
+    monkeypatch.setattr(rivals, "_FEW", few)
+    monkeypatch.setattr(rivals, "held_out_shares", noted)
+    monkeypatch.setattr(helpers, "best_rule", lambda *_: best)
+    found = certify(None, table(), method="split", effort=effort).certificate
+    is_tuned = (few, effort) == (100, "standard")
+    assert (replace(best, first=rivals._KNOWN) in tried) == is_tuned
+    assert found.facts.code_bits <= 20
+
+
 def test_a_share_that_is_too_large_is_not_carried_out(monkeypatch):
     monkeypatch.setattr(rivals, "_MOST_SUPPORTS", {"quick": 70})
     found = certify(None, table(), method="split", effort="quick").certificate
@@ -177,7 +195,7 @@ def test_a_picture_and_its_mirror_image_have_one_support(monkeypatch):
     sample = Dataset("shapes", "train", x, y, 3, Scaling(16.0))
     patches = PatchFeatures(3, 256, 4, 3, 3)
     rule = Rule(patches, copies=1, first=60, gamma_index=5, ridge_index=6)
-    monkeypatch.setattr(helpers, "_best_rule", lambda *_: rule)
+    monkeypatch.setattr(helpers, "best_rule", lambda *_: rule)
     network = kernel_helper(sample)
     inputs = sample.scaling.apply(torch.from_numpy(x))
     assert torch.allclose(network(inputs), network(inputs.flip(-1)), atol=1e-5)
