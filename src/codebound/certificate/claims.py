@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _FEW = 64  # examples that show how sure predictions are
 _THROUGH = (
     "Certify without this claim, and bound f through what is certified, by how often the two differ: on a "
-    "test sample (test_set, --test), or on fresh inputs (codebound.bound_through, codebound through)."
+    "test sample, or on fresh inputs (codebound.bound_through, codebound through)."
 )
 
 
