@@ -171,7 +171,8 @@ def check_errors(header: Header, network: Network, evaluator: Evaluator, x: Inpu
     places = counted_places(header, y)
     if len(places) < len(x):
         x, y = x[places], y[places]
-    counts = count_faults(evaluator, x, y, theta=network.theta or 0.0, fault=header.fault)
+    stated = None if isinstance(header.tally, (Abstaining, Costly)) else header.errors
+    counts = count_faults(evaluator, x, y, theta=network.theta or 0.0, fault=header.fault, stated=stated)
     _check_counts(header, counts, len(x), "the decoded network")
 
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
@@ -21,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .backwards import Backwards
+from .cores import one_core, side_by_side
 from .dictionary import features, features_of_views, mirrored
 from .faults import WRONG, Fault
 from .images import views
@@ -146,48 +145,76 @@ class Evaluator:
             yield answers
 
     def _logits(self, x: Inputs) -> Iterator[tuple[slice, Logits]]:
-        return self._over(len(x), lambda part: self._evaluated(self._functions.wide, x[part]))
+        for part, found in self._over(len(x), lambda part: self._evaluated(self._functions.wide, x[part])):
+            yield part, found
+            self._progress(min(part.stop, len(x)), len(x))
 
     def right(
         self, x: Inputs, y: Labels, *, theta: float, fault: Fault = WRONG, screen: bool = True
-    ) -> Iterator[Tensor]:
+    ) -> Generator[Tensor, None, None]:
         """Which examples are no errors, by section 6, in batches; the screen is float32.
 
-        There is a column for each number that the fault counts. What the screen leaves open comes again at
-        the end, and counts there alone: float64 takes as many at once as it can.
+        There is a column for each number that the fault counts.
+        """
+        done = 0
+        for found, decided in self._decided(x, y, theta, fault, screen):
+            try:
+                yield found
+            except GeneratorExit:  # the others make no difference
+                self._progress(len(x), len(x))
+                raise
+            done += decided
+            self._progress(done, len(x))
+
+    def _decided(
+        self, x: Inputs, y: Labels, theta: float, fault: Fault, screen: bool
+    ) -> Iterator[tuple[Tensor, int]]:
+        """Which examples of batches are certainly no errors, and how many of them are decided.
+
+        What the screen leaves open comes again at the end, and is right there alone: float64 takes as many at
+        once as it can, and first what seems right.
         """
 
         def wide(part: slice | Labels) -> Tensor:
             logits = self._evaluated(self._functions.wide, x[part])
             return _is_right(logits, torch.from_numpy(y[part]), theta, fault)
 
-        with _one_core():
+        with one_core():
             narrow = self._narrow(x[:PILOT], y[:PILOT], theta, fault) if screen else None
         if narrow is None:
-            yield from (found for _, found in self._over(len(x), wide))
+            yield from ((found, len(found)) for _, found in self._over(len(x), wide))
             return
 
-        def screened(part: slice) -> tuple[Tensor, Tensor]:
-            logits = self._evaluated(narrow, x[part])
-            return _screened(logits, torch.from_numpy(y[part]), theta, fault)
+        def screened(part: slice) -> tuple[Tensor, Tensor, Tensor]:
+            logits, labels = self._evaluated(narrow, x[part]), torch.from_numpy(y[part])
+            return *_screened(logits, labels, theta, fault), _seem_right(logits, labels, theta, fault)
 
-        doubtful = []
-        for part, (found, is_open) in self._over(len(x), screened):
-            yield found & ~is_open.any(1, keepdim=True)
-            doubtful.append(part.start + np.flatnonzero(is_open.any(1).numpy()))
-        rest = np.concatenate(doubtful)
-        yield from (found for _, found in self._over(len(rest), lambda part: wide(rest[part])))
+        likely: list[Labels] = []
+        others: list[Labels] = []
+        for part, (found, is_doubtful, seem_right) in self._over(len(x), screened):
+            is_open = is_doubtful.any(1)
+            yield found & ~is_open[:, None], int((~is_open).sum())
+            for places, which in ((likely, seem_right), (others, ~seem_right)):
+                places.append(part.start + np.flatnonzero((is_open & which).numpy()))
+        rest = np.concatenate(likely + others)
+        again = self._over(len(rest), lambda part: wide(rest[part]))
+        yield from ((found, len(found)) for _, found in again)
 
     def _narrow(self, x: Inputs, y: Labels, theta: float, fault: Fault) -> Carrying | None:
-        """The way that seems to be the fastest, float64 for what it leaves open included; None is float64."""
+        """The way that seems to be the fastest, float64 for what it leaves open included; None is float64.
+
+        What is open and seems wrong is left out: it is seldom looked at again.
+        """
         if not self._functions.narrow or not float32_is_sound():
             return None
         best, (_, least) = None, self._timed(self._functions.wide, x)
         whole = least
         for function in self._functions.narrow:
             logits, seconds = self._timed(function, x)
-            _, is_open = _screened(logits, torch.from_numpy(y), theta, fault)
-            seconds += whole * float(is_open.any(1).double().mean())
+            labels = torch.from_numpy(y)
+            is_open = _screened(logits, labels, theta, fault)[1].any(1)
+            again = is_open & _seem_right(logits, labels, theta, fault)
+            seconds += whole * float(again.double().mean())
             if seconds < least:
                 best, least = function, seconds
         return best
@@ -202,10 +229,8 @@ class Evaluator:
     def _over(self, count: int, function: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
         """What ``function`` finds out about consecutive batches of so many examples."""
         parts = [slice(start, start + self._batch) for start in range(0, count, self._batch)]
-        found = _side_by_side(function, parts, self._workers) if self._workers > 1 else map(function, parts)
-        for part, result in zip(parts, found, strict=True):
-            yield part, result
-            self._progress(min(part.stop, count), count)
+        found = side_by_side(function, parts, self._workers) if self._workers > 1 else map(function, parts)
+        yield from zip(parts, found, strict=True)
 
     def _evaluated(self, carrying: Carrying, x: Inputs) -> Logits:
         with torch.inference_mode():
@@ -256,6 +281,11 @@ def _screened(logits: Logits, y: Tensor, theta: float, fault: Fault = WRONG) -> 
     return right, ~(right | (is_sound & (lead + doubt < 0)))
 
 
+def _seem_right(logits: Logits, y: Tensor, theta: float, fault: Fault) -> Tensor:
+    """Which examples are no errors by all that the fault counts, if nothing was rounded."""
+    return (fault.distances(logits.values, y) > theta).all(1)
+
+
 @lru_cache(maxsize=1)
 def float32_is_sound() -> bool:
     """Whether float32 here is what it says: sums of integers below 2^24 are exact in it.
@@ -285,35 +315,6 @@ def _plain_sums() -> Iterator[None]:
     """Without the library whose convolutions are no sums of products."""
     with torch.backends.nnpack.flags(enabled=False):
         yield
-
-
-def _side_by_side(
-    function: Callable[[slice], Result], parts: Iterable[slice], workers: int
-) -> Iterator[Result]:
-    """What ``function`` makes of each part, in order.
-
-    Cores that share every small operation wait for each other; on a busy machine that takes many times longer
-    than one core alone. So each part has one core, until the last one is done.
-    """
-    with _one_core(), ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[Result]] = deque()
-        for part in parts:
-            waiting.append(pool.submit(function, part))
-            if len(waiting) > workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    """Every operation on one core."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def chain_evaluator(
@@ -437,13 +438,35 @@ def count_errors(
 
 
 def count_faults(
-    network: Evaluator, x: Inputs, y: Labels, *, theta: float = 0.0, fault: Fault = WRONG, screen: bool = True
+    network: Evaluator,
+    x: Inputs,
+    y: Labels,
+    *,
+    theta: float = 0.0,
+    fault: Fault = WRONG,
+    screen: bool = True,
+    stated: int | None = None,
 ) -> tuple[int, ...]:
-    """All numbers that a fault counts; most have one."""
-    with _plain_sums(), freed_memory_kept():
-        found = network.right(x, y, theta=theta, fault=fault, screen=screen)
-        right = torch.stack([part.sum(0) for part in found]).sum(0)
-        return tuple((len(x) - right).tolist())
+    """All numbers that a fault counts; most have one.
+
+    Args:
+        network: The network.
+        x: Inputs.
+        y: Their labels.
+        theta: The margin.
+        fault: What is counted.
+        screen: Whether float32 may decide first.
+        stated: The first number is only compared with this one: where it is not above it, counting ends as
+            soon as that is certain, with all that was not looked at as errors.
+    """
+    right = torch.zeros((), dtype=torch.int64)
+    ways = network.right(x, y, theta=theta, fault=fault, screen=screen)
+    with _plain_sums(), freed_memory_kept(), closing(ways):
+        for part in ways:
+            right = right + part.sum(0)
+            if stated is not None and len(x) - int(right[0]) <= stated:
+                break
+    return tuple((len(x) - right).tolist())
 
 
 def count_disagreements(first: Evaluator, second: Evaluator, x: Inputs, fault: Fault = WRONG) -> int:

@@ -9,7 +9,14 @@ import torch
 
 from codebound_verify import evaluate
 from codebound_verify.chain import fit
-from codebound_verify.evaluate import Functions, Logits, chain_evaluator, count_errors, of_module
+from codebound_verify.evaluate import (
+    Functions,
+    Logits,
+    chain_evaluator,
+    count_errors,
+    count_faults,
+    of_module,
+)
 from codebound_verify.header import parse_header
 from codebound_verify.operations import Operation
 
@@ -62,6 +69,28 @@ def test_float32_changes_no_count(theta, scaling, monkeypatch):
     assert shares
     assert min(shares) < 0.2
     assert count_errors(network, x, y, theta=theta, screen=False) == with_screen >= len(x) // 5
+
+
+def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
+    """And where it is high enough, not all that is open is looked at in float64."""
+    network, x, y = case()
+
+    def narrow(seen):
+        found = network._functions.narrow[-1](seen)
+        return Logits(found.values, found.error + 0.2 * found.values.abs().amax(1))
+
+    monkeypatch.setattr(evaluate.Evaluator, "_narrow", lambda *_: narrow)
+    network._batch = 16
+    evaluated, plain = [], network._evaluated
+    network._evaluated = lambda way, part: evaluated.append((way is narrow, len(part))) or plain(way, part)
+    exact, looked_at = count_errors(network, x, y, screen=False), {}
+    for stated in (0, exact - 1, exact, exact + 1, len(x)):
+        evaluated.clear()
+        (found,) = count_faults(network, x, y, stated=stated)
+        assert (found <= stated) == (exact <= stated)
+        assert found == exact or found <= stated
+        looked_at[stated] = sum(examples for is_narrow, examples in evaluated if not is_narrow)
+    assert looked_at[0] == looked_at[exact - 1] > looked_at[exact] >= looked_at[len(x)] == 0
 
 
 def test_every_way_agrees_with_float64_where_it_decides():
