@@ -40,7 +40,7 @@ PEERS = ("spgl1", "cvxpy Clarabel", "cvxpy SCS", "cvxpy HiGHS", "linprog HiGHS")
 PACKAGES = {"spgl1": "spgl1", "cvxpy": "cvxpy", "linprog": "scipy"}
 SMALL: tuple[Case, ...] = ((40, 2, 30, 5), (100, 2, 48, 5))
 LARGE: tuple[Case, ...] = ((784, 8, 225, 5), (784, 8, 180, 3), (784, 78, 485, 4), (2000, 4, 279, 5))
-TIME_LIMIT_S = 15
+TIME_LIMIT_S = 30
 
 
 def instance(case: Case, *, integer: bool) -> tuple[torch.Tensor, Bipartite, Bipartite]:
