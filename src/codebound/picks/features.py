@@ -19,10 +19,11 @@ from codebound.coding.stream import Stream
 from codebound.errors import CertificateError, ModelError
 from codebound.picks.images import (
     colour_planes,
-    correlated,
     levels,
     pooling_windows,
+    spread_filters,
     straightened,
+    window_moduli,
     window_sums,
 )
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from codebound.chains.dictionary import FilterTable
     from codebound.coding.arithmetic import AbstractCoder
 
 LARGEST = 4095  # length of a vector; the square of one more is 2^24, below which float32 counts exactly
@@ -240,17 +240,11 @@ class FilterFeatures(AbstractFeatures):
         if self.is_straight:
             x = straightened(x)
         planes = colour_planes(x) if x.shape[1] == 3 else x
-        maps = torch.cat([2.0 * self._moduli(planes, table) for table in filter_tables(self.table)], 2)
-        channels = torch.cat([maps.flatten(1, 2), 4.0 * planes], dim=1)
-        sums = window_sums(channels, self.pool)
-        return (sums / self.pool**2).floor_().flatten(1)
-
-    @staticmethod
-    def _moduli(planes: Tensor, table: FilterTable) -> Tensor:
-        """Moduli of one table of filters, shape (n, planes, filters, height, width)."""
-        filters = torch.as_tensor(table.filters, dtype=torch.float64, device=planes.device) * 4096.0
-        real, imaginary = correlated(planes, filters.round().float()).double().chunk(2, dim=2)
-        return real.square_().add_(imaginary.square_()).sqrt_().div_(1024.0).floor_().float()
+        matrices = (torch.as_tensor(each, device=x.device) for each in spread_filters(self.table, self.pool))
+        moduli = torch.cat([window_moduli(planes, matrix, self.pool) for matrix in matrices], dim=2).mul_(2.0)
+        light = window_sums(planes, self.pool).double().mul_(4.0)
+        sums = torch.cat([moduli.flatten(1), light.flatten(1)], dim=1)
+        return sums.div_(self.pool**2).floor_()
 
 
 class _Whole(NamedTuple):
@@ -457,7 +451,7 @@ def _centre(parts: Iterator[Tensor]) -> Tensor:
 def _chunk(x: Tensor) -> int:
     """Pictures whose responses to filters a core has at hand, or a GPU has room for."""
     room = _NUMBERS if x.device.type == "cpu" else _NUMBERS << 8
-    return max(1, room // (256 * x[0].numel()))
+    return max(1, room // (128 * x[0].numel()))
 
 
 def _inverse_root(covariance: Tensor, added: float) -> Tensor:

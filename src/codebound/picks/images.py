@@ -7,13 +7,18 @@ same on every machine (docs/format.md, 9.2).
 from __future__ import annotations
 
 import itertools
+import math
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch.nn import functional
 
+from codebound.chains.dictionary import filter_tables
+
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
 _PARTS = 16  # of the distance between two pixels, in which positions are told apart
@@ -111,17 +116,33 @@ def window_sums(x: Tensor, side: int) -> Tensor:
     return cut.reshape(*x.shape[:2], rows, side, columns, side).sum((3, 5))
 
 
-def correlated(planes: Tensor, filters: Tensor) -> Tensor:
-    """Correlations with every filter, shape (n, planes, filters, height, width): exact sums, line by line."""
-    size, (n, count, height, width) = filters.shape[-1], planes.shape
-    margin = size // 2
-    # all lines, moved by each number of columns: (size, lines, n x planes x columns)
-    lines = functional.pad(planes, (margin,) * 4).permute(2, 0, 1, 3).unfold(3, size, 1)
-    lines = lines.permute(4, 0, 1, 2, 3).reshape(size, height + 2 * margin, -1)
-    found = planes.new_zeros(len(filters), n * count * height * width)
-    for at in range(size):
-        found.addmm_(filters[:, at], lines[:, at : at + height].flatten(1))
-    return found.view(-1, height, n, count, width).permute(2, 3, 0, 1, 4)
+@cache
+def spread_filters(table: int, side: int) -> tuple[NDArray[np.float32], ...]:
+    """For each table of filters, what turns the pixels around a window into all responses inside of it.
+
+    A row for each pixel around; columns are real and imaginary parts, then filters, then pixels inside.
+    """
+    found = []
+    for each in filter_tables(table):
+        whole, last = np.rint(each.filters * 4096.0), side - 1
+        places = itertools.product(range(side), repeat=2)
+        moved = [np.pad(whole, ((0, 0), (i, last - i), (j, last - j))) for i, j in places]
+        rows = np.stack(moved, axis=3).transpose(1, 2, 0, 3).reshape((each.size + last) ** 2, -1)
+        found.append(np.ascontiguousarray(rows, np.float32))
+    return tuple(found)
+
+
+def window_moduli(planes: Tensor, matrix: Tensor, side: int) -> Tensor:
+    """Moduli of a table of ``spread_filters``, summed over windows: shape (n, planes, filters, windows)."""
+    outer = math.isqrt(len(matrix))
+    padded = functional.pad(planes, ((outer - side) // 2,) * 4)
+    around = padded.unfold(2, outer, side).unfold(3, outer, side)
+    found = (around.reshape(-1, outer**2) @ matrix).double().square_()
+    real, imaginary = found.view(-1, 2, found.shape[1] // (2 * side**2), side**2).unbind(1)
+    # the root of 1 is as good as that of 0, which takes longer
+    moduli = real.add_(imaginary).clamp_(min=1.0).sqrt_().div_(1024.0).floor_().sum(2)
+    windows = around.shape[2] * around.shape[3]
+    return moduli.view(-1, planes.shape[1], windows, moduli.shape[1]).transpose(2, 3)
 
 
 @cache

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from ..sample import Inputs, Labels
 
 TOGETHER = 128  # copies of pictures whose vectors are made at a time
-PIECE = 256  # supports in one product
+PIECE = 1024  # supports in one product
 POINTS = 512  # points in it
+ROWS = 64  # supports whose values are made of it at a time: a core has them at hand
 COLUMNS = 1024  # numbers of a vector that are made float32 at a time
 WEIGHED = 32  # examples whose numbers are made at a time, where weights are computed
 KEPT = 1 << 32  # bytes of a kernel that is kept as it is
 LARGEST_INPUT = 1e300
+ONE = torch.ones((), dtype=torch.float64)
 
 
 class FeatureMap(Protocol):
@@ -173,22 +175,28 @@ class Kernel:
 
         def filled(part: slice) -> None:
             some = points[part]
-            products = _products(left, torch.from_numpy(some.vectors), self.blocks)
-            squares = own + some.lengths
-            if len(products) == 1:
-                distances = squares.sub_(products[0].mul_(2))
-                out[:, part] = distances if out.dtype == torch.int32 else self.of_distances(distances)
-                return
-            even, odd = products[0].add_(products[1]), products[2].add_(products[3])
-            values = self.of_distances(squares - (even + odd))
-            out[:, part] = values.add_(self.of_distances(squares.sub_(even.sub_(odd))))
+            products, lengths = _products(left, torch.from_numpy(some.vectors), self.blocks), some.lengths
+            for rows in parts(len(left), ROWS):
+                self._write(out[rows, part], [each[rows] for each in products], own[rows] + lengths)
 
         for _ in side_by_side(filled, parts(len(points), POINTS)):
             pass
 
+    def _write(self, out: Tensor, products: list[Tensor], squares: Tensor) -> None:
+        """What is kept of scalar products, and of the sums of the squares of lengths."""
+        if len(products) == 1:
+            distances = squares.sub_(products[0], alpha=2)
+            out.copy_(distances if out.dtype == torch.int32 else self.of_distances(distances))
+            return
+        first, second, third, fourth = (each.double() for each in products)
+        even, odd = first.add_(second), third.add_(fourth)
+        values = self.of_distances(squares - (even + odd))
+        torch.add(values, self.of_distances(squares.sub_(even.sub_(odd))), out=out)
+
     def of_distances(self, squared: Tensor) -> Tensor:
         """The kernel of squared distances, which are overwritten."""
-        squared.div_(self.features.squared_scale).mul_(self._factor).add_(1)
+        squared.div_(self.features.squared_scale)
+        torch.add(ONE, squared, alpha=self._factor, out=squared)  # times a power of two: exact
         return squared.square_().square_().reciprocal_()
 
 
@@ -213,7 +221,7 @@ class Kept:
 
 
 def _products(left: Tensor, right: Tensor, blocks: int) -> list[Tensor]:
-    """Scalar products, block by block, in float64."""
+    """Scalar products, block by block."""
     width = left.shape[1] // blocks
     found = []
     for block in range(blocks):
@@ -221,5 +229,5 @@ def _products(left: Tensor, right: Tensor, blocks: int) -> list[Tensor]:
         for columns in parts(width, COLUMNS):
             where = slice(block * width + columns.start, block * width + columns.stop)
             total.addmm_(left[:, where], right[:, where].to(left.dtype).T)
-        found.append(total.double())
+        found.append(total)
     return found

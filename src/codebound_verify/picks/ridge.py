@@ -66,19 +66,25 @@ class Factor:
 
 def outputs(kernel: Rows, coefficients: Doubles, points: int | Integers) -> Doubles:
     """Sums over supports, block by block, for some points or the first so many: (points, columns)."""
-    where = None if isinstance(points, int) else points
-    size = points if isinstance(points, int) else len(points)
-    found = torch.zeros(coefficients.shape[1], size, dtype=torch.float64)
+    where = np.arange(points) if isinstance(points, int) else points
+    found = torch.zeros(coefficients.shape[1], len(where), dtype=torch.float64)
     blocks = parts(len(coefficients), BLOCK)
     weights = [torch.from_numpy(coefficients[block].T.copy()) for block in blocks]
 
     def summed(part: slice) -> None:
+        columns = _joined(where[part])
         for block, own in zip(blocks, weights, strict=True):
-            found[:, part] += own @ kernel[block, part if where is None else where[part]]
+            found[:, part] += own @ kernel[block, columns]
 
-    for _ in side_by_side(summed, parts(size, STEP)):
+    for _ in side_by_side(summed, parts(len(where), STEP)):
         pass
     return np.ascontiguousarray(found.numpy().T)
+
+
+def _joined(places: Integers) -> slice | Integers:
+    """Places as a slice, which is read without being copied, if they follow each other."""
+    follow = np.array_equal(places, np.arange(places[0], places[0] + len(places)))
+    return slice(int(places[0]), int(places[-1]) + 1) if follow else places
 
 
 class Ridge:

@@ -52,7 +52,11 @@ def test_learning_batch_by_batch_is_learning_at_once():
 def test_outputs_are_sums_over_blocks():
     random = np.random.default_rng(3)
     values, weights = random.normal(size=(2 * BLOCK + 7, 50)), random.normal(size=(2 * BLOCK + 7, 4))
-    assert np.allclose(outputs(torch.from_numpy(values), weights, 50), values.T @ weights, rtol=0, atol=1e-11)
+    exact = values.T @ weights
+    assert np.allclose(outputs(torch.from_numpy(values), weights, 50), exact, rtol=0, atol=1e-11)
+    for where in (np.arange(7, 31), np.array([3, 4, 4, 49, 0])):
+        found = outputs(torch.from_numpy(values), weights, where)
+        assert np.allclose(found, exact[where], rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1e-12, 1e-6, 1e-2])
