@@ -14,6 +14,7 @@ VERIFIER = sorted((SOURCES / "codebound_verify").rglob("*.py"))
 ALL = sorted(SOURCES.rglob("*.py"))
 DANGEROUS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "subprocess", "socket", "ctypes", "urllib"}
 DANGEROUS |= {"http", "requests", "runpy", "code"}
+ALLOWED = {"memory.py": {"ctypes"}}  # the page says for what
 
 
 def imports(tree: ast.AST) -> set[str]:
@@ -48,7 +49,7 @@ def broken_rules(path: Path, text: str) -> list[str]:
     """What a source does that the page says it does not."""
     tree, found = ast.parse(text), []
     is_verifier = "codebound_verify" in path.parts
-    if is_verifier and (taken := imports(tree) & DANGEROUS):
+    if is_verifier and (taken := imports(tree) & DANGEROUS - ALLOWED.get(path.name, set())):
         found.append(f"{path} imports {taken}")
     for name, call in calls(tree):
         if name in ("eval", "exec", "__import__") or (name == "compile" and is_verifier):
@@ -74,6 +75,7 @@ def test_nothing_is_executed_or_unpickled():
     "text",
     [
         "import pickle",
+        "import ctypes",
         "from urllib.request import urlopen",
         "eval('1')",
         "import torch\ntorch.load('a')",
