@@ -27,7 +27,7 @@ _FORMS: Mapping[object, str] = {
     int: f"an integer from 1 to {_LARGEST}",
     float: "a probability in [0, 1)",
     bool: "true or false",
-    tuple[int, ...]: "integers joined by x, such as 300x100",
+    tuple[int, ...]: f"integers from 1 to {_LARGEST} joined by x, such as 300x100",
 }
 
 

@@ -215,8 +215,9 @@ def beyond_message(original: Original) -> str:
         return ""
     return (
         f"The network has {numbers:,} numbers and a message holds {MAX_ELEMENTS:,}: none is made of it, and "
-        "methods that make a network of their own go on without it. What bounds it all the same: examples "
-        "that it has not seen (a test sample), or fresh inputs through the certificate of another network."
+        "only methods that make a network of their own (auto, picks, split) can go on. What bounds it all "
+        "the same: examples that it has not seen (a test sample), or fresh inputs through the certificate of "
+        "another network."
     )
 
 
