@@ -257,7 +257,8 @@ class Evaluator:
             else:  # the same numbers, up to signs
                 values = sizes = exact(torch.from_numpy(shares))
         whole = None
-        if x.dtype == np.uint8 and not mean.any() and (std == std.flat[0]).all():
+        is_whole = x.dtype == np.uint8 and not mean.any() and (std == std.flat[0]).all()
+        if is_whole and float32_is_sound():  # else its sums of integers are not exact
             whole = Whole(torch.from_numpy(x).float(), 1 / (self._scaling.divisor * float(std.flat[0])))
         error = gamma(4, torch.float64) * sizes.lengths()
         return Rounded(values.values, error, whole, is_relative=not mean.any())
