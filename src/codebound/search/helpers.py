@@ -111,9 +111,12 @@ class KernelNetwork(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:  # noqa: D102
-        place, features = self.coefficients.device, self._features
+        place = self.coefficients.device
+        tensors = {name: getattr(self, name) for name in self._features.tensors}
+        features = replace(self._features, tensors=tensors)
         if self._vectors is None:
             self._vectors = _vectors(self.rule, features, self.supports, device=place)
+        self._vectors = self._vectors.to(place)
         with exact_products():
             found = features(x.to(place).double() * _unscaled(self.scaling)).to(torch.int16)
             found = folded(*features.settings.halves(found)) if self.rule.is_mirrored else found
