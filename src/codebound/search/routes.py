@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HOLD_OUT = "hold-out"
 BY_HELPER = "helper"
-_FEW_PICTURES, _FEW_ROWS = 2000, 17_000  # up to which other routes end near to a hold-out set
+_FEW = 2000  # examples up to which other routes end near to a hold-out set
 _LARGER = (
     " As a certificate, at 7 bits: with more time a helper of that share is tried too, which learns from "
     "more than a split can; it declares what it saw (docs/howto/certify.md)."
@@ -49,7 +49,7 @@ class Route:
 
 def is_worth_helping(sample: Dataset) -> bool:
     """Whether a sample is so large that a helper may be needed (``search/helped.py``)."""
-    return sample.n > (_FEW_PICTURES if len(sample.input_shape) == 3 else _FEW_ROWS)
+    return sample.n > _FEW
 
 
 def compared_routes(

@@ -37,7 +37,7 @@ def table(n=260, seed=0):
 @pytest.fixture
 def always(monkeypatch):
     """A helper is tried for small tables too, as if all else were far from a hold-out set."""
-    monkeypatch.setattr(routes, "_FEW_ROWS", 0)
+    monkeypatch.setattr(routes, "_FEW", 0)
     monkeypatch.setattr(helped, "NEAR_BITS", -4.0)
     monkeypatch.setattr(helped, "_TENTHS", 5)  # of few examples more have to be counted
     monkeypatch.setattr(helped, "_SECONDS", {"quick": 60.0, "standard": 0.0})
@@ -207,7 +207,7 @@ def test_few_examples_need_no_helper(monkeypatch):
     monkeypatch.setattr(helped, "NEAR_BITS", -4.0)
     assert "helper" not in {each.name for each in certify(None, table(), effort="quick").routes}
     assert not routes.is_worth_helping(table(1000))
-    assert routes.is_worth_helping(table(18_000))
+    assert routes.is_worth_helping(table(2001))
 
 
 def test_an_encoder_before_a_helper_is_declared_too():
@@ -221,7 +221,6 @@ def test_an_encoder_before_a_helper_is_declared_too():
 
 @pytest.mark.parametrize("scaling", [Scaling(16.0), Scaling(2.0, (0.5,), (3.0,))])
 def test_what_is_saved_is_used_without_more(always, monkeypatch, tmp_path, scaling):
-    monkeypatch.setattr(routes, "_FEW_PICTURES", 0)
     monkeypatch.setattr(helped, "_TENTHS", 3)
     x, y = rules.shapes(150)
     sample = Dataset("shapes", "train", x, y, 3, scaling)
