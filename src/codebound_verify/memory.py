@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # Parameters of mallopt (malloc.h), what they are set to, and about what the C library makes of them itself.
 MAP_ABOVE, RETURN_ABOVE, TAKEN_AHEAD = -3, -1, -2
-KEPT = {MAP_ABOVE: 1 << 30, RETURN_ABOVE: (1 << 31) - 1, TAKEN_AHEAD: 1 << 26}
+KEPT = {MAP_ABOVE: 1 << 25, RETURN_ABOVE: (1 << 31) - 1, TAKEN_AHEAD: 1 << 24}
 USUAL = {MAP_ABOVE: 1 << 25, RETURN_ABOVE: 1 << 26, TAKEN_AHEAD: 1 << 17}
 
 
@@ -22,7 +22,7 @@ def freed_memory_kept() -> Iterator[None]:
 
     The C library of Linux gives large results of operations back to the system as soon as they are freed, and
     the next ones are new pages, each of which is fetched and cleared; with two cores that takes a third of
-    the time. Elsewhere this does nothing.
+    the time. Results above 32 MiB, of huge images, still go back at once; elsewhere this does nothing.
     """
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     if library is None or not hasattr(library, "mallopt"):
