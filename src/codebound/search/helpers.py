@@ -50,6 +50,7 @@ _NEAR = 1.2  # times the fewest errors: what makes no more is moved too
 _CLEARLY = 0.9  # of a sum of squares
 _MOVED = 2  # kinds of features whose numbers are moved
 _INDICES = range(16)
+_NEXT, _FAR = (-1, 1), (-1, 1, -3, 3)  # steps on the grids of width and ridge
 _OF_RULE = ("first", "copies", "gamma_index", "ridge_index")
 _SAID = "said"  # the tensor that says what a network is
 _FIRST_OF = "networks.0."  # of those whose scores are taken
@@ -408,14 +409,28 @@ class _Trial:
         return self.found[rule]
 
     def improve(self) -> None:
-        """Moves width and ridge as long as errors become fewer, or outputs are clearly less far off."""
-        for name, step in itertools.product(("ridge_index", "gamma_index"), (-1, 1)):
-            while getattr(self.rule, name) + step in _INDICES:
-                moved = replace(self.rule, **{name: getattr(self.rule, name) + step})
-                (errors, apart), (fewest, least) = self._try(moved), self.found[self.rule]
-                if errors > fewest or (errors == fewest and apart > _CLEARLY * least):
-                    break
-                self.rule = moved
+        """Moves width and ridge as long as errors become fewer, or outputs are clearly less far off.
+
+        For tables, whose scale tells little of the width, farther too and until nothing helps: where one
+        error more or less, which is rounding, ends a way, another one leads there.
+        """
+        is_table = not self.rule.features.has_pictures
+        before = None
+        while before != self.rule:
+            before = self.rule
+            for name, step in itertools.product(("ridge_index", "gamma_index"), _FAR if is_table else _NEXT):
+                self._move(name, step)
+            if not is_table:
+                break
+
+    def _move(self, name: str, step: int) -> None:
+        """Goes on in one direction."""
+        while getattr(self.rule, name) + step in _INDICES:
+            moved = replace(self.rule, **{name: getattr(self.rule, name) + step})
+            (errors, apart), (fewest, least) = self._try(moved), self.found[self.rule]
+            if errors > fewest or (errors == fewest and apart > _CLEARLY * least):
+                break
+            self.rule = moved
 
 
 def linear_helper(first: Dataset) -> nn.Module:
