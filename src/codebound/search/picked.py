@@ -46,7 +46,8 @@ _NUMBERS = (("ridge_index", 16), ("gamma_index", 16), ("score_index", 8))
 _FIRST_SHARE = 12  # one example in so many comes first
 _LEAST_SHARE, _MOST_SHARE = 4, 60  # the same for tables, where shares are compared
 _LEAST = 12  # examples that a rule can be tried on
-_TYPICAL_ROUNDS = 16
+_TYPICAL_ROUNDS, _ROUNDS_OF_MANY = 16, 12  # each reads the whole kernel
+_MANY = 20_000  # examples
 _MOST_ROUNDS = 54
 _PART_ROUNDS = 30
 _GROWTH = 0.65  # the picks grow with the sample like this power of its size
@@ -297,7 +298,8 @@ def _on_all(found: Picked, part: int, search: Search, given: int | None = None) 
     room = _room(sample.n, found.dimension, copies)
     share = 1.0 / _FIRST_SHARE if rule.features.plain.has_pictures else rule.first / part
     first = given or _first(sample.n * share, max(room / 4.0, room - picks))
-    batch = _nearest(BATCHES, max(1.0, picks / _TYPICAL_ROUNDS))
+    rounds = _TYPICAL_ROUNDS if sample.n <= _MANY else _ROUNDS_OF_MANY
+    batch = _nearest(BATCHES, max(1.0, picks / rounds))
     if given is None and part == sample.n and not rule.features.plain.has_pictures:
         first, batch = rule.first, rule.batch
     rounds = _rounds(sample.n, first, batch, most=min(_MOST_ROUNDS, (room - first) / batch))
