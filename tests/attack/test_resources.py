@@ -227,6 +227,7 @@ def test_2_to_26_elements_of_2_to_20_integers_take_less_than_a_gigabyte(program,
 )
 def test_features_and_views_of_the_largest_images_take_less_than_a_gigabyte(shape, operations, tmp_path):
     x, y = np.zeros((3, *shape), np.uint8), np.zeros(3, np.int64)
+    x[:, 0, 0, 0] = range(3)  # no copies
     message = writer.Message([*operations, LAST], {f"{len(operations)}.weight": writer.zero(0)})
     data = writer.write(message, writer.header(message, x, y, errors=3, classes=3))
     result, peak = measured(data, tmp_path, "verify", seconds=120, sample=(x, y))
