@@ -12,17 +12,19 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+Given = TypeVar("Given")
 Result = TypeVar("Result")
 
 
 def side_by_side(
-    function: Callable[[slice], Result], parts: Iterable[slice], workers: int
+    function: Callable[[Given], Result], parts: Iterable[Given], workers: int | None = None
 ) -> Iterator[Result]:
-    """What ``function`` makes of each part, in order.
+    """What ``function`` makes of each part, in order, on so many cores; None: on all that torch may use.
 
     Cores that share every small operation wait for each other; on a busy machine that takes many times longer
     than one core alone. So each part has one core, until the last one is done.
     """
+    workers = workers or torch.get_num_threads()
     with one_core(), ThreadPoolExecutor(workers) as pool:
         waiting: deque[Future[Result]] = deque()
         for part in parts:

@@ -1,4 +1,4 @@
-"""What keeps the arithmetic of a rule exact (docs/format.md, section 10.2), and cores apart.
+"""What keeps the arithmetic of a rule exact (docs/format.md, section 10.2).
 
 Products of matrices of integers are torch's: in float32 below 2^24 and in float64 below 2^53 they are exact
 whatever the order. Quotients and roots are numpy's, one operation at a time.
@@ -6,8 +6,6 @@ whatever the order. Quotients and roots are numpy's, one operation at a time.
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -18,7 +16,7 @@ from numpy.typing import NDArray
 from ..refusal import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 Doubles: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
@@ -29,8 +27,6 @@ SINGLE = 2**24  # below it, float32 has every integer
 DOUBLE = 2**53
 LONGEST = 4095  # a vector is at most this long
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
 Reals = TypeVar("Reals", Singles, Doubles)
 
 
@@ -48,23 +44,6 @@ def full_precision() -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def side_by_side(function: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
-    """What ``function`` makes of each part, in order; every part has one core until it is done."""
-    workers = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with ThreadPoolExecutor(workers) as pool:
-            waiting: deque[Future[Made]] = deque()
-            for part in given:
-                waiting.append(pool.submit(function, part))
-                if len(waiting) > workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-    finally:
-        torch.set_num_threads(workers)
 
 
 def parts(size: int, step: int) -> list[slice]:

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..cores import side_by_side
 from ..dictionary import UNIT, tables
 from .centred import CentredMap
-from .exact import Doubles, Singles, parts, side_by_side
+from .exact import Doubles, Singles, parts
 from .pictures import Pictures, straightened
 
 if TYPE_CHECKING:

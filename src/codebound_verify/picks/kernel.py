@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..cores import side_by_side
 from ..refusal import Refused
 from .columns import ColumnMap, DirectionMap
-from .exact import SINGLE, Doubles, Integers, Vectors, parts, side_by_side
+from .exact import SINGLE, Doubles, Integers, Vectors, parts
 from .filters import FilterMap
 from .layer import computed_weights
 from .patches import PatchMap

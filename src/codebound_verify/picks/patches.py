@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..cores import side_by_side
 from ..refusal import Refused
 from ..stream import Stream
 from .centred import CentredMap
@@ -19,7 +20,6 @@ from .exact import (
     parts,
     patches_of,
     product,
-    side_by_side,
     windows,
 )
 from .whitening import filters_of, rounded, whitening_of

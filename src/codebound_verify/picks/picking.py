@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..cores import side_by_side
 from ..faults import WRONG, Fault
 from ..refusal import Refused, shown
 from ..sample import Inputs, Labels, permutation
-from .exact import Doubles, Integers, Vectors, full_precision, parts, side_by_side
+from .exact import Doubles, Integers, Vectors, full_precision, parts
 from .kernel import Kept, Kernel, Points, check_finite, feature_map
 from .ridge import Ridge, check_solution, outputs
 from .rule import COPIES, MIRRORED, Rule, check_sizes

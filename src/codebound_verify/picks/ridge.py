@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..cores import side_by_side
 from ..refusal import Refused
-from .exact import Doubles, Integers, parts, side_by_side
+from .exact import Doubles, Integers, parts
 from .rule import MIRRORED
 
 if TYPE_CHECKING:

@@ -80,7 +80,7 @@ def test_a_stated_number_is_compared_as_if_all_were_counted(monkeypatch):
         return Logits(found.values, found.error + 0.2 * found.values.abs().amax(1))
 
     monkeypatch.setattr(evaluate.Evaluator, "_narrow", lambda *_: narrow)
-    network._batch = 16
+    network._batch, network._workers = 16, 1  # others begin some batches ahead
     evaluated, plain = [], network._evaluated
     network._evaluated = lambda way, part: evaluated.append((way is narrow, len(part))) or plain(way, part)
     exact, looked_at = count_errors(network, x, y, screen=False), {}
