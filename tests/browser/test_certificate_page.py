@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from bright_rows import images, solved
+from worlds.bright_rows import images, solved
 
 from codebound.bounds.held_out import holdout
 from codebound.bounds.looked import looked_risk

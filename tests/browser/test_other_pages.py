@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from bright_rows import images, solved
 from typer.testing import CliRunner
+from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
 from codebound.cli.main import app

@@ -6,7 +6,7 @@ import shlex
 from html import unescape
 
 import pytest
-from bright_rows import images, solved
+from worlds.bright_rows import images, solved
 
 from codebound.bounds.risk import percent
 from codebound.certification import certify

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from bright_rows import images, solved
+from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays

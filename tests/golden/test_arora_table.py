@@ -3,9 +3,9 @@
 import math
 
 import pytest
+from worlds.facts import layer_facts, network_facts
 
 from codebound_papers.arora18.noise_stability import table_rows
-from codebound_papers.facts import LayerFacts, NetworkFacts
 
 # layer, c^2 beta^2 ceil(kappa/s)^2 / (mu^2 mu_{i->}^2), rows, columns, percent, as printed
 TABLE_1 = [
@@ -24,36 +24,21 @@ def test_table_1_percentages(number, complexity, rows, columns, percent, printed
     """Any cushion that gives the second column gives the last one; convolutions are 3 x 3 with stride 1."""
     contraction, spread = 1.5, 1.1
     patch = None if number == 18 else 3
+    norms = dict.fromkeys(("frobenius", "spectral", "l2_1", "l1_inf", "variance"), 1.0)
     factor = contraction * (1.0 if patch is None else spread * patch)
-    layer = LayerFacts(
-        name=str(number),
+    layer = layer_facts(
+        str(number),
         rows=rows,
         columns=columns,
-        frobenius=1.0,
-        spectral=1.0,
-        operator_norm=1.0,
-        l2_1=1.0,
-        l1_inf=1.0,
-        variance=1.0,
         patch=patch,
         cushion=factor / math.sqrt(complexity) * math.sqrt(rows),
         interlayer_cushion=1.0 / math.sqrt(rows),
         contraction=contraction,
         spread=spread,
+        **norms,
     )
-    facts = NetworkFacts(
-        layers=(layer, layer),
-        examples=50_000,
-        classes=10,
-        margin=1.0,
-        margin_loss=0.0,
-        input_norm=1.0,
-        input_size=3072,
-        largest_output=1.0,
-        delta=0.05,
-        parameters=2 * rows * columns,
-    )
-    row = table_rows(facts)[0]
+    sizes = {"margin": 1.0, "input_norm": 1.0, "input_size": 3072, "largest_output": 1.0}
+    row = table_rows(network_facts(layer, layer, examples=50_000, **sizes))[0]
     assert row.value == pytest.approx(complexity)
     assert row.percent == pytest.approx(percent, abs=5e-4)
     digits = len(str(printed).split(".")[1])

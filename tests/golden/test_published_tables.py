@@ -2,9 +2,9 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
+from worlds.facts import layers_between, network_facts
 
 from codebound_papers.baselines import (
     decimal_orders,
@@ -13,7 +13,7 @@ from codebound_papers.baselines import (
     released_bartlett17,
     released_neyshabur17,
 )
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts
 from codebound_papers.guha23.sketching import implied_kept_share, released_sketching
 from codebound_papers.value import PublishedValue
@@ -26,37 +26,14 @@ TABLE_2 = (33.19, 30.10, 22.40)
 OURS = dict(zip(WIDTHS, (3.36, 3.77, 4.00, 4.40, 4.73, 4.96), strict=True))
 
 
-def network(sides: list[int], *, examples: int = MNIST, stable_rank: float = 9.0) -> NetworkFacts:
-    layers = tuple(
-        LayerFacts(
-            name=str(i),
-            rows=rows,
-            columns=columns,
-            frobenius=2.0 * math.sqrt(stable_rank),
-            spectral=2.0,
-            operator_norm=2.0,
-            l2_1=40.0,
-            l1_inf=60.0,
-            variance=0.01,
-        )
-        for i, (columns, rows) in enumerate(pairwise(sides))
-    )
-    return NetworkFacts(
-        layers=layers,
-        examples=examples,
-        classes=10,
-        margin=0.5,
-        margin_loss=0.0,
-        input_norm=28.0,
-        input_size=sides[0],
-        largest_output=5.0,
-        delta=0.05,
-        parameters=sum(layer.weights for layer in layers),
-    )
+def printed_network(sides: list[int], *, examples: int = MNIST, stable_rank: float = 9.0) -> NetworkFacts:
+    norms = {"frobenius": 2.0 * math.sqrt(stable_rank), "l2_1": 40.0, "l1_inf": 60.0}
+    layers = layers_between(sides, **norms)
+    return network_facts(*layers, examples=examples, input_norm=28.0, largest_output=5.0)
 
 
 def mlp(width: int) -> NetworkFacts:
-    return network([784, width, width, width, width, 10])
+    return printed_network([784, width, width, width, width, 10])
 
 
 def unpruned(facts: NetworkFacts, *, kept: float = 1.0) -> PruningFacts:
@@ -131,10 +108,10 @@ def test_two_rows_differ_by_the_logarithm_of_the_fan_in():
 
 def test_the_same_difference_betrays_the_width_of_the_cifar_network():
     """G-E22 iii: 7.70 = ln((3072 + 4 * 2000) / 5)."""
-    facts = network([3072, 2000, 2000, 2000, 2000, 10], examples=CIFAR)
+    facts = printed_network([3072, 2000, 2000, 2000, 2000, 10], examples=CIFAR)
     difference = released_neyshabur17(facts).log_value - released_bartlett17(facts).log_value
     assert difference == pytest.approx(TABLE_2[1] - TABLE_2[2], abs=0.011)
-    narrow = network([3072, 784, 784, 784, 784, 10], examples=CIFAR)
+    narrow = printed_network([3072, 784, 784, 784, 784, 10], examples=CIFAR)
     assert released_neyshabur17(narrow).log_value - released_bartlett17(narrow).log_value < 7.3
 
 

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from bright_rows import images, solved
+from worlds.bright_rows import images, solved
 
 from codebound.certificate.base import Pretrained
 from codebound.certification import certify

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from bright_rows import images, solved
 from torch import nn
+from worlds.bright_rows import images, solved
 
 from codebound.certification import certify
 from codebound.classifier import Classifier, load_classifier

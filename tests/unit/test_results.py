@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bright_rows import images, solved
 from safetensors.numpy import load_file
 from torch import nn
+from worlds.bright_rows import images, solved
 
 from codebound.certificate.claims import AfterSplit, ByDisagreement, OnDomain
 from codebound.certificate.file import Certificate

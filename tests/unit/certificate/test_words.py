@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import typer
-from bright_rows import images, solved
+from worlds.bright_rows import images, solved
 
 from codebound.bounds.held_out import REFUTING_LEVEL, holdout
 from codebound.certificate.claims import CLAIMS, AboutG, AfterSplit, ByDisagreement, OnDomain

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from bright_rows import images
 from torch import nn
+from worlds.bright_rows import images
 
 from codebound.certification import certify
 from codebound.nets.loading import load_model

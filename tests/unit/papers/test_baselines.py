@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.facts import layer_facts, network_facts
 
 from codebound_papers import baselines
 from codebound_papers.baselines import (
@@ -19,33 +20,23 @@ from codebound_papers.baselines import (
 from codebound_papers.facts import LayerFacts, NetworkFacts
 
 
-def layer_facts(name: str, matrix: np.ndarray) -> LayerFacts:
-    return LayerFacts(
-        name=name,
+def measured_layer(name: str, matrix: np.ndarray) -> LayerFacts:
+    return layer_facts(
+        name,
         rows=matrix.shape[0],
         columns=matrix.shape[1],
         frobenius=float(np.linalg.norm(matrix)),
         spectral=float(np.linalg.norm(matrix, 2)),
-        operator_norm=float(np.linalg.norm(matrix, 2)),
         l2_1=float(np.linalg.norm(matrix, axis=1).sum()),
         l1_inf=float(np.abs(matrix).sum(axis=1).max()),
         variance=float(matrix.var()),
     )
 
 
-def network(matrices: list[np.ndarray], *, margin: float = 0.7, biases: int = 0) -> NetworkFacts:
-    return NetworkFacts(
-        layers=tuple(layer_facts(str(i), matrix) for i, matrix in enumerate(matrices)),
-        examples=1000,
-        classes=5,
-        margin=margin,
-        margin_loss=0.02,
-        input_norm=3.0,
-        input_size=matrices[0].shape[1],
-        largest_output=2.0,
-        delta=0.05,
-        parameters=sum(matrix.size for matrix in matrices) + biases,
-    )
+def measured_network(matrices: list[np.ndarray], **changes) -> NetworkFacts:
+    layers = (measured_layer(str(i), matrix) for i, matrix in enumerate(matrices))
+    given = {"examples": 1000, "classes": 5, "margin": 0.7, "margin_loss": 0.02}
+    return network_facts(*layers, **{**given, "input_norm": 3.0, "largest_output": 2.0, **changes})
 
 
 def matrices(seed: int = 0) -> list[np.ndarray]:
@@ -70,7 +61,7 @@ def test_literature_from_dense_matrices():
     neyshabur = 3**2 * 20 * math.log(60) * product * stable * scale
     count = (600 + 240 + 60) * math.log(2.0) / 1000
     expected = [0.02 + math.sqrt(each) for each in (l1, fro, bartlett, neyshabur, count)]
-    values = (*literature(network(ws)), parameter_counting(network(ws)))
+    values = (*literature(measured_network(ws)), parameter_counting(measured_network(ws)))
     assert [each.value for each in values] == pytest.approx(expected, rel=1e-12)
 
 
@@ -86,7 +77,9 @@ def test_figure_from_dense_matrices():
         product * sum(len(w) * (np.linalg.norm(w) / s) ** 2 for w, s in zip(ws, spectral, strict=True)),
         900.0 + 7,
     ]
-    assert [each.value for each in arora_figure(network(ws, biases=7))] == pytest.approx(expected, rel=1e-12)
+    assert [each.value for each in arora_figure(measured_network(ws, biases=7))] == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_released_code_from_dense_matrices():
@@ -99,14 +92,14 @@ def test_released_code_from_dense_matrices():
         product * sum(w.shape[1] * each for w, each in zip(ws, stable, strict=True)),
         product * sum(stable),
     ]
-    assert [each.value for each in guha_code(network(ws))] == pytest.approx(expected, rel=1e-12)
+    assert [each.value for each in guha_code(measured_network(ws))] == pytest.approx(expected, rel=1e-12)
 
 
 @given(st.integers(0, 1000), st.floats(0.01, 100.0))
 def test_moving_scale_between_layers_changes_nothing(seed, scale):
     first, second, last = matrices(seed)
-    before = all_forms(network([first, second, last]))
-    after = all_forms(network([first * scale, second / scale, last]))
+    before = all_forms(measured_network([first, second, last]))
+    after = all_forms(measured_network([first * scale, second / scale, last]))
     for one, other in zip(before, after, strict=True):
         assert other.log_value == pytest.approx(one.log_value, rel=1e-9, abs=1e-9)
 
@@ -114,20 +107,20 @@ def test_moving_scale_between_layers_changes_nothing(seed, scale):
 @given(st.integers(0, 1000), st.floats(0.01, 100.0))
 def test_scaling_the_outputs_and_the_margin_changes_nothing_but_the_unsquared_bar(seed, scale):
     first, second, last = matrices(seed)
-    before = all_forms(network([first, second, last]))
-    after = all_forms(network([first, second, last * scale], margin=0.7 * scale))
+    before = all_forms(measured_network([first, second, last]))
+    after = all_forms(measured_network([first, second, last * scale], margin=0.7 * scale))
     for one, other in zip(before, after, strict=True):
         off = -math.log(scale) if one.name == "l1,inf (BM02)" else 0.0  # A-E22: it lacks its square
         assert other.log_value - one.log_value == pytest.approx(off, abs=1e-9)
 
 
 def test_bartlett_in_the_released_code_is_below_bartlett():
-    facts = network(matrices())
+    facts = measured_network(matrices())
     assert released_bartlett17(facts).log_value < arora_figure(facts)[2].log_value
 
 
 def test_like_for_like_is_the_literature_form_without_its_factors():
-    facts = replace(network(matrices()), margin_loss=0.0, input_norm=1.0)
+    facts = replace(measured_network(matrices()), margin_loss=0.0, input_norm=1.0)
     bar = arora_figure(facts)[1].like_for_like(facts.examples)
     assert baselines.neyshabur15(facts).value / bar.value == pytest.approx(2.0**3)
     assert bar.unit == "risk"
@@ -135,23 +128,23 @@ def test_like_for_like_is_the_literature_form_without_its_factors():
 
 @pytest.mark.parametrize("margin", [0.0, -0.3])
 def test_without_a_margin_the_value_is_infinite_and_says_why(margin):
-    for value in all_forms(network(matrices(), margin=margin)):
+    for value in all_forms(measured_network(matrices(), margin=margin)):
         if value.name != "Parameters":
             assert value.value == math.inf
             assert "f separates the sample with a positive margin" in [each.statement for each in value.unmet]
 
 
 def test_a_layer_of_zeros_leaves_the_margin_loss():
-    facts = network([np.zeros((4, 6)), np.ones((3, 4))])
+    facts = measured_network([np.zeros((4, 6)), np.ones((3, 4))])
     assert [value.value for value in literature(facts)] == pytest.approx([0.02] * 4)
 
 
 def test_conditions_are_read_off_the_network():
-    clean = network(matrices())
+    clean = measured_network(matrices())
     assert not any(value.unmet for value in literature(clean))
     assert [each.holds for each in baselines.bm02(clean).hypotheses][-1] is None
     assert [each.holds for each in baselines.bm02(replace(clean, input_norm=0.9)).hypotheses][-1] is True
-    (biased,) = baselines.bartlett17(network(matrices(), biases=37)).unmet
+    (biased,) = baselines.bartlett17(measured_network(matrices(), biases=37)).unmet
     assert biased.found.startswith("37 parameters")
     norm = clean.layers[0].spectral
     filters = replace(clean.layers[0], patch=3, operator_norm=2.5 * norm)
@@ -163,7 +156,7 @@ def test_conditions_are_read_off_the_network():
 
 
 def test_every_value_says_what_it_is():
-    facts = network(matrices())
+    facts = measured_network(matrices())
     for value in all_forms(facts):
         assert value.subject == "f"
         assert value.sentence.endswith(".")

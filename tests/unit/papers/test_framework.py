@@ -5,11 +5,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.facts import layer_facts, network_facts
 
 from codebound.bounds.occam import occam_hoeffding
 from codebound.errors import UsageError
 from codebound.facts import OccamFacts
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import (
     big_o_risk,
     counting_framework,
@@ -18,34 +19,15 @@ from codebound_papers.framework import (
 )
 
 
-def network(*, margin=0.5, margin_loss=0.1, examples=60_000, delta=0.05) -> NetworkFacts:
-    layer = LayerFacts(
-        name="fc",
-        rows=10,
-        columns=784,
-        frobenius=9.0,
-        spectral=3.0,
-        operator_norm=3.0,
-        l2_1=28.0,
-        l1_inf=80.0,
-        variance=0.01,
-    )
-    return NetworkFacts(
-        layers=(layer,),
-        examples=examples,
-        classes=10,
-        margin=margin,
-        margin_loss=margin_loss,
-        input_norm=28.0,
-        input_size=784,
-        largest_output=9.0,
-        delta=delta,
-        parameters=7840,
-    )
+def one_layer(**changes) -> NetworkFacts:
+    """Of a linear classifier of MNIST."""
+    layer = layer_facts(rows=10, columns=784, spectral=3.0, frobenius=9.0, l2_1=28.0, l1_inf=80.0)
+    given = {"examples": 60_000, "margin_loss": 0.1, "input_norm": 28.0, "largest_output": 9.0}
+    return network_facts(layer, **given | changes)
 
 
 def test_by_hand():
-    value = parameter_framework(network(), parameters=500, levels=256)
+    value = parameter_framework(one_layer(), parameters=500, levels=256)
     assert value.value == pytest.approx(0.1 + math.sqrt(500 * 5.545177444479562 / 60_000), rel=1e-12)
     assert value.subject == "g"
     assert value.unit == "risk"
@@ -56,7 +38,7 @@ def test_by_hand():
 @pytest.mark.parametrize(("parameters", "levels"), [(5, 16), (20, 4), (3, 256)])
 def test_the_papers_choice_is_hoeffding_at_a_failure_of_one_network(parameters, levels):
     """A-Thm2.1 takes sqrt(q ln r / n), which is C-4 at delta = r^-q."""
-    published = parameter_framework(network(), parameters=parameters, levels=levels)
+    published = parameter_framework(one_layer(), parameters=parameters, levels=levels)
     assert published.failure_published is None
     assert published.failure_corrected == pytest.approx(float(levels) ** -parameters, rel=1e-12)
     certified = occam_hoeffding(
@@ -72,7 +54,7 @@ def test_the_papers_choice_is_hoeffding_at_a_failure_of_one_network(parameters, 
 
 @given(st.floats(0.0, 1e6), st.floats(1e-6, 0.5))
 def test_counting_is_hoeffding_for_a_class(log_count, delta):
-    published = counting_framework(network(delta=delta), log_count=log_count)
+    published = counting_framework(one_layer(delta=delta), log_count=log_count)
     certified = occam_hoeffding(
         OccamFacts(errors=6000, n=60_000, code_bits=log_count / math.log(2.0), delta=delta)
     )
@@ -81,9 +63,9 @@ def test_counting_is_hoeffding_for_a_class(log_count, delta):
 
 
 def test_outliers_are_added():
-    plain = parameter_framework(network(), parameters=500, levels=256)
-    with_some = parameter_framework_with_outliers(network(), parameters=500, levels=256, outliers=0.03)
-    with_none = parameter_framework_with_outliers(network(), parameters=500, levels=256, outliers=0.0)
+    plain = parameter_framework(one_layer(), parameters=500, levels=256)
+    with_some = parameter_framework_with_outliers(one_layer(), parameters=500, levels=256, outliers=0.03)
+    with_none = parameter_framework_with_outliers(one_layer(), parameters=500, levels=256, outliers=0.0)
     assert with_some.value - plain.value == pytest.approx(0.03)
     assert with_none.value == pytest.approx(plain.value)
     assert with_some.ref == with_none.ref == "A-CorA.1"
@@ -93,8 +75,8 @@ def test_closeness_is_half_of_what_the_papers_ask():
     """G-E2: with gamma = 1 and scores that move by 0.95 the network errs, so gamma is not enough."""
     for deviation, holds in ((0.95, False), (0.5, True), (None, None)):
         for value in (
-            parameter_framework(network(margin=1.0), parameters=5, levels=2, deviation=deviation),
-            counting_framework(network(margin=1.0), log_count=3.0, deviation=deviation),
+            parameter_framework(one_layer(margin=1.0), parameters=5, levels=2, deviation=deviation),
+            counting_framework(one_layer(margin=1.0), log_count=3.0, deviation=deviation),
         ):
             assert value.hypotheses[1].holds is holds
             assert "G-E2" in value.errata
@@ -102,7 +84,7 @@ def test_closeness_is_half_of_what_the_papers_ask():
 
 @pytest.mark.parametrize("margin", [0.0, -1.0])
 def test_without_a_margin_there_is_no_bound(margin):
-    facts = network(margin=margin)
+    facts = one_layer(margin=margin)
     assert big_o_risk(facts, log_nats=0.0) == math.inf
     for value in (
         parameter_framework(facts, parameters=5, levels=2),
@@ -114,15 +96,15 @@ def test_without_a_margin_there_is_no_bound(margin):
 
 
 def test_big_o_risk_survives_what_no_double_holds():
-    assert big_o_risk(network(), log_nats=3000.0) == pytest.approx(1500.0 - 0.5 * math.log(60_000))
+    assert big_o_risk(one_layer(), log_nats=3000.0) == pytest.approx(1500.0 - 0.5 * math.log(60_000))
 
 
 def test_nonsense_is_refused():
     with pytest.raises(UsageError, match="at least 1 parameter"):
-        parameter_framework(network(), parameters=0, levels=2)
+        parameter_framework(one_layer(), parameters=0, levels=2)
     with pytest.raises(UsageError, match="at least 2 levels"):
-        parameter_framework(network(), parameters=1, levels=1)
+        parameter_framework(one_layer(), parameters=1, levels=1)
     with pytest.raises(UsageError, match="outliers"):
-        parameter_framework_with_outliers(network(), parameters=1, levels=2, outliers=1.5)
+        parameter_framework_with_outliers(one_layer(), parameters=1, levels=2, outliers=1.5)
     with pytest.raises(UsageError, match="log_count"):
-        counting_framework(network(), log_count=-1.0)
+        counting_framework(one_layer(), log_count=-1.0)

@@ -8,9 +8,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from bright_rows import images, solved
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.bright_rows import images, solved
 
 from codebound.bounds import risk
 from codebound.bounds.faulty import (

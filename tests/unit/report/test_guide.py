@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from bright_rows import images, solved
+from worlds.bright_rows import images, solved
 
 from codebound.certificate.base import Pretrained
 from codebound.certification import certify

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from bright_rows import base_of, images, known, search_for, solved
+from worlds.bright_rows import base_of, images, known, search_for, solved
 
 from codebound.certificate.claims import AfterSplit, OnDomain
 from codebound.certificate.task import Original

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from bright_rows import CHAIN, base_of, images, search_for, solved
 from torch import nn
+from worlds.bright_rows import CHAIN, base_of, images, search_for, solved
 
 from codebound.certificate.claims import ByDisagreement, OnDomain
 from codebound.certificate.task import Original

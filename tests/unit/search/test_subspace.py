@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from bright_rows import CHAIN, base_of, images, known, search_for, solved
 from torch import nn
+from worlds.bright_rows import CHAIN, base_of, images, known, search_for, solved
 
 from codebound.certificate.claims import OnDomain
 from codebound.certificate.task import Original

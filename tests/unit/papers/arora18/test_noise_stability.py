@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stable_facts import stable_layer as layer
-from stable_facts import stable_network as network
+from worlds.facts import stable_layer, stable_network
 
 from codebound.errors import UsageError
 from codebound_papers.arora18.noise_stability import (
@@ -37,8 +36,8 @@ STABILITY = (
 
 
 def convolutional(**changes) -> NetworkFacts:
-    conv = layer("conv", rows=16, columns=27, patch=3, spread=1.2)
-    return network(conv, layer("fc", contraction=None), **changes)
+    conv = stable_layer("conv", rows=16, columns=27, patch=3, spread=1.2)
+    return stable_network(conv, stable_layer("fc", contraction=None), **changes)
 
 
 def named(value: PublishedValue, statement: str) -> bool | None:
@@ -49,14 +48,14 @@ def named(value: PublishedValue, statement: str) -> bool | None:
 def test_theorem_4_1_by_hand():
     terms = 1 / (0.3 * 0.1) ** 2 + 1 / (0.2 * 0.1) ** 2 + 1 / (0.3 * 0.1) ** 2
     expected = 0.02 + math.sqrt(1.4**2 * 3**2 * 9**2 * terms / (0.5**2 * 50_000))
-    found = fully_connected_risk(network())
+    found = fully_connected_risk(stable_network())
     assert found.value == pytest.approx(expected)
     assert found.guarantee == "none"
     assert found.subject == "g"
     assert found.failure_published == 0.05
     assert found.failure_corrected == pytest.approx(0.1)
-    assert fully_connected_risk(network()).failure_corrected == pytest.approx(0.1)
-    assert fully_connected_risk(network(), outliers=0.25).value == pytest.approx(expected + 0.25)
+    assert fully_connected_risk(stable_network()).failure_corrected == pytest.approx(0.1)
+    assert fully_connected_risk(stable_network(), outliers=0.25).value == pytest.approx(expected + 0.25)
 
 
 def test_theorem_5_1_by_hand():
@@ -74,15 +73,15 @@ def test_theorem_5_1_by_hand():
 
 
 def test_on_fully_connected_layers_the_two_theorems_agree():
-    assert convolutional_risk(network()).log_value == fully_connected_risk(network()).log_value
-    assert named(convolutional_risk(network()), "independent") is True
+    assert convolutional_risk(stable_network()).log_value == fully_connected_risk(stable_network()).log_value
+    assert named(convolutional_risk(stable_network()), "independent") is True
 
 
 def test_theorem_2_2_by_hand():
     capacity = 100 * 3**2 * 7**2 * (2**2) ** 3 * 3 * (6 / 2) ** 2 / 0.5**2
-    found = spectral_margin_risk(network())
+    found = spectral_margin_risk(stable_network())
     assert found.value == pytest.approx(0.02 + math.sqrt(capacity / 50_000))
-    assert printed_spectral_margin_risk(network()).value == pytest.approx(
+    assert printed_spectral_margin_risk(stable_network()).value == pytest.approx(
         0.02 + math.sqrt(capacity / 7 / 50_000)
     )
     assert found.failure_published is found.failure_corrected is None
@@ -91,7 +90,7 @@ def test_theorem_2_2_by_hand():
 
 def test_a_e10_only_the_square_of_the_input_norm_makes_the_value_free_of_units():
     """Measuring inputs in other units scales the norm of x and nothing else that can be undone."""
-    facts = network(margin_loss=0.0)
+    facts = stable_network(margin_loss=0.0)
     halved = tuple(
         replace(each, frobenius=each.frobenius / 2, spectral=each.spectral / 2) if each.name == "a" else each
         for each in facts.layers
@@ -106,11 +105,11 @@ def test_a_e10_only_the_square_of_the_input_norm_makes_the_value_free_of_units()
     ("margin", "holds"), [(math.e * 7 * 8 * 0.999, True), (math.e * 7 * 8 * 1.001, False)]
 )
 def test_theorem_2_2_needs_a_margin_that_the_layers_can_lose(margin, holds):
-    assert named(spectral_margin_risk(network(margin=margin)), "gamma <= e") is holds
+    assert named(spectral_margin_risk(stable_network(margin=margin)), "gamma <= e") is holds
 
 
 def test_lemma_10_is_lemma_3_with_twice_the_constant():
-    facts = network()
+    facts = stable_network()
     lemma_3 = published_total(facts, epsilon=0.5 / (math.sqrt(2) * 9))
     assert margin_numbers(facts).value == pytest.approx(lemma_3)
     terms = 2 / (0.3 * 0.1) ** 2 + 1 / (0.2 * 0.1) ** 2
@@ -119,7 +118,7 @@ def test_lemma_10_is_lemma_3_with_twice_the_constant():
 
 
 def test_proven_numbers_by_hand_and_above_the_published_ones():
-    facts = network()
+    facts = stable_network()
     eta = 0.05 / (2 * 3**2 * 100 * 50_000)
     total = 0
     for cushion in (0.3, 0.2, 0.3):
@@ -136,8 +135,8 @@ def test_proven_numbers_by_hand_and_above_the_published_ones():
 def test_a_e26_even_perfect_cushions_compress_no_layer(depth, factor):
     """Stable rank 1, contraction 1, the largest accuracy: the factor times the width, for every layer."""
     best = {"rows": 500, "columns": 500, "cushion": 1.0, "interlayer_cushion": 1 / math.sqrt(500)}
-    facts = network(
-        *(layer(str(i), contraction=1.0, **best) for i in range(depth)),
+    facts = stable_network(
+        *(stable_layer(str(i), contraction=1.0, **best) for i in range(depth)),
         margin=math.sqrt(2.0),
         largest_output=1.0,
     )
@@ -147,8 +146,8 @@ def test_a_e26_even_perfect_cushions_compress_no_layer(depth, factor):
 
 
 def test_a_layer_large_enough_is_compressed():
-    best = layer(rows=1, columns=10**6, cushion=1.0, interlayer_cushion=1.0)
-    value = fully_connected_risk(network(best, margin=1.0, largest_output=1.0, examples=100))
+    best = stable_layer(rows=1, columns=10**6, cushion=1.0, interlayer_cushion=1.0)
+    value = fully_connected_risk(stable_network(best, margin=1.0, largest_output=1.0, examples=100))
     assert named(value, "fewer numbers") is True
 
 
@@ -160,10 +159,12 @@ def test_a_e15_the_product_of_cushions_is_not_below_the_root_of_the_count(
     depth, cushion, width, product, root
 ):
     layers = (
-        layer(str(i), rows=width, cushion=cushion, interlayer_cushion=1 / math.sqrt(width), contraction=1.5)
+        stable_layer(
+            str(i), rows=width, cushion=cushion, interlayer_cushion=1 / math.sqrt(width), contraction=1.5
+        )
         for i in range(depth)
     )
-    numbers = margin_numbers(network(*layers, margin=1.0, largest_output=1.0))
+    numbers = margin_numbers(stable_network(*layers, margin=1.0, largest_output=1.0))
     assert math.sqrt(numbers.value) == pytest.approx(root, rel=0.03)
     assert math.e**2 * depth * (1.5 / cushion) ** depth == pytest.approx(product, rel=0.1)
     assert product > 100 * math.sqrt(numbers.value)
@@ -197,7 +198,7 @@ def test_the_bar_uses_the_contraction_and_spread_of_each_layer():
 @given(st.floats(1e-6, 1e6), st.integers(0, 2))
 def test_rescaling_a_layer_changes_nothing(scale, place):
     """A layer times s moves its norms, the outputs and the margin; cushions and their ratio stay."""
-    facts = network()
+    facts = stable_network()
     layers = list(facts.layers)
     layers[place] = replace(
         layers[place],
@@ -217,7 +218,9 @@ def test_rescaling_a_layer_changes_nothing(scale, place):
 @given(st.floats(0.01, 1.0), st.floats(0.1, 0.9))
 def test_less_stability_is_never_better(cushion, factor):
     def at(**changes) -> NetworkFacts:
-        return network(layer("a", **{"cushion": cushion, **changes}), layer("b", contraction=None))
+        return stable_network(
+            stable_layer("a", **{"cushion": cushion, **changes}), stable_layer("b", contraction=None)
+        )
 
     for expression in STABILITY:
         here = expression(at()).log_value
@@ -228,9 +231,10 @@ def test_less_stability_is_never_better(cushion, factor):
 
 def test_nineteen_layers_of_tiny_cushions_do_not_overflow():
     layers = [
-        layer(str(i), cushion=1e-3, interlayer_cushion=1e-3, spectral=1e30, frobenius=1e30) for i in range(19)
+        stable_layer(str(i), cushion=1e-3, interlayer_cushion=1e-3, spectral=1e30, frobenius=1e30)
+        for i in range(19)
     ]
-    facts = network(*layers)
+    facts = stable_network(*layers)
     for expression in (*STABILITY, *RISKS):
         assert math.isfinite(expression(facts).log_value)
     capacity = 19**2 * 1.4**2 * 9**2 * 19 * 1e12 / 0.5**2
@@ -240,7 +244,7 @@ def test_nineteen_layers_of_tiny_cushions_do_not_overflow():
 
 
 def test_cushions_at_the_end_of_the_doubles_ask_for_infinitely_many_numbers():
-    facts = network(layer(cushion=1e-200, interlayer_cushion=1e-200))
+    facts = stable_network(stable_layer(cushion=1e-200, interlayer_cushion=1e-200))
     assert math.isfinite(fully_connected_risk(facts).log_value)
     assert proven_numbers(facts).value == math.inf
 
@@ -248,37 +252,39 @@ def test_cushions_at_the_end_of_the_doubles_ask_for_infinitely_many_numbers():
 @pytest.mark.parametrize("expression", [*STABILITY, *RISKS[:2]])
 @pytest.mark.parametrize("margin", [0.0, -1.0])
 def test_without_a_positive_margin_everything_is_infinite(expression, margin):
-    value = expression(network(margin=margin))
+    value = expression(stable_network(margin=margin))
     assert value.log_value == math.inf
     assert value.unmet
 
 
 @pytest.mark.parametrize("expression", STABILITY)
 def test_a_cushion_of_zero_is_infinitely_bad(expression):
-    assert expression(network(layer(cushion=0.0))).log_value == math.inf
+    assert expression(stable_network(stable_layer(cushion=0.0))).log_value == math.inf
 
 
 @pytest.mark.parametrize(("smoothness", "holds"), [(None, None), (8.9, False), (9.0, True)])
 def test_smoothness_must_reach_three_times_the_depth(smoothness, holds):
-    assert named(fully_connected_risk(network(smoothness=smoothness)), "smoothness") is holds
+    assert named(fully_connected_risk(stable_network(smoothness=smoothness)), "smoothness") is holds
 
 
 def test_a_margin_beyond_the_outputs_is_flagged():
-    value = fully_connected_risk(network(margin=10.0, largest_output=7.0))
+    value = fully_connected_risk(stable_network(margin=10.0, largest_output=7.0))
     assert named(value, "gamma^2 <= 2") is False
     assert math.isfinite(value.log_value)
 
 
 def test_accuracies_above_one_are_flagged():
     value = convolutional_risk(
-        network(layer(patch=1, cushion=30.0, interlayer_cushion=1.0), margin=1.0, largest_output=1.0)
+        stable_network(
+            stable_layer(patch=1, cushion=30.0, interlayer_cushion=1.0), margin=1.0, largest_output=1.0
+        )
     )
     assert named(value, "eps_i <= 1") is False
 
 
 def test_distance_cushions_are_just_other_cushions():
     """A-Imp-i: the distance from the initial weights is shorter, so cushions are larger and the risk less."""
-    from_zero = network()
+    from_zero = stable_network()
     from_initial = replace(
         from_zero, layers=tuple(replace(x, cushion=3 * x.cushion) for x in from_zero.layers)
     )
@@ -296,8 +302,8 @@ def test_distance_cushions_are_just_other_cushions():
     ],
 )
 def test_a_missing_measurement_is_named_with_its_layer(missing, name):
-    conv = layer("conv7", patch=3, spread=1.0)
-    facts = network(replace(conv, **{missing: None}), layer("fc"))
+    conv = stable_layer("conv7", patch=3, spread=1.0)
+    facts = stable_network(replace(conv, **{missing: None}), stable_layer("fc"))
     for expression in (convolutional_risk, convolutional_numbers, noise_stability_bar, table_rows):
         with pytest.raises(UsageError, match=f"layer conv7 has no {name}"):
             expression(facts)
@@ -312,4 +318,4 @@ def test_section_4_refuses_convolutions(expression):
 @pytest.mark.parametrize("outliers", [-0.1, 1.1, math.nan])
 def test_outliers_are_a_share(outliers):
     with pytest.raises(UsageError, match="outliers"):
-        fully_connected_risk(network(), outliers=outliers)
+        fully_connected_risk(stable_network(), outliers=outliers)

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stable_facts import stable_layer, stable_network
+from worlds.facts import stable_layer, stable_network
 
 from codebound.errors import UsageError
 from codebound_papers.arora18.projection_plan import epsilon_for_margin, plan_projection, published_total
@@ -20,13 +20,13 @@ def layer(name: str = "fc", **changes) -> LayerFacts:
     )
 
 
-def network(*layers: LayerFacts, epsilon: float = 0.5):
+def accurate_network(*layers: LayerFacts, epsilon: float = 0.5):
     """A margin that allows the accuracy."""
     return stable_network(*layers, examples=1000, margin=epsilon * math.sqrt(2.0) * 9.0)
 
 
 def test_accuracy_and_counts_of_a_plan_by_hand():
-    facts = network(layer("a"), layer("b", cushion=0.3))
+    facts = accurate_network(layer("a"), layer("b", cushion=0.3))
     plan = plan_projection(facts)
     eta = 0.05 / (2 * 4 * 30 * 1000)
     assert plan.eta == pytest.approx(eta)
@@ -41,7 +41,7 @@ def test_accuracy_and_counts_of_a_plan_by_hand():
 
 
 def test_a_convolution_has_a_published_count_and_no_proven_one():
-    (planned,) = plan_projection(network(layer(patch=3)), contraction=1.5, spread=2.0).layers
+    (planned,) = plan_projection(accurate_network(layer(patch=3)), contraction=1.5, spread=2.0).layers
     epsilon = 0.5 * 0.5 * 0.2 / (6 * 1.5 * 2.0)
     assert planned.epsilon == pytest.approx(epsilon)
     eta = 0.05 / (2 * 30 * 1000)
@@ -54,7 +54,7 @@ def test_a_convolution_has_a_published_count_and_no_proven_one():
 def test_more_noise_needs_more_numbers(cushion, interlayer, contraction):
     def count(**changes) -> int:
         measured = {"cushion": cushion, "interlayer_cushion": interlayer, **changes}
-        return plan_projection(network(layer(**measured)), contraction=contraction).layers[0].count
+        return plan_projection(accurate_network(layer(**measured)), contraction=contraction).layers[0].count
 
     assert count(cushion=cushion / 2) > count()
     assert count(interlayer_cushion=interlayer / 2) > count()

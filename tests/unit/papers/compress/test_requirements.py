@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from stable_facts import stable_layer, stable_network
 from torch import nn
+from worlds.facts import stable_layer, stable_network
 
 from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset

@@ -4,39 +4,17 @@ import math
 from dataclasses import replace
 
 import pytest
+from worlds.facts import layers_between, network_facts
 
 from codebound.errors import UsageError
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23.lottery import ticket_risk, ticket_weights
 
 
 def target(*, spectral=0.9, input_norm=1.0, margin=0.5) -> NetworkFacts:
-    layers = tuple(
-        LayerFacts(
-            name=f"fc{i}",
-            rows=rows,
-            columns=columns,
-            frobenius=2.0,
-            spectral=spectral,
-            operator_norm=spectral,
-            l2_1=4.0,
-            l1_inf=2.0,
-            variance=0.01,
-        )
-        for i, (columns, rows) in enumerate(((784, 30), (30, 30), (30, 10)))
-    )
-    return NetworkFacts(
-        layers=layers,
-        examples=60_000,
-        classes=10,
-        margin=margin,
-        margin_loss=0.02,
-        input_norm=input_norm,
-        input_size=784,
-        largest_output=1.0,
-        delta=0.01,
-        parameters=sum(layer.weights for layer in layers),
-    )
+    layers = layers_between((784, 30, 30, 10), spectral=spectral, frobenius=2.0, l2_1=4.0, l1_inf=2.0)
+    given = {"examples": 60_000, "margin_loss": 0.02, "largest_output": 1.0, "delta": 0.01}
+    return network_facts(*layers, input_norm=input_norm, margin=margin, **given)
 
 
 def test_weights_as_printed_and_of_the_target():

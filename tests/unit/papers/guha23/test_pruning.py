@@ -8,12 +8,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.facts import layer_facts, network_facts
 
 from codebound.bounds.original import LayerBounds, output_deviation
 from codebound.errors import UsageError
 from codebound.rng import torch_stream
 from codebound_papers.compress.summary import exponential_deviation
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23.kappa import (
     SpreadInputs,
     layer_kappa,
@@ -38,33 +39,21 @@ DEVIATIONS = (pruned_deviation, pruned_deviation_corrected, rounded_deviation, r
 SMALL_CHANGES = "every layer changes by at most its spectral norm over the number of layers"
 
 
-def network(spectral=(2.0, 3.0, 1.5), *, sides=(30, 20, 20, 5), input_norm=4.0, biases=0) -> NetworkFacts:
-    layers = tuple(
-        LayerFacts(
-            name=f"fc{i}",
+def gaussian_facts(spectral=(2.0, 3.0, 1.5), *, sides=(30, 20, 20, 5), **changes) -> NetworkFacts:
+    """Of matrices with these spectral norms, whose entries have the variance that such norms are due to."""
+    layers = (
+        layer_facts(
+            f"fc{i}",
             rows=sides[i + 1],
             columns=sides[i],
-            frobenius=2.0 * norm,
             spectral=norm,
-            operator_norm=norm,
             l2_1=5.0 * norm,
             l1_inf=6.0 * norm,
             variance=(norm / (math.sqrt(sides[i]) + math.sqrt(sides[i + 1]))) ** 2,
         )
         for i, norm in enumerate(spectral)
     )
-    return NetworkFacts(
-        layers=layers,
-        examples=48_000,
-        classes=5,
-        margin=0.5,
-        margin_loss=0.0,
-        input_norm=input_norm,
-        input_size=sides[0],
-        largest_output=3.0,
-        delta=0.05,
-        parameters=sum(layer.weights for layer in layers) + biases,
-    )
+    return network_facts(*layers, **{"classes": 5, "input_norm": 4.0, **changes})
 
 
 def pruning(facts: NetworkFacts, *, gamma=(0.02, 0.04, 0.01), slack=6.0, step=0.001, change=0.02):
@@ -89,7 +78,7 @@ def condition(value, statement=SMALL_CHANGES):
 
 
 def test_by_hand():
-    facts = network()
+    facts = gaussian_facts()
     prunes = pruning(facts)
     relative = 6.0 * (0.02 / 2 + 0.04 / 3 + 0.01 / 1.5)
     rounding = 0.001 * 100 * (1 / 2 + 1 / 3 + 1 / 1.5)
@@ -112,7 +101,7 @@ def test_by_hand():
     shares=st.tuples(*[st.floats(0.0, 0.99)] * 3),
 )
 def test_the_corrected_lemma_is_the_proved_e_form_and_above_the_recursion(spectral, shares):
-    facts = network(spectral)
+    facts = gaussian_facts(spectral)
     gamma = tuple(norm * share / (3 * 6.0) for norm, share in zip(spectral, shares, strict=True))
     value = pruned_deviation_corrected(facts, pruning=pruning(facts, gamma=gamma))
     layers = [LayerBounds(weight=a, weight_change=6.0 * u) for a, u in zip(spectral, gamma, strict=True)]
@@ -134,7 +123,7 @@ def test_outputs_of_a_pruned_gaussian_network_stay_within_the_lemma():
     f, g = x, x
     for place, (w, v) in enumerate(zip(weights, kept, strict=True)):
         f, g = (f if place == 0 else f.relu()) @ w.T, (g if place == 0 else g.relu()) @ v.T
-    facts = network(
+    facts = gaussian_facts(
         tuple(float(torch.linalg.matrix_norm(w, ord=2)) for w in weights),
         sides=(120, 120, 120, 120),
         input_norm=float(x.norm(dim=1).max()),
@@ -155,7 +144,7 @@ def test_outputs_of_a_pruned_gaussian_network_stay_within_the_lemma():
 def test_the_condition_never_allows_sparsity_in_five_layers(kept, slack, holds):
     """G-E6: five layers need chi >= 0.66 with exact norms; Gamma is larger than those."""
     sides = (784,) * 6
-    facts = network((56.0,) * 5, sides=sides)
+    facts = gaussian_facts((56.0,) * 5, sides=sides)
     assert facts.layers[0].variance == pytest.approx(1.0)
     prunes = gaussian_pruning(facts, strength=strength_for(kept), step=1e-9, slack=slack, sparsity_slack=10.0)
     value = pruned_deviation(facts, pruning=prunes)
@@ -167,7 +156,7 @@ def test_the_condition_never_allows_sparsity_in_five_layers(kept, slack, holds):
 @pytest.mark.parametrize(("kept", "holds"), [(0.65, False), (0.67, True)])
 def test_least_share_with_exact_norms(kept, holds):
     """G-E6: ||Delta|| / ||A|| is (d / (d + 2))^(3/4) for large Gaussian matrices."""
-    facts = network((56.0,) * 5, sides=(784,) * 6)
+    facts = gaussian_facts((56.0,) * 5, sides=(784,) * 6)
     d = strength_for(kept)
     change = 56.0 * (d / (d + 2)) ** 0.75
     value = spread_perturbation(
@@ -177,7 +166,7 @@ def test_least_share_with_exact_norms(kept, holds):
 
 
 def test_conditions_that_fail_are_named():
-    facts = network(input_norm=31.0, biases=7)
+    facts = gaussian_facts(input_norm=31.0, biases=7)
     loose = pruning(facts, slack=0.9, change=5.0)
     unmet = {each.statement: each.found for each in pruned_deviation(facts, pruning=loose).unmet}
     assert unmet["the norm of an input is at most its dimension"] == "31 against 30"  # G-E5
@@ -192,7 +181,7 @@ def test_conditions_that_fail_are_named():
 
 
 def test_appendix_c_multiplies_with_its_factors():
-    facts = network((2.0, 3.0, 1.5), sides=(784, 500, 500, 10))
+    facts = gaussian_facts((2.0, 3.0, 1.5), sides=(784, 500, 500, 10))
     prunes, spread = pruning(facts), SpreadInputs(n=1000, failure=0.02, a=2.0, b=0.5)
     factor = 1.0
     for inputs, outputs in ((784, 500), (500, 500), (500, 10)):
@@ -215,7 +204,7 @@ def test_appendix_c_multiplies_with_its_factors():
 
 
 def test_the_released_margin_uses_norms_and_factors_of_at_most_one():
-    facts = network((2.0, 3.0, 1.5), sides=(784, 500, 500, 10))
+    facts = gaussian_facts((2.0, 3.0, 1.5), sides=(784, 500, 500, 10))
     value = released_needed_margin(facts, pruning=pruning(facts))
     kappa = math.sqrt(10 * math.log(48_000 / 0.01) / 500)  # the others are 1
     assert kappa < 1.0
@@ -225,14 +214,14 @@ def test_the_released_margin_uses_norms_and_factors_of_at_most_one():
 
 
 def test_deep_networks_do_not_overflow():
-    facts = network((1e30,) * 19, sides=(10,) * 20)
+    facts = gaussian_facts((1e30,) * 19, sides=(10,) * 20)
     value = pruned_deviation(facts, pruning=pruning(facts, gamma=(1.0,) * 19))
     assert value.log10 == pytest.approx(18 * 30 + math.log10(math.e * 10 * 19 * 6.0))
     assert value.value == math.inf
 
 
 def test_nonsense_is_refused():
-    facts = network()
+    facts = gaussian_facts()
     other = replace(facts, layers=facts.layers[::-1])
     with pytest.raises(UsageError, match="fc2, fc1, fc0 in place of fc0, fc1, fc2"):
         pruned_deviation(facts, pruning=pruning(other))
@@ -254,7 +243,7 @@ def test_nonsense_is_refused():
 
 
 def test_a_zero_layer_is_no_error():
-    facts = network((2.0, 0.0, 1.5))
+    facts = gaussian_facts((2.0, 0.0, 1.5))
     value = pruned_deviation(facts, pruning=pruning(facts))
     assert np.isfinite(value.log_value)
     assert condition(value).holds is False

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gammaln
 from scipy.stats import binom
+from worlds.facts import layers_between, network_facts
 
 from codebound.errors import UsageError
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts, gaussian_pruning
 from codebound_papers.guha23.sketching import (
     code_costs,
@@ -35,33 +35,8 @@ PRINTED = "gamma is at least the printed deviation of lemma 4.4"
 PROVED = "gamma is at least sqrt(2) times the corrected deviation of lemma 4.4"
 
 
-def network(sides, *, margin=0.5, margin_loss=0.01, variance=0.01, spectral=2.0) -> NetworkFacts:
-    layers = tuple(
-        LayerFacts(
-            name=f"fc{i}",
-            rows=rows,
-            columns=columns,
-            frobenius=2.0 * spectral,
-            spectral=spectral,
-            operator_norm=spectral,
-            l2_1=10.0,
-            l1_inf=10.0,
-            variance=variance,
-        )
-        for i, (columns, rows) in enumerate(pairwise(sides))
-    )
-    return NetworkFacts(
-        layers=layers,
-        examples=48_000,
-        classes=10,
-        margin=margin,
-        margin_loss=margin_loss,
-        input_norm=5.0,
-        input_size=sides[0],
-        largest_output=3.0,
-        delta=0.05,
-        parameters=sum(layer.weights for layer in layers),
-    )
+def network_between(sides, *, variance=0.01, **changes) -> NetworkFacts:
+    return network_facts(*layers_between(sides, variance=variance), **{"margin_loss": 0.01, **changes})
 
 
 def pruning(facts, *, chi=0.2, step=0.01, slack=20.0, sparsity_slack=10.0, gamma=1e-6) -> PruningFacts:
@@ -85,7 +60,7 @@ def holds(value, statement):
 
 
 def test_sketching_by_hand():
-    facts = network([784, 100, 10])
+    facts = network_between([784, 100, 10])
     value = sketching_risk(facts, pruning=pruning(facts), exponent=2.0)
     numbers = 784 * 100 * math.log(784) ** 2 + 100 * 10 * math.log(100) ** 2
     expected = 0.01 + math.sqrt(3 * 10 * 0.2 * numbers * math.log(100) / 48_000)
@@ -102,7 +77,7 @@ def test_sketching_by_hand():
 @pytest.mark.parametrize(("width", "dropped"), [(784, 1.44), (500, 1.58), (2500, 1.16)])
 def test_the_probability_of_the_main_theorem_is_empty(width, dropped):
     """G-E16: what it leaves out exceeds 1 for the paper's networks, whatever the slacks are."""
-    facts = network([784, width, width, width, width, 10])
+    facts = network_between([784, width, width, width, width, 10])
     value = sketching_risk(facts, pruning=pruning(facts, slack=1e9, sparsity_slack=1e9))
     assert value.failure_published < 0.02
     assert value.failure_corrected - value.failure_published - facts.delta == pytest.approx(dropped, abs=5e-3)
@@ -110,7 +85,7 @@ def test_the_probability_of_the_main_theorem_is_empty(width, dropped):
 
 
 def test_naive_by_hand():
-    facts = network([30, 20, 5])
+    facts = network_between([30, 20, 5])
     value = naive_risk(facts, pruning=pruning(facts, chi=0.1, step=0.05))
     nats = 0.0
     for entries in (600, 100):
@@ -122,14 +97,14 @@ def test_naive_by_hand():
 @given(st.integers(30, 3000), st.floats(1e-3, 1.0), st.floats(1e-6, 1 / 3), st.floats(1.0, 20.0))
 def test_sketching_never_beats_the_naive_count(side, chi, step, slack):
     """G-E18, for square layers of at least 30 units."""
-    facts = network([side, side])
+    facts = network_between([side, side])
     prunes = pruning(facts, chi=chi, step=step, sparsity_slack=slack)
     if prunes.layers[0].nonzeros >= side:
         assert naive_risk(facts, pruning=prunes).value < sketching_risk(facts, pruning=prunes).value
 
 
 def test_the_margin_condition_as_printed_and_as_proved():
-    facts = network([30, 20, 5])
+    facts = network_between([30, 20, 5])
     prunes = pruning(facts, chi=0.1, step=1e-6)
     changes = [20 * 1e-6 + 1e-6 * round(0.1 * size) for size in (600, 100)]
     roots = [20 * 1e-6 + 1e-6 * math.sqrt(round(0.1 * size)) / 2 for size in (600, 100)]
@@ -148,7 +123,7 @@ def test_the_margin_condition_as_printed_and_as_proved():
 
 def test_the_paper_setting_meets_none_of_its_conditions():
     """Five layers of width 784, Gaussian, pruned to a tenth."""
-    facts = network([784] * 5 + [10], variance=1 / 784)
+    facts = network_between([784] * 5 + [10], variance=1 / 784)
     prunes = gaussian_pruning(facts, strength=8.5263157895, step=0.01, slack=10.0, sparsity_slack=10.0)
     value = sketching_risk(facts, pruning=prunes)
     unmet = [each.statement for each in value.unmet]
@@ -159,7 +134,7 @@ def test_the_paper_setting_meets_none_of_its_conditions():
 
 
 def test_few_balls_and_small_slacks_are_named():
-    facts = network([784, 784])
+    facts = network_between([784, 784])
     value = sparsity_failure(facts, pruning=pruning(facts, chi=0.004, sparsity_slack=0.5))
     statements = [each.statement for each in value.unmet]
     assert "every layer keeps enough weights per row and column for lemma E.1" in statements  # G-E15
@@ -169,7 +144,7 @@ def test_few_balls_and_small_slacks_are_named():
 
 
 def test_sparsity_failure_printed_and_exact():
-    facts = network([200, 200])
+    facts = network_between([200, 200])
     value = sparsity_failure(facts, pruning=pruning(facts, chi=0.03, sparsity_slack=1.1))
     assert value.unit == "probability"
     assert value.value == pytest.approx(1 / 1.1 + 2 * 200 ** (-1 / 3))
@@ -180,7 +155,7 @@ def test_sparsity_failure_printed_and_exact():
 
 def test_steps_of_one_and_more_have_no_levels():
     """G-E10: the printed logarithm is negative there."""
-    facts = network([30, 20])
+    facts = network_between([30, 20])
     coarse = pruning(facts, step=2.0)
     assert sketching_risk(facts, pruning=coarse).value == pytest.approx(0.01)
     assert naive_risk(facts, pruning=coarse).value > 0.01
@@ -189,7 +164,7 @@ def test_steps_of_one_and_more_have_no_levels():
 
 
 def test_without_a_margin_only_the_released_code_has_a_value():
-    facts = network([30, 20, 5], margin=-0.1)
+    facts = network_between([30, 20, 5], margin=-0.1)
     for function in (naive_risk, sketching_risk, sketching_risk_by_proof):
         value = function(facts, pruning=pruning(facts))
         assert value.value == math.inf
@@ -203,13 +178,13 @@ def test_without_a_margin_only_the_released_code_has_a_value():
 
 
 def test_implied_share_is_the_inverse():
-    facts = network([784, 100, 10])
+    facts = network_between([784, 100, 10])
     value = released_sketching(facts, pruning=pruning(facts, chi=0.37), needed_loss=0.0)
     assert implied_kept_share(facts, log_value=value.log_value) == pytest.approx(0.37)
 
 
 def test_nonsense_is_refused():
-    facts = network([30, 20])
+    facts = network_between([30, 20])
     with pytest.raises(UsageError, match="needed_loss"):
         released_sketching(facts, pruning=pruning(facts), needed_loss=-0.1)
     with pytest.raises(UsageError, match="strength"):

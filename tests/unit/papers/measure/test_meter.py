@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from worlds import convnet, inputs, mlp
+from worlds.networks import convnet, inputs, mlp
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import ModelError, UsageError

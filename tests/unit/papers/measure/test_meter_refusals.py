@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from worlds import convnet, inputs, mlp
+from worlds.networks import convnet, inputs, mlp
 
 from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
 from codebound_papers.measure.noise.meter import StabilityMeter, StabilitySettings, stability

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.facts import layers_between, stable_network
 
 from codebound.errors import UsageError
-from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.shin21.heavy_tails import (
     dudley_integral,
     heavy_tail_risk,
@@ -20,41 +21,15 @@ from codebound_papers.shin21.heavy_tails import (
 from codebound_papers.value import PublishedValue
 
 
-def network(
+def square_layers(
     depth: int = 3, width: int = 100, cushion: float = 0.3, *, frobenius: float = 1.0, **changes
 ) -> NetworkFacts:
-    """Square layers with interlayer cushions 1/sqrt(width), and the largest margin that outputs allow."""
-    layers = tuple(
-        LayerFacts(
-            name=f"fc{i}",
-            rows=width,
-            columns=width,
-            frobenius=frobenius,
-            spectral=frobenius / 2,
-            operator_norm=frobenius / 2,
-            l2_1=1.0,
-            l1_inf=1.0,
-            variance=1.0,
-            cushion=cushion,
-            interlayer_cushion=1 / math.sqrt(width),
-            contraction=1.4,
-        )
-        for i in range(depth)
-    )
-    facts = {
-        "layers": layers,
-        "examples": 50_000,
-        "classes": 10,
-        "margin": math.sqrt(2.0),
-        "margin_loss": 0.02,
-        "input_norm": 1.0,
-        "input_size": width,
-        "largest_output": 1.0,
-        "delta": 0.05,
-        "parameters": depth * width**2,
-        "smoothness": 100.0,
-    }
-    return NetworkFacts(**{**facts, **changes})
+    """Interlayer cushions are 1/sqrt(width), and the margin is the largest one that outputs allow."""
+    norms = {"frobenius": frobenius, "spectral": frobenius / 2, "l2_1": 1.0, "l1_inf": 1.0, "variance": 1.0}
+    measured = {"cushion": cushion, "interlayer_cushion": 1 / math.sqrt(width), "contraction": 1.4}
+    layers = layers_between([width] * (depth + 1), **norms, **measured)
+    given = {"margin": math.sqrt(2.0), "input_norm": 1.0, "input_size": width, "largest_output": 1.0}
+    return stable_network(*layers, **{**given, "smoothness": 100.0, **changes})
 
 
 def named(value: PublishedValue, statement: str) -> bool | None:
@@ -63,12 +38,12 @@ def named(value: PublishedValue, statement: str) -> bool | None:
 
 
 def test_theorem_2_is_the_root_of_the_kept_weights():
-    found = heavy_tail_risk(network(), kept=[10_000, 500, 20])
+    found = heavy_tail_risk(square_layers(), kept=[10_000, 500, 20])
     assert found.value == pytest.approx(0.02 + math.sqrt(10_520 / 50_000))
     assert found.failure_published == 0.05
     assert found.failure_corrected is None
     assert {"S-E6", "S-E7", "S-E12", "S-E21", "S-E22"} <= set(found.errata)
-    assert heavy_tail_risk(network(), kept=[0, 0, 0]).value == pytest.approx(0.02)
+    assert heavy_tail_risk(square_layers(), kept=[0, 0, 0]).value == pytest.approx(0.02)
 
 
 def test_with_logarithms_by_hand():
@@ -77,9 +52,9 @@ def test_with_logarithms_by_hand():
     log = math.log(2 * q * kappa)
     tail = q * kappa * math.sqrt(math.pi) * math.erfc(math.sqrt(log))
     integral = math.sqrt(q) * (math.sqrt(log) + tail)
-    found = heavy_tail_risk_with_logarithms(network(), kept=[10_000, 500, 20])
+    found = heavy_tail_risk_with_logarithms(square_layers(), kept=[10_000, 500, 20])
     assert found.value == pytest.approx(0.02 + integral / math.sqrt(50_000))
-    assert heavy_tail_risk_with_logarithms(network(), kept=[0, 0, 0]).value == pytest.approx(0.02)
+    assert heavy_tail_risk_with_logarithms(square_layers(), kept=[0, 0, 0]).value == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +62,7 @@ def test_with_logarithms_by_hand():
     [(3, 100, 0.3, 1.8e-4, 1e-2), (5, 500, 0.2, 3e-5, 2e-3)],
 )
 def test_s_e22_the_thresholds_lie_far_below_a_typical_weight(depth, width, cushion, threshold, typical):
-    for row in replacement_thresholds(network(depth, width, cushion)):
+    for row in replacement_thresholds(square_layers(depth, width, cushion)):
         assert row.scale_free == pytest.approx(threshold, rel=0.05)
         assert row.typical == pytest.approx(typical)
         assert row.published < row.typical / 10
@@ -95,7 +70,7 @@ def test_s_e22_the_thresholds_lie_far_below_a_typical_weight(depth, width, cushi
 
 def test_s_e2_the_printed_threshold_is_too_high():
     """tau^2 is eps^2 / ln(3/eta) as printed, and eps^2 / (2 ln(2/eta)) where the tail bound holds."""
-    (row, *_) = replacement_thresholds(network())
+    (row, *_) = replacement_thresholds(square_layers())
     epsilon, eta = 0.3 * 0.1 / (6 * 1.4 * 3), 0.05 / (2 * 9 * 100 * 50_000)
     assert row.epsilon == pytest.approx(epsilon)
     assert row.published == pytest.approx(epsilon / math.sqrt(math.log(3 / eta)))
@@ -105,14 +80,17 @@ def test_s_e2_the_printed_threshold_is_too_high():
 
 def test_only_the_corrected_threshold_follows_the_scale_of_the_weights():
     """S-E8: with all layers ten times larger the printed threshold stays where it was."""
-    here, there = replacement_thresholds(network()), replacement_thresholds(network(frobenius=10.0))
+    here, there = (
+        replacement_thresholds(square_layers()),
+        replacement_thresholds(square_layers(frobenius=10.0)),
+    )
     assert there[0].scale_free == pytest.approx(10 * here[0].scale_free)
     assert there[0].published == here[0].published
 
 
 def test_at_the_thresholds_the_failures_are_what_the_union_allows():
     """d layers, examples m, coordinates h, eta each: d^2 h m eta = delta/2 with the right constant."""
-    facts = network()
+    facts = square_layers()
     rows = replacement_thresholds(facts)
     corrected = replacement_failure(facts, thresholds=[row.scale_free for row in rows])
     assert corrected.value == pytest.approx(0.05 / 2)
@@ -123,7 +101,7 @@ def test_at_the_thresholds_the_failures_are_what_the_union_allows():
 
 
 def test_more_noise_or_higher_thresholds_never_lower_the_failure():
-    facts = network(frobenius=50.0)
+    facts = square_layers(frobenius=50.0)
     for failure in (published_replacement_failure, replacement_failure):
         values = [
             failure(facts, thresholds=[tau] * 3, variance=t).log_value
@@ -149,17 +127,17 @@ def test_more_noise_or_higher_thresholds_never_lower_the_failure():
     ],
 )
 def test_hypotheses(changes, statement, holds):
-    assert named(heavy_tail_risk(network(**changes), kept=[10, 10, 10]), statement) is holds
+    assert named(heavy_tail_risk(square_layers(**changes), kept=[10, 10, 10]), statement) is holds
 
 
 def test_layers_of_different_norms_are_not_balanced():
-    facts = network()
+    facts = square_layers()
     layers = (replace(facts.layers[0], frobenius=1.02), *facts.layers[1:])
     assert named(heavy_tail_risk(replace(facts, layers=layers), kept=[1, 1, 1]), "same Frobenius") is False
 
 
 def test_something_must_be_replaced():
-    facts = network()
+    facts = square_layers()
     assert named(heavy_tail_risk(facts, kept=[10_000] * 3), "replaced") is False
     value = heavy_tail_risk(facts, kept=[9_999, 10_000, 10_000])
     assert named(value, "replaced") is True
@@ -169,7 +147,7 @@ def test_something_must_be_replaced():
 
 @pytest.mark.parametrize("margin", [0.0, -2.0])
 def test_without_a_positive_margin_everything_is_infinite(margin):
-    facts = network(margin=margin)
+    facts = square_layers(margin=margin)
     assert {(row.published, row.scale_free) for row in replacement_thresholds(facts)} == {(0.0, 0.0)}
     for value in (
         heavy_tail_risk(facts, kept=[1, 1, 1]),
@@ -181,7 +159,7 @@ def test_without_a_positive_margin_everything_is_infinite(margin):
 
 
 def test_deep_networks_with_tiny_cushions_do_not_overflow():
-    value = heavy_tail_risk_with_logarithms(network(300, 10, cushion=1e-3), kept=[5] * 300)
+    value = heavy_tail_risk_with_logarithms(square_layers(300, 10, cushion=1e-3), kept=[5] * 300)
     assert math.isfinite(value.value)
 
 
@@ -200,7 +178,7 @@ def test_nothing_kept_has_no_entropy():
 
 
 def test_bad_input_is_refused_by_name():
-    facts = network()
+    facts = square_layers()
     with pytest.raises(UsageError, match="3 layers; got a count for 2"):
         heavy_tail_risk(facts, kept=[1, 2])
     with pytest.raises(UsageError, match="layer fc1 has 10,000 weights and cannot keep 10,001"):

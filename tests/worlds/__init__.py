@@ -1,0 +1,1 @@
+"""What tests look at, each made in one place: networks, samples, facts, files, commands."""
