@@ -7,15 +7,13 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.files import read_json, write_text
 from codebound.progress import Progress, silent
 from codebound.store import BusyError, differences, locked
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Value = Mapping[str, Any]
 

@@ -10,11 +10,12 @@ a code (K-MPC).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from codebound.chains.chain import Chain
@@ -31,6 +32,7 @@ from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound.search.pruned import quantised_code
 from codebound.search.search import Search, UnsuitedError
+from codebound_papers.arora18.projection_plan import ConvCount
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_MIXED, Mixed
 from codebound_papers.compress.compressors import (
     AbstractNetworkCompressor,
@@ -39,15 +41,6 @@ from codebound_papers.compress.compressors import (
     LocalNetwork,
 )
 from codebound_papers.compress.random_matrices import RandomMatrix
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import Tensor
-
-    from codebound.coding.tensors import AbstractTensorCode
-    from codebound_papers.arora18.projection_plan import ConvCount
-
 
 _PREDICTED = "lemma 13 of Arora et al. 2018 is about fixed directions, not about a spectral norm"
 _NUMBERS = (16, 64, 256)

@@ -8,30 +8,30 @@ sign matrices come from a seed, in blocks: never more than a few megabytes of th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from codebound.coding.arithmetic import MAX_WORK
 from codebound.coding.stream import Stream
 from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.nets.layers import AbstractLayerView
 from codebound.nets.walk import wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound_papers.arora18.projection_plan import sign_count
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_PROJECTIONS, Projected
-from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
+from codebound_papers.compress.compressors import (
+    AbstractCompressor,
+    CompressedLayer,
+    CompressedNetwork,
+    rounded,
+    weight_of,
+)
 from codebound_papers.compress.random_matrices import project_onto
-from codebound_papers.measure.steps import activations
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from codebound.nets.layers import AbstractLayerView
-    from codebound_papers.compress.compressors import CompressedNetwork
-    from codebound_papers.measure.steps import LayerActivation
-
+from codebound_papers.measure.steps import LayerActivation, activations
 
 _BLOCK_ENTRIES = 1 << 21  # of the sign matrices, held at a time
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from codebound.errors import ModelError
-from codebound.nets.layers import LinearView
+from codebound.nets.layers import AbstractLayerView, LinearView
 from codebound.progress import Progress, silent
-from codebound_papers.arora18.projection_plan import compression_threshold, plan_projection
+from codebound_papers.arora18.projection_plan import (
+    PlannedLayer,
+    ProjectionPlan,
+    compression_threshold,
+    plan_projection,
+)
 from codebound_papers.measure.noise.quantities import augmented_matrix
 from codebound_papers.measure.norms import stable_rank
-
-if TYPE_CHECKING:
-    from codebound.nets.layers import AbstractLayerView
-    from codebound_papers.arora18.projection_plan import PlannedLayer, ProjectionPlan
-    from codebound_papers.measure.record import Measured
+from codebound_papers.measure.record import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

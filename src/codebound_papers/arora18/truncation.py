@@ -8,17 +8,23 @@ bound from spectral norms and the margin.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
+from codebound.coding.tensors import AbstractTensorCode
 from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.nets.layers import AbstractLayerView
 from codebound.refs import implements
 from codebound_papers.compress.codes import LowRank
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk, over_squared_margin, spectral_capacity
 from codebound_papers.measure.norms import stable_rank
 from codebound_papers.measure.spectral import matrix_spectral_norm
@@ -33,18 +39,6 @@ from codebound_papers.value import (
     safe_log,
     separates,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from codebound.coding.tensors import AbstractTensorCode
-    from codebound.nets.layers import AbstractLayerView
-    from codebound_papers.facts import NetworkFacts
-
 
 _MOST_LEVELS = 8193  # -4096 .. 4096: what every code of levels takes
 _ALLOWANCE = (

@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import nearest_step, quantize, step_for_levels, step_size
 from codebound.errors import UsageError
+from codebound.nets.layers import AbstractLayerView
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.arora18.projection import check_numbers, project_layer
 from codebound_papers.arora18.projection_plan import gaussian_count
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, weight_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from codebound.nets.layers import AbstractLayerView
 
 _MOST_LEVELS = 8193  # -4096 .. 4096: what every code of levels takes
 _BLOCK_ENTRIES = 1 << 21  # of the Gaussian vectors, held at a time

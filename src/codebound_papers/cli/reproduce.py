@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +13,7 @@ from codebound.cli.console import Format, cell, emit, emit_rows, note
 from codebound.cli.options import RUN, option
 from codebound.progress import progress_bar
 from codebound.report.tables import Table
-
-if TYPE_CHECKING:
-    from codebound_papers.reproduce.items import Reproduction
+from codebound_papers.reproduce.items import Reproduction
 
 
 def command(

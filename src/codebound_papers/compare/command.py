@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from torch import nn
 
 from codebound import __version__
 from codebound.certificate.base import origin_of_file
 from codebound.commands import load_network, load_samples, optional_folder, record_options
+from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.device import resolve_device
+from codebound.engine.job import Engine
 from codebound.files import write_json, write_text
 from codebound.nets.loading import factory_of, load_arrays
 from codebound.progress import NOBODY, Listener, Progress
 from codebound.report.tables import csv_text
 from codebound_papers.compare.table import Comparison, compare
 from codebound_papers.measure.record import MeasureSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import nn
-
-    from codebound.data.dataset import Dataset
-    from codebound.engine.job import Engine
 
 
 def compare_from_options(

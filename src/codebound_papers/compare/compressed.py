@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from codebound.bounds.margin import occam_margin
 from codebound.certificate.decoding import decode, verify
 from codebound.certificate.evaluate import count_errors
 from codebound.certificate.file import Certificate
 from codebound.chains.reading import chain_of
+from codebound.data.dataset import Dataset
+from codebound.engine.job import Engine
 from codebound.errors import CertificateError, CodeboundError
 from codebound.facts import MarginFacts, OccamFacts
 from codebound.picks.network import count_wrong
 from codebound.results import WEIGHTS
 from codebound.tensors import float32_sha256
+from codebound_papers.compare.proximity import Closeness
 from codebound_papers.compare.rows import Row, decimal_log, risk_row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    import torch
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from codebound.data.dataset import Dataset
-    from codebound.engine.job import Engine
-    from codebound_papers.compare.proximity import Closeness
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

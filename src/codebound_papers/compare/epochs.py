@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from codebound import __version__
 from codebound.commands import load_network, load_samples, record_options
+from codebound.data.dataset import Dataset
+from codebound.engine.job import Engine
 from codebound.errors import DataError, UsageError
 from codebound.files import finite, make_folder, read_json, write_text
 from codebound.progress import NOBODY, Listener
@@ -18,13 +22,6 @@ from codebound_papers.compare.command import measure_settings
 from codebound_papers.compare.rows import BAR, rate_text
 from codebound_papers.compare.table import Comparison, compare
 from codebound_papers.journal import Journal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from codebound.data.dataset import Dataset
-    from codebound.engine.job import Engine
 
 OF_ONE_NETWORK = ("weights", "initial", "certificate", "base", "unlabelled")
 """Options that say nothing about a whole training."""

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
-from codebound.bounds.margin import margin_for_deviation
-from codebound.engine.job import over_shards
+from codebound.bounds.margin import Norm, margin_for_deviation
+from codebound.data.dataset import DeviceData
+from codebound.engine.job import Engine, over_shards
 from codebound.errors import UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import logit_chunks, margins
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from codebound.bounds.margin import Norm
-    from codebound.data.dataset import DeviceData
-    from codebound.engine.job import Engine
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from codebound.bounds.risk import percent, rate
+from codebound.bounds.risk import RiskBound, percent, rate
 from codebound.errors import UsageError
+from codebound.facts import HoldoutFacts, Subject
 from codebound.files import finite
-from codebound_papers.value import POSITIVE_MARGIN
+from codebound_papers.value import POSITIVE_MARGIN, PublishedValue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from codebound.bounds.risk import RiskBound
-    from codebound.facts import HoldoutFacts, Subject
     from codebound_papers.published import Refused
-    from codebound_papers.value import PublishedValue
 
 Kind = Literal["certified", "holdout", "test", "published"]
 ORDER: tuple[Kind, ...] = ("certified", "holdout", "test", "published")

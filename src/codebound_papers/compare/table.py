@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from codebound.bounds.held_out import holdout
 from codebound.bounds.lengths import raw_weight_bits
 from codebound.bounds.occam import occam_binomial
+from codebound.certificate.file import Certificate
 from codebound.certification import certify
-from codebound.data.dataset import cross_duplicates
+from codebound.data.dataset import Dataset, cross_duplicates
+from codebound.engine.job import Engine
 from codebound.errors import CertificateError, CodeboundError, DataError, ModelError, UsageError
-from codebound.facts import HoldoutFacts, OccamFacts
+from codebound.facts import HoldoutFacts, OccamFacts, Subject
 from codebound.files import finite
 from codebound.nets.origins import origin_of
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
+from codebound.search.search import Effort
 from codebound_papers.arora18.noise_stability import LayerComplexity, table_rows
 from codebound_papers.compare.compressed import Compressed, given, labels
 from codebound_papers.compare.proximity import closeness
@@ -32,25 +39,11 @@ from codebound_papers.compare.rows import (
     risk_row,
     value_text,
 )
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.published import Evidence, Refused, evaluate
 from codebound_papers.value import PublishedValue
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from codebound.certificate.file import Certificate
-    from codebound.data.dataset import Dataset
-    from codebound.engine.job import Engine
-    from codebound.facts import Subject
-    from codebound.search.search import Effort
-    from codebound_papers.facts import NetworkFacts
 
 SENTENCE = (
     "Only certified and hold-out rows are guarantees, each by itself with probability 1 - delta; a published "

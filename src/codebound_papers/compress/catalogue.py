@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,8 +10,6 @@ from codebound.errors import UsageError
 from codebound.extensions import loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from codebound_papers.compress.compressors import AbstractNetworkCompressor
 
 C = TypeVar("C", bound="type[AbstractNetworkCompressor]")

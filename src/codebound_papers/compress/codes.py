@@ -7,27 +7,22 @@ codes of their own, and decodes by sums of integers: the same bits on every mach
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from codebound.coding.arithmetic import AbstractCoder
+from codebound.coding.bits import Bits
 from codebound.coding.modes import check_inner, code_inner, code_seed, integers
 from codebound.coding.numbers import bit, gamma, signed, uniform
 from codebound.coding.quantization import MAX_STEP, step_size
 from codebound.coding.stream import Stream
-from codebound.coding.tensors import AbstractTensorCode, Zero, matrix_shape
+from codebound.coding.tensors import AbstractTensorCode, Shape, Zero, matrix_shape
 from codebound.refs import implements
 from codebound_papers.compress.random_matrices import RandomMatrix, combine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from codebound.coding.arithmetic import AbstractCoder
-    from codebound.coding.bits import Bits
-    from codebound.coding.tensors import Shape
 
 MAX_PROJECTIONS = 1 << 16
 MAX_RANK = 1 << 12

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from codebound.commands import load_layers, load_samples, model_sizes, new_folder, record_options
 from codebound.data.load import load_dataset
@@ -14,10 +16,6 @@ from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_papers.compress.compressors import CompressedNetwork, Job, LocalNetwork
 from codebound_papers.compress.methods import has_grid, mild_options, option_text, parse_options, run_method
 from codebound_papers.compress.summary import CompressionSummary, summarise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _READ = (
     "one message per tensor, each filled up with zeros to whole bytes: "

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
+from codebound.chains.chain import Chain
 from codebound.chains.message import Message
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.modes import encode_tensors
 from codebound.coding.quantization import quantize, step_for_levels, step_size
-from codebound.coding.tensors import Raw
+from codebound.coding.tensors import AbstractTensorCode, Raw
+from codebound.data.dataset import DeviceData
 from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.nets.layers import AbstractLayerView
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
@@ -29,17 +35,6 @@ from codebound.search.pruned import VECTOR_LEVELS, quantised_code
 from codebound.search.search import Search, UnsuitedError
 from codebound_papers.compress.catalogue import COMPRESSORS
 from codebound_papers.guha23.pruning import rounding_bound
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
-    from torch import Tensor, nn
-
-    from codebound.chains.chain import Chain
-    from codebound.coding.tensors import AbstractTensorCode
-    from codebound.data.dataset import DeviceData
-    from codebound.nets.layers import AbstractLayerView
 
 MAX_ENTRIES = 1 << 25
 """Most elements of a tensor in a message."""

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from codebound.coding.modes import encode_tensors
+from codebound.data.dataset import DeviceData
 from codebound.errors import UsageError
 from codebound.scores import error_count
 from codebound_papers.compress.catalogue import COMPRESSORS, find_compressor
-from codebound_papers.compress.compressors import AbstractCompressor, Job
+from codebound_papers.compress.compressors import AbstractCompressor, CompressedNetwork, Job, LocalNetwork
 from codebound_papers.shin21.compressor import RULES, AbstractThreshold
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from codebound.data.dataset import DeviceData
-    from codebound_papers.compress.compressors import CompressedNetwork, LocalNetwork
 
 Options = dict[str, Any]
 _LOSS = 100  # one example in so many may become wrong

@@ -7,12 +7,16 @@ it decodes to, so the setting may be chosen by looking at the sample.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor, nn
 
+from codebound.data.dataset import DeviceData
 from codebound.errors import UsageError
+from codebound.nets.layers import AbstractLayerView
+from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound_papers.arora18.projection import MatrixProject
 from codebound_papers.compress.compressors import (
@@ -27,15 +31,6 @@ from codebound_papers.guha23.pruning import strength_for
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.steps import fold_strictly
 from codebound_papers.shin21.compressor import AbstractThreshold, HeavyTail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor, nn
-
-    from codebound.data.dataset import DeviceData
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
 
 _CHUNK = 512
 _MOST_PRODUCTS = 1 << 35  # of random projection in all layers together: a minute on one core

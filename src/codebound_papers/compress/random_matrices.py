@@ -6,17 +6,15 @@ a strip of random words at a time, and of the strip a tile that stays in the cac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codebound.coding.stream import Stream, popcounts
 from codebound.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Words = NDArray[np.uint64]
 Reals = NDArray[np.floating[Any]]

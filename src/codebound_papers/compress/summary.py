@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 
 from codebound.bounds.original import LayerBounds, output_deviation
+from codebound.coding.bits import Bits
 from codebound.coding.modes import encode_tensors
+from codebound.coding.tensors import AbstractTensorCode
+from codebound.data.dataset import DeviceData
 from codebound.errors import ModelError, UsageError
 from codebound.files import finite
 from codebound.nets.kinds import SHAPE
+from codebound.nets.layers import AbstractLayerView
+from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import logit_chunks
+from codebound_papers.compress.compressors import CompressedLayer, CompressedNetwork, LocalNetwork
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.spectral import matrix_spectral_norm, spectral_norm
 from codebound_papers.measure.steps import activations, steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import nn
-
-    from codebound.coding.bits import Bits
-    from codebound.coding.tensors import AbstractTensorCode
-    from codebound.data.dataset import DeviceData
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
-    from codebound_papers.compress.compressors import CompressedLayer, CompressedNetwork, LocalNetwork
 
 SPARSE_FORMAT = "CSR: float32 values, int32 column numbers and row starts"
 """What ``sparse_bytes`` counts."""

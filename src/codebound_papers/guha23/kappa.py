@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import LinearView
+from codebound.nets.layers import AbstractLayerView, LinearView
+from codebound.nets.walk import Network
 from codebound.refs import implements
 from codebound.rng import torch_stream
+from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import (
     PrunedLayer,
@@ -41,14 +43,6 @@ from codebound_papers.value import (
     has_no_biases,
     is_fully_connected,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
-    from codebound_papers.facts import LayerFacts, NetworkFacts
-
 
 STRONGEST, TOLERANCE = 10.0, 1e-3  # of the search in the released code
 _LEVELS = 255  # values of a weight after rounding: a byte

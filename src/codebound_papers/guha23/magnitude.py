@@ -11,25 +11,21 @@ binomial, so one exact step will do.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
+from torch import Tensor
 
 from codebound.errors import UsageError
+from codebound.nets.layers import AbstractLayerView
+from codebound.nets.walk import Network
 from codebound.numerics import log2_choose, log_binomial_tail
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
 from codebound_papers.guha23.pruning import check_strength, expected_change_norm, kept_share, strength_for
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
 
 
 @implements("G-Alg1", "I-08", kind="algorithm")

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
 from codebound.coding.choose import best_tensor_code
 from codebound.coding.quantization import nearest_step
 from codebound.coding.tensors import Dense
+from codebound.data.dataset import DeviceData
 from codebound.errors import UnsupportedLayerError, UsageError
+from codebound.nets.layers import AbstractLayerView
 from codebound.numerics import log2_choose
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -40,14 +44,6 @@ from codebound_papers.compress.compressors import (
     weight_of,
 )
 from codebound_papers.guha23.magnitude import count_bits, kept_count, largest_mask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from torch import Tensor, nn
-
-    from codebound.data.dataset import DeviceData
-    from codebound.nets.layers import AbstractLayerView
 
 Kind = Literal["signs", "gaussian", "uniform"]
 KINDS: tuple[Kind, ...] = ("signs", "gaussian", "uniform")

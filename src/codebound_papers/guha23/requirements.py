@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from torch import Tensor
 
 from codebound.bounds.risk import rate
 from codebound.errors import ModelError
 from codebound.progress import Progress, silent
 from codebound.rng import torch_stream
+from codebound_papers.facts import LayerFacts
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import expected_change_norm, kept_share, least_kept_share
+from codebound_papers.measure.record import Measured
 from codebound_papers.measure.spectral import matrix_spectral_norm
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from codebound_papers.facts import LayerFacts
-    from codebound_papers.measure.record import Measured
 
 _WEAKEST, _STRONGEST = -120.0, 20.0  # log2 of the strengths of pruning that are searched
 _BISECTIONS = 16

@@ -8,13 +8,14 @@ expressions would be negative (G-E10).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from codebound.errors import UsageError
 from codebound.numerics import log2_choose, log_binomial_cdf
 from codebound.refs import implements
+from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.framework import big_o_risk
 from codebound_papers.guha23.pruning import (
     PruningFacts,
@@ -34,12 +35,6 @@ from codebound_papers.value import (
     safe_log,
     separates,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from codebound_papers.facts import LayerFacts, NetworkFacts
-
 
 _ERRATA = ("G-E2", "G-E5", "G-E6", "G-E9", "G-E10", "G-E26")
 

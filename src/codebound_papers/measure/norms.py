@@ -23,28 +23,21 @@ do; that is not the spectrum of the map it applies, whose norm is ``spectral.spe
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from codebound.errors import ModelError, UnsupportedLayerError, UsageError
-from codebound.nets.layers import LinearView, view_of
+from codebound.nets.layers import AbstractLayerView, LinearView, view_of
+from codebound.nets.walk import Network
 from codebound.refs import implements
 from codebound.rng import torch_stream
 from codebound_papers.measure.spectral import gram_eigenvalues, matrix_spectral_norm, outward_root, scaled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
-
 
 _PATHLESS = (nn.ReLU, nn.Flatten, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
 

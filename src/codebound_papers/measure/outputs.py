@@ -6,27 +6,22 @@ Counts of margins are exact for every threshold, in the memory that the sample's
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from codebound.certificate.evaluate import TOLERANCE
-from codebound.engine.job import over_shards
+from codebound.data.dataset import DeviceData
+from codebound.engine.job import Engine, over_shards
 from codebound.errors import ModelError, UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import logit_chunks, margins
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from torch import Tensor, nn
-
-    from codebound.data.dataset import DeviceData
-    from codebound.engine.job import Engine
 
 
 def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor:

@@ -8,18 +8,28 @@ product over its layers bounds nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from codebound.bounds.risk import rate
+from codebound.data.dataset import Dataset
+from codebound.engine.job import Engine
 from codebound.errors import CodeboundError, ModelError, UsageError
 from codebound.facts import check_delta
-from codebound.nets.layers import AbstractConvView
+from codebound.nets.layers import AbstractConvView, AbstractLayerView
+from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
 from codebound_papers.measure.noise.quantities import Smoothness
+from codebound_papers.measure.noise.result import Stability
 from codebound_papers.measure.norms import (
     LayerSpectrum,
     TailValues,
@@ -29,7 +39,7 @@ from codebound_papers.measure.norms import (
     layer_spectrum,
     tail_values,
 )
-from codebound_papers.measure.outputs import Outputs, evaluate_sample
+from codebound_papers.measure.outputs import MarginReport, Outputs, evaluate_sample
 from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm, spectral_norm
 from codebound_papers.measure.steps import (
     PROBES,
@@ -42,21 +52,6 @@ from codebound_papers.measure.steps import (
     steps_of,
 )
 from codebound_papers.shin21.tails import PowerLawFit, fit_power_law
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    import torch
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from codebound.data.dataset import Dataset
-    from codebound.engine.job import Engine
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
-    from codebound_papers.measure.noise.result import Stability
-    from codebound_papers.measure.outputs import MarginReport
 
 Family = Literal["margins", "norms", "maps", "spectra", "tails", "stability"]
 """Groups of measures; ``norms`` are those of matrices, ``maps`` those of what convolutions do to images."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from codebound.errors import UsageError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _BEYOND = 3.0  # deviations
 

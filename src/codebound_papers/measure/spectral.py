@@ -15,23 +15,17 @@ assumption; :func:`gram_power_bound` does without it. The other bounds carry the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from codebound.errors import ModelError, UnsupportedLayerError, UsageError
-from codebound.nets.layers import AbstractConvView, LinearOperator, LinearView
+from codebound.nets.layers import AbstractConvView, AbstractLayerView, LinearOperator, LinearView
 from codebound.refs import implements
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import Tensor
-
-    from codebound.nets.layers import AbstractLayerView
 
 EXACT_SIDE = 3000  # smaller side of a matrix whose spectrum is computed outright
 _DENSE_ENTRIES = 2**24  # of an operator that is written out as a matrix: 128 MiB

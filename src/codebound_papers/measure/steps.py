@@ -5,27 +5,21 @@ The steps are cut where one activation determines what comes after.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
-from torch import fx
+from torch import Tensor, fx, nn
 
+from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
 from codebound.nets.kinds import FIXED, OTHER, SHAPE, Kind, kind_of_node
 from codebound.nets.layers import AbstractLayerView, refusal_of, view_of
 from codebound.nets.walk import Network, observe, traced_steps, wrap
 from codebound.rng import numpy_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor, nn
-
-    from codebound.data.dataset import Dataset
 
 PROBES = 64
 """Random directions behind the norm of a Jacobian that is too large to be written out."""

@@ -6,43 +6,43 @@ None is infinite or missing. What cannot be measured is listed with the reason, 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from codebound import __version__
 from codebound.commands import load_network, optional_folder, record_options
+from codebound.data.dataset import Dataset
 from codebound.data.load import load_dataset
 from codebound.device import resolve_device
+from codebound.engine.job import Engine
 from codebound.errors import UsageError
 from codebound.files import finite, write_json, write_text
 from codebound.nets.layers import LinearView
+from codebound.nets.walk import Network
 from codebound.progress import NOBODY, Listener, Progress, silent
 from codebound_papers.arora18.projection import project_matrix
 from codebound_papers.measure.noise.meter import StabilitySettings
 from codebound_papers.measure.noise.quantities import Smoothness
-from codebound_papers.measure.noise.result import Distribution
-from codebound_papers.measure.record import DRAWS, NOISE, Measured, MeasureSettings, Missing, measure_facts
-from codebound_papers.measure.steps import PROBES, Workload, draw_examples, fold_and_wrap
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-    from torch import Tensor, nn
-
-    from codebound.data.dataset import Dataset
-    from codebound.engine.job import Engine
-    from codebound.nets.walk import Network
-    from codebound_papers.measure.noise.result import Quantity, Site, Stability
-    from codebound_papers.measure.outputs import AbstractOrdered
-    from codebound_papers.measure.record import Family
-    from codebound_papers.measure.steps import FoldedNetwork
-    from codebound_papers.shin21.tails import PowerLawFit
-
+from codebound_papers.measure.noise.result import Distribution, Quantity, Site, Stability
+from codebound_papers.measure.outputs import AbstractOrdered
+from codebound_papers.measure.record import (
+    DRAWS,
+    NOISE,
+    Family,
+    Measured,
+    MeasureSettings,
+    Missing,
+    measure_facts,
+)
+from codebound_papers.measure.steps import PROBES, FoldedNetwork, Workload, draw_examples, fold_and_wrap
+from codebound_papers.shin21.tails import PowerLawFit
 
 Row = dict[str, object]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from codebound.bounds.risk import percent, rate
@@ -13,8 +14,6 @@ from codebound_papers.report.figures import Mark, Marks, Plot, Series, plots_fig
 from codebound_papers.report.measures import NONE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     Record = Mapping[str, Any]
 
 GROUPS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from codebound.report.tables import Table
 from codebound_papers.report.figures import Panel, histogram_figure, survival_figure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     Record = Mapping[str, Any]
 
 NONE = "-"

@@ -7,19 +7,16 @@ are in its folder ``full``.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codebound.errors import FormatError
 from codebound.files import read_json, write_text
 from codebound_papers.journal import JOURNAL
-from codebound_papers.reproduce.items import known_items
+from codebound_papers.reproduce.items import Item, known_items
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from codebound_papers.reproduce.items import Item
-
     Record = Mapping[str, Any]
 
 RESULTS = Path("results/reproduce")

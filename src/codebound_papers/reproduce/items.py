@@ -15,15 +15,12 @@ import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from codebound.progress import Progress, silent
 from codebound_papers.journal import Journal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codebound_papers.report.figures import Figure, Marks
+from codebound_papers.report.figures import Figure, Marks
 
 Size = Literal["tiny", "quick", "full"]
 """``full`` has the paper's settings, ``quick`` shows the same in minutes, ``tiny`` is for tests: it takes

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import nn
 
 from codebound import __version__
 from codebound.data.catalogue import cache_folder
@@ -22,18 +26,10 @@ from codebound.nets.walk import Network, wrap
 from codebound.rng import numpy_stream
 from codebound.store import content_key, locked
 from codebound.train import runs
+from codebound.train.config import TrainConfig
 from codebound.train.harness import fit, run_record
 from codebound_papers.journal import JOURNAL, computed_once, lock_beside
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from codebound.train.config import TrainConfig
-    from codebound_papers.reproduce.items import Row, Settings
+from codebound_papers.reproduce.items import Row, Settings
 
 _VERSION = 1  # of the training loop: raised when the same settings give other weights
 

@@ -8,10 +8,7 @@ question stays open.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from codebound_papers.reproduce.items import Settings
+from codebound_papers.reproduce.items import Settings
 
 AGREE, IN_PART, DISAGREE = "We agree", "We agree in part", "We do not agree"
 

@@ -13,14 +13,19 @@ from __future__ import annotations
 import math
 import statistics
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
+from torch import Tensor
 
 from codebound.coding.quantization import nearest_step, step_size
+from codebound.coding.tensors import AbstractTensorCode
+from codebound.data.dataset import DeviceData
 from codebound.errors import UnsupportedLayerError, UsageError
-from codebound.nets.layers import LinearView
+from codebound.nets.layers import AbstractLayerView, LinearView
+from codebound.nets.walk import Network
 from codebound.numerics import log_chernoff_tail
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -29,17 +34,6 @@ from codebound.scores import margins
 from codebound_papers.compress.codes import Filled, Filling
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
 from codebound_papers.measure.steps import steps_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
-
-    from codebound.coding.tensors import AbstractTensorCode
-    from codebound.data.dataset import DeviceData
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
-
 
 Mask = Literal["absolute", "signed", "centred"]
 PlainMask = Literal["absolute", "signed"]

@@ -17,22 +17,18 @@ bracket i holds those between :math:`c^i` and :math:`c^{i+1}`, of which :math:`\
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 
 from codebound.errors import UsageError
 from codebound.numerics import log_binomial_tail, log_chernoff_tail
 from codebound.refs import implements
 from codebound.rng import numpy_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import ArrayLike, NDArray
-
 
 _DIGITS = 42.0  # integrands are followed until they have fallen by exp(-42)
 _CHUNK = 2**18  # integrand values held at a time

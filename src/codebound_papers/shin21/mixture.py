@@ -8,24 +8,21 @@ hence the restarts.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from codebound.errors import UsageError
+from codebound.nets.layers import AbstractLayerView
 from codebound.refs import implements
 from codebound.rng import numpy_stream
 from codebound_papers.measure.norms import TailValues, released_stable_rank, stable_rank, tail_values
 from codebound_papers.shin21.tails import estimate_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from codebound.nets.layers import AbstractLayerView
-
     Values = NDArray[np.float64]
 
 _LEAST_SPREAD = 1e-3  # smallest deviation of a line, in deviations of y: the likelihood has no maximum below

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from codebound.errors import ModelError
+from codebound.nets.layers import AbstractLayerView
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import numpy_stream, stream_seed
 from codebound_papers.arora18.requirements import planned_projection
 from codebound_papers.measure.norms import tail_values
+from codebound_papers.measure.record import Measured
 from codebound_papers.shin21.compressor import Published, ScaleFree
 from codebound_papers.shin21.tails import fit_power_law
-
-if TYPE_CHECKING:
-    from codebound.nets.layers import AbstractLayerView
-    from codebound_papers.measure.record import Measured
 
 _TAIL_VALUES, _TAIL_RESAMPLES = 2000, 50  # weights that a tail is fitted to, and synthetic samples
 

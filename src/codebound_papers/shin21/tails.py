@@ -18,22 +18,18 @@ power law as a limit, where their likelihood may be largest; the ratio is then 0
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 
 from codebound.errors import UsageError
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.rng import numpy_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
 
 Status = Literal["power law", "no power law", "undecided"]
 

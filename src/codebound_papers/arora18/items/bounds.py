@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from codebound_papers.arora18.items.described import facts_at, facts_of
 from codebound_papers.arora18.items.networks import (
@@ -18,15 +18,11 @@ from codebound_papers.arora18.items.networks import (
 from codebound_papers.arora18.noise_stability import table_rows
 from codebound_papers.arora18.projection_plan import plan_projection
 from codebound_papers.baselines import arora_figure, noise_stability_bar
+from codebound_papers.facts import NetworkFacts
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 from codebound_papers.reproduce.verdicts import verdict
 from codebound_papers.value import safe_log
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from codebound_papers.facts import NetworkFacts
 
 PUBLISHED = {  # number of the layer: value, weights, percent (not rounded but cut off)
     1: (1644.87, 1728, 95.18),

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from codebound.files import finite
+from codebound.nets.walk import Network
 from codebound.rng import torch_stream
 from codebound_papers.facts import LayerFacts, NetworkFacts
-from codebound_papers.measure.noise.result import Distribution
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from codebound.nets.walk import Network
-    from codebound_papers.measure.noise.quantities import Perturb
-    from codebound_papers.measure.noise.result import Quantity, Stability
-    from codebound_papers.reproduce.items import Row
+from codebound_papers.measure.noise.quantities import Perturb
+from codebound_papers.measure.noise.result import Distribution, Quantity, Stability
+from codebound_papers.reproduce.items import Row
 
 QUANTITIES: dict[Quantity, str] = {
     "cushion": "layer cushion",

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from codebound_papers.arora18.items.described import QUANTITIES, gaussian
 from codebound_papers.arora18.items.networks import (
     LABELS,
     USUAL_NOISE,
+    Labels,
     Study,
     accuracies,
     deviations,
     vgg19_item,
 )
+from codebound_papers.measure.noise.result import Quantity
 from codebound_papers.report.figures import Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 from codebound_papers.reproduce.verdicts import verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from codebound_papers.arora18.items.networks import Labels
-    from codebound_papers.measure.noise.result import Quantity
 
 _FEW_TICKS = 3
 _LAYER = 13

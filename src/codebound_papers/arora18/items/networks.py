@@ -6,15 +6,17 @@ layer as histograms of noise stability, of the whole network as the facts that t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from codebound.data.dataset import Scaling
+from codebound.nets.walk import Network
 from codebound.train.config import Step, TrainConfig, preset
 from codebound_papers.arora18.items.described import (
     as_histogram,
@@ -25,21 +27,13 @@ from codebound_papers.arora18.items.described import (
     with_stability,
 )
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
-from codebound_papers.measure.noise.quantities import Smoothness
-from codebound_papers.measure.noise.result import Distribution, Key
+from codebound_papers.measure.noise.quantities import Perturb, Smoothness
+from codebound_papers.measure.noise.result import Distribution, Key, Stability
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import MeasureSettings, measure_facts
 from codebound_papers.measure.steps import draw_examples, fold_and_wrap
-from codebound_papers.reproduce.items import item
+from codebound_papers.reproduce.items import Row, Settings, Size, item
 from codebound_papers.reproduce.training import Samples, Trained, made_up_samples, named_samples, trained
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from codebound.nets.walk import Network
-    from codebound_papers.measure.noise.quantities import Perturb
-    from codebound_papers.measure.noise.result import Stability
-    from codebound_papers.reproduce.items import Row, Settings, Size
 
 Labels = Literal["true", "control", "corrupted"]
 LABELS: dict[Labels, str] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from codebound_papers.arora18.items.described import gaussian, projection
 from codebound_papers.arora18.items.histograms import bins, median, overlaid, quantiles
@@ -18,9 +18,6 @@ from codebound_papers.arora18.items.networks import (
 )
 from codebound_papers.report.figures import Figure, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _DRAWN_NOISES = (gaussian(0.1), gaussian(0.001), *(projection(numbers) for numbers in PROJECTIONS[:2]))
 _POWER = 1.5  # of the length of the noise, in section 3.1

@@ -7,6 +7,7 @@ is left out.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codebound_papers.baselines import decimal_orders
@@ -25,8 +26,6 @@ from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     Logs = Mapping[str, float | None]
 
 _WIDTH = 784  # of the network on MNIST in the figure, and of the one that the text compares with

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
 
-from codebound_papers.guha23.items.trained import Networks, plan_for
+from codebound.nets.walk import Network
+from codebound_papers.guha23.items.trained import Data, Networks, plan_for
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.pruning import kept_share
 from codebound_papers.measure.shape import weight_shape
 from codebound_papers.report.figures import Figure, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from codebound.nets.walk import Network
-    from codebound_papers.guha23.items.trained import Data
 
 _DATA: tuple[Data, ...] = ("mnist", "cifar10")
 _STRENGTHS = (0.1, 1.0, 10.0)

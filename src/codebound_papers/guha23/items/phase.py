@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from codebound import __version__
 from codebound.coding.stream import Stream
@@ -26,11 +28,6 @@ from codebound_papers.guha23.sketch.sparsity import column_degree
 from codebound_papers.journal import JOURNAL, computed_once
 from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from torch import Tensor
 
 L1, HYBRID = "l1", "peeling, then l1"
 Line = Literal["column", "row"]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from codebound_papers.baselines import parameter_counting
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23.sketching import dropped_failure_probability, implied_kept_share
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from codebound_papers.reproduce.items import Row
+from codebound_papers.reproduce.items import Row
 
 BARS = {
     "neyshabur15": "Neyshabur 2015",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
+from torch import Tensor, nn
 
+from codebound.data.dataset import Dataset
 from codebound.nets.rebuild import with_weights
+from codebound.nets.walk import Network
 from codebound.rng import torch_stream
 from codebound_papers.guha23.kappa import STRONGEST, TOLERANCE, released_needed_margin
 from codebound_papers.guha23.magnitude import prune_randomly
@@ -17,16 +21,8 @@ from codebound_papers.guha23.pruning import PrunedLayer, PruningFacts, kept_shar
 from codebound_papers.guha23.sketching import released_sketching
 from codebound_papers.measure.record import Measured, MeasureSettings, measure_facts
 from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import Tensor, nn
-
-    from codebound.data.dataset import Dataset
-    from codebound.nets.walk import Network
-    from codebound_papers.reproduce.items import Size
-    from codebound_papers.value import PublishedValue
+from codebound_papers.reproduce.items import Size
+from codebound_papers.value import PublishedValue
 
 _STRENGTHS: dict[Size, int] = {"tiny": 3, "quick": 21, "full": 100}
 _CHUNK = 4096

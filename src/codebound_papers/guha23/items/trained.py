@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -27,13 +28,9 @@ from codebound_papers.guha23.items.released import (
 )
 from codebound_papers.guha23.pruning import strength_for
 from codebound_papers.measure.outputs import margin_report
+from codebound_papers.measure.record import Measured
+from codebound_papers.reproduce.items import Row, Settings, Size
 from codebound_papers.reproduce.training import Samples, Trained, made_up_samples, named_samples, trained
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from codebound_papers.measure.record import Measured
-    from codebound_papers.reproduce.items import Row, Settings, Size
 
 Data = Literal["mnist", "cifar10"]
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from codebound_papers.baselines import decimal_orders
 from codebound_papers.guha23.items.printed import BARS, EPOCHS, fair
 from codebound_papers.guha23.items.trained import CODE, TEXT, USUAL_SHARE
+from codebound_papers.reproduce.items import Row, Settings
 from codebound_papers.reproduce.verdicts import verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from codebound_papers.reproduce.items import Row, Settings
 
 _CLOSE, _SAME = 0.5, 0.1  # of natural logarithms
 _GUESSING = 0.88  # errors of who guesses among ten classes, less a little

@@ -5,8 +5,8 @@ What pruning does to outputs and to the fullest rows is plotted by the released 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -21,18 +21,13 @@ from codebound_papers.guha23.items.released import (
     released_bound,
     strengths,
 )
-from codebound_papers.guha23.items.trained import PLOTTED, Networks, plan_for
+from codebound_papers.guha23.items.trained import PLOTTED, Data, Networks, plan_for
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.pruning import has_small_changes, kept_share
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 from codebound_papers.reproduce.verdicts import verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from codebound_papers.guha23.items.trained import Data
 
 _SHOWN_EPOCHS = 15  # in the table
 _READ = "Published numbers are read off the plot for MNIST in the repository, which has none in print."

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from codebound.coding.arithmetic import AbstractCoder
 from codebound.coding.modes import check_inner, code_inner, code_seed, integers
 from codebound.coding.numbers import gamma
-from codebound.coding.tensors import AbstractTensorCode, Zero, matrix_shape
+from codebound.coding.tensors import AbstractTensorCode, Shape, Witness, Zero, matrix_shape
 from codebound.errors import FormatError, UsageError
 from codebound.refs import implements
 from codebound_papers.compress.codes import AbstractStreamCode, scaled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from codebound.coding.arithmetic import AbstractCoder
-    from codebound.coding.tensors import Shape, Witness
 
 MAX_SIDE = 1 << 13
 MAX_DEGREE = 16

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from codebound.coding.choose import best_tensor_code, gamma_bits, mask_bits, signed_bits
 from codebound.coding.modes import encode_tensors, integers
 from codebound.coding.stream import Stream
-from codebound.coding.tensors import MAX_WITNESS, Dense, Enumerative, matrix_shape
+from codebound.coding.tensors import MAX_WITNESS, Dense, Enumerative, Witness, matrix_shape
 from codebound.errors import FormatError, UsageError
 from codebound.progress import Progress, silent
 from codebound_papers.guha23.sketch.code import MAX_DEGREE, MAX_SIDE, Sketched
 from codebound_papers.guha23.sketch.operators import Bipartite, column_ensemble, sketch
 from codebound_papers.guha23.sketch.proof import Proof, objection
 from codebound_papers.guha23.sketch.recovery import recover_integers
-from codebound_papers.guha23.sketch.sparsity import column_degree, distributed_sparsity, sketch_size
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from codebound.coding.tensors import Witness
-    from codebound_papers.guha23.sketch.sparsity import DistributedSparsity
+from codebound_papers.guha23.sketch.sparsity import (
+    DistributedSparsity,
+    column_degree,
+    distributed_sparsity,
+    sketch_size,
+)
 
 GROWTH = (1.0, 1.15, 1.4)
 """Sides to try, as multiples of the measured law."""

@@ -6,23 +6,19 @@ import math
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
 
 from codebound.chains.message import Message
 from codebound.coding.modes import encode_tensors, integers
-from codebound.coding.tensors import AbstractGridCode, matrix_shape
+from codebound.coding.tensors import AbstractGridCode, AbstractTensorCode, matrix_shape
+from codebound.nets.layers import AbstractLayerView
 from codebound.progress import Progress, silent
 from codebound.search.pruned import quantised_code
 from codebound.search.search import Search, UnsuitedError
+from codebound_papers.compress.compressors import AbstractCompressor
 from codebound_papers.guha23.sketch.codec import plain_bits, smallest_sketch
 from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
-
-if TYPE_CHECKING:
-    from codebound.coding.tensors import AbstractTensorCode
-    from codebound.nets.layers import AbstractLayerView
-    from codebound_papers.compress.compressors import AbstractCompressor
 
 _OPTIONS = ((0.1, 7), (0.05, 3), (0.02, 3))  # density and levels
 _MOST_ELEMENTS = 1 << 22  # sketched in one message: half of what its decoder may be asked for

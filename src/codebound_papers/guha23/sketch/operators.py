@@ -7,24 +7,18 @@ matrix ``P = K^T G K`` projects on the row space of K. Every step of every solve
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from codebound.coding.stream import Stream
 from codebound.errors import UsageError
 from codebound.refs import implements
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from codebound.coding.stream import Stream
-
 
 LARGEST_SIDE = 1 << 16  # of a matrix that is sketched: bounds what a file can make a reader allocate
 _WORDS_AT_ONCE = 1 << 22

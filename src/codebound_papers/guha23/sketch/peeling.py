@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codebound.coding.stream import Stream
-from codebound_papers.guha23.sketch.operators import cells_of, live_entries
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from codebound_papers.guha23.sketch.operators import Bipartite
-
+from codebound_papers.guha23.sketch.operators import Bipartite, cells_of, live_entries
 
 PRIME = (1 << 31) - 1
 _LARGEST_CORE = 1000  # columns left for dense elimination; its cost is cubic

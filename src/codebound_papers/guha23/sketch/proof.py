@@ -22,17 +22,20 @@ matrices returns the same X on every machine, whatever solver found it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from codebound_papers.guha23.sketch.operators import Restricted, adjoint, check_shape, sketch
+from codebound_papers.guha23.sketch.operators import (
+    Bipartite,
+    Projector,
+    Restricted,
+    adjoint,
+    check_shape,
+    sketch,
+)
 from codebound_papers.guha23.sketch.peeling import is_injective
-
-if TYPE_CHECKING:
-    from codebound_papers.guha23.sketch.operators import Bipartite, Projector
 
 UNIT_BITS = 48  # the dual is an integer matrix in units of 2^-48
 _SLACKS = {0.02: 400, 0.0005: 2000}  # distances from 1 that are tried, with the most steps for each

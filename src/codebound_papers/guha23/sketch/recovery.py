@@ -9,10 +9,9 @@ its docstring. On a GPU results in float64 repeat to rounding error; integers re
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,9 +25,6 @@ from codebound_papers.guha23.sketch.operators import Bipartite, Projector, Restr
 from codebound_papers.guha23.sketch.peeling import is_injective, peel
 from codebound_papers.guha23.sketch.proof import Proof, find_dual, objection, round_dual
 from codebound_papers.guha23.sketch.sparsity import distributed_sparsity
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _CHECK_EVERY = 20  # iterations between looks at the support
 _PROMISING = 3e-2  # relative residual from which a support is worth solving on

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import fx
+from torch import Tensor, fx, nn
 
 from codebound.errors import ModelError, UsageError
 from codebound.nets.kinds import SHAPE
-from codebound.nets.layers import LinearView
+from codebound.nets.layers import AbstractLayerView, LinearView
 from codebound.rng import numpy_stream, stream_seed
 from codebound_papers.measure.noise.jacobian import (
     AbstractDerivative,
@@ -25,6 +26,7 @@ from codebound_papers.measure.noise.jacobian import (
     column_squares,
 )
 from codebound_papers.measure.noise.quantities import (
+    Smoothness,
     activation_contraction,
     augmented_matrix,
     gaussian_noise,
@@ -37,17 +39,10 @@ from codebound_papers.measure.noise.quantities import (
 )
 from codebound_papers.measure.noise.result import Key, Site
 from codebound_papers.measure.norms import frobenius_norm
+from codebound_papers.measure.steps import Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from torch import Tensor, nn
-
-    from codebound.nets.layers import AbstractLayerView
-    from codebound_papers.measure.noise.jacobian import AbstractDerivative
     from codebound_papers.measure.noise.meter import StabilitySettings
-    from codebound_papers.measure.noise.quantities import Smoothness
-    from codebound_papers.measure.steps import Steps
 
 
 _ELEMENTWISE = ("activation", "dropout", "identity", "flatten")

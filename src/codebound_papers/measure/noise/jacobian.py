@@ -13,20 +13,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from codebound.errors import UsageError
 from codebound.refs import implements
 from codebound.rng import torch_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from torch import Tensor
 
 MAX_ENTRIES = {"cpu": 2**22, "cuda": 2**26}
 """Entries of cotangents held at a time, by type of device: what stays near a cache, or fills a GPU."""

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from codebound.data.dataset import Dataset, DeviceData
-from codebound.engine.job import over_shards
+from codebound.engine.job import Engine, over_shards
 from codebound.errors import DataError, ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
 from codebound.nets.layers import AbstractLayerView, LinearView
@@ -37,11 +37,6 @@ from codebound_papers.measure.noise.jacobian import is_probed
 from codebound_papers.measure.noise.quantities import Smoothness, perturbed
 from codebound_papers.measure.noise.result import Examples, Site, Stability
 from codebound_papers.measure.steps import steps_of
-
-if TYPE_CHECKING:
-    from torch import fx
-
-    from codebound.engine.job import Engine
 
 _HALF = (torch.float16, torch.bfloat16)
 

@@ -13,28 +13,20 @@ is replaced too (A-E8). Both count.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from codebound.errors import UsageError
 from codebound.nets.layers import AbstractConvView, AbstractLayerView
 from codebound.nets.rebuild import copy_with, tensors_of
+from codebound.nets.walk import Network
 from codebound.refs import implements
 from codebound.rng import stream_seed, torch_stream
+from codebound_papers.measure.noise.jacobian import AbstractDerivative
 from codebound_papers.measure.norms import frobenius_norm
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import nn
-
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
-    from codebound_papers.measure.noise.jacobian import AbstractDerivative
 
 _ROUNDING = 32.0  # units in the last place below which a remainder is no more than rounding
 

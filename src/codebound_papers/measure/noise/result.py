@@ -7,23 +7,20 @@ histograms and the choice of outliers are exact, and any split of a sample gives
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 from codebound.errors import ModelError, UsageError
 from codebound.refs import implements
 from codebound_papers.measure.noise.jacobian import probe_interval
 from codebound_papers.measure.noise.quantities import smoothness_quantile
 from codebound_papers.measure.outputs import AbstractOrdered
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-    from torch import Tensor
 
 Quantity = Literal["cushion", "interlayer", "contraction", "spread", "smoothness", "noise"]
 _LARGEST_COUNTS = ("contraction", "spread")  # the smallest of the others is the worst

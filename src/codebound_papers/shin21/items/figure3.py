@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from codebound_papers.shin21.items.networks import (
     published,
 )
 from codebound_papers.shin21.mixture import RegressionMixture, fit_regressions, released_regressions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _RELEASED_LIST = """
     resnet20_cifar10 resnet56_cifar10 resnet110_cifar10 resnet164bn_cifar10 resnet272bn_cifar10

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codebound_papers.report.figures import Contours, Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 from codebound_papers.shin21.laws import Stable, bracket_probability, resilience, resilience_grid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 _ALPHAS = (1.9, 1.5, 1.0, 0.5)
 _POINTS: dict[Size, int] = {"tiny": 5, "quick": 201, "full": 201}

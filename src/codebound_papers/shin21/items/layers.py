@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from statistics import fmean, median
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from codebound.nets.layers import AbstractLayerView
+from codebound.nets.walk import Network
 from codebound.rng import numpy_stream
 from codebound_papers.arora18.items.networks import Study, deviations
 from codebound_papers.measure.norms import released_stable_rank, stable_rank, tail_values
@@ -20,14 +23,6 @@ from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, 
 from codebound_papers.reproduce.verdicts import verdict
 from codebound_papers.shin21.laws import PowerLaw
 from codebound_papers.shin21.tails import estimate_tail, fit_power_law
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from codebound.nets.layers import AbstractLayerView
-    from codebound.nets.walk import Network
 
 _ENTRIES: dict[Size, int] = {"tiny": 500, "quick": 20_000, "full": 100_000}  # of a layer, for its exponent
 _TESTED: dict[Size, int] = {

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from torch import Tensor
 
-from codebound.data.dataset import Scaling
+from codebound.data.dataset import Dataset, Scaling
 from codebound.data.load import load_dataset
 from codebound.errors import ModelError
 from codebound.nets.layers import LinearView
 from codebound.nets.loading import load_model
-from codebound.nets.walk import wrap
+from codebound.nets.walk import Network, wrap
 from codebound.train.config import TrainConfig
 from codebound_papers.measure.norms import released_stable_rank, stable_rank
+from codebound_papers.reproduce.items import Row, Settings, Size
 from codebound_papers.reproduce.training import Trained, made_up_samples, named_samples, trained
 from codebound_papers.shin21.items.files import (
     find_checkpoint,
@@ -27,16 +31,6 @@ from codebound_papers.shin21.items.files import (
     svhn_path,
 )
 from codebound_papers.shin21.tails import fit_power_law
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from codebound.data.dataset import Dataset
-    from codebound.nets.walk import Network
-    from codebound_papers.reproduce.items import Row, Settings, Size
 
 _HERE = Scaling(255.0, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # of the networks in files
 _THEIRS = Scaling(
