@@ -13,38 +13,25 @@ class LayerFacts:
 
     A convolution is its filter matrix ``(channels out, channels in * kappa * kappa)``, as in the papers'
     figures; only ``operator_norm`` is that of the map on images.
-
-    Attributes:
-        name: The layer.
-        rows: Units or output channels.
-        columns: Inputs of one unit (fan-in).
-        frobenius: Frobenius norm.
-        spectral: Spectral norm of the matrix.
-        operator_norm: Spectral norm of the linear map that the layer computes; equals ``spectral`` for a
-            fully connected layer, and is None for a convolution where it was not measured.
-        l2_1: Sum of the row l2 norms.
-        l1_inf: Largest row l1 norm.
-        variance: Variance of the entries.
-        patch: ``ceil(kappa / s)`` of a convolution; None for a fully connected layer.
-        cushion: Layer cushion mu_i; None if not measured.
-        interlayer_cushion: Minimal interlayer cushion mu_{i->}; None if not measured.
-        contraction: Activation contraction c_i at this layer; None if not measured, or for the last layer.
-        spread: beta_i, how evenly Jacobians spread over pixels; None if not measured or fully connected.
     """
 
-    name: str
-    rows: int
-    columns: int
-    frobenius: float
-    spectral: float
+    name: str  # the layer
+    rows: int  # units or output channels
+    columns: int  # inputs of one unit (fan-in)
+    frobenius: float  # Frobenius norm
+    spectral: float  # spectral norm of the matrix
+    # spectral norm of the linear map that the layer computes; equals spectral for a fully connected layer,
+    # and is None for a convolution where it was not measured
     operator_norm: float | None
-    l2_1: float
-    l1_inf: float
-    variance: float
-    patch: int | None = None
-    cushion: float | None = None
-    interlayer_cushion: float | None = None
+    l2_1: float  # sum of the row l2 norms
+    l1_inf: float  # largest row l1 norm
+    variance: float  # variance of the entries
+    patch: int | None = None  # ceil(kappa / s) of a convolution; None for a fully connected layer
+    cushion: float | None = None  # layer cushion mu_i; None if not measured
+    interlayer_cushion: float | None = None  # minimal interlayer cushion mu_{i->}; None if not measured
+    # activation contraction c_i at this layer; None if not measured, or for the last layer
     contraction: float | None = None
+    # beta_i, how evenly Jacobians spread over pixels; None if not measured or fully connected
     spread: float | None = None
 
     def __post_init__(self) -> None:
@@ -69,34 +56,21 @@ class LayerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkFacts:
-    """Measured numbers of a network f on its sample.
+    """Measured numbers of a network f on its sample."""
 
-    Attributes:
-        layers: In forward order.
-        examples: Size n of the sample.
-        classes: Number of classes.
-        margin: The margin gamma at which the expressions are evaluated; not positive if f does not separate
-            the sample, and then every expression that divides by it is infinite.
-        margin_loss: Share of the sample with a margin of at most ``margin``.
-        input_norm: Largest Euclidean norm of an input of the sample.
-        input_size: Number of coordinates of an input.
-        largest_output: Largest Euclidean norm of an output on the sample.
-        delta: Failure probability asked for.
-        parameters: All parameters, biases included.
-        smoothness: Interlayer smoothness rho_delta; None if not measured.
-    """
-
-    layers: tuple[LayerFacts, ...]
-    examples: int
-    classes: int
+    layers: tuple[LayerFacts, ...]  # in forward order
+    examples: int  # size n of the sample
+    classes: int  # number of classes
+    # the margin gamma at which the expressions are evaluated; not positive if f does not separate the sample,
+    # and then every expression that divides by it is infinite
     margin: float
-    margin_loss: float
-    input_norm: float
-    input_size: int
-    largest_output: float
-    delta: float
-    parameters: int
-    smoothness: float | None = None
+    margin_loss: float  # share of the sample with a margin of at most margin
+    input_norm: float  # largest Euclidean norm of an input of the sample
+    input_size: int  # number of coordinates of an input
+    largest_output: float  # largest Euclidean norm of an output on the sample
+    delta: float  # failure probability asked for
+    parameters: int  # all parameters, biases included
+    smoothness: float | None = None  # interlayer smoothness rho_delta; None if not measured
 
     def __post_init__(self) -> None:
         check_delta(self.delta)

@@ -34,17 +34,12 @@ _MODULES = (
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the expressions are evaluated on; what is expensive is computed when it is first asked for.
+    """What the expressions are evaluated on; what is expensive is computed when it is first asked for."""
 
-    Attributes:
-        measured: The network and its sample.
-        message: Length of the message of a compressed network g, and how close it is to f; None without g.
-        seed: Of the drawn prunings.
-    """
-
-    measured: Measured
+    measured: Measured  # the network and its sample
+    # length of the message of a compressed network g, and how close it is to f; None without g
     message: tuple[int, Closeness] | None = None
-    seed: int = 0
+    seed: int = 0  # of the drawn prunings
 
     @cached_property
     def pruning(self) -> PruningFacts:

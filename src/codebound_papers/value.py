@@ -33,17 +33,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A condition of a theorem, and whether it holds here.
+    """A condition of a theorem, and whether it holds here."""
 
-    Attributes:
-        statement: The condition in words or symbols.
-        holds: Whether it holds on this network; None if it was not measured or cannot be.
-        found: What was measured, in words; empty if nothing was.
-    """
-
-    statement: str
-    holds: bool | None
-    found: str = ""
+    statement: str  # the condition in words or symbols
+    holds: bool | None  # whether it holds on this network; None if it was not measured or cannot be
+    found: str = ""  # what was measured, in words; empty if nothing was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,36 +45,24 @@ class PublishedValue:
     """A paper's expression on one network. No guarantee: see ``errata`` and ``hypotheses`` for why.
 
     ``ref``, ``name``, ``unit`` and ``subject`` come from the decorator ``expression``.
-
-    Attributes:
-        ref: ID of the statement in docs/references.md.
-        name: Short name for tables and figures.
-        log_value: Natural logarithm of the value; products over many layers stay finite here.
-        unit: What the number measures.
-        subject: Whose risk the statement is about.
-        sentence: What the number is, in one plain sentence.
-        margin_loss: The share of low-margin examples that is part of a ``risk`` value.
-        failure_published: Failure probability that the paper states; None if it says "with high probability".
-        failure_corrected: What its proof supports; from 1 on the statement is empty. None if no proof does.
-        hypotheses: Conditions, and whether they hold on this network.
-        constants: What the paper leaves open, with the value used.
-        errata: IDs of docs/errata.md that a reader of the number should know.
     """
 
     guarantee: ClassVar[Literal["none"]] = "none"
 
-    ref: str = ""
-    name: str = ""
-    log_value: float
-    unit: Unit = "risk"
-    subject: Subject = "g"
-    sentence: str
-    margin_loss: float | None = None
+    ref: str = ""  # ID of the statement in docs/references.md
+    name: str = ""  # short name for tables and figures
+    log_value: float  # natural logarithm of the value; products over many layers stay finite here
+    unit: Unit = "risk"  # what the number measures
+    subject: Subject = "g"  # whose risk the statement is about
+    sentence: str  # what the number is, in one plain sentence
+    margin_loss: float | None = None  # the share of low-margin examples that is part of a risk value
+    # failure probability that the paper states; None if it says "with high probability"
     failure_published: float | None = None
+    # what its proof supports; from 1 on the statement is empty. None if no proof does
     failure_corrected: float | None = None
-    hypotheses: tuple[Hypothesis, ...] = ()
-    constants: tuple[Constant, ...] = ()
-    errata: tuple[str, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()  # conditions, and whether they hold on this network
+    constants: tuple[Constant, ...] = ()  # what the paper leaves open, with the value used
+    errata: tuple[str, ...] = ()  # IDs of docs/errata.md that a reader of the number should know
 
     @property
     def value(self) -> float:
@@ -145,29 +127,18 @@ V = TypeVar("V", PublishedValue, tuple[PublishedValue, ...])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """A published statement about a network: its row, and what it is told.
+    """A published statement about a network: its row, and what it is told."""
 
-    Attributes:
-        ref: ID of docs/references.md.
-        name: Short name, also of the row that says why it has no value.
-        unit: What its value measures.
-        subject: Whose risk it is about.
-        facts: The facts that it is a function of.
-        needs: Its other arguments, and the evidence that each one is.
-        form: Appended to the names of its values, where several forms of a bound share them.
-        refused: ID of the row that says why it has no value; empty: the same.
-        function: Its value, or several.
-    """
-
-    ref: str
-    name: str
-    unit: Unit
-    subject: Subject
-    facts: FactsKind
+    ref: str  # ID of docs/references.md
+    name: str  # short name, also of the row that says why it has no value
+    unit: Unit  # what its value measures
+    subject: Subject  # whose risk it is about
+    facts: FactsKind  # the facts that it is a function of
+    # its other arguments, and the evidence that each one is
     needs: Mapping[str, str] = field(default_factory=dict)
-    form: str = ""
-    refused: str = ""
-    function: Callable[..., Any]
+    form: str = ""  # appended to the names of its values, where several forms of a bound share them
+    refused: str = ""  # ID of the row that says why it has no value; empty: the same
+    function: Callable[..., Any]  # its value, or several
 
 
 EXPRESSIONS: list[Expression] = []

@@ -41,17 +41,11 @@ _CONV_ERRATA = (*_ERRATA, "A-E17", "A-E18")
 
 @dataclass(frozen=True, slots=True)
 class LayerComplexity:
-    """A row of table 1: what a layer adds to the sum, beside its number of weights.
+    """A row of table 1: what a layer adds to the sum, beside its number of weights."""
 
-    Attributes:
-        name: The layer.
-        log_value: Logarithm of ``c_i^2 beta_i^2 ceil(kappa/s)^2 / (mu_i^2 mu_{i->}^2)``.
-        weights: Its number of weights.
-    """
-
-    name: str
-    log_value: float
-    weights: int
+    name: str  # the layer
+    log_value: float  # logarithm of c_i^2 beta_i^2 ceil(kappa/s)^2 / (mu_i^2 mu_{i->}^2)
+    weights: int  # its number of weights
 
     @property
     def value(self) -> float:

@@ -145,19 +145,12 @@ def project_layer(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InductionStep:
-    """What replacing the layers up to one of them does to the sample.
+    """What replacing the layers up to one of them does to the sample."""
 
-    Attributes:
-        name: The last replaced layer, i.
-        deviation: Largest ``||xhat^j - x^j|| / ||x^j||`` over the sample and over all j >= i.
-        worst: The layer j where that is.
-        allowed: ``(i/d) eps``.
-    """
-
-    name: str
-    deviation: float
-    worst: str
-    allowed: float
+    name: str  # the last replaced layer, i
+    deviation: float  # largest ||xhat^j - x^j|| / ||x^j|| over the sample and over all j >= i
+    worst: str  # the layer j where that is
+    allowed: float  # (i/d) eps
 
     @property
     def holds(self) -> bool:

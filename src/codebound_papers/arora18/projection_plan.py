@@ -17,29 +17,20 @@ _LEAST_ACCURACY = 1e-100  # its square is still a double; zero cushions and infi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLayer:
-    """What the lemmas ask for in one layer.
+    """What the lemmas ask for in one layer."""
 
-    Attributes:
-        name: The layer.
-        weights: Its number of weights.
-        inputs: Its number of inputs; of one patch for a convolution.
-        cushion: Layer cushion ``mu_i``.
-        interlayer_cushion: Minimal interlayer cushion ``mu_{i->}``.
-        epsilon: Accuracy of its projection, ``eps_i``.
-        published: The count of lemma 3, with its constant 72; for a convolution that of algorithm 4, Q = 1.
-        count: The count with which the proof goes through; None for a convolution, where none does (A-E17).
-        least_inputs: Inputs below which no cushions let lemma 3 compress the layer (A-E26); None for a
-            convolution, and where nobody asked.
-    """
-
-    name: str
-    weights: int
-    inputs: int
-    cushion: float
-    interlayer_cushion: float
-    epsilon: float
+    name: str  # the layer
+    weights: int  # its number of weights
+    inputs: int  # its number of inputs; of one patch for a convolution
+    cushion: float  # layer cushion mu_i
+    interlayer_cushion: float  # minimal interlayer cushion mu_{i->}
+    epsilon: float  # accuracy of its projection, eps_i
+    # the count of lemma 3, with its constant 72; for a convolution that of algorithm 4, Q = 1
     published: float
+    # the count with which the proof goes through; None for a convolution, where none does (A-E17)
     count: int | None
+    # inputs below which no cushions let lemma 3 compress the layer (A-E26); None for a convolution, and where
+    # nobody asked
     least_inputs: float | None = None
 
     @property
@@ -50,15 +41,10 @@ class PlannedLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectionPlan:
-    """A plan for a whole network.
+    """A plan for a whole network."""
 
-    Attributes:
-        layers: One entry per layer.
-        eta: Failure probability of one projection, ``delta / (2 d^2 h m)``.
-    """
-
-    layers: tuple[PlannedLayer, ...]
-    eta: float
+    layers: tuple[PlannedLayer, ...]  # one entry per layer
+    eta: float  # failure probability of one projection, delta / (2 d^2 h m)
 
 
 def cushion(layer: LayerFacts) -> float:
@@ -290,15 +276,10 @@ def eta_for_pairs(delta: float, *, pairs: int, rows: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ConvCount:
-    """What algorithm 4 asks for.
+    """What algorithm 4 asks for."""
 
-    Attributes:
-        mixes: k, Gaussian tensors per location.
-        order: p, the even number of locations that were to be independent.
-    """
-
-    mixes: int
-    order: int
+    mixes: int  # k, Gaussian tensors per location
+    order: int  # p, the even number of locations that were to be independent
 
     @property
     def numbers(self) -> int:

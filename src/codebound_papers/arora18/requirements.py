@@ -20,23 +20,14 @@ from codebound_papers.measure.record import Measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectRequirements:
-    """What A-Lem3, A-Lem10 and A-Lem14 require.
+    """What A-Lem3, A-Lem10 and A-Lem14 require."""
 
-    Attributes:
-        layers: In forward order.
-        contraction: Largest activation contraction c.
-        smoothness: Measured ``rho_delta``; None for a single layer.
-        smoothness_needed: ``3 d``.
-        eta: Failure probability of one projection.
-        notes: What a reader should know, in sentences.
-    """
-
-    layers: tuple[PlannedLayer, ...]
-    contraction: float
-    smoothness: float | None
-    smoothness_needed: float
-    eta: float
-    notes: tuple[str, ...]
+    layers: tuple[PlannedLayer, ...]  # in forward order
+    contraction: float  # largest activation contraction c
+    smoothness: float | None  # measured rho_delta; None for a single layer
+    smoothness_needed: float  # 3 d
+    eta: float  # failure probability of one projection
+    notes: tuple[str, ...]  # what a reader should know, in sentences
 
     @property
     def is_smooth(self) -> bool | None:

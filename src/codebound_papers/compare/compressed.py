@@ -29,16 +29,11 @@ from codebound_papers.compare.rows import Row, decimal_log, risk_row
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Compressed:
-    """A network g that the verifier has accepted.
+    """A network g that the verifier has accepted."""
 
-    Attributes:
-        label: What tells it from others: how it was made, or its file.
-        certificate: Its certificate.
-        network: g, in evaluation mode; None where it was learned from picks and its weights are not there.
-    """
-
-    label: str
-    certificate: Certificate
+    label: str  # what tells it from others: how it was made, or its file
+    certificate: Certificate  # its certificate
+    # g, in evaluation mode; None where it was learned from picks and its weights are not there
     network: nn.Module | None
 
     @property

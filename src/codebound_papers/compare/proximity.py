@@ -22,17 +22,12 @@ from codebound.scores import logit_chunks, margins
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closeness:
-    """Deviations of g from f, and margins of f, example by example in the order of the sample.
+    """Deviations of g from f, and margins of f, example by example in the order of the sample."""
 
-    Attributes:
-        sup: Largest absolute difference of a score; infinite where an output is not finite.
-        l2: Euclidean length of the difference.
-        margins: Margins of f.
-    """
-
+    # largest absolute difference of a score; infinite where an output is not finite
     sup: NDArray[np.float64] = field(repr=False)
-    l2: NDArray[np.float64] = field(repr=False)
-    margins: NDArray[np.float64] = field(repr=False)
+    l2: NDArray[np.float64] = field(repr=False)  # Euclidean length of the difference
+    margins: NDArray[np.float64] = field(repr=False)  # margins of f
 
     @property
     def n(self) -> int:

@@ -27,30 +27,20 @@ _SMALL = 100.0  # times an error rate of 100 %: larger ones are powers of ten
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line.
+    """One line."""
 
-    Attributes:
-        name: Of the bound.
-        reference: ID of docs/references.md; empty for a test error.
-        value: The bound or error rate; infinite where the expression is, None where it does not apply.
-        log10: Its decimal logarithm, which is finite even where the value is not.
-        kind: ``certified`` and ``holdout`` hold with probability 1 - delta; ``test`` is an error rate that
-            was counted; ``published`` is a paper's expression.
-        subject: Whose error it is about: f, the network, or g, what it was compressed to.
-        guarantee: Whether it is true as printed.
-        vacuous: Whether it says no more than guessing; None where there is no value.
-        note: What it is, or why it has no value.
-    """
-
-    name: str
-    reference: str
+    name: str  # of the bound
+    reference: str  # ID of docs/references.md; empty for a test error
+    # the bound or error rate; infinite where the expression is, None where it does not apply
     value: float | None
-    log10: float | None
+    log10: float | None  # its decimal logarithm, which is finite even where the value is not
+    # certified and holdout hold with probability 1 - delta; test is an error rate that was counted; published
+    # is a paper's expression
     kind: Kind
-    subject: Subject
-    guarantee: bool
-    vacuous: bool | None
-    note: str
+    subject: Subject  # whose error it is about: f, the network, or g, what it was compressed to
+    guarantee: bool  # whether it is true as printed
+    vacuous: bool | None  # whether it says no more than guessing; None where there is no value
+    note: str  # what it is, or why it has no value
 
     def record(self) -> dict[str, object]:
         """The row for JSON; an infinite value is null, and the note says so."""

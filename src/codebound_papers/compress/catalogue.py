@@ -17,15 +17,10 @@ C = TypeVar("C", bound="type[AbstractNetworkCompressor]")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A compressor that nobody has loaded yet.
+    """A compressor that nobody has loaded yet."""
 
-    Attributes:
-        sentence: What it does, in words.
-        home: Its class, or where that is: ``"package.module:Class"``.
-    """
-
-    sentence: str
-    home: str | type[AbstractNetworkCompressor]
+    sentence: str  # what it does, in words
+    home: str | type[AbstractNetworkCompressor]  # its class, or where that is: "package.module:Class"
 
     @property
     def algorithm(self) -> type[AbstractNetworkCompressor]:

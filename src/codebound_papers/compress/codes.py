@@ -57,22 +57,14 @@ def scaled(levels: NDArray[np.integer[Any]] | NDArray[np.float64], step: int) ->
 @implements("K-MP", "K-MP0", "K-V3", kind="algorithm")
 @dataclass(frozen=True, eq=False)
 class Projected(AbstractStreamCode):
-    """Mode 8: sums of random vectors, weighted with coded integers.
-
-    Attributes:
-        sizes: Shape of the tensor.
-        inner: The weights z of the random vectors, shape (V, k).
-        by_rows: Whether the V rows of the tensor are vectors, or the whole tensor is one, V = 1.
-        gaussian: Whether the random vectors are coded Gaussians, times 4, or signs.
-        seed: Seed of the random vectors.
-    """
+    """Mode 8: sums of random vectors, weighted with coded integers."""
 
     mode = 8
-    sizes: Shape
-    inner: AbstractTensorCode
-    by_rows: bool
-    gaussian: bool
-    seed: int
+    sizes: Shape  # shape of the tensor
+    inner: AbstractTensorCode  # the weights z of the random vectors, shape (V, k)
+    by_rows: bool  # whether the V rows of the tensor are vectors, or the whole tensor is one, V = 1
+    gaussian: bool  # whether the random vectors are coded Gaussians, times 4, or signs
+    seed: int  # seed of the random vectors
 
     def __post_init__(self) -> None:
         vectors, _ = self._vectors(self.by_rows)
@@ -112,19 +104,13 @@ class Projected(AbstractStreamCode):
 @implements("K-LR", kind="algorithm")
 @dataclass(frozen=True, eq=False)
 class LowRank(AbstractStreamCode):
-    """Mode 9: the product of two coded factors.
-
-    Attributes:
-        sizes: Shape of the tensor.
-        left: The factor U, shape (rows, r).
-        right: The factor V, shape (r, columns).
-    """
+    """Mode 9: the product of two coded factors."""
 
     mode = 9
     parts = ("left", "right")
-    sizes: Shape
-    left: AbstractTensorCode
-    right: AbstractTensorCode
+    sizes: Shape  # shape of the tensor
+    left: AbstractTensorCode  # the factor U, shape (rows, r)
+    right: AbstractTensorCode  # the factor V, shape (r, columns)
 
     def __post_init__(self) -> None:
         rows, columns = matrix_shape(self.sizes)
@@ -162,34 +148,22 @@ class LowRank(AbstractStreamCode):
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Coded Gaussians for elements that are zero, ``(16 g + mean)`` times the step.
+    """Coded Gaussians for elements that are zero, ``(16 g + mean)`` times the step."""
 
-    Attributes:
-        everywhere: Whether all elements are filled, or only those whose level is zero.
-        step: Index of the step; the Gaussians have a standard deviation of 64 steps.
-        mean: Mean, in steps.
-        seed: Seed of the Gaussians.
-    """
-
-    everywhere: bool
-    step: int
-    mean: int
-    seed: int
+    everywhere: bool  # whether all elements are filled, or only those whose level is zero
+    step: int  # index of the step; the Gaussians have a standard deviation of 64 steps
+    mean: int  # mean, in steps
+    seed: int  # seed of the Gaussians
 
 
 @implements("K-HT", kind="algorithm")
 @dataclass(frozen=True, eq=False)
 class Filled(AbstractStreamCode):
-    """Mode 10: coded integers; the rest, or everything, is filled with coded Gaussians.
-
-    Attributes:
-        inner: The integers q, in the shape of the tensor.
-        filling: The Gaussians, or None for no filling.
-    """
+    """Mode 10: coded integers; the rest, or everything, is filled with coded Gaussians."""
 
     mode = 10
-    inner: AbstractTensorCode
-    filling: Filling | None
+    inner: AbstractTensorCode  # the integers q, in the shape of the tensor
+    filling: Filling | None  # the Gaussians, or None for no filling
 
     def __post_init__(self) -> None:
         integers(self.inner)
@@ -231,18 +205,12 @@ class Filled(AbstractStreamCode):
 @implements("K-LT", kind="algorithm")
 @dataclass(frozen=True, eq=False)
 class Ticket(AbstractStreamCode):
-    """Mode 11: coded integers times a random tensor; integers 0 and 1 choose a subset of it.
-
-    Attributes:
-        inner: The integers q, in the shape of the tensor.
-        kind: The random numbers: 0 signs, 1 coded Gaussians times 4, 2 odd integers from -65535 to 65535.
-        seed: Seed of the random numbers.
-    """
+    """Mode 11: coded integers times a random tensor; integers 0 and 1 choose a subset of it."""
 
     mode = 11
-    inner: AbstractTensorCode
-    kind: int
-    seed: int
+    inner: AbstractTensorCode  # the integers q, in the shape of the tensor
+    kind: int  # the random numbers: 0 signs, 1 coded Gaussians times 4, 2 odd integers from -65535 to 65535
+    seed: int  # seed of the random numbers
 
     def __post_init__(self) -> None:
         integers(self.inner)
@@ -277,20 +245,13 @@ _TICKETS: tuple[Callable[[Stream, int], NDArray[np.integer[Any]]], ...] = (
 @implements("K-MPC", kind="algorithm")
 @dataclass(frozen=True, eq=False)
 class Mixed(AbstractStreamCode):
-    """Mode 12: the filters of many locations, each a random mixture of the same few coded integers.
-
-    Attributes:
-        sizes: Shape of the tensor, of at least two sizes; the first is the number of locations.
-        inner: The integers z, shape (b,).
-        mixes: Number k of random rows of which a location makes its mixture.
-        seed: Seed of the basis and of the mixtures.
-    """
+    """Mode 12: the filters of many locations, each a random mixture of the same few coded integers."""
 
     mode = 12
-    sizes: Shape
-    inner: AbstractTensorCode
-    mixes: int
-    seed: int
+    sizes: Shape  # shape of the tensor, of at least two sizes; the first is the number of locations
+    inner: AbstractTensorCode  # the integers z, shape (b,)
+    mixes: int  # number k of random rows of which a location makes its mixture
+    seed: int  # seed of the basis and of the mixtures
 
     def __post_init__(self) -> None:
         check_inner(self.inner, (None,))

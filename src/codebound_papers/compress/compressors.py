@@ -77,17 +77,11 @@ def weight_name(layer: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class CompressedNetwork:
-    """A network whose layers are compressed; everything else is carried as it is.
+    """A network whose layers are compressed; everything else is carried as it is."""
 
-    Attributes:
-        network: The original.
-        layers: The compressed layers, in forward order.
-        carried: Layers that the method cannot take, with the reason.
-    """
-
-    network: Network = field(repr=False)
-    layers: tuple[CompressedLayer, ...]
-    carried: dict[str, str]
+    network: Network = field(repr=False)  # the original
+    layers: tuple[CompressedLayer, ...]  # the compressed layers, in forward order
+    carried: dict[str, str]  # layers that the method cannot take, with the reason
     chain: ClassVar[None] = None  # g has the architecture of f
 
     def module(self) -> nn.Module:
@@ -129,23 +123,16 @@ class CompressedNetwork:
 
 @dataclass(frozen=True, eq=False)
 class LocalNetwork:
-    """A network of another architecture: some convolutions have filters of their own at every location.
+    """A network of another architecture: some convolutions have filters of their own at every location."""
 
-    Attributes:
-        network: The original.
-        chain: The new architecture; batch norms are folded.
-        codes: The codes of all its tensors, in the order of a message.
-        names: The weights among them, and the layer of the original that each one is.
-        layers: The compressed layers, under their names in the original.
-        carried: Layers that are as they were, with the reason.
-    """
-
-    network: Network = field(repr=False)
-    chain: Chain
+    network: Network = field(repr=False)  # the original
+    chain: Chain  # the new architecture; batch norms are folded
+    # the codes of all its tensors, in the order of a message
     codes: Mapping[str, AbstractTensorCode] = field(repr=False)
+    # the weights among them, and the layer of the original that each one is
     names: Mapping[str, str] = field(repr=False)
-    layers: tuple[CompressedLayer, ...]
-    carried: dict[str, str]
+    layers: tuple[CompressedLayer, ...]  # the compressed layers, under their names in the original
+    carried: dict[str, str]  # layers that are as they were, with the reason
 
     def module(self) -> nn.Module:
         """The compressed network g, on the CPU."""
@@ -154,23 +141,14 @@ class LocalNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a compressor is applied to.
+    """What a compressor is applied to."""
 
-    Attributes:
-        network: The wrapped network.
-        input_shape: Shape of one input.
-        sample: Examples, for compressors that train.
-        layers: Names of the layers to compress; all when None.
-        seed: Names all random choices.
-        progress: Told how far it is.
-    """
-
-    network: Network = field(repr=False)
-    input_shape: tuple[int, ...] = ()
-    sample: DeviceData | None = None
-    layers: tuple[str, ...] | None = None
-    seed: int = 0
-    progress: Progress = silent
+    network: Network = field(repr=False)  # the wrapped network
+    input_shape: tuple[int, ...] = ()  # shape of one input
+    sample: DeviceData | None = None  # examples, for compressors that train
+    layers: tuple[str, ...] | None = None  # names of the layers to compress; all when None
+    seed: int = 0  # names all random choices
+    progress: Progress = silent  # told how far it is
 
     def wanted(self, names: Iterable[str]) -> set[str]:
         """The layers to compress among these; refuses unknown ones."""
@@ -341,17 +319,11 @@ def message_with(search: Search, codes: Mapping[str, AbstractTensorCode]) -> Mes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounded:
-    """A weight on a grid.
+    """A weight on a grid."""
 
-    Attributes:
-        code: The shortest code of the integers.
-        size: Size of the step.
-        nonzeros: Non-zero weights before rounding, J; the small ones among them may have become zero.
-    """
-
-    code: AbstractTensorCode = field(repr=False)
-    size: float
-    nonzeros: int
+    code: AbstractTensorCode = field(repr=False)  # the shortest code of the integers
+    size: float  # size of the step
+    nonzeros: int  # non-zero weights before rounding, J; the small ones among them may have become zero
 
     @property
     def error(self) -> float:

@@ -62,17 +62,11 @@ class ShareProject(AbstractCompressor):
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """What a compressor is turned by.
+    """What a compressor is turned by."""
 
-    Attributes:
-        meaning: What a setting says.
-        settings: What is tried, from the least that is stored to the most.
-        algorithm: The compressor of a setting.
-    """
-
-    meaning: str
-    settings: tuple[float, ...]
-    algorithm: Callable[[float], AbstractCompressor]
+    meaning: str  # what a setting says
+    settings: tuple[float, ...]  # what is tried, from the least that is stored to the most
+    algorithm: Callable[[float], AbstractCompressor]  # the compressor of a setting
 
 
 KNOBS = {
@@ -97,57 +91,35 @@ KNOBS = {
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One setting.
+    """One setting."""
 
-    Attributes:
-        setting: Of the knob.
-        error: Share of the sample that the decoded network gets wrong; None where nothing was decoded.
-        refusal: Why not; empty otherwise.
-    """
-
-    setting: float
+    setting: float  # of the knob
+    # share of the sample that the decoded network gets wrong; None where nothing was decoded
     error: float | None
-    refusal: str = ""
+    refusal: str = ""  # why not; empty otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The smallest setting that will do.
+    """The smallest setting that will do."""
 
-    Attributes:
-        setting: Of the knob.
-        error: Share of the sample that the decoded network gets wrong.
-        stored: By layer, the numbers that stand for it: products, or weights that are not zero.
-        coded_bits: Length of the message of the whole network.
-    """
-
-    setting: float
-    error: float
-    stored: dict[str, int]
-    coded_bits: int
+    setting: float  # of the knob
+    error: float  # share of the sample that the decoded network gets wrong
+    stored: dict[str, int]  # by layer, the numbers that stand for it: products, or weights that are not zero
+    coded_bits: int  # length of the message of the whole network
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMinimum:
-    """What measurement found.
+    """What measurement found."""
 
-    Attributes:
-        method: The compressor.
-        knob: What its settings say.
-        tolerance: By how much the error was allowed to rise.
-        error: Share of the sample that the original gets wrong.
-        raw_bits: 32 per parameter, for comparison.
-        trials: What was tried, the last one being the first that would do.
-        reached: That one; None if no setting would do.
-    """
-
-    method: str
-    knob: str
-    tolerance: float
-    error: float
-    raw_bits: int
-    trials: tuple[Trial, ...]
-    reached: Reached | None
+    method: str  # the compressor
+    knob: str  # what its settings say
+    tolerance: float  # by how much the error was allowed to rise
+    error: float  # share of the sample that the original gets wrong
+    raw_bits: int  # 32 per parameter, for comparison
+    trials: tuple[Trial, ...]  # what was tried, the last one being the first that would do
+    reached: Reached | None  # that one; None if no setting would do
 
     @property
     def verdict(self) -> str:

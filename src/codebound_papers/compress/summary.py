@@ -39,72 +39,44 @@ _UNTOUCHED = "no weight matrix, coded as it is"
 
 @dataclass(frozen=True, slots=True)
 class LayerSummary:
-    """One compressed layer.
+    """One compressed layer."""
 
-    Attributes:
-        name: The layer.
-        shape: Shape of its decoded weight.
-        kept: Share of the decoded weights that are not zero.
-        dense_bytes: Size of the original weight as float32.
-        sparse_bytes: Size of the decoded weight in ``SPARSE_FORMAT``.
-        coded_bits: Length of its message.
-        spectral_error_measured: Spectral norm of the change of the layer's matrix; None where g has another
-            architecture. For a convolution it is the matrix of filters, one row per output channel.
-        spectral_error_predicted: What the paper's theorem predicts for it, if it does.
-        predicted_by: The statement behind the prediction, or why there is none.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    kept: float
-    dense_bytes: int
-    sparse_bytes: int
-    coded_bits: int
+    name: str  # the layer
+    shape: tuple[int, ...]  # shape of its decoded weight
+    kept: float  # share of the decoded weights that are not zero
+    dense_bytes: int  # size of the original weight as float32
+    sparse_bytes: int  # size of the decoded weight in SPARSE_FORMAT
+    coded_bits: int  # length of its message
+    # spectral norm of the change of the layer's matrix; None where g has another architecture. For a
+    # convolution it is the matrix of filters, one row per output channel
     spectral_error_measured: float | None
-    spectral_error_predicted: float | None
-    predicted_by: str
+    spectral_error_predicted: float | None  # what the paper's theorem predicts for it, if it does
+    predicted_by: str  # the statement behind the prediction, or why there is none
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedTensor:
-    """A tensor that was not compressed, and what it costs all the same.
+    """A tensor that was not compressed, and what it costs all the same."""
 
-    Attributes:
-        name: The tensor.
-        shape: Its shape.
-        dense_bytes: Its size.
-        coded_bits: Length of its message; 0 if it needs none.
-        reason: Why it is as it was.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dense_bytes: int
-    coded_bits: int
-    reason: str
+    name: str  # the tensor
+    shape: tuple[int, ...]  # its shape
+    dense_bytes: int  # its size
+    coded_bits: int  # length of its message; 0 if it needs none
+    reason: str  # why it is as it was
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompressionSummary:
-    """A compressed network in numbers.
+    """A compressed network in numbers."""
 
-    Attributes:
-        layers: The compressed layers, in forward order.
-        carried: Every other tensor.
-        codes: The codes of all tensors of g, by name.
-        messages: Their bits; ``codebound.coding.modes.decode_tensors`` reads each of them.
-        accuracy_before: Share of the sample that f classifies correctly, where a sample was given.
-        accuracy_after: The same for g.
-        deviation: How far g is from f on the sample, where one was given.
-    """
-
-    layers: tuple[LayerSummary, ...]
-    carried: tuple[CarriedTensor, ...]
-    codes: Mapping[str, AbstractTensorCode] = field(repr=False)
+    layers: tuple[LayerSummary, ...]  # the compressed layers, in forward order
+    carried: tuple[CarriedTensor, ...]  # every other tensor
+    codes: Mapping[str, AbstractTensorCode] = field(repr=False)  # the codes of all tensors of g, by name
+    # their bits; codebound.coding.modes.decode_tensors reads each of them
     messages: Mapping[str, Bits] = field(repr=False)
-    accuracy_before: float | None
-    accuracy_after: float | None
-    deviation: NetworkDeviation | None
+    accuracy_before: float | None  # share of the sample that f classifies correctly, where a sample was given
+    accuracy_after: float | None  # the same for g
+    deviation: NetworkDeviation | None  # how far g is from f on the sample, where one was given
 
     @property
     def coded_bits(self) -> int:
@@ -273,41 +245,27 @@ def exponential_deviation(layers: Sequence[LayerBounds], *, input_norm: float) -
 
 @dataclass(frozen=True, slots=True)
 class LayerChange:
-    """Spectral norms of one call of a layer, as the linear map that it applies.
+    """Spectral norms of one call of a layer, as the linear map that it applies."""
 
-    Attributes:
-        name: The layer.
-        weight: Norm of the original map, bounded from above.
-        change: Norm of the change, bounded from above.
-        predicted: What the compressor's theorem predicts for the change of the *matrix*, if it does.
-    """
-
-    name: str
-    weight: float
-    change: float
+    name: str  # the layer
+    weight: float  # norm of the original map, bounded from above
+    change: float  # norm of the change, bounded from above
+    # what the compressor's theorem predicts for the change of the *matrix*, if it does
     predicted: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkDeviation:
-    """How far g is from f.
+    """How far g is from f."""
 
-    Attributes:
-        layers: The calls of layers, in forward order.
-        largest: Largest ``||f(x) - g(x)||_2`` over the sample.
-        mean: Its mean.
-        recursion: Bound on it through the norms of the layers (G-LemB.2x), for inputs as long as the longest
-            one of the sample; None where the network is no chain of known steps.
-        e_form: The weaker bound G-LemB.2; None where it does not apply.
-        reason: Why a bound is missing; empty when none is.
-    """
-
-    layers: tuple[LayerChange, ...]
-    largest: float
-    mean: float
+    layers: tuple[LayerChange, ...]  # the calls of layers, in forward order
+    largest: float  # largest ||f(x) - g(x)||_2 over the sample
+    mean: float  # its mean
+    # bound on it through the norms of the layers (G-LemB.2x), for inputs as long as the longest one of the
+    # sample; None where the network is no chain of known steps
     recursion: float | None
-    e_form: float | None
-    reason: str
+    e_form: float | None  # the weaker bound G-LemB.2; None where it does not apply
+    reason: str  # why a bound is missing; empty when none is
 
 
 def deviation(

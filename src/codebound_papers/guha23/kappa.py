@@ -53,43 +53,26 @@ RELEASED_FAILURE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Kappa:
-    """The factors of one layer; no guarantee.
+    """The factors of one layer; no guarantee."""
 
-    Attributes:
-        layer: Its name.
-        inputs: Width of its input.
-        outputs: Width of its output.
-        t: Where the assumed tail, over all n examples, has probability ``failure``.
-        proved: ``t sqrt(outputs)``, or 1 for a layer that widens: what the proof of Lemma C.1 arrives at.
-        printed: ``sqrt(outputs t)``, or 1: what its statement prints.
-        released: ``min(1, t sqrt(outputs))`` at a = b = 1 and failure 0.01, or 1 unless the layer narrows.
-    """
-
-    layer: str
-    inputs: int
-    outputs: int
-    t: float
-    proved: float
-    printed: float
-    released: float
+    layer: str  # its name
+    inputs: int  # width of its input
+    outputs: int  # width of its output
+    t: float  # where the assumed tail, over all n examples, has probability failure
+    proved: float  # t sqrt(outputs), or 1 for a layer that widens: what the proof of Lemma C.1 arrives at
+    printed: float  # sqrt(outputs t), or 1: what its statement prints
+    released: float  # min(1, t sqrt(outputs)) at a = b = 1 and failure 0.01, or 1 unless the layer narrows
 
 
 @implements("G-ConC.1", kind="published-form")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpreadInputs:
-    """Condition C.1, what appendix C assumes of the inputs of a layer.
+    """Condition C.1, what appendix C assumes of the inputs of a layer."""
 
-    Attributes:
-        n: Examples.
-        failure: Probability left to a layer, in (0, 1).
-        a: Constant of the assumed tail, which the paper leaves open.
-        b: Constant in its exponent, which the paper leaves open.
-    """
-
-    n: int
-    failure: float = RELEASED_FAILURE
-    a: float = 1.0
-    b: float = 1.0
+    n: int  # examples
+    failure: float = RELEASED_FAILURE  # probability left to a layer, in (0, 1)
+    a: float = 1.0  # constant of the assumed tail, which the paper leaves open
+    b: float = 1.0  # constant in its exponent, which the paper leaves open
 
     def __post_init__(self) -> None:
         if (

@@ -143,25 +143,15 @@ def check_strength(strength: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunedLayer:
-    """What pruning and rounding did to one layer, or is predicted to do.
+    """What pruning and rounding did to one layer, or is predicted to do."""
 
-    Attributes:
-        name: The layer.
-        strength: d of G-Alg1.
-        kept_share: chi, the share of weights that stay.
-        expected_change: Gamma_l, the bound of lemma 4.2 on the mean spectral norm of the change.
-        step: rho_l, distance of two values of a weight.
-        nonzeros: J_l, weights that are not zero after pruning.
-        change: Spectral norm of what pruning took away; None if not measured.
-    """
-
-    name: str
-    strength: float
-    kept_share: float
-    expected_change: float
-    step: float
-    nonzeros: int
-    change: float | None = None
+    name: str  # the layer
+    strength: float  # d of G-Alg1
+    kept_share: float  # chi, the share of weights that stay
+    expected_change: float  # gamma_l, the bound of lemma 4.2 on the mean spectral norm of the change
+    step: float  # rho_l, distance of two values of a weight
+    nonzeros: int  # J_l, weights that are not zero after pruning
+    change: float | None = None  # spectral norm of what pruning took away; None if not measured
 
     def __post_init__(self) -> None:
         norms = (self.expected_change, self.strength, self.change or 0.0)
@@ -175,20 +165,13 @@ class PrunedLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruningFacts:
-    """A pruned network, layer by layer, and how much room the theorems leave to chance.
+    """A pruned network, layer by layer, and how much room the theorems leave to chance."""
 
-    Attributes:
-        layers: In forward order, one for each layer of the network.
-        slack: eps_l of all layers: a change exceeds ``eps_l Gamma_l`` with probability at most ``1/eps_l``.
-        sparsity_slack: lambda_l of all layers: non-zeros exceed ``lambda_l`` times their mean with
-            probability at most ``1/lambda_l``.
-        constant: C of lemma 4.2 inside every Gamma_l; universal, and unknown.
-    """
-
-    layers: tuple[PrunedLayer, ...]
-    slack: float
+    layers: tuple[PrunedLayer, ...]  # in forward order, one for each layer of the network
+    slack: float  # eps_l of all layers: a change exceeds eps_l Gamma_l with probability at most 1/eps_l
+    # lambda_l of all layers: non-zeros exceed lambda_l times their mean with probability at most 1/lambda_l
     sparsity_slack: float
-    constant: float = 1.0
+    constant: float = 1.0  # C of lemma 4.2 inside every Gamma_l; universal, and unknown
 
     def __post_init__(self) -> None:
         if not self.layers or any(

@@ -25,66 +25,41 @@ _NO_BIASES = "The theorem has no biases; they are left out here."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunableLayer:
-    """What pruning may do to one layer under the perturbation condition, ``||Delta|| <= ||A|| / L``.
+    """What pruning may do to one layer under the perturbation condition, ``||Delta|| <= ||A|| / L``."""
 
-    Attributes:
-        name: The layer.
-        weights: Its number of weights.
-        norm: Spectral norm of its matrix.
-        kept_exact: Least share chi of Gaussian weights to keep, where the norm of the change is the one of
-            this very matrix, pruned once.
-        strength_exact: The strength d that goes with it.
-        kept_markov: The same where the norm is ``eps_l Gamma_l``: lemma 4.2, by Markov's inequality.
-        strength_markov: The strength d that goes with that.
-        change_norm: ``Gamma_l`` at that strength, with C = 1.
-        asked: Weights that stay where the margin condition holds too, as corrected.
-    """
-
-    name: str
-    weights: int
-    norm: float
+    name: str  # the layer
+    weights: int  # its number of weights
+    norm: float  # spectral norm of its matrix
+    # least share chi of Gaussian weights to keep, where the norm of the change is the one of this very
+    # matrix, pruned once
     kept_exact: float
-    strength_exact: float
-    kept_markov: float
-    strength_markov: float
-    change_norm: float
-    asked: int
+    strength_exact: float  # the strength d that goes with it
+    kept_markov: float  # the same where the norm is eps_l Gamma_l: lemma 4.2, by Markov's inequality
+    strength_markov: float  # the strength d that goes with that
+    change_norm: float  # gamma_l at that strength, with C = 1
+    asked: int  # weights that stay where the margin condition holds too, as corrected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruningLimit:
-    """The strongest pruning, the same in every layer, at which theorem 5.2 applies if nothing is rounded.
+    """The strongest pruning, the same in every layer, at which theorem 5.2 applies if nothing is rounded."""
 
-    Attributes:
-        strength: d; None if no strength down to 2^-120 will do.
-        pruned: Share of Gaussian weights that it prunes; 0 if none will do.
-    """
-
-    strength: float | None
-    pruned: float
+    strength: float | None  # d; None if no strength down to 2^-120 will do
+    pruned: float  # share of Gaussian weights that it prunes; 0 if none will do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MbpRequirements:
-    """What G-Lem4.3 and G-Thm5.2 require.
+    """What G-Lem4.3 and G-Thm5.2 require."""
 
-    Attributes:
-        layers: In forward order.
-        slack: ``eps_l = L / delta``: the union over L layers then fails with probability delta.
-        gaussian_exact: Least share to keep in a large Gaussian matrix, with exact norms (G-E6).
-        gaussian_markov: The same with ``slack`` (G-E6).
-        published: Limit by the margin condition as published, with the input dimension.
-        corrected: Limit by the condition that keeps its promise, with ``sqrt(2) max ||x||`` (G-E2, G-E5).
-        notes: What a reader should know, in sentences.
-    """
-
-    layers: tuple[PrunableLayer, ...]
-    slack: float
-    gaussian_exact: float
-    gaussian_markov: float
-    published: PruningLimit
+    layers: tuple[PrunableLayer, ...]  # in forward order
+    slack: float  # eps_l = L / delta: the union over L layers then fails with probability delta
+    gaussian_exact: float  # least share to keep in a large Gaussian matrix, with exact norms (G-E6)
+    gaussian_markov: float  # the same with slack (G-E6)
+    published: PruningLimit  # limit by the margin condition as published, with the input dimension
+    # limit by the condition that keeps its promise, with sqrt(2) max ||x|| (G-E2, G-E5)
     corrected: PruningLimit
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what a reader should know, in sentences
 
     @property
     def verdict(self) -> str:

@@ -174,25 +174,17 @@ TailValues = Literal["absolute", "positive", "eigenvalues"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerSpectrum:
-    """The spectrum of a layer's matrix.
+    """The spectrum of a layer's matrix."""
 
-    Attributes:
-        name: The layer.
-        rows: Units or filters.
-        columns: Inputs of each.
-        of: "matrix" for a linear layer; "reshaped kernel" for a convolution, which is not the map it applies.
-        singular_values: Descending, as many as the smaller side; read-only.
-        spectral_norm_upper: Never below the largest singular value.
-        frobenius_norm: Root of the sum of squared entries.
-    """
-
-    name: str
-    rows: int
-    columns: int
+    name: str  # the layer
+    rows: int  # units or filters
+    columns: int  # inputs of each
+    # "matrix" for a linear layer; "reshaped kernel" for a convolution, which is not the map it applies
     of: Literal["matrix", "reshaped kernel"]
+    # descending, as many as the smaller side; read-only
     singular_values: NDArray[np.float64] = field(repr=False)
-    spectral_norm_upper: float
-    frobenius_norm: float
+    spectral_norm_upper: float  # never below the largest singular value
+    frobenius_norm: float  # root of the sum of squared entries
 
     @property
     def spectral_norm(self) -> float:

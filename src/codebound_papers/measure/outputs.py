@@ -48,13 +48,9 @@ def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AbstractOrdered:
-    """Numbers in ascending order; read-only.
+    """Numbers in ascending order; read-only."""
 
-    Attributes:
-        values: The numbers.
-    """
-
-    values: NDArray[np.floating] = field(repr=False)
+    values: NDArray[np.floating] = field(repr=False)  # the numbers
 
     @property
     def n(self) -> int:
@@ -192,19 +188,12 @@ def margin_report(
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a pass found.
+    """What a pass found."""
 
-    Attributes:
-        margins: Of all examples.
-        errors: Examples that are wrong, or too close to call in the arithmetic of the network.
-        output_norm: The largest Euclidean norm of an output.
-        input_norm: That of an input.
-    """
-
-    margins: MarginReport
-    errors: int
-    output_norm: float
-    input_norm: float
+    margins: MarginReport  # of all examples
+    errors: int  # examples that are wrong, or too close to call in the arithmetic of the network
+    output_norm: float  # the largest Euclidean norm of an output
+    input_norm: float  # that of an input
 
     def merge(self, *others: Outputs) -> Outputs:
         """The outputs of all examples together: the same, in whatever way a sample was cut into shards."""

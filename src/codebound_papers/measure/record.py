@@ -149,37 +149,22 @@ class Missing:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Measured:
-    """What was measured of a network f; empty or None where it was not asked for.
+    """What was measured of a network f; empty or None where it was not asked for."""
 
-    Attributes:
-        network: f with its batch norms folded.
-        sample: The sample.
-        settings: What was asked for.
-        folding: What became of the batch norms, in sentences.
-        obstacle: Why expressions with a product over layers do not apply; empty where they do.
-        outputs: Margins, errors and the longest outputs and inputs of the whole sample.
-        norms: Of the matrices, layer by layer in forward order; without noise stability.
-        maps: Norms of the maps that layers compute, by name.
-        spectra: Of the matrices, by layer.
-        tails: By layer.
-        stability: Noise stability.
-        unstable: Why that is missing although it was asked for.
-        missing: What else was asked for and is missing.
-    """
-
-    network: Network = field(repr=False)
-    sample: Dataset = field(repr=False)
-    settings: MeasureSettings
-    folding: tuple[str, ...]
-    obstacle: str
-    outputs: Outputs | None = None
+    network: Network = field(repr=False)  # f with its batch norms folded
+    sample: Dataset = field(repr=False)  # the sample
+    settings: MeasureSettings  # what was asked for
+    folding: tuple[str, ...]  # what became of the batch norms, in sentences
+    obstacle: str  # why expressions with a product over layers do not apply; empty where they do
+    outputs: Outputs | None = None  # margins, errors and the longest outputs and inputs of the whole sample
+    # of the matrices, layer by layer in forward order; without noise stability
     norms: tuple[LayerFacts, ...] = ()
-    maps: Mapping[str, SpectralNorm]
-    spectra: Mapping[str, LayerSpectrum]
-    tails: Mapping[str, Tail]
-    stability: Stability | None = None
-    unstable: str = ""
-    missing: tuple[Missing, ...]
+    maps: Mapping[str, SpectralNorm]  # norms of the maps that layers compute, by name
+    spectra: Mapping[str, LayerSpectrum]  # of the matrices, by layer
+    tails: Mapping[str, Tail]  # by layer
+    stability: Stability | None = None  # noise stability
+    unstable: str = ""  # why that is missing although it was asked for
+    missing: tuple[Missing, ...]  # what else was asked for and is missing
 
     @property
     def margins(self) -> MarginReport:

@@ -15,21 +15,15 @@ _BEYOND = 3.0  # deviations
 
 @dataclass(frozen=True, slots=True)
 class WeightShape:
-    """The shape of a sample, whatever its mean and size.
+    """The shape of a sample, whatever its mean and size."""
 
-    Attributes:
-        weights: How many there are.
-        excess_kurtosis: Fourth moment over the squared variance, less 3; 0 for a Gaussian law, 3 for
-            Laplace's, -1.2 for a uniform one.
-        distance: Kolmogorov-Smirnov distance from the Gaussian law of the same mean and variance.
-        beyond: Share more than three deviations away from the mean; 0.0027 of a Gaussian law.
-        laplace_gain: By how much the best Laplace law exceeds the best Gaussian one in mean log-likelihood.
-    """
-
-    weights: int
+    weights: int  # how many there are
+    # fourth moment over the squared variance, less 3; 0 for a Gaussian law, 3 for Laplace's, -1.2 for a
+    # uniform one
     excess_kurtosis: float
-    distance: float
-    beyond: float
+    distance: float  # Kolmogorov-Smirnov distance from the Gaussian law of the same mean and variance
+    beyond: float  # share more than three deviations away from the mean; 0.0027 of a Gaussian law
+    # by how much the best Laplace law exceeds the best Gaussian one in mean log-likelihood
     laplace_gain: float
 
     @property

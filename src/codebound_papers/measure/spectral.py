@@ -35,19 +35,12 @@ _EPS = torch.finfo(torch.float64).eps
 
 @dataclass(frozen=True, slots=True)
 class SpectralNorm:
-    """A largest singular value and how it was found.
+    """A largest singular value and how it was found."""
 
-    Attributes:
-        value: The norm up to rounding when ``exact``; otherwise an estimate, from below.
-        upper: Never below the norm; rounded outwards.
-        method: How ``value`` and ``upper`` were computed.
-        exact: Whether ``value`` and ``upper`` differ by rounding alone.
-    """
-
-    value: float
-    upper: float
-    method: str
-    exact: bool
+    value: float  # the norm up to rounding when exact; otherwise an estimate, from below
+    upper: float  # never below the norm; rounded outwards
+    method: str  # how value and upper were computed
+    exact: bool  # whether value and upper differ by rounding alone
 
 
 @implements("I-09", kind="measure")

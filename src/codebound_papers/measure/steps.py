@@ -27,33 +27,21 @@ PROBES = 64
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step of the forward pass.
+    """One step of the forward pass."""
 
-    Attributes:
-        name: Qualified name of the module, or the name of the traced operation.
-        kind: What is known about the step.
-        view: The layer's view, where the step is a layer.
-        inputs: Indices of the steps whose outputs it uses.
-    """
-
-    name: str
-    kind: Kind
-    view: AbstractLayerView | None = field(repr=False)
-    inputs: tuple[int, ...]
+    name: str  # qualified name of the module, or the name of the traced operation
+    kind: Kind  # what is known about the step
+    view: AbstractLayerView | None = field(repr=False)  # the layer's view, where the step is a layer
+    inputs: tuple[int, ...]  # indices of the steps whose outputs it uses
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """A network as steps and cuts.
+    """A network as steps and cuts."""
 
-    Attributes:
-        sequence: The steps in forward order, first the input.
-        cuts: Indices of the steps after which their output is the only value still needed. The first
-            is the input, the last is the network's output. A chain is cut after every step, a residual
-            network between its blocks.
-    """
-
-    sequence: tuple[Step, ...]
+    sequence: tuple[Step, ...]  # the steps in forward order, first the input
+    # indices of the steps after which their output is the only value still needed. The first is the input,
+    # the last is the network's output. A chain is cut after every step, a residual network between its blocks
     cuts: tuple[int, ...]
     network: Network = field(repr=False)
     nodes: tuple[fx.Node, ...] = field(repr=False)
@@ -138,17 +126,11 @@ def _cuts(steps: tuple[Step, ...], *, output: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class LayerActivation:
-    """What went in and out of one call of a layer.
+    """What went in and out of one call of a layer."""
 
-    Attributes:
-        name: The layer.
-        input: What the layer was applied to, ``phi(x^{i-1})``.
-        output: Its output before any activation, ``x^i``.
-    """
-
-    name: str
-    input: Tensor = field(repr=False)
-    output: Tensor = field(repr=False)
+    name: str  # the layer
+    input: Tensor = field(repr=False)  # what the layer was applied to, phi(x^{i-1})
+    output: Tensor = field(repr=False)  # its output before any activation, x^i
 
 
 def activations(network: Network, x: Tensor) -> tuple[LayerActivation, ...]:
@@ -173,17 +155,11 @@ def activations(network: Network, x: Tensor) -> tuple[LayerActivation, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How heavy a network is, and what can be measured of it in about a minute on two cores.
+    """How heavy a network is, and what can be measured of it in about a minute on two cores."""
 
-    Attributes:
-        multiplications: By weights, in the forward pass of one example.
-        widest: Entries of the largest output of a layer.
-        outputs: Entries of the last layer's output.
-    """
-
-    multiplications: int
-    widest: int
-    outputs: int
+    multiplications: int  # by weights, in the forward pass of one example
+    widest: int  # entries of the largest output of a layer
+    outputs: int  # entries of the last layer's output
 
     @property
     def examples(self) -> int:
@@ -201,17 +177,11 @@ class Workload:
 
 @dataclass(frozen=True, eq=False)
 class FoldedNetwork:
-    """A network whose batch norms are folded as far as they can be, wrapped once for all that is measured.
+    """A network whose batch norms are folded as far as they can be, wrapped once for all that is measured."""
 
-    Attributes:
-        network: The result.
-        example: One input, in its arithmetic.
-        notes: What was done, in sentences.
-    """
-
-    network: Network = field(repr=False)
-    example: Tensor = field(repr=False)
-    notes: tuple[str, ...] = ()
+    network: Network = field(repr=False)  # the result
+    example: Tensor = field(repr=False)  # one input, in its arithmetic
+    notes: tuple[str, ...] = ()  # what was done, in sentences
 
     @cached_property
     def calls(self) -> tuple[LayerActivation, ...]:

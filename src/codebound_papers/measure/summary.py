@@ -85,24 +85,17 @@ _BESIDE = (
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Everything that was measured.
+    """Everything that was measured."""
 
-    Attributes:
-        layers: One row per layer and per sum of branches, in forward order; None where a quantity was not
-            asked for or does not exist. A quantity with one value per example has its smallest and largest
-            value and quantiles, in which None is infinite.
-        network: Noise stability of the network as a whole; None if it was not measured.
-        margins: Output margins; None if they were not measured.
-        not_measured: What is missing, where, and why.
-        notes: What a reader should know, in sentences.
-        curves: Histograms of the margins and, per layer, histograms and the survival function.
-    """
-
+    # one row per layer and per sum of branches, in forward order; None where a quantity was not asked for or
+    # does not exist. A quantity with one value per example has its smallest and largest value and quantiles,
+    # in which None is infinite
     layers: tuple[Row, ...]
-    network: Row | None
-    margins: Row | None
-    not_measured: tuple[Row, ...]
-    notes: tuple[str, ...]
+    network: Row | None  # noise stability of the network as a whole; None if it was not measured
+    margins: Row | None  # output margins; None if they were not measured
+    not_measured: tuple[Row, ...]  # what is missing, where, and why
+    notes: tuple[str, ...]  # what a reader should know, in sentences
+    # histograms of the margins and, per layer, histograms and the survival function
     curves: Row = field(repr=False)
 
     def record(self) -> Row:

@@ -40,19 +40,12 @@ _STYLE: Any = {  # newer versions of matplotlib know the type of every key
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One small plot.
+    """One small plot."""
 
-    Attributes:
-        title: Usually the layer.
-        curve: A histogram (counts, edges, scale) or a survival function (x, share, tail).
-        mark: A value to point out.
-        is_claimed: Whether a fitted tail is one that the values can carry.
-    """
-
-    title: str
-    curve: Curve
-    mark: float | None = None
-    is_claimed: bool = True
+    title: str  # usually the layer
+    curve: Curve  # a histogram (counts, edges, scale) or a survival function (x, share, tail)
+    mark: float | None = None  # a value to point out
+    is_claimed: bool = True  # whether a fitted tail is one that the values can carry
 
 
 def histogram_figure(panels: Sequence[Panel], *, label: str) -> str:
@@ -102,17 +95,11 @@ def survival_figure(panels: Sequence[Panel], *, label: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One number on a line of its own.
+    """One number on a line of its own."""
 
-    Attributes:
-        name: Beside the line.
-        log10: Where it is, on a decimal logarithmic scale.
-        group: What it has in common with others; groups have colours and a legend.
-    """
-
-    name: str
-    log10: float
-    group: str
+    name: str  # beside the line
+    log10: float  # where it is, on a decimal logarithmic scale
+    group: str  # what it has in common with others; groups have colours and a legend
 
 
 def standalone(svg: str) -> str:
@@ -123,25 +110,16 @@ def standalone(svg: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points or a curve.
+    """Points or a curve."""
 
-    Attributes:
-        label: For the legend; empty for none.
-        x: Places.
-        y: Values.
-        style: How they are drawn; ``shades`` are squares from white to blue, ``bars`` of several series
-            stand side by side.
-        shade: For shades: how blue, from 0 to 1.
-        deviations: For points: half the length of the bar through each; empty for none.
-        colour: Place of its colour in the palette, to have that of another; None: the next one.
-    """
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
+    label: str  # for the legend; empty for none
+    x: Sequence[float]  # places
+    y: Sequence[float]  # values
+    # how they are drawn; shades are squares from white to blue, bars of several series stand side by side
     style: Literal["line", "dashed", "points", "shades", "bars"] = "line"
-    shade: Sequence[float] = ()
-    deviations: Sequence[float] = ()
+    shade: Sequence[float] = ()  # for shades: how blue, from 0 to 1
+    deviations: Sequence[float] = ()  # for points: half the length of the bar through each; empty for none
+    # place of its colour in the palette, to have that of another; None: the next one
     colour: int | None = None
 
 
@@ -176,59 +154,35 @@ def curves(
 
 @dataclass(frozen=True, slots=True)
 class Contours:
-    """Values over a grid, as areas between levels, from white to blue.
+    """Values over a grid, as areas between levels, from white to blue."""
 
-    Attributes:
-        x: Columns of the grid, ascending.
-        y: Rows of the grid, ascending.
-        values: One row for each y, with one value for each x.
-        levels: Where a line is drawn and labelled, ascending.
-    """
-
-    x: Sequence[float]
-    y: Sequence[float]
-    values: Sequence[Sequence[float]]
-    levels: Sequence[float]
+    x: Sequence[float]  # columns of the grid, ascending
+    y: Sequence[float]  # rows of the grid, ascending
+    values: Sequence[Sequence[float]]  # one row for each y, with one value for each x
+    levels: Sequence[float]  # where a line is drawn and labelled, ascending
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Series on common axes.
+    """Series on common axes."""
 
-    Attributes:
-        title: What it shows.
-        x_label: Under the horizontal axis.
-        y_label: Beside the vertical axis.
-        series: What is drawn, later ones on top.
-        x_scale: Of the horizontal axis.
-        y_scale: Of the vertical axis.
-        x_ticks: Where the horizontal axis has numbers; empty for anywhere.
-        x_names: Of the places 0, 1, 2 and so on, in place of numbers; empty for none.
-        headroom: Empty space for the legend above the series, as a share of their height.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    series: Sequence[Series | Contours]
-    x_scale: Literal["linear", "log"] = "linear"
-    y_scale: Literal["linear", "log"] = "linear"
-    x_ticks: Sequence[float] = ()
-    x_names: Sequence[str] = ()
-    headroom: float = 0.0
+    title: str  # what it shows
+    x_label: str  # under the horizontal axis
+    y_label: str  # beside the vertical axis
+    series: Sequence[Series | Contours]  # what is drawn, later ones on top
+    x_scale: Literal["linear", "log"] = "linear"  # of the horizontal axis
+    y_scale: Literal["linear", "log"] = "linear"  # of the vertical axis
+    x_ticks: Sequence[float] = ()  # where the horizontal axis has numbers; empty for anywhere
+    x_names: Sequence[str] = ()  # of the places 0, 1, 2 and so on, in place of numbers; empty for none
+    headroom: float = 0.0  # empty space for the legend above the series, as a share of their height
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Plots side by side, still to be drawn: matplotlib is needed for that and not before.
+    """Plots side by side, still to be drawn: matplotlib is needed for that and not before."""
 
-    Attributes:
-        plots: Row by row.
-        columns: Plots in a row.
-    """
-
-    plots: Sequence[Plot]
-    columns: int = 3
+    plots: Sequence[Plot]  # row by row
+    columns: int = 3  # plots in a row
 
     def svg(self) -> str:
         """The drawing."""
@@ -240,18 +194,13 @@ class Marks:
     """Numbers below each other on one logarithmic axis, from the first at the top to the last.
 
     The axis shows exponents, because some numbers are larger than any double.
-
-    Attributes:
-        marks: The numbers.
-        label: Name of the axis.
-        line: Where a vertical line is drawn, as a decimal logarithm, and what it says.
-        is_narrow: For a page that has to fit a phone: names stand above their lines, and the axis shows error
-            rates in per cent.
     """
 
-    marks: Sequence[Mark]
-    label: str
-    line: tuple[float, str]
+    marks: Sequence[Mark]  # the numbers
+    label: str  # name of the axis
+    line: tuple[float, str]  # where a vertical line is drawn, as a decimal logarithm, and what it says
+    # for a page that has to fit a phone: names stand above their lines, and the axis shows error rates in per
+    # cent
     is_narrow: bool = False
 
     def svg(self) -> str:

@@ -31,27 +31,17 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How an item is run.
+    """How an item is run."""
 
-    Attributes:
-        size: How much of it.
-        seed: Of everything random.
-        epochs: Most epochs to train for; None: as many as the item says.
-        device: Where tensors live: ``cpu``, ``cuda``, ``cuda:1``, or ``auto`` for `compute` to choose.
-        models: Folder with pretrained networks of others, as safetensors files; None: there is none.
-        cells: Parts that are finished.
-        progress: Told the finished parts, and how a training advances.
-        deadline: Moment of ``time.monotonic`` after which no further part is begun.
-    """
-
-    size: Size = "quick"
-    seed: int = 0
-    epochs: int | None = None
-    device: str = "cpu"
+    size: Size = "quick"  # how much of it
+    seed: int = 0  # of everything random
+    epochs: int | None = None  # most epochs to train for; None: as many as the item says
+    device: str = "cpu"  # where tensors live: cpu, cuda, cuda:1, or auto for `compute` to choose
+    # folder with pretrained networks of others, as safetensors files; None: there is none
     models: Path | None = None
-    cells: Journal = field(default_factory=Journal)
-    progress: Progress = silent
-    deadline: float = math.inf
+    cells: Journal = field(default_factory=Journal)  # parts that are finished
+    progress: Progress = silent  # told the finished parts, and how a training advances
+    deadline: float = math.inf  # moment of time.monotonic after which no further part is begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,27 +66,19 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that can be made again.
+    """Something that can be made again."""
 
-    Attributes:
-        id: Its name on the command line: the paper's figure or table, as in ``docs/references.md``.
-        title: What it shows.
-        quick: What the quick run costs, in words.
-        full: What the full one costs.
-        about: What the paper shows and what is done here, in Markdown: the text of its section in
-            ``results/reproduction.md``.
-        run: Makes it.
-        lacks: What cannot be had on this machine, with the reason; such rows say "not run".
-        trains: Whether other items find the networks that it trains: of several items it comes first.
-    """
-
-    id: str
-    title: str
-    quick: str
-    full: str
+    id: str  # its name on the command line: the paper's figure or table, as in docs/references.md
+    title: str  # what it shows
+    quick: str  # what the quick run costs, in words
+    full: str  # what the full one costs
+    # what the paper shows and what is done here, in Markdown: the text of its section in
+    # results/reproduction.md
     about: str
-    run: Callable[[Settings], Reproduction]
+    run: Callable[[Settings], Reproduction]  # makes it
+    # what cannot be had on this machine, with the reason; such rows say "not run"
     lacks: Callable[[Settings], Sequence[str]]
+    # whether other items find the networks that it trains: of several items it comes first
     trains: bool = False
 
     @property

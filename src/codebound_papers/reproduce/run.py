@@ -22,17 +22,11 @@ _EPOCHS = {"A-": 299, "G-ExpX": 100, "G-": 300}  # of the published trainings, b
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An item that was run and written.
+    """An item that was run and written."""
 
-    Attributes:
-        reproduction: What it found.
-        record: The content of the JSON file: what was found, command, seed, time, machines.
-        files: What was written.
-    """
-
-    reproduction: Reproduction
-    record: dict[str, Any]
-    files: tuple[Path, ...]
+    reproduction: Reproduction  # what it found
+    record: dict[str, Any]  # the content of the JSON file: what was found, command, seed, time, machines
+    files: tuple[Path, ...]  # what was written
 
 
 def find_item(id: str) -> Item:

@@ -70,19 +70,13 @@ def made_up_samples(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """A trained network.
+    """A trained network."""
 
-    Attributes:
-        network: On the device of the settings, in evaluation mode.
-        record: Errors, epochs, time, device, versions and hashes of the training, as JSON values.
-        folder: Its run folder in the cache.
-        start: The network before the first epoch.
-    """
-
-    network: Network
+    network: Network  # on the device of the settings, in evaluation mode
+    # errors, epochs, time, device, versions and hashes of the training, as JSON values
     record: Mapping[str, Any]
-    folder: Path
-    start: nn.Module
+    folder: Path  # its run folder in the cache
+    start: nn.Module  # the network before the first epoch
 
     @property
     def kept_epochs(self) -> tuple[int, ...]:

@@ -43,13 +43,9 @@ _MOST_MEAN = 1 << 20
 
 
 class AbstractThreshold(ABC):
-    """A rule that gives every matrix its threshold.
+    """A rule that gives every matrix its threshold."""
 
-    Attributes:
-        word: Its name on a command line; its numbers follow, as in ``scale-free:0.1:0.05``.
-    """
-
-    word: ClassVar[str] = ""
+    word: ClassVar[str] = ""  # its name on a command line; its numbers follow, as in scale-free:0.1:0.05
 
     def __str__(self) -> str:
         return ":".join([self.word, *map(str, astuple(self))])  # type: ignore[call-overload]
@@ -194,15 +190,10 @@ def _check(epsilon: float, eta: float) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """A matrix as the sum of its bulk A and its tail B, zero where the other one is not.
+    """A matrix as the sum of its bulk A and its tail B, zero where the other one is not."""
 
-    Attributes:
-        bulk: Entries up to the threshold.
-        tail: Entries above it.
-    """
-
-    bulk: Tensor = field(repr=False)
-    tail: Tensor = field(repr=False)
+    bulk: Tensor = field(repr=False)  # entries up to the threshold
+    tail: Tensor = field(repr=False)  # entries above it
 
 
 @implements("S-Split", kind="algorithm")
@@ -330,21 +321,13 @@ def replace_small(matrix: Tensor, *, mask: PlainMask = "absolute", generator: to
 
 @dataclass(frozen=True, slots=True)
 class ReplacementTrials:
-    """Accuracies before and after.
+    """Accuracies before and after."""
 
-    Attributes:
-        layer: The layer whose entries were redrawn.
-        entries: How many it has.
-        kept: How many were kept.
-        original: Accuracy of the network as it is.
-        accuracies: One for each trial.
-    """
-
-    layer: str
-    entries: int
-    kept: int
-    original: float
-    accuracies: tuple[float, ...]
+    layer: str  # the layer whose entries were redrawn
+    entries: int  # how many it has
+    kept: int  # how many were kept
+    original: float  # accuracy of the network as it is
+    accuracies: tuple[float, ...]  # one for each trial
 
     @property
     def mean(self) -> float:

@@ -38,21 +38,13 @@ _ERRATA = ("S-E1", "S-E2", "S-E6", "S-E7", "S-E8", "S-E12", "S-E21", "S-E22")
 
 @dataclass(frozen=True, slots=True)
 class LayerThreshold:
-    """Below which size theorem 2 lets the weights of a layer be replaced.
+    """Below which size theorem 2 lets the weights of a layer be replaced."""
 
-    Attributes:
-        name: The layer.
-        epsilon: Accuracy eps_i; 0 where no positive one is left.
-        published: ``eps_i / sqrt(ln(3/eta_i))``, by algorithm 1 without noise.
-        scale_free: ``eps_i ||W||_F / sqrt(2 ln(2/eta_i))``, with the right constant and scale (S-E2, S-E8).
-        typical: Root mean square of the weights.
-    """
-
-    name: str
-    epsilon: float
-    published: float
-    scale_free: float
-    typical: float
+    name: str  # the layer
+    epsilon: float  # accuracy eps_i; 0 where no positive one is left
+    published: float  # eps_i / sqrt(ln(3/eta_i)), by algorithm 1 without noise
+    scale_free: float  # eps_i ||W||_F / sqrt(2 ln(2/eta_i)), with the right constant and scale (S-E2, S-E8)
+    typical: float  # root mean square of the weights
 
 
 @implements("S-Alg1:threshold", kind="numerics")

@@ -43,17 +43,13 @@ _BRIDGE = np.array(
 class PowerLaw:
     """Density ``a xmin^a x^-(a+1)`` on ``[xmin, inf)``, with a the **tail** exponent.
 
-    Attributes:
-        tail_exponent: Of ``P(X > x)``, above 0.
-        xmin: Smallest value, above 0.
-
     Example:
         >>> PowerLaw(tail_exponent=2.0, xmin=1.0).tail(2.0).item()
         0.25
     """
 
-    tail_exponent: float
-    xmin: float
+    tail_exponent: float  # of P(X > x), above 0
+    xmin: float  # smallest value, above 0
 
     def __post_init__(self) -> None:
         if not (0.0 < self.tail_exponent < math.inf and 0.0 < self.xmin < math.inf):
@@ -111,12 +107,6 @@ class PowerLaw:
 class Stable:
     """Lévy-stable law in the parametrisation S0, which is continuous in alpha.
 
-    Attributes:
-        alpha: Index in (0, 2]; 2 is Gaussian with variance ``2 scale^2``, below it tails are ``x^-alpha``.
-        beta: Skewness in [-1, 1].
-        scale: Above 0.
-        location: Any number.
-
     Density and distribution are good to 1e-9 for alpha of at least 0.2; for skewed laws within 0.03 of
     alpha = 1 they are interpolated in alpha, to about 1e-7.
 
@@ -125,10 +115,10 @@ class Stable:
         0.287352751
     """
 
-    alpha: float
-    beta: float = 0.0
-    scale: float = 1.0
-    location: float = 0.0
+    alpha: float  # index in (0, 2]; 2 is Gaussian with variance 2 scale^2, below it tails are x^-alpha
+    beta: float = 0.0  # skewness in [-1, 1]
+    scale: float = 1.0  # above 0
+    location: float = 0.0  # any number
 
     def __post_init__(self) -> None:
         if not (0.0 < self.alpha <= 2.0 and -1.0 <= self.beta <= 1.0):
@@ -330,23 +320,14 @@ def published_spiked_second_moment(x: ArrayLike, law: PowerLaw, *, threshold: fl
 
 @dataclass(frozen=True, slots=True)
 class Resilience:
-    """The chance of kappa or more weights of one bracket in a row.
+    """The chance of kappa or more weights of one bracket in a row."""
 
-    Attributes:
-        kappa: Weights needed; not an integer.
-        probability: Of one weight to lie in the bracket.
-        expected: Weights of a row in the bracket, N times ``probability``.
-        chernoff: Upper bound of Eq. (15), (16); 1, which says nothing, unless ``kappa > expected``.
-        exact: Binomial probability of ``ceil(kappa)`` or more.
-        released: What the released script evaluates: no bound, a parenthesis is misplaced (S-E26).
-    """
-
-    kappa: float
-    probability: float
-    expected: float
-    chernoff: float
-    exact: float
-    released: float
+    kappa: float  # weights needed; not an integer
+    probability: float  # of one weight to lie in the bracket
+    expected: float  # weights of a row in the bracket, N times probability
+    chernoff: float  # upper bound of Eq. (15), (16); 1, which says nothing, unless kappa > expected
+    exact: float  # binomial probability of ceil(kappa) or more
+    released: float  # what the released script evaluates: no bound, a parenthesis is misplaced (S-E26)
 
 
 @implements("S-5.2", kind="published-form")

@@ -31,23 +31,14 @@ _RIDGE, _FIRST_PRECISION, _RELEASED_STEPS, _RELEASED_CHANGE = 0.01, 100.0, 100, 
 
 @dataclass(frozen=True, slots=True)
 class RegressionMixture:
-    """Lines through a cloud of points, by ascending slope.
+    """Lines through a cloud of points, by ascending slope."""
 
-    Attributes:
-        slopes: One per component.
-        intercepts: One per component.
-        deviations: Standard deviation of the noise about each line.
-        weights: Share of each component; they sum to 1.
-        log_likelihood: Of the points under this mixture, in nats.
-        history: What the algorithm maximises, after each step.
-    """
-
-    slopes: tuple[float, ...]
-    intercepts: tuple[float, ...]
-    deviations: tuple[float, ...]
-    weights: tuple[float, ...]
-    log_likelihood: float
-    history: tuple[float, ...] = field(repr=False)
+    slopes: tuple[float, ...]  # one per component
+    intercepts: tuple[float, ...]  # one per component
+    deviations: tuple[float, ...]  # standard deviation of the noise about each line
+    weights: tuple[float, ...]  # share of each component; they sum to 1
+    log_likelihood: float  # of the points under this mixture, in nats
+    history: tuple[float, ...] = field(repr=False)  # what the algorithm maximises, after each step
 
 
 @implements("S-EM", kind="algorithm")

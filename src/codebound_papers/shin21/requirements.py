@@ -20,31 +20,19 @@ _TAIL_VALUES, _TAIL_RESAMPLES = 2000, 50  # weights that a tail is fitted to, an
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailLayer:
-    """What replacing small weights by noise may do to one layer.
+    """What replacing small weights by noise may do to one layer."""
 
-    Attributes:
-        name: The layer.
-        weights: Its number of weights.
-        epsilon: Accuracy that theorem 2 asks for, ``eps_i``.
-        rms: Root mean square of its weights.
-        published_threshold: Threshold tau of algorithm 1, without noise.
-        published_share: Share of weights up to it.
-        scale_free_threshold: Threshold that keeps the promise of algorithm 1 at every scale of the weights.
-        scale_free_share: Share of weights up to that.
-        p_value: Of a power law of their magnitudes; None where nothing could be fitted.
-        tail: The verdict on it.
-    """
-
-    name: str
-    weights: int
-    epsilon: float
-    rms: float
-    published_threshold: float
-    published_share: float
+    name: str  # the layer
+    weights: int  # its number of weights
+    epsilon: float  # accuracy that theorem 2 asks for, eps_i
+    rms: float  # root mean square of its weights
+    published_threshold: float  # threshold tau of algorithm 1, without noise
+    published_share: float  # share of weights up to it
+    # threshold that keeps the promise of algorithm 1 at every scale of the weights
     scale_free_threshold: float
-    scale_free_share: float
-    p_value: float | None
-    tail: str
+    scale_free_share: float  # share of weights up to that
+    p_value: float | None  # of a power law of their magnitudes; None where nothing could be fitted
+    tail: str  # the verdict on it
 
     @property
     def asked(self) -> int:
@@ -54,17 +42,11 @@ class TailLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeavytailRequirements:
-    """What S-Thm2 requires.
+    """What S-Thm2 requires."""
 
-    Attributes:
-        layers: In forward order.
-        eta: Failure probability in one direction.
-        notes: What a reader should know, in sentences.
-    """
-
-    layers: tuple[TailLayer, ...]
-    eta: float
-    notes: tuple[str, ...]
+    layers: tuple[TailLayer, ...]  # in forward order
+    eta: float  # failure probability in one direction
+    notes: tuple[str, ...]  # what a reader should know, in sentences
 
     @property
     def verdict(self) -> str:

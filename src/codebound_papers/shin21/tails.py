@@ -49,21 +49,13 @@ _LARGEST_LOG = 709.0  # of a double
 
 @dataclass(frozen=True, slots=True)
 class TailEstimate:
-    """The power law closest to the largest values of a sample; whether it is one is another question.
+    """The power law closest to the largest values of a sample; whether it is one is another question."""
 
-    Attributes:
-        values: Size of the sample.
-        tail_points: Values from ``xmin`` on, which the exponent was fitted to.
-        xmin: Where the tail starts; one of the values.
-        density_exponent: Maximum-likelihood exponent of the density, what other programs call alpha.
-        distance: Kolmogorov-Smirnov distance between the law and the tail.
-    """
-
-    values: int
-    tail_points: int
-    xmin: float
-    density_exponent: float
-    distance: float
+    values: int  # size of the sample
+    tail_points: int  # values from xmin on, which the exponent was fitted to
+    xmin: float  # where the tail starts; one of the values
+    density_exponent: float  # maximum-likelihood exponent of the density, what other programs call alpha
+    distance: float  # Kolmogorov-Smirnov distance between the law and the tail
 
     @property
     @implements("S-E17", kind="measure")
@@ -90,24 +82,17 @@ class PowerLawFit:
     5. An exponential tail is not ruled out with ``FAVOURED_P_VALUE``: "undecided", as heavy-tailed means
        heavier than that.
     6. Otherwise "power law".
-
-    Attributes:
-        status: The verdict; "undecided" is a refusal to give one.
-        reason: The verdict in words, with the numbers that decided it.
-        estimate: The closest power law, whatever the verdict; None only by rule 1.
-        p_value: Share of samples from the fitted law, fitted again, that lie at least as far from their fit.
-        interval: 95 % percentile interval of the density exponent over resampled and refitted values.
-        comparisons: Likelihood ratios against other tails.
-        resamples: How many samples ``p_value`` and ``interval`` rest on.
     """
 
-    status: Status
-    reason: str
-    estimate: TailEstimate | None
+    status: Status  # the verdict; "undecided" is a refusal to give one
+    reason: str  # the verdict in words, with the numbers that decided it
+    estimate: TailEstimate | None  # the closest power law, whatever the verdict; None only by rule 1
+    # share of samples from the fitted law, fitted again, that lie at least as far from their fit
     p_value: float | None
+    # 95 % percentile interval of the density exponent over resampled and refitted values
     interval: tuple[float, float] | None
-    comparisons: tuple[Comparison, ...]
-    resamples: int
+    comparisons: tuple[Comparison, ...]  # likelihood ratios against other tails
+    resamples: int  # how many samples p_value and interval rest on
 
 
 @implements("I-26", kind="measure")
@@ -300,19 +285,13 @@ _FLATTEST = 1e3  # a normal law cut off that many deviations above its mean is e
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A power law against another tail.
+    """A power law against another tail."""
 
-    Attributes:
-        alternative: The other tail.
-        ratio: Log-likelihood of the power law less that of the alternative; negative favours the latter.
-        statistic: ``ratio`` over the root of n times the variance of its terms (Vuong); 0 when ``ratio`` is.
-        p_value: How often equally good tails would differ that much: normal for ``statistic``, or, where
-            the alternative contains the power law, chi-squared for twice ``ratio``.
-    """
-
-    alternative: str
-    ratio: float
-    statistic: float
+    alternative: str  # the other tail
+    ratio: float  # log-likelihood of the power law less that of the alternative; negative favours the latter
+    statistic: float  # ratio over the root of n times the variance of its terms (Vuong); 0 when ratio is
+    # how often equally good tails would differ that much: normal for statistic, or, where the alternative
+    # contains the power law, chi-squared for twice ratio
     p_value: float
 
 

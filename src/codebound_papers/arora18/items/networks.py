@@ -87,21 +87,15 @@ _MARGIN_SHARE, _MOST = 0.1, 0.99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """How much is measured of a network.
+    """How much is measured of a network."""
 
-    Attributes:
-        examples: Training examples, drawn at random.
-        interlayer: Pairs of layers whose Jacobians count: each with the output, or each with all later ones.
-        probes: For the norms of Jacobians to hidden layers; those to no more outputs than probes are exact.
-        noisy: Of these, the examples for smoothness.
-        draws: Noise draws for it, at each size of noise.
-    """
-
-    examples: int
+    examples: int  # training examples, drawn at random
+    # pairs of layers whose Jacobians count: each with the output, or each with all later ones
     interlayer: Literal["none", "output", "all"] = "all"
+    # for the norms of Jacobians to hidden layers; those to no more outputs than probes are exact
     probes: int = 16
-    noisy: int = 0
-    draws: int = 0
+    noisy: int = 0  # of these, the examples for smoothness
+    draws: int = 0  # noise draws for it, at each size of noise
 
 
 class _Subject(NamedTuple):
@@ -113,26 +107,17 @@ class _Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """One size of the study.
+    """One size of the study."""
 
-    Attributes:
-        vgg19: In the place of VGG-19.
-        true: In the place of AlexNet, for true labels.
-        corrupted: The same for random labels: without dropout and weight decay, else they are not learned.
-            The control is the same network on true labels.
-        images: Images to train on, and to count test errors on; all when None.
-        keep_every: Epochs between two points of the figure over training.
-        measuring: Of networks at the end of their training.
-        measuring_epochs: Of networks on the way.
-    """
-
-    vgg19: _Subject
-    true: _Subject
+    vgg19: _Subject  # in the place of VGG-19
+    true: _Subject  # in the place of AlexNet, for true labels
+    # the same for random labels: without dropout and weight decay, else they are not learned. The control is
+    # the same network on true labels
     corrupted: _Subject
-    images: int | None
-    keep_every: int
-    measuring: Measuring
-    measuring_epochs: Measuring
+    images: int | None  # images to train on, and to count test errors on; all when None
+    keep_every: int  # epochs between two points of the figure over training
+    measuring: Measuring  # of networks at the end of their training
+    measuring_epochs: Measuring  # of networks on the way
 
     @property
     def measuring_layers(self) -> Measuring:

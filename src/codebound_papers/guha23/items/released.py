@@ -105,15 +105,10 @@ def draw_pruning(
 
 
 class Change(NamedTuple):
-    """What pruning does to the outputs on a sample, at worst.
+    """What pruning does to the outputs on a sample, at worst."""
 
-    Attributes:
-        output: Euclidean distance of two outputs: what lemma B.2 bounds.
-        score: Difference of the scores of an example's own class: what the released code looks at.
-    """
-
-    output: float
-    score: float
+    output: float  # Euclidean distance of two outputs: what lemma B.2 bounds
+    score: float  # difference of the scores of an example's own class: what the released code looks at
 
 
 def largest_change(pruned: Pruned, sample: Dataset, *, device: str) -> Change:

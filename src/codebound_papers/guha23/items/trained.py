@@ -57,27 +57,16 @@ USUAL_SHARE = 0.8  # of the weights, about what the printed values imply at ever
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Which networks are trained, and how.
+    """Which networks are trained, and how."""
 
-    Attributes:
-        data: What they classify.
-        depth: Their layers.
-        widths: Widths of their hidden layers.
-        watched: The width of the network that is looked at over its epochs, and in plots of its own.
-        keep_every: Epochs between two states of that network that are kept.
-        trainings: Settings by name.
-        taken: Examples of the training set that are used; None: all.
-        deviations: From the published settings.
-    """
-
-    data: Data
-    depth: int
-    widths: tuple[int, ...]
-    watched: int
-    keep_every: int
-    trainings: Mapping[str, TrainConfig]
-    taken: int | None = None
-    deviations: tuple[str, ...]
+    data: Data  # what they classify
+    depth: int  # their layers
+    widths: tuple[int, ...]  # widths of their hidden layers
+    watched: int  # the width of the network that is looked at over its epochs, and in plots of its own
+    keep_every: int  # epochs between two states of that network that are kept
+    trainings: Mapping[str, TrainConfig]  # settings by name
+    taken: int | None = None  # examples of the training set that are used; None: all
+    deviations: tuple[str, ...]  # from the published settings
 
 
 def plan_for(data: Data, size: Size) -> Plan:

@@ -29,24 +29,15 @@ DRAWING_WORK = 1 << 11  # of one element of A or B
 @implements("K-SK", kind="algorithm")
 @dataclass(frozen=True, eq=False)
 class Sketched(AbstractStreamCode):
-    """Mode 13: the integer matrix X of smallest l1 norm with the coded sketch ``A X B^T``.
-
-    Attributes:
-        sizes: Shape of the tensor.
-        inner: The sketch Y, shape (m1, m2); its step is that of X.
-        degree: Ones in each column of A and B.
-        seed: Seed of A and B.
-        matrix: X, (rows, columns), int64; None until it is recovered.
-        dual: W, (m1, m2), int64, which proves it; None until it is recovered.
-    """
+    """Mode 13: the integer matrix X of smallest l1 norm with the coded sketch ``A X B^T``."""
 
     mode = 13
-    sizes: Shape
-    inner: AbstractTensorCode
-    degree: int
-    seed: int
-    matrix: NDArray[np.int64] | None = None
-    dual: NDArray[np.int64] | None = None
+    sizes: Shape  # shape of the tensor
+    inner: AbstractTensorCode  # the sketch Y, shape (m1, m2); its step is that of X
+    degree: int  # ones in each column of A and B
+    seed: int  # seed of A and B
+    matrix: NDArray[np.int64] | None = None  # X, (rows, columns), int64; None until it is recovered
+    dual: NDArray[np.int64] | None = None  # W, (m1, m2), int64, which proves it; None until it is recovered
 
     def __post_init__(self) -> None:
         check_inner(self.inner, (None, None))

@@ -148,15 +148,10 @@ def checked(code: Sketched, witness: Witness) -> Sketched:
 
 @dataclass(frozen=True, slots=True)
 class PlainBits:
-    """Lengths of the two codes that a sketch has to beat, K-NV and K-DN, to within two bits.
+    """Lengths of the two codes that a sketch has to beat, K-NV and K-DN, to within two bits."""
 
-    Attributes:
-        sparse: Which elements are not zero, and the value of each.
-        dense: The value of every element.
-    """
-
-    sparse: int
-    dense: int
+    sparse: int  # which elements are not zero, and the value of each
+    dense: int  # the value of every element
 
 
 def plain_bits(levels: NDArray[Any], *, step: int) -> PlainBits:
@@ -175,19 +170,12 @@ def plain_bits(levels: NDArray[Any], *, step: int) -> PlainBits:
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """What became of the sketch of one tensor.
+    """What became of the sketch of one tensor."""
 
-    Attributes:
-        m1: Rows of the last sketch that was tried.
-        m2: Columns of it.
-        code: The sketch that decodes to the tensor, or None.
-        reason: Why there is none; empty if there is.
-    """
-
-    m1: int
-    m2: int
-    code: Sketched | None
-    reason: str = ""
+    m1: int  # rows of the last sketch that was tried
+    m2: int  # columns of it
+    code: Sketched | None  # the sketch that decodes to the tensor, or None
+    reason: str = ""  # why there is none; empty if there is
 
 
 def smallest_sketch(

@@ -26,37 +26,23 @@ _MOST_ELEMENTS = 1 << 22  # sketched in one message: half of what its decoder ma
 
 @dataclass(frozen=True, slots=True)
 class SketchedLayer:
-    """What became of one layer.
-
-    Attributes:
-        rows: Rows of its matrix, p1; ``columns`` p2, and ``m1`` and ``m2`` those of the sketch.
-        nnz: Non-zeros after pruning and rounding.
-        j_r: Most non-zeros in a column.
-        j_c: Most non-zeros in a row.
-        m_squared_over_nnz: Numbers in the sketch for each non-zero.
-        m_squared_over_dense: Numbers in the sketch for each weight.
-        seconds: Time of all attempts.
-        status: ``recovered``, or why not.
-        bits_sketch: Length of the sketch as a code, if it decodes to the layer.
-        bits_sparse: Length of naming the non-zeros and their values, K-NV.
-        bits_dense: Length of naming all values, K-DN.
-    """
+    """What became of one layer."""
 
     name: str
-    rows: int
+    rows: int  # rows of its matrix, p1; columns p2, and m1 and m2 those of the sketch
     columns: int
-    nnz: int
-    j_r: int
-    j_c: int
+    nnz: int  # non-zeros after pruning and rounding
+    j_r: int  # most non-zeros in a column
+    j_c: int  # most non-zeros in a row
     m1: int
     m2: int
-    m_squared_over_nnz: float | None
-    m_squared_over_dense: float
-    seconds: float
-    status: str
-    bits_sketch: int | None
-    bits_sparse: int
-    bits_dense: int
+    m_squared_over_nnz: float | None  # numbers in the sketch for each non-zero
+    m_squared_over_dense: float  # numbers in the sketch for each weight
+    seconds: float  # time of all attempts
+    status: str  # recovered, or why not
+    bits_sketch: int | None  # length of the sketch as a code, if it decodes to the layer
+    bits_sparse: int  # length of naming the non-zeros and their values, K-NV
+    bits_dense: int  # length of naming all values, K-DN
 
 
 def sketch_layer(

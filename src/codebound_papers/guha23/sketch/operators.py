@@ -28,18 +28,12 @@ _RELATIVE_RANK = 1e-10  # eigenvalues of A A^T below this share of the largest a
 
 @dataclass(frozen=True, eq=False)
 class Bipartite:
-    """An m x p matrix of zeros and ones, stored as the sorted rows of the ones of each column.
+    """An m x p matrix of zeros and ones, stored as the sorted rows of the ones of each column."""
 
-    Attributes:
-        m: Number of rows: the small side.
-        p: Number of columns: the side of the matrix that is sketched.
-        rows: Row of each one, column after column, ascending within a column; int64.
-        starts: Where each column begins in ``rows``, and its length at the end; p + 1 numbers, int64.
-    """
-
-    m: int
-    p: int
-    rows: NDArray[np.int64]
+    m: int  # number of rows: the small side
+    p: int  # number of columns: the side of the matrix that is sketched
+    rows: NDArray[np.int64]  # row of each one, column after column, ascending within a column; int64
+    # where each column begins in rows, and its length at the end; p + 1 numbers, int64
     starts: NDArray[np.int64]
 
     def __post_init__(self) -> None:

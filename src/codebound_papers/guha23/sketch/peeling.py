@@ -19,19 +19,12 @@ _BLOCK = 1 << 15  # entries looked at together: bounds the memory
 
 @dataclass(frozen=True, eq=False)
 class Peeled:
-    """What peeling found.
+    """What peeling found."""
 
-    Attributes:
-        value: The entries found so far, (p1, p2).
-        rest: The sketch of what is not found yet; zero everywhere when peeling is complete.
-        live: Entries that may still be non-zero, (p1, p2), bool.
-        sweeps: Number of passes.
-    """
-
-    value: NDArray[np.float64]
-    rest: NDArray[np.float64]
-    live: NDArray[np.bool_]
-    sweeps: int
+    value: NDArray[np.float64]  # the entries found so far, (p1, p2)
+    rest: NDArray[np.float64]  # the sketch of what is not found yet; zero everywhere when peeling is complete
+    live: NDArray[np.bool_]  # entries that may still be non-zero, (p1, p2), bool
+    sweeps: int  # number of passes
 
     @property
     def complete(self) -> bool:

@@ -47,13 +47,9 @@ _EQUAL = 1e-13  # what is left of the distance to the signs
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """The dual matrix W of the lemma.
+    """The dual matrix W of the lemma."""
 
-    Attributes:
-        dual: W in units of 2^-48, (m1, m2), int64.
-    """
-
-    dual: Tensor
+    dual: Tensor  # W in units of 2^-48, (m1, m2), int64
 
 
 def objection(x: Tensor, y: Tensor, a: Bipartite, b: Bipartite, *, proof: Proof) -> str:

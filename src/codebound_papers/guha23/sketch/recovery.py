@@ -48,23 +48,14 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """A matrix, and what is known about it.
+    """A matrix, and what is known about it."""
 
-    Attributes:
-        value: The matrix, (p1, p2); the last iterate unless it was recovered.
-        status: See the function that returned it.
-        residual: Distance of its sketch from Y in the Frobenius norm, relative to Y.
-        gap: Relative duality gap of the l1 program; None from ``recover``, which needs no dual.
-        iterations: Steps of Douglas-Rachford.
-        proof: For integers: the dual that proves uniqueness.
-    """
-
-    value: Tensor
-    status: Status
-    residual: float
-    gap: float | None
-    iterations: int
-    proof: Proof | None = None
+    value: Tensor  # the matrix, (p1, p2); the last iterate unless it was recovered
+    status: Status  # see the function that returned it
+    residual: float  # distance of its sketch from Y in the Frobenius norm, relative to Y
+    gap: float | None  # relative duality gap of the l1 program; None from recover, which needs no dual
+    iterations: int  # steps of Douglas-Rachford
+    proof: Proof | None = None  # for integers: the dual that proves uniqueness
 
     @property
     def recovered(self) -> bool:

@@ -18,23 +18,14 @@ THEOREM_CONSTANT = 1.0  # the theorem leaves it open
 
 @dataclass(frozen=True, slots=True)
 class DistributedSparsity:
-    """Where the non-zeros of a matrix lie; index fields name the fullest line.
+    """Where the non-zeros of a matrix lie; index fields name the fullest line."""
 
-    Attributes:
-        nonzeros: Their number.
-        j_r: Most non-zeros in a column.
-        j_c: Most non-zeros in a row.
-        column: A column that has j_r of them.
-        row: A row that has j_c of them.
-        full_diagonal: Whether no diagonal entry is zero.
-    """
-
-    nonzeros: int
-    j_r: int
-    j_c: int
-    column: int
-    row: int
-    full_diagonal: bool
+    nonzeros: int  # their number
+    j_r: int  # most non-zeros in a column
+    j_c: int  # most non-zeros in a row
+    column: int  # a column that has j_r of them
+    row: int  # a row that has j_c of them
+    full_diagonal: bool  # whether no diagonal entry is zero
 
     def crowded(self, m: int) -> str:
         """Names the line that a sketch of side m cannot recover, or is empty.

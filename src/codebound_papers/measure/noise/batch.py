@@ -50,23 +50,15 @@ _ELEMENTWISE = ("activation", "dropout", "identity", "flatten")
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """An activation ``x^i`` before its nonlinearity: the output of a layer or of a residual sum.
+    """An activation ``x^i`` before its nonlinearity: the output of a layer or of a residual sum."""
 
-    Attributes:
-        name: Name of the layer or sum; a layer that is called again gets the number of the call.
-        node: The step that computes it.
-        view: The layer, or None for a sum.
-        input: The step whose output the layer is applied to.
-        images: Steps whose outputs are ``phi(x^i)``: inputs of the layers that follow.
-        cut: Position among the cuts of the network, or None where another branch runs beside it.
-    """
-
-    name: str
-    node: fx.Node = field(repr=False)
-    view: AbstractLayerView | None = field(repr=False)
-    input: fx.Node | None = field(repr=False)
+    name: str  # name of the layer or sum; a layer that is called again gets the number of the call
+    node: fx.Node = field(repr=False)  # the step that computes it
+    view: AbstractLayerView | None = field(repr=False)  # the layer, or None for a sum
+    input: fx.Node | None = field(repr=False)  # the step whose output the layer is applied to
+    # steps whose outputs are phi(x^i): inputs of the layers that follow
     images: tuple[fx.Node, ...] = field(repr=False)
-    cut: int | None
+    cut: int | None  # position among the cuts of the network, or None where another branch runs beside it
 
 
 def _places_of(steps: Steps) -> tuple[Place, ...]:
@@ -120,20 +112,13 @@ def _is_homogeneous(steps: Steps, index: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """The map from one place to the next that is a cut.
+    """The map from one place to the next that is a cut."""
 
-    Attributes:
-        function: The map, on batches.
-        is_homogeneous: Whether ``M(x) = J x`` at every x.
-        elementwise: What comes before the layer where the map is ``x -> A phi(x) + b`` with an elementwise
-            ``phi``; None elsewhere.
-        matrix: ``A``, in that case.
-    """
-
-    function: Callable[[Tensor], Tensor] = field(repr=False)
-    is_homogeneous: bool
+    function: Callable[[Tensor], Tensor] = field(repr=False)  # the map, on batches
+    is_homogeneous: bool  # whether M(x) = J x at every x
+    # what comes before the layer where the map is x -> A phi(x) + b with an elementwise phi; None elsewhere
     elementwise: Callable[[Tensor], Tensor] | None = field(repr=False)
-    matrix: Tensor | None = field(repr=False)
+    matrix: Tensor | None = field(repr=False)  # A, in that case
 
     def at(self, x: Tensor, out_shape: tuple[int, ...]) -> AbstractDerivative:
         """The derivative at a batch of activations."""
@@ -164,21 +149,14 @@ def _link(steps: Steps, start: int, stop: int) -> Link:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The places of a network.
+    """The places of a network."""
 
-    Attributes:
-        steps: The network's steps.
-        reported: The places that are reported, in forward order.
-        points: All places that are cuts, reported or not; the last one is the output.
-        links: The maps from each point to the next.
-        augments: Whether every activation but the output carries a constant coordinate 1, so that biases
-            are part of the matrices (A-E20).
-    """
-
-    steps: Steps = field(repr=False)
-    reported: tuple[Place, ...]
-    points: tuple[Place, ...]
-    links: tuple[Link, ...]
+    steps: Steps = field(repr=False)  # the network's steps
+    reported: tuple[Place, ...]  # the places that are reported, in forward order
+    points: tuple[Place, ...]  # all places that are cuts, reported or not; the last one is the output
+    links: tuple[Link, ...]  # the maps from each point to the next
+    # whether every activation but the output carries a constant coordinate 1, so that biases are part of the
+    # matrices (A-E20)
     augments: bool
 
     def constant(self, place: Place) -> float:

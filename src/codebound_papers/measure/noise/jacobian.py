@@ -31,15 +31,10 @@ _MANY_ROWS = 64  # from which on a product is dearer than picking the active uni
 
 
 class AbstractDerivative(ABC):
-    """The derivative of a map between activations, example by example.
+    """The derivative of a map between activations, example by example."""
 
-    Attributes:
-        like: A tensor with the shape, dtype and device of the batch of inputs.
-        out_shape: Shape of one output.
-    """
-
-    like: Tensor
-    out_shape: tuple[int, ...]
+    like: Tensor  # a tensor with the shape, dtype and device of the batch of inputs
+    out_shape: tuple[int, ...]  # shape of one output
 
     @property
     def examples(self) -> int:

@@ -28,17 +28,11 @@ _ROWS = 1 << 16
 
 
 class Key(NamedTuple):
-    """Name of one column of values.
+    """Name of one column of values."""
 
-    Attributes:
-        quantity: What is measured, such as ``cushion``.
-        layer: Where.
-        target: The layer that a map leads to, for quantities of a pair of layers.
-    """
-
-    quantity: str
-    layer: str
-    target: str = ""
+    quantity: str  # what is measured, such as cushion
+    layer: str  # where
+    target: str = ""  # the layer that a map leads to, for quantities of a pair of layers
 
 
 class Examples:
@@ -106,52 +100,30 @@ class Distribution(AbstractOrdered):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is known about a layer, or about a sum of branches, without any example.
+    """What is known about a layer, or about a sum of branches, without any example."""
 
-    Attributes:
-        name: The layer.
-        width: Units, or channels of a convolution: ``h^i``.
-        positions: Pixels ``n1 n2`` of its output; 1 for a linear layer.
-        self_cushion: ``mu_{i,i}``, which is ``1 / sqrt(h^i)`` without biases.
-        frobenius: ``||A||_F``; None for a sum.
-        map_frobenius: Frobenius norm of the map that the layer applies; None for a sum.
-        distance: ``||A - A_0||_F`` from the initial weights; None where none were given.
-    """
-
-    name: str
-    width: int
-    positions: int
-    self_cushion: float
-    frobenius: float | None = None
-    map_frobenius: float | None = None
-    distance: float | None = None
+    name: str  # the layer
+    width: int  # units, or channels of a convolution: h^i
+    positions: int  # pixels n1 n2 of its output; 1 for a linear layer
+    self_cushion: float  # mu_{i,i}, which is 1 / sqrt(h^i) without biases
+    frobenius: float | None = None  # ||A||_F; None for a sum
+    map_frobenius: float | None = None  # Frobenius norm of the map that the layer applies; None for a sum
+    distance: float | None = None  # ||A - A_0||_F from the initial weights; None where none were given
 
 
 @dataclass(frozen=True, slots=True)
 class LayerStability:
-    """Worst values over the examples that count; None where a quantity was not measured or does not exist.
+    """Worst values over the examples that count; None where a quantity was not measured or does not exist."""
 
-    Attributes:
-        layer: The layer.
-        cushion: Smallest layer cushion ``mu_i``.
-        distance_cushion: The same relative to the distance from the initial weights (A-Imp-i).
-        noise_sensitivity: Largest sensitivity of the layer's linear map (A-Prop3.1).
-        interlayer: Smallest interlayer cushion to a later layer, not clipped.
-        minimal_interlayer: ``mu_{i->}``: the same clipped at ``mu_{i,i}``.
-        contraction: Largest activation contraction ``c_i``.
-        spread: Largest ``beta_i`` of the Jacobians to later layers.
-        smoothness: ``rho_delta`` of the maps that start here.
-    """
-
-    layer: str
-    cushion: float | None
-    distance_cushion: float | None
-    noise_sensitivity: float | None
-    interlayer: float | None
-    minimal_interlayer: float
-    contraction: float | None
-    spread: float | None
-    smoothness: float | None
+    layer: str  # the layer
+    cushion: float | None  # smallest layer cushion mu_i
+    distance_cushion: float | None  # the same relative to the distance from the initial weights (A-Imp-i)
+    noise_sensitivity: float | None  # largest sensitivity of the layer's linear map (A-Prop3.1)
+    interlayer: float | None  # smallest interlayer cushion to a later layer, not clipped
+    minimal_interlayer: float  # mu_{i->}: the same clipped at mu_{i,i}
+    contraction: float | None  # largest activation contraction c_i
+    spread: float | None  # largest beta_i of the Jacobians to later layers
+    smoothness: float | None  # rho_delta of the maps that start here
 
 
 @implements("A-Imp-ii", kind="measure")
@@ -181,26 +153,18 @@ def best_examples(complexity: NDArray[np.floating], outliers: float) -> NDArray[
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """The noise stability of a network on a sample.
+    """The noise stability of a network on a sample."""
 
-    Attributes:
-        sites: The layers, in forward order.
-        columns: Per-example values by quantity, layer and target, in the order of the sample; smoothness
-            has one column per noise draw. NaN where a quantity is not defined.
-        outliers: The fraction of the sample that may be left out (zeta).
-        delta: Fraction of noise draws that may violate smoothness.
-        probes: Probes per Jacobian norm; None where all norms are exact.
-        probed: Pairs of layer and target whose Jacobian norm is an estimate.
-        noisy: Smoothness, where it was measured on other examples than the rest.
-    """
-
-    sites: tuple[Site, ...]
+    sites: tuple[Site, ...]  # the layers, in forward order
+    # per-example values by quantity, layer and target, in the order of the sample; smoothness has one column
+    # per noise draw. NaN where a quantity is not defined
     columns: Mapping[Key, NDArray[np.floating]] = field(repr=False)
-    outliers: float = 0.0
-    delta: float = 0.05
-    probes: int | None = None
+    outliers: float = 0.0  # the fraction of the sample that may be left out (zeta)
+    delta: float = 0.05  # fraction of noise draws that may violate smoothness
+    probes: int | None = None  # probes per Jacobian norm; None where all norms are exact
+    # pairs of layer and target whose Jacobian norm is an estimate
     probed: frozenset[tuple[str, str]] = frozenset()
-    noisy: Stability | None = None
+    noisy: Stability | None = None  # smoothness, where it was measured on other examples than the rest
 
     def __post_init__(self) -> None:
         if not self.kept.any():

@@ -42,23 +42,15 @@ _RESAMPLES: dict[Size, int] = {"tiny": 20, "quick": 100, "full": 1000}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A network whose last layer is looked at.
+    """A network whose last layer is looked at."""
 
-    Attributes:
-        name: In tables.
-        like: The published network of the same architecture; its own name for those of the other project.
-        data: The dataset it classifies.
-        file: Name of its file in the folder of pretrained networks; empty: it is in none.
-        spec: Its architecture, for those in files and those trained here; empty: the other project's.
-        config: How it is trained here; None: it was trained by others.
-    """
-
-    name: str
+    name: str  # in tables
+    # the published network of the same architecture; its own name for those of the other project
     like: str = ""
-    data: str
-    file: str = ""
-    spec: str = ""
-    config: TrainConfig | None = None
+    data: str  # the dataset it classifies
+    file: str = ""  # name of its file in the folder of pretrained networks; empty: it is in none
+    spec: str = ""  # its architecture, for those in files and those trained here; empty: the other project's
+    config: TrainConfig | None = None  # how it is trained here; None: it was trained by others
 
     @property
     def source(self) -> str:
