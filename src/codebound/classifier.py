@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -16,7 +16,9 @@ from torch import nn
 from codebound.certificate.base import BASE_FILE
 from codebound.certificate.decoding import decode
 from codebound.certificate.file import Certificate
+from codebound.data.columns import Title
 from codebound.data.dataset import Scaling
+from codebound.data.foreign import from_frame, is_frame
 from codebound.encoders.encoder import Encoded, declared_name
 from codebound.encoders.helpers import KERNEL
 from codebound.errors import FormatError, ModelError, UsageError
@@ -49,6 +51,7 @@ class Classifier(nn.Module):
         class_names: What they are called, where that is known.
         sentence: The guarantee, in words.
         encoder: What inputs have to go through before, by its name; empty where there is nothing.
+        columns: What became the inputs, where they come from a table: then frames are taken too.
     """
 
     def __init__(
@@ -61,23 +64,38 @@ class Classifier(nn.Module):
         class_names: tuple[str, ...] = (),
         sentence: str = "",
         encoder: str = "",
+        columns: tuple[Title, ...] = (),
     ) -> None:
         super().__init__()
         self.network, self.scaling = network, scaling
         self.input_shape, self.classes = input_shape, classes
         self.class_names, self.sentence, self.encoder = class_names, sentence, encoder
+        self.columns = columns
         self.eval().requires_grad_(False)
 
     def forward(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
         """One number for each class, for inputs as they are stored; the largest is the prediction.
 
+        Where the sample was a table, a data frame is read as that was: columns are found by their names.
+
         Raises:
             UsageError: The inputs have another shape, or are no rows of the encoder that it stands behind.
         """
+        if is_frame(x):
+            x = self._rows(x)
         if not isinstance(self.network, Encoded):
             x = self._stored(x)
         outputs: Tensor = self.network(x if self.scaling is None else self.scaling.apply(torch.as_tensor(x)))
         return outputs
+
+    def _rows(self, frame: object) -> Tensor:
+        """The inputs in a data frame."""
+        if not self.columns:
+            raise UsageError(
+                "the columns of the sample are not known: they are in the result.json of its certificate, "
+                "where that is of a table. Give an array with inputs as they are stored."
+            )
+        return torch.from_numpy(from_frame(frame, role="unlabelled", columns=self.columns).x)
 
     def _stored(self, x: ArrayLike | Tensor | Sequence[str]) -> Tensor:
         """The inputs as a tensor; refuses those of another shape, and what has not been encoded."""
@@ -252,9 +270,10 @@ def load_classifier(
         weights=weights or _beside(file, WEIGHTS) if is_learned else None,
         encoder=encoder,
     )
-    names: tuple[str, ...] = ()
+    result: dict[str, Any] = {}
     with suppress(FormatError):  # a certificate alone has no names
-        names = tuple(read_json(file.with_name(RESULT), advice="").get("class_names", ()))
+        result = read_json(file.with_name(RESULT), advice="")
+    names = tuple(result.get("class_names", ()))
     return Classifier(
         network,
         scaling,
@@ -263,6 +282,10 @@ def load_classifier(
         class_names=names if len(names) == facts.classes else (),
         sentence=certificate.sentence,
         encoder="" if encoder is not None else declared_name(certificate.declarations),
+        columns=tuple(
+            Title(**{**each, "levels": tuple(each["levels"])})
+            for each in result.get("inputs", {}).get("columns", ())
+        ),
     )
 
 

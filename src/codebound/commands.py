@@ -21,6 +21,7 @@ from codebound.bounds.risk import rate
 from codebound.certificate.base import MAX_WORDS, Pretrained, load_base, origin_of_file
 from codebound.certification import ENCODES, SHARES, certify
 from codebound.data.catalogue import KNOWN
+from codebound.data.dataset import as_read
 from codebound.data.load import load_dataset
 from codebound.data.oddities import remarks
 from codebound.data.splits import split
@@ -361,12 +362,10 @@ def _loaded(
     like: Dataset | None = None,
     progress: Progress = silent,
 ) -> Dataset:
-    classes, names = (None, ()) if like is None else (like.classes, like.class_names)
+    known = {} if like is None else as_read(like)
     if encoder is None:
-        return load_dataset(spec, role=role, folder=folder, classes=classes, class_names=names)
-    return load_table(
-        encoder, spec, role=role, folder=folder, classes=classes, class_names=names, progress=progress
-    )
+        return load_dataset(spec, role=role, folder=folder, **known)
+    return load_table(encoder, spec, role=role, folder=folder, **known, progress=progress)
 
 
 def load_network(

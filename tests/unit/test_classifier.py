@@ -53,6 +53,26 @@ def test_a_network_of_picks_and_one_around_a_base(tmp_path):
             load_classifier(away)
 
 
+def test_frames_are_read_as_the_table_of_the_sample_was(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    stream = np.random.default_rng(0)
+    town = stream.choice(["Rome", "Oslo", "Pune"], 120)
+    frame = pandas.DataFrame(
+        {"size": stream.random(120), "town": town, "label": np.where(town == "Rome", "b", "a")}
+    )
+    frame.loc[::7, "size"] = np.nan
+    found = certify(None, frame, method="split", effort="quick", allow_copies=True)
+    g = load_classifier(found.save_to(tmp_path / "one").folder)
+    wanted = g.predict(found.sample.x)
+    assert g.predict(frame[["town", "label", "size"]]) == wanted  # in any order, beside others
+    alone = frame[frame["size"].notna()].head(1)
+    assert g.predict(alone) == wanted[alone.index[0] : alone.index[0] + 1]
+    with pytest.raises(UsageError, match="columns of the sample are not known"):
+        load_classifier(certify(None, SAMPLE, method="constant").save_to(tmp_path / "two").folder).predict(
+            frame
+        )
+
+
 def test_a_folder_without_a_certificate_is_named(tmp_path):
     np.savez(tmp_path / "x.npz", x=SAMPLE.x)
     with pytest.raises(FormatError, match=r"certificate\.cbound cannot be read"):

@@ -63,11 +63,11 @@ def rows_of(sample: Dataset, *, allow_copies: bool = False) -> Rows:
         copies += int((~is_new).sum())
         contradictions += int((is_new & ~is_new_input).sum())
     found = Rows(sample.n, copies, contradictions)
-    if MOST_COPIES * copies > sample.n and not allow_copies:
+    if MOST_COPIES * copies > sample.n and not (allow_copies or sample.has_equal_draws):
         raise CertificateError(
             f"{sample.name}: {found.sentence}, and no bound holds for a sample whose examples were repeated. "
-            "Leave the copies out, or allow copies, which declares that they are independent draws that "
-            "happen to be equal."
+            "Leave the copies out, or allow them (allow_copies), which declares that they are independent "
+            "draws that happen to be equal."
         )
     return found
 

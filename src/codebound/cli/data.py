@@ -172,8 +172,10 @@ def _copies(dataset: Dataset) -> list[str]:
     from codebound.certificate.rows import MOST_COPIES, rows_of
 
     rows = rows_of(dataset, allow_copies=True)
-    is_refused = rows.copies * MOST_COPIES > rows.n
-    many = f"; more than one in {MOST_COPIES} is refused by certify" if is_refused else ""
+    are_many = rows.copies * MOST_COPIES > rows.n
+    refused = f"; more than one in {MOST_COPIES} is refused by certify (--allow-copies: they are draws)"
+    drawn = "; its values are so coarse that certify takes them for draws of their own, and declares it"
+    many = "" if not are_many else drawn if dataset.has_equal_draws else refused
     return [f"{rows.sentence}{many}"] if rows.copies else []
 
 

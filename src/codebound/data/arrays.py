@@ -126,12 +126,18 @@ def _stored(x: NDArray[np.generic], name: str) -> NDArray[np.generic]:
                 f"{name}: {x.dtype.name} inputs beyond 2^53 have no exact float64. Rescale them first."
             )
         return x.astype(np.float64)
-    raise DataError(f"{name}: inputs must be numbers: integers, float16, float32 or float64. Got {x.dtype}.")
+    raise DataError(
+        f"{name}: inputs must be numbers: integers, float16, float32 or float64. Got {x.dtype}. A data frame "
+        "may have words and days too, and values that are missing."
+    )
 
 
 def _labels(y: NDArray[np.generic], name: str) -> NDArray[np.int64]:
     if y.dtype.kind not in "iub":
-        raise DataError(f"{name}: labels must be integers, counted from 0. Got {y.dtype}.")
+        raise DataError(
+            f"{name}: labels must be integers, counted from 0. Got {y.dtype}; numpy.unique(labels, "
+            "return_inverse=True)[1] numbers them."
+        )
     if y.size and int(y.max()) >= MAX_CLASSES:
         raise DataError(f"{name}: labels must be below {MAX_CLASSES}. Got {int(y.max())}.")
     return y.astype(np.int64)

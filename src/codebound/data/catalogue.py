@@ -52,6 +52,7 @@ class Known:
         parts: Canonical file names by role, for data files that a package carries.
         parse: Turns those files, unpacked, into inputs and labels.
         levels: What the classes are called, where the inputs are texts.
+        has_equal_draws: Whether its inputs are so coarse that independent draws are often equal.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Known:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     parse: Parse | None = None
     levels: tuple[str, ...] = ()
+    has_equal_draws: bool = False
 
     def files(self, role: str) -> tuple[str, ...]:
         """Canonical file names of a split; inputs before labels where they are apart."""
@@ -213,6 +215,7 @@ KNOWN: dict[str, Known] = {
             classes=26,
             divisor=16.0,
             parse=partial(frame_of_bytes, target="lettr"),
+            has_equal_draws=True,
         ),
         _of_mlbench(
             "satellite",

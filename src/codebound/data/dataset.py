@@ -6,7 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from codebound.data.columns import Title
 
 STORED_DTYPES = ("uint8", "float32", "float64")
 _HASH_CHUNK_BYTES = 1 << 24
@@ -92,6 +94,8 @@ class Dataset:
         warnings: What a reader of any result on this sample should know.
         encoder: What a certificate declares of the encoder that made the inputs, where one did.
         class_names: What the classes are called, in the order of labels, where that is known.
+        columns: What became the inputs, where they come from a table: another table is read by the same.
+        has_equal_draws: Whether it is declared that equal examples are draws of their own: no copies.
     """
 
     name: str
@@ -104,6 +108,8 @@ class Dataset:
     warnings: tuple[str, ...] = ()
     encoder: str = ""
     class_names: tuple[str, ...] = ()
+    columns: tuple[Title, ...] = ()
+    has_equal_draws: bool = False
 
     def __post_init__(self) -> None:
         if self.x.ndim < 2 or self.x.size == 0:
@@ -122,12 +128,16 @@ class Dataset:
                 f"Got {self.y.dtype.name} of shape {self.y.shape}."
             )
         if self.x.dtype.kind == "f" and not _are_finite(self.x):
-            raise DataError(f"{self.name}: inputs contain NaN or infinity. Remove or replace those examples.")
+            raise DataError(
+                f"{self.name}: inputs contain NaN or infinity. Remove or replace those examples, or give a "
+                "data frame, in which NaN is a value that is missing."
+            )
         low, high = int(self.y.min()), int(self.y.max())
         if low < 0 or high >= self.classes:
             raise DataError(
                 f"{self.name}: labels must lie in [0, {self.classes - 1}] for {self.classes} classes. "
-                f"Got labels from {low} to {high}."
+                f"Got labels from {low} to {high}; numpy.unique(labels, return_inverse=True)[1] numbers "
+                "them from 0."
             )
         if len(self.class_names) not in (0, self.classes):
             raise DataError(
@@ -198,14 +208,18 @@ def _are_finite(x: NDArray[np.generic]) -> bool:
 def as_dataset(given: object, *, role: str = "train", like: Dataset | None = None) -> Dataset:
     """The sample that was given, in any way that ``load_dataset`` takes; a Dataset stays what it is.
 
-    Classes are those of the sample that it is ``like``, where there is one.
+    Classes, and the columns of a table, are those of the sample that it is ``like``, where there is one.
     """
-    classes, names = (None, ()) if like is None else (like.classes, like.class_names)
     if isinstance(given, Dataset):
-        return named_alike(given, names)
+        return given if like is None else named_alike(given, like.class_names)
     from codebound.data.load import load_dataset
 
-    return load_dataset(given, role=role, classes=classes, class_names=names)
+    return load_dataset(given, role=role, **({} if like is None else as_read(like)))
+
+
+def as_read(sample: Dataset) -> dict[str, Any]:
+    """What ``load_dataset`` has to be told to read another sample as this one was read."""
+    return {"classes": sample.classes, "class_names": sample.class_names, "columns": sample.columns}
 
 
 def named_alike(dataset: Dataset, names: tuple[str, ...]) -> Dataset:

@@ -5,29 +5,33 @@ None of these packages is needed, and none is loaded unless a frame of it, or a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from datetime import date, timedelta
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.data.frames import Title, sample_of, split_table
+from codebound.data.cells import days, text_of
+from codebound.data.columns import Coded, Title
+from codebound.data.frames import sample_of, split_table
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from codebound.data.columns import Values
     from codebound.data.dataset import Dataset
-    from codebound.data.frames import Values
 
 _MISSING = "NA"
 
 
 def is_frame(value: object) -> bool:
     """Whether this is a data frame that ``from_frame`` reads."""
-    return _package(value) in _READERS
+    return bool(_package(value))
 
 
 def from_frame(
@@ -38,6 +42,7 @@ def from_frame(
     role: str = "train",
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
+    columns: tuple[Title, ...] = (),
 ) -> Dataset:
     """The sample in a data frame of pandas, polars or pyarrow, by the rule of ``frames``.
 
@@ -51,16 +56,37 @@ def from_frame(
         role: What it may be used for.
         classes: Number of classes; by default what occurs or is declared.
         class_names: What they are called, in the order of labels, where words are not declared.
+        columns: What became the inputs of another sample, where this one is to be read by the same.
 
     Raises:
         DataError: The frame leaves something open; the message says what to do.
     """
-    package = _package(frame)
-    source = name or f"a {package} frame"
-    columns, labels = split_table(
-        titled(frame, name=source), target, name=source, role=role, class_names=class_names
+    return of_titled(
+        titled(frame, name=name or "the frame"),
+        None if target is None else str(target),
+        name=name or f"a {_package(frame)} frame",
+        role=role,
+        classes=classes,
+        class_names=class_names,
+        columns=columns,
+        source=f"{_package(frame)} frame",
     )
-    return sample_of(columns, labels, name=source, role=role, classes=classes, source=f"{package} frame")
+
+
+def of_titled(
+    table: list[tuple[Title, Values]],
+    target: str | None,
+    *,
+    name: str,
+    role: str,
+    classes: int | None,
+    class_names: tuple[str, ...],
+    columns: tuple[Title, ...],
+    source: str,
+) -> Dataset:
+    """The sample in titled columns, as ``from_frame`` makes it."""
+    inputs, labels = split_table(table, target, name=name, role=role, class_names=class_names, like=columns)
+    return sample_of(inputs, labels, name=name, role=role, classes=classes, source=source)
 
 
 def titled(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
@@ -69,10 +95,12 @@ def titled(frame: Any, *, name: str) -> list[tuple[Title, Values]]:
     Raises:
         DataError: A column holds neither numbers nor texts.
     """
-    reader = _READERS.get(_package(frame))
-    if reader is None:
+    if not _package(frame):
         raise DataError(f"{name} is no data frame of pandas, polars or pyarrow. Got {type(frame).__name__}.")
-    return [reader(Title.read(str(each), source=name), column, name) for each, column in _items(frame)]
+    return [
+        (Title.read(str(each), source=name), values_of(column, name=f"{name}: column {str(each)!r}"))
+        for each, column in _items(frame)
+    ]
 
 
 def read_parquet(path: Path, *, limit: int) -> Any:
@@ -107,76 +135,98 @@ def _package(value: object) -> str:
     """The package that a frame belongs to; empty for what is none."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
-    return package if kind.__name__ in ("DataFrame", "Table") else ""
+    return package if package in _READERS and kind.__name__ in _KINDS else ""
 
 
 def _items(frame: Any) -> list[tuple[Any, Any]]:
+    kind = type(frame).__name__
     if _package(frame) == "pandas":
         return [(name, frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
     if _package(frame) == "pyarrow":
-        return list(zip(frame.column_names, frame.columns, strict=True))
-    return [(name, frame[name]) for name in frame.columns]
+        index = (frame.schema.pandas_metadata or {}).get("index_columns", ())  # no column of a frame either
+        columns = zip(frame.schema.names, frame.columns, strict=True)
+        return [(name, column) for name, column in columns if name not in index]
+    whole = frame.collect() if kind == "LazyFrame" else frame
+    return [(name, whole[name]) for name in whole.columns]
 
 
-def _of_pandas(title: Title, column: Any, name: str) -> tuple[Title, Values]:
+def values_of(column: Any, *, name: str) -> Values:
+    """The values of one column, as numbers, codes or texts: of a frame, an array, a tensor or a list.
+
+    Raises:
+        DataError: It holds something else.
+    """
+    reader = _READERS.get(type(column).__module__.partition(".")[0])
+    if reader is not None and hasattr(column, "iloc") and getattr(column, "ndim", 1) == 2:
+        column = column.iloc[:, 0]
+    return (reader or _of_list)(column, name)
+
+
+def _of_pandas(column: Any, name: str) -> Values:
     if hasattr(column, "cat"):
-        levels = tuple(map(str, column.cat.categories))
-        return _with_levels(title, levels), [
-            levels[code] if code >= 0 else _MISSING for code in column.cat.codes
-        ]
+        return _coded(column.cat.categories, column.cat.codes.to_numpy(np.float64), name)
     if column.dtype.kind in "biuf":
-        return title, column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if column.dtype.kind in "mM":
-        raise _no_numbers(title, str(column.dtype), name)
-    return title, _cells(column.tolist(), title, name)
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return _of_list(column, name)
 
 
-def _of_polars(title: Title, column: Any, name: str) -> tuple[Title, Values]:
-    if column.dtype.is_numeric() or str(column.dtype) == "Boolean":
-        return title, _numbers(column.to_list())
-    levels = tuple(column.dtype.categories) if str(column.dtype).startswith("Enum") else ()
-    return _with_levels(title, levels), _cells(column.to_list(), title, name)
+def _of_polars(column: Any, name: str) -> Values:
+    if not str(column.dtype).startswith("Enum"):
+        return _of_list(column, name)
+    codes = [np.nan if code is None else float(code) for code in column.to_physical().to_list()]
+    return _coded(column.dtype.categories, np.array(codes), name)
 
 
-def _of_arrow(title: Title, column: Any, name: str) -> tuple[Title, Values]:
-    kind = str(column.type)
-    if kind.startswith("dictionary"):
-        chunks = column.unify_dictionaries().chunks
-        levels = tuple(map(str, chunks[0].dictionary.to_pylist())) if chunks else ()
-        return _with_levels(title, levels), _cells(column.to_pylist(), title, name)
-    if kind == "bool" or kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")):
-        return title, _numbers(column.to_pylist())
-    return title, _cells(column.to_pylist(), title, name)
+def _of_arrow(column: Any, name: str) -> Values:
+    if not str(column.type).startswith("dictionary"):
+        return _of_list(column, name)
+    whole = column.combine_chunks() if hasattr(column, "chunks") else column
+    whole = whole.chunk(0) if hasattr(whole, "chunks") else whole
+    codes = [np.nan if code is None else float(code) for code in whole.indices.to_pylist()]
+    return _coded(whole.dictionary.to_pylist(), np.array(codes), name)
 
 
 _READERS = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}
+_KINDS = ("DataFrame", "LazyFrame", "Table", "RecordBatch")
 
 
-def _with_levels(title: Title, levels: tuple[str, ...]) -> Title:
-    return Title(title.name, title.levels or levels, title.can_miss)
+def _coded(categories: Iterable[Any], codes: NDArray[np.float64], name: str) -> Coded:
+    """Levels of a type, and which of them every cell has."""
+    levels = tuple(each if isinstance(each, str) else _cell(each, name) for each in categories)
+    if len(set(levels)) != len(levels):
+        raise DataError(f"{name} has levels that are written alike: {', '.join(levels[:8])}. Rename one.")
+    return Coded(levels, np.where(codes < 0, np.nan, codes))
 
 
-def _numbers(values: Sequence[Any]) -> NDArray[np.float64]:
-    return np.array([np.nan if each is None else float(each) for each in values])
+def _of_list(column: Any, name: str) -> Values:
+    """Numbers where there is nothing else, or texts as they would stand in a file."""
+    values = next((getattr(column, way)() for way in _LISTS if hasattr(column, way)), column)
+    if all(each is None or isinstance(each, bool | int | float) for each in values):
+        return np.array([np.nan if each is None else _float(each) for each in values])
+    return [_cell(each, name) for each in values]
 
 
-def _cells(values: Sequence[Any], title: Title, name: str) -> list[str]:
-    """Texts as they would stand in a file."""
-    cells = []
-    for each in values:
-        if each is None or each != each or type(each).__name__ in ("NAType", "NaTType"):
-            cells.append(_MISSING)
-        elif isinstance(each, str):
-            cells.append(each.strip())
-        elif isinstance(each, bool | int | float | np.generic) and not isinstance(each, Mapping):
-            cells.append(repr(float(each)))
-        else:
-            raise _no_numbers(title, type(each).__name__, name)
-    return cells
+_LISTS = ("to_pylist", "to_list", "tolist")
 
 
-def _no_numbers(title: Title, kind: str, name: str) -> DataError:
-    return DataError(
-        f"{name}: column {title.name!r} holds {kind}, neither numbers nor texts. Replace it by numbers, by a "
-        "rule that was fixed in advance, or drop it."
+def _cell(value: Any, name: str) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return _MISSING
+    if isinstance(value, date | timedelta):
+        return repr(days(value))
+    if isinstance(value, Number | np.bool_) and not isinstance(value, complex | np.complexfloating):
+        number = _float(value)
+        return _MISSING if number != number else text_of(number)
+    raise DataError(
+        f"{name} holds {type(value).__name__}, neither numbers nor texts. Replace it by numbers, by a rule "
+        "that was fixed in advance, or drop it."
     )
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

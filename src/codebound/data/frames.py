@@ -1,23 +1,15 @@
-"""Tables with named columns, and the fixed rule that turns one into a sample.
-
-Numbers enter as they are. A column of words enters by its levels where these are declared with the column:
-two levels become one input of 0 and 1, more become an input of 0 and 1 each, in the order of the levels.
-Other words enter as 1 in one of 16 inputs, which their SHA-256 chooses. A column in which values can be
-missing has another input that is 1 where one is; its others are 0 then. So an example's inputs depend on that
-example and on what its columns can hold, never on the values in other rows; what the columns can hold is
-declared, or the sample comes with a remark that says what was taken for declared.
-"""
+"""Tables with named columns as samples: which column has the labels, what they are, and what to know."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codebound.data.cells import BUCKETS, MISSING, is_number, text_of
+from codebound.data.columns import Coded, Column, Title, column_of, inputs_of, leveled
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
@@ -25,64 +17,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from codebound.data.columns import Values
     from codebound.data.dataset import Dataset
 
 TARGETS = ("y", "label", "target", "class")
 """Names of the column with the labels, in any case, that need not be given."""
 
-MISSING = frozenset({"", "NA", "NaN", "nan", "?"})
-"""Texts that stand for a value that is missing."""
-
-_MAX_VALUES = 1 << 28
-_BUCKETS = 16
-_MAX_LEVELS = 1_000_000
+_EXACT = float(1 << 53)
+_COUNTED = 10  # rows from which on a column that numbers them is no accident
 _SHOWN = 3
 _SHOWN_LEVELS = 12
-_DECLARED = re.compile(r"(?P<name>.+?)\s*\{(?P<levels>.*)\}")
-
-
-@dataclass(frozen=True, slots=True)
-class Title:
-    """Name of a column, and what it declares: ``age{?}``, ``shape{flat|tall}``, ``shape{flat|tall|?}``."""
-
-    name: str
-    levels: tuple[str, ...] = ()
-    can_miss: bool = False
-
-    @classmethod
-    def read(cls, text: str, *, source: str) -> Title:
-        """What the header of a column says."""
-        title = text.strip()
-        declared = _DECLARED.fullmatch(title)
-        if declared is None:
-            return cls(title)
-        words = [each.strip() for each in declared["levels"].split("|")]
-        if len(set(words)) != len(words) or "" in words:
-            raise DataError(f"{source}: the levels in the header {title!r} must be different words.")
-        return cls(declared["name"], tuple(each for each in words if each != "?"), "?" in words)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    Attributes:
-        name: Its name in the header.
-        values: Numbers, or positions in ``levels``; NaN where a value is missing, -1 for none of the levels.
-        levels: What a column of words can hold, in order; empty for a column of numbers.
-        is_hashed: Whether the levels are not words but what words are hashed to.
-        can_miss: Whether it is declared that values can be missing.
-    """
-
-    name: str
-    values: NDArray[np.float64]
-    levels: tuple[str, ...] = ()
-    is_hashed: bool = False
-    can_miss: bool = False
-
-
-Values: TypeAlias = "NDArray[np.float64] | Sequence[str]"
-"""What a column holds before the rule: numbers, NaN where one is missing, or texts."""
 
 
 def split_table(
@@ -92,28 +36,60 @@ def split_table(
     name: str,
     role: str,
     class_names: tuple[str, ...] = (),
+    like: tuple[Title, ...] = (),
 ) -> tuple[list[Column], Column | None]:
     """The columns of inputs, and that of the labels, which an unlabelled table need not have.
+
+    Inputs are those of the columns that it is ``like``, by their names and in their order, where there are
+    any.
 
     Raises:
         DataError: The table leaves something open; the message says what to write.
     """
-    at = position([title.name for title, _ in table], target, name=name, role=role)
-    labels = None
+    at = labels = None
+    if not (like and role == "unlabelled"):
+        at = position([title.name for title, _ in table], target, name=name, role=role)
     if at is not None and role != "unlabelled":
         labels = column_of_labels(*table[at], name=name, role=role, class_names=class_names)
-    columns = [
-        column
-        for i, (title, values) in enumerate(table)
-        if i != at
-        for column in _columns_of(title, values, name=name)
-    ]
+    inputs = [each for i, each in enumerate(table) if i != at]
+    columns = [column_of(*each, name=name) for each in (_alike(inputs, like, name=name) if like else inputs)]
+    if like:
+        _require_none_missing(columns, name=name)
     return columns, labels
+
+
+def _alike(
+    table: Sequence[tuple[Title, Values]], like: tuple[Title, ...], *, name: str
+) -> list[tuple[Title, Values]]:
+    """The columns of the sample, found by their names; of equal names the first is the first there."""
+    held: dict[str, list[Values]] = {}
+    for title, values in table:
+        held.setdefault(title.name, []).append(values)
+    absent = [title.name for title in like if not held.get(title.name)]
+    chosen = [(title, held[title.name].pop(0)) for title in like if held.get(title.name)]
+    if absent or len(chosen) != len(like):
+        raise DataError(
+            f"{name} lacks columns of the sample: {_few(absent or [title.name for title in like])}. It has "
+            f"{_few([title.name for title, _ in table])}."
+        )
+    return chosen
+
+
+def _require_none_missing(columns: Sequence[Column], *, name: str) -> None:
+    for column in columns:
+        missing = np.flatnonzero(np.isnan(column.values))
+        if missing.size and not column.can_miss:
+            raise DataError(
+                f"{name}: example {missing[0] + 1} lacks a value in column {column.name!r}, and none is "
+                f"missing there in the sample. Declare in the sample that one can be: {column.name}{{?}}."
+            )
 
 
 def position(names: Sequence[str], target: str | None, *, name: str, role: str) -> int | None:
     """Where the labels are; an unlabelled table need not have any."""
-    if role == "unlabelled" and target is None and not any(each.lower() in TARGETS for each in names):
+    if role == "unlabelled" and not any(
+        each == target or (target is None and each.lower() in TARGETS) for each in names
+    ):
         return None
     return find_target(names, target, name=name)
 
@@ -123,90 +99,45 @@ def column_of_labels(
 ) -> Column:
     """The labels; words that are neither declared nor among ``class_names`` are numbered in their order.
 
-    Those of a test sample are not: their order must be that of the sample.
+    So are whole numbers if one is negative. Those of a test sample are not: their order must be that of the
+    sample.
     """
-    if isinstance(values, np.ndarray):
-        return Column(title.name, values)
-    words = sorted(set(values) - MISSING)
-    if not title.levels and class_names and set(words) <= set(class_names):
-        title = replace(title, levels=class_names)
-    elif not title.levels and not all(map(is_number, words)):
-        if class_names:
-            strange = ", ".join(word for word in words if word not in class_names)
-            raise DataError(
-                f"{name}: column {title.name!r} holds classes that the sample has not: {strange}. Those of "
-                f"the sample are {', '.join(class_names[:_SHOWN_LEVELS])}."
-            )
-        if role == "test":
-            cell = f"{title.name}{{{'|'.join(words[:_SHOWN_LEVELS])}}}"
-            raise DataError(
-                f"{name}: column {title.name!r} holds words. A test sample needs its classes in the order of "
-                f"the sample's: write that into the header, as in {cell}."
-            )
-        title = replace(title, levels=tuple(words))
-    if len(title.levels) > _MAX_LEVELS:
-        raise DataError(
-            f"{name}: column {title.name!r} has {len(title.levels)} levels, more than {_MAX_LEVELS}."
-        )
-    (column,) = _columns_of(title, values, name=name)
-    return column
-
-
-def _columns_of(title: Title, values: Values, *, name: str) -> list[Column]:
-    """What a column becomes: numbers, declared levels, or words that are hashed, beside numbers or not.
-
-    Raises:
-        DataError: A word is not among the levels that are declared.
-    """
-    if isinstance(values, np.ndarray):
-        return [Column(title.name, values, can_miss=title.can_miss)]
     if title.levels:
-        return [_leveled(title, values, name)]
-    is_missing = np.array([cell in MISSING for cell in values])
-    is_word = np.array([not is_number(cell) for cell in values]) & ~is_missing
-    columns = []
-    if not is_word.any() or (~is_word & ~is_missing).any():
-        numbers = [
-            0.0 if word else np.nan if cell in MISSING else float(cell)
-            for cell, word in zip(values, is_word, strict=True)
-        ]
-        columns.append(Column(title.name, np.array(numbers), can_miss=title.can_miss))
-    if is_word.any():
-        none = -1.0 if columns else np.nan  # beside numbers, these say what is missing
-        buckets = [
-            _bucket(title.name, cell) if word else none if cell in MISSING else -1.0
-            for cell, word in zip(values, is_word, strict=True)
-        ]
-        levels = tuple(map(str, range(_BUCKETS)))
-        columns.append(Column(title.name, np.array(buckets), levels, True, title.can_miss and not columns))
-    return columns
+        return leveled(title, values, name)
+    if isinstance(values, Coded):
+        return leveled(replace(title, levels=values.levels), values, name)
+    words = _names(values)
+    if class_names and set(words) <= set(class_names):
+        return leveled(replace(title, levels=class_names), values, name)
+    if not words or _count_from_zero(words):
+        return column_of(Title(title.name, has_numbers=True), values, name=name)
+    if class_names:
+        strange = ", ".join(word for word in words if word not in class_names)
+        raise DataError(
+            f"{name}: column {title.name!r} holds classes that the sample has not: {strange}. Those of "
+            f"the sample are {', '.join(class_names[:_SHOWN_LEVELS])}."
+        )
+    if role == "test":
+        cell = f"{title.name}{{{'|'.join(words[:_SHOWN_LEVELS])}}}"
+        raise DataError(
+            f"{name}: column {title.name!r} holds words. A test sample needs its classes in the order of "
+            f"the sample's: write that into the header, as in {cell}."
+        )
+    return leveled(replace(title, levels=words), values, name)
 
 
-def _leveled(title: Title, cells: Sequence[str], name: str) -> Column:
-    levels = title.levels
-    if len(levels) > _MAX_LEVELS:
-        raise DataError(f"{name}: column {title.name!r} has {len(levels)} levels, more than {_MAX_LEVELS}.")
-    known = {**dict.fromkeys(MISSING, np.nan), **{level: float(i) for i, level in enumerate(levels)}}
-    for number, cell in enumerate(cells, start=1):
-        if cell not in known:
-            raise DataError(
-                f"{name}: example {number} has {cell!r} in column {title.name!r}, which declares "
-                f"{', '.join(levels[:_SHOWN_LEVELS])}."
-            )
-    return Column(title.name, np.array([known[cell] for cell in cells]), levels, can_miss=title.can_miss)
+def _names(values: NDArray[np.float64] | Sequence[str]) -> tuple[str, ...]:
+    """The labels that occur, in the order of numbers, or of words."""
+    if isinstance(values, np.ndarray):
+        return tuple(map(text_of, np.unique(values[np.isfinite(values)]).tolist()))
+    found = set(values) - MISSING
+    return tuple(sorted(found, key=float) if all(map(is_number, found)) else sorted(found))
 
 
-def _bucket(column: str, word: str) -> float:
-    return float(hashlib.sha256(f"{column}={word}".encode()).digest()[0] % _BUCKETS)
-
-
-def is_number(cell: str) -> bool:
-    """Whether a text is a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell
+def _count_from_zero(words: Sequence[str]) -> bool:
+    """Whether labels are numbers, and stay what they are; fractions are refused later."""
+    numbers = [float(each) for each in words if is_number(each)]
+    return len(numbers) == len(words) and (min(numbers) >= 0 or any(each % 1 != 0 for each in numbers))
 
 
 def sample_of(
@@ -224,6 +155,7 @@ def sample_of(
     levels = () if labels is None else labels.levels
     if role != "unlabelled" and levels and classes not in (None, len(levels)):
         raise DataError(f"{name} declares {len(levels)} classes, the sample has {classes}.")
+    _require_finite(columns, name=name)
     found = from_arrays(
         inputs_of(columns, name=name),
         None if labels is None or role == "unlabelled" else labels_of(labels, name=name),
@@ -233,7 +165,22 @@ def sample_of(
         source=source + (f", labels in column {labels.name}{_in_words(levels)}" if labels else ""),
     )
     names = levels if len(levels) == found.classes else ()  # an unlabelled table may declare others
-    return replace(found, warnings=(*found.warnings, *_remarks(columns)), class_names=names)
+    return replace(
+        found,
+        warnings=(*found.warnings, *_remarks(columns)),
+        class_names=names,
+        columns=tuple(column.title for column in columns),
+    )
+
+
+def _require_finite(columns: Sequence[Column], *, name: str) -> None:
+    for column in columns:
+        infinite = np.flatnonzero(np.isinf(column.values))
+        if infinite.size:
+            raise DataError(
+                f"{name}: example {infinite[0] + 1} has an infinite number in column {column.name!r}. Leave "
+                "the cell empty, which stands for a missing value, or replace it."
+            )
 
 
 def _in_words(levels: tuple[str, ...]) -> str:
@@ -242,20 +189,46 @@ def _in_words(levels: tuple[str, ...]) -> str:
 
 
 def _remarks(columns: Sequence[Column]) -> list[str]:
-    """What was taken for declared although it was read off the table."""
+    """What was taken for declared although it was read off the table, and what hardly helps."""
     remarks = []
     if lacking := [each.name for each in columns if not each.can_miss and np.isnan(each.values).any()]:
         remarks.append(
             f"values are missing in {_few(lacking)}: such a column has another input, 1 where one is; that "
             f"they can be was known before the sample was drawn (to declare it: {lacking[0]}{{?}})"
         )
-    if hashed := [each.name for each in columns if each.is_hashed]:
+    if hashed := [each.name for each in columns if each.has_open_words]:
         remarks.append(
-            f"words without declared levels in {_few(hashed)}: a word is 1 in one of {_BUCKETS} inputs, by "
+            f"words without declared levels in {_few(hashed)}: a word is 1 in one of {BUCKETS} inputs, by "
             "its SHA-256; that the column holds words was known before the sample was drawn (levels are "
-            f"declared as in {hashed[0]}{{red|green}})"
+            f"declared as in {hashed[0]}{{red|green}}, any words as {hashed[0]}{{*}})"
+        )
+    if typed := [each.name for each in columns if each.has_type]:
+        remarks.append(
+            f"levels of a categorical type in {_few(typed)}: that the column can hold these and no others "
+            "was known before the sample was drawn"
+        )
+    if huge := [each.name for each in columns if (np.abs(each.values) > _EXACT).any()]:
+        remarks.append(
+            f"numbers beyond 2^53 in {_few(huge)}: 16 of their digits are kept, so neighbours are equal; "
+            f"names of things are words (to declare it: {huge[0]}{{*}})"
+        )
+    if counted := [each.name for each in columns if _numbers_rows(each)]:
+        remarks.append(
+            f"{_few(counted)} numbers the rows, and new data have no row in this table: leave such a column "
+            "out (pandas writes it unless told index=False)"
         )
     return remarks
+
+
+def _numbers_rows(column: Column) -> bool:
+    values = column.values
+    return (
+        not column.levels
+        and column.words is None
+        and len(values) >= _COUNTED
+        and values[0] in (0.0, 1.0)
+        and np.array_equal(values, values[0] + np.arange(len(values)))
+    )
 
 
 def _few(names: Sequence[str]) -> str:
@@ -277,24 +250,11 @@ def find_target(names: Sequence[str], target: str | None, *, name: str) -> int:
             f"{name if '.' in name else 'table.csv'}:{names[-1]}; for a frame give "
             f'from_frame(frame, "{names[-1]}"). Columns: {shown}.'
         )
+    if wanted:
+        raise DataError(f"{name} has more than one column {target!r}. Rename all but one. Columns: {shown}.")
     close = get_close_matches(target, names, n=1)
     meant = f" Did you mean {close[0]!r}?" if close else ""
-    number = "no column" if not wanted else "more than one column"
-    raise DataError(f"{name} has {number} {target!r}.{meant} Columns: {shown}.")
-
-
-def inputs_of(columns: Sequence[Column], *, name: str) -> NDArray[np.float64]:
-    """Inputs ``(n, features)`` from all columns.
-
-    Raises:
-        DataError: There are none, or too many.
-    """
-    width = sum(map(_width, columns))
-    if not columns or width * len(columns[0].values) > _MAX_VALUES:
-        raise DataError(
-            f"{name} becomes {width} inputs an example; 1 to {_MAX_VALUES} values in all are read."
-        )
-    return np.concatenate([_encoded(column) for column in columns], axis=1)
+    raise DataError(f"{name} has no column {target!r}.{meant} Columns: {shown}.")
 
 
 def labels_of(column: Column, *, name: str) -> NDArray[np.int64]:
@@ -311,26 +271,11 @@ def labels_of(column: Column, *, name: str) -> NDArray[np.int64]:
         )
     if not column.levels and not _are_labels(column.values):
         raise DataError(
-            f"{name}: the labels in column {column.name!r} must be words or whole numbers, counted from 0."
+            f"{name}: the labels in column {column.name!r} must be words or whole numbers, counted from 0; "
+            f"they go from {column.values.min():g} to {column.values.max():g}. A quantity is made a class by "
+            "a limit that was fixed in advance."
         )
     return column.values.astype(np.int64)
-
-
-def _has_indicator(column: Column) -> bool:
-    return column.can_miss or bool(np.isnan(column.values).any())
-
-
-def _width(column: Column) -> int:
-    return (len(column.levels) if len(column.levels) > 2 else 1) + _has_indicator(column)
-
-
-def _encoded(column: Column) -> NDArray[np.float64]:
-    missing = np.isnan(column.values)
-    if len(column.levels) > 2:
-        inputs = np.equal.outer(column.values, np.arange(len(column.levels))).astype(np.float64)
-    else:
-        inputs = np.where(missing, 0.0, column.values)[:, None]
-    return np.column_stack([inputs, missing]) if _has_indicator(column) else inputs
 
 
 def _are_labels(values: NDArray[np.float64]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,17 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from codebound.data.arrays import from_arrays
-from codebound.data.foreign import from_frame, is_frame
+from codebound.data.columns import Title
+from codebound.data.foreign import from_frame, is_frame, of_titled, titled, values_of
+from codebound.data.frames import column_of_labels, labels_of
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sized
 
     from numpy.typing import NDArray
 
+    from codebound.data.columns import Values
     from codebound.data.dataset import Dataset
 
 ACCEPTED = (
@@ -27,10 +31,16 @@ ACCEPTED = (
 )
 _LOOKED_AT_TWICE = 3
 _LABELS = "labels of the pair"
+_OF_NUMPY = (torch.float16, torch.float32, torch.float64)
 
 
 def collected(
-    given: object, *, role: str, classes: int | None = None, class_names: tuple[str, ...] = ()
+    given: object,
+    *,
+    role: str,
+    classes: int | None = None,
+    class_names: tuple[str, ...] = (),
+    columns: tuple[Title, ...] = (),
 ) -> Dataset:
     """A sample from what is in memory; the items of a dataset are collected once, in their order.
 
@@ -38,7 +48,8 @@ def collected(
         given: What ``ACCEPTED`` lists. Transforms of a dataset are applied: the network sees what they make.
         role: What it may be used for; only an unlabelled sample may come without labels.
         classes: Number of classes; by default the largest label plus one.
-        class_names: What the classes are called, for labels of a data frame that are words.
+        class_names: What the classes are called, in the order of labels, for labels that are words.
+        columns: What became the inputs of another sample, for a data frame that is to be read by the same.
 
     Raises:
         DataError: It is nothing of that, or its items change from one look to the next.
@@ -49,20 +60,36 @@ def collected(
     """
     kind = type(given).__name__
     name = "arrays" if kind in ("tuple", "list", "ndarray", "Tensor") else kind
+    known: dict[str, Any] = {"role": role, "classes": classes, "class_names": class_names, "columns": columns}
     if is_frame(given):
-        return from_frame(given, role=role, classes=classes, class_names=class_names)
+        return from_frame(given, **known)
     x, y = _parts(given, name=name)
     if is_frame(x):
-        return from_frame(_joined(x, y), _LABELS, role=role, classes=classes, class_names=class_names)
-    labels = None if y is None else _labels(y, name=name)
-    return from_arrays(_array(x), labels, name=name, role=role, classes=classes, source=f"{kind} in memory")
+        table = titled(x, name="the frame")
+        if y is None:
+            return from_frame(x, **known)
+        labels = values_of(y, name="the labels of the pair")
+        _require_as_many(labels, table, name=type(x).__name__)
+        table.append((Title(_LABELS), labels))
+        return of_titled(table, _LABELS, name="a pair with a frame", source=f"{kind} in memory", **known)
+    if y is None or role == "unlabelled":
+        return from_arrays(_array(x), None, name=name, role=role, classes=classes, source=f"{kind} in memory")
+    numbers, names = _labels(y, name=name, role=role, class_names=class_names)
+    found = from_arrays(
+        _array(x),
+        numbers,
+        name=name,
+        role=role,
+        classes=len(names) or classes,
+        source=f"{kind} in memory",
+    )
+    return replace(found, class_names=names)
 
 
-def _joined(frame: Any, labels: Any) -> Any:
-    """A frame with the labels as a column of their own."""
-    if not hasattr(frame, "assign"):
-        raise DataError("inputs in such a frame: give one frame, with a column called label.")
-    return frame.assign(**{_LABELS: getattr(labels, "array", labels)})
+def _require_as_many(labels: Sized, table: list[tuple[Title, Values]], *, name: str) -> None:
+    rows = len(table[0][1]) if table else 0
+    if len(labels) != rows:
+        raise DataError(f"the {name} has {rows} rows, and there are {len(labels)} labels: give one for each.")
 
 
 def _parts(given: Any, *, name: str) -> tuple[Any, Any]:
@@ -122,18 +149,51 @@ def _row(row: Any, *, name: str) -> tuple[NDArray[Any], Any]:
 
 
 def _array(values: Any) -> NDArray[Any]:
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)
-    return np.asarray(values)
+    """An array of whatever holds numbers; nothing of it is left out or made up.
 
-
-def _labels(y: Any, *, name: str) -> NDArray[Any]:
-    """Labels as numbers."""
-    labels = _array(y)
-    if labels.dtype.kind in "OUS":
+    Raises:
+        DataError: It has holes, no common shape, or no values at all.
+    """
+    try:
+        if isinstance(values, Tensor):
+            plain = values.detach().to("cpu").to_dense().resolve_conj().resolve_neg()
+            exact = plain.dtype in _OF_NUMPY or not plain.is_floating_point()
+            return np.asarray(plain if exact else plain.float())
+        array = np.asarray(values.toarray() if hasattr(values, "toarray") else values)  # sparse of scipy
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise DataError(f"{type(values).__name__} is no array of numbers: {error}") from error
+    if np.ma.is_masked(values):
         raise DataError(
-            f"{name}: labels are whole numbers from 0. Got words such as {str(labels.flat[0])!r:.40}; "
-            "numpy.unique(labels, return_inverse=True) numbers them."
+            "the array is masked, and what a mask hides is no value. Fill it by a rule that was fixed in "
+            "advance, or give a data frame, in which values may be missing."
         )
-    return labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    return _of_objects(array) if array.dtype == object else array
+
+
+def _of_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that were stored as objects, where float64 has them exactly; others stay what they are."""
+    try:
+        numbers = array.astype(np.float64)
+        is_exact = bool((numbers == array).all())
+    except (ValueError, TypeError, OverflowError):
+        return array
+    return numbers if is_exact else array
+
+
+def _labels(
+    y: Any, *, name: str, role: str, class_names: tuple[str, ...]
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Labels as numbers, and what they are called: as in a table, where they are no whole numbers from 0."""
+    labels = y if hasattr(y, "cat") else _array(y)  # of a categorical type
+    if isinstance(labels, np.ndarray):
+        labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+        if labels.ndim != 1:
+            raise DataError(
+                f"{name}: labels have shape (n,), one for each input. Got {labels.shape}; where each row has "
+                "a 1 in the place of its class, they are labels.argmax(axis=1)."
+            )
+        if labels.dtype.kind in "iub" and not class_names and labels.min(initial=0) >= 0:
+            return labels, ()
+    values = values_of(labels, name=f"{name}: labels")
+    column = column_of_labels(Title("labels"), values, name=name, role=role, class_names=class_names)
+    return labels_of(column, name=name), column.levels

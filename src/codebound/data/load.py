@@ -8,6 +8,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from codebound.data.tables import SUFFIXES, read_table, table_of
 from codebound.errors import CodeboundError, DataError, UsageError
 from codebound.user_code import import_named
 
+if TYPE_CHECKING:
+    from codebound.data.columns import Title
+
 _PARTS = {"train": ("train", "training"), "test": ("test", "testing"), "": ("val", "valid", "validation")}
 _SIZED = re.compile(r"(?P<folder>.+)@(?P<height>[1-9]\d{0,3})x(?P<width>[1-9]\d{0,3})")
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -33,6 +38,7 @@ def load_dataset(
     folder: Path | None = None,
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
+    columns: tuple[Title, ...] = (),
 ) -> Dataset:
     """Loads a sample; never downloads.
 
@@ -49,6 +55,7 @@ def load_dataset(
         classes: Number of classes, where the source leaves it open; by default the largest label plus one.
         class_names: What the classes of another sample are called, in the order of its labels: folders and
             words get the labels that they have there.
+        columns: What became the inputs of another sample, where it is a table: this one is read by the same.
 
     Raises:
         DataError: The sample is missing, damaged or unreadable; the message says what to do.
@@ -61,16 +68,22 @@ def load_dataset(
     """
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
-    return named_alike(_loaded(spec, role, folder, classes, tuple(class_names)), tuple(class_names))
+    names = tuple(class_names)
+    return named_alike(_loaded(spec, role, folder, classes, names, tuple(columns)), names)
 
 
 def _loaded(
-    spec: object, role: str, folder: Path | None, classes: int | None, names: tuple[str, ...]
+    spec: object,
+    role: str,
+    folder: Path | None,
+    classes: int | None,
+    names: tuple[str, ...],
+    columns: tuple[Title, ...],
 ) -> Dataset:
     if isinstance(spec, Dataset):
         return _with_role(spec, role)
     if not isinstance(spec, str | Path):
-        return collected(spec, role=role, classes=classes, class_names=names)
+        return collected(spec, role=role, classes=classes, class_names=names, columns=columns)
     spec = str(spec)
     known = KNOWN.get(spec.lower())
     if known is not None:
@@ -87,7 +100,12 @@ def _loaded(
         size = int(sized["height"]), int(sized["width"])
         return _load_images(Path(sized["folder"]).expanduser(), role, classes, names, size)
     if (table := table_of(spec)) is not None:
-        return read_table(table, role=role, classes=classes, class_names=names)
+        return read_table(table, role=role, classes=classes, class_names=names, columns=columns)
+    if path.is_file() and path.suffix.lower() != ".npz" and not is_zipfile(path):
+        raise DataError(
+            f"{spec} is no file that is read: a table ends in {', '.join(SUFFIXES)}, arrays are saved by "
+            "numpy.savez(path, x=inputs, y=labels)."
+        )
     if path.is_file():
         return read_npz(path, role=role, classes=classes)
     if Path(spec.partition(":")[0]).suffix.lower() in (".npz", *SUFFIXES):
@@ -134,6 +152,7 @@ def _read_found(found: Found, *, name: str) -> Dataset:
         scaling=Scaling(divisor=known.divisor),
         source=f"{known.title} from {found.folder}{', checksums verified' if known.digests else ''}",
         warnings=warnings,
+        has_equal_draws=known.has_equal_draws,
     )
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codebound.data.frames import find_target, inputs_of, labels_of
+from codebound.data.columns import inputs_of
+from codebound.data.frames import find_target, labels_of
 from codebound.data.rdata import read_frame
 from codebound.data.words import hashed_words
 from codebound.errors import DataError

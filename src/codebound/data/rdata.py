@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codebound.data.frames import Column
+from codebound.data.columns import Column
 from codebound.errors import DataError
 
 if TYPE_CHECKING:

@@ -12,18 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codebound.data.cells import is_number
+from codebound.data.columns import Coded, Title
 from codebound.data.foreign import read_parquet, titled
-from codebound.data.frames import (
-    Column,
-    Title,
-    column_of_labels,
-    find_target,
-    is_number,
-    labels_of,
-    position,
-    sample_of,
-    split_table,
-)
+from codebound.data.frames import column_of_labels, find_target, labels_of, sample_of, split_table
 from codebound.data.idx import read_whole
 from codebound.data.rdata import read_frame
 from codebound.errors import DataError
@@ -32,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from codebound.data.columns import Values
     from codebound.data.dataset import Dataset
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -53,16 +46,20 @@ class TableFile:
 
 def table_of(spec: str) -> TableFile | None:
     """The file and the column that ``FILE`` or ``FILE:COLUMN`` names; None for what is no file of a table."""
-    before, _, target = spec.rpartition(":")
-    for file, column in ((spec, None), (before, target)):
-        path = Path(file).expanduser()
+    for end in (len(spec), *(i for i in reversed(range(len(spec))) if spec[i] == ":")):
+        path = Path(spec[:end]).expanduser()
         if path.suffix.lower() in SUFFIXES and path.is_file():
-            return TableFile(path, column or None)
+            return TableFile(path, spec[end + 1 :] or None)
     return None
 
 
 def read_table(
-    table: TableFile, *, role: str, classes: int | None = None, class_names: tuple[str, ...] = ()
+    table: TableFile,
+    *,
+    role: str,
+    classes: int | None = None,
+    class_names: tuple[str, ...] = (),
+    columns: tuple[Title, ...] = (),
 ) -> Dataset:
     """The sample in a table, by the rule of ``frames``.
 
@@ -74,8 +71,10 @@ def read_table(
         DataError: The table cannot be read or leaves something open; the message says what to write.
     """
     path, name = table.path, str(table.path)
-    columns, labels = _columns(table, role, class_names)
-    return sample_of(columns, labels, name=name, role=role, classes=classes, source=f"table {path}")
+    inputs, labels = split_table(
+        _titled(path), table.target, name=name, role=role, class_names=class_names, like=columns
+    )
+    return sample_of(inputs, labels, name=name, role=role, classes=classes, source=f"table {path}")
 
 
 def labelled_texts(
@@ -98,43 +97,51 @@ def labelled_texts(
     return texts, labels_of(labels, name=name), labels.levels
 
 
-def _columns(table: TableFile, role: str, class_names: tuple[str, ...]) -> tuple[list[Column], Column | None]:
-    """The columns of inputs, and that of the labels."""
-    path, name = table.path, str(table.path)
-    if path.suffix.lower() in _PARQUET:
-        columns_of = titled(read_parquet(path, limit=_MAX_BYTES), name=name)
-        return split_table(columns_of, table.target, name=name, role=role, class_names=class_names)
+def _titled(path: Path) -> list[tuple[Title, Values]]:
+    """The columns of a file, with what their names and types declare."""
+    name, suffix = str(path), path.suffix.lower()
+    if suffix in _PARQUET:
+        return titled(read_parquet(path, limit=_MAX_BYTES), name=name)
     content = bytes(read_whole(path, limit=_MAX_BYTES))
-    if path.suffix.lower() in _FRAMES:
-        columns = read_frame(content, name=name)
-        at = position([column.name for column in columns], table.target, name=name, role=role)
-        return columns, None if at is None else columns.pop(at)
-    texts = _texts(content, delimiter=_DELIMITERS[path.suffix.lower()], name=name)
-    return split_table(texts, table.target, name=name, role=role, class_names=class_names)
+    if suffix in _FRAMES:
+        return [
+            (Title(each.name, each.levels), Coded(each.levels, each.values) if each.levels else each.values)
+            for each in read_frame(content, name=name)
+        ]
+    return list(_texts(content, delimiter=_DELIMITERS[suffix], name=name))
 
 
 def _texts(content: bytes, *, delimiter: str, name: str) -> list[tuple[Title, list[str]]]:
-    try:
-        text = content.decode("utf-8-sig")
-        rows = [
-            row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if row
-        ]
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name} is no text in UTF-8: {error}. Save it as UTF-8.") from error
-    except csv.Error as error:
-        raise DataError(f"{name} cannot be read as a table: {error}.") from error
+    rows = _rows(content, delimiter, name)
     if len(rows) < 2 or not 1 < len(rows[0]) <= _MAX_COLUMNS:
+        other = "" if not rows else next((each for each in ";\t," if each in rows[0][0]), "")
         raise DataError(
             f"{name} needs a row of names, then a row for each example, with at least two columns between "
-            f"{delimiter!r}. Got {len(rows)} rows, {len(rows[0]) if rows else 0} columns in the first."
+            f"{delimiter!r}. Got {len(rows)} rows, {len(rows[0]) if rows else 0} columns in the first"
+            f"{f'; it has {other!r}, so save it with {delimiter!r}' if other and len(rows[0]) == 1 else ''}."
         )
     head, *body = rows
-    if all(is_number(cell) for cell in head):
+    if all(is_number(cell) for cell in head) or any(is_number(cell) and "." in cell for cell in head):
         raise DataError(f"{name} begins with numbers. Put a row with the names of the columns before them.")
     for number, row in enumerate(body, start=1):
         if len(row) != len(head):
             raise DataError(
                 f"{name}: example {number} has {len(row)} values, the header names {len(head)} columns."
             )
-    titles = [Title.read(cell, source=name) for cell in head]
+    titles = [Title.read(cell.strip() or f"column {i}", source=name) for i, cell in enumerate(head, start=1)]
     return [(title, [row[i].strip() for row in body]) for i, title in enumerate(titles)]
+
+
+def _rows(content: bytes, delimiter: str, name: str) -> list[list[str]]:
+    """The cells of a text, in UTF-8, or in UTF-16 where it begins with the mark of that."""
+    limit = csv.field_size_limit(_MAX_BYTES)
+    try:
+        text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        return [row for row in lines if row]
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is no text in UTF-8: {error}. Save it as UTF-8.") from error
+    except csv.Error as error:
+        raise DataError(f"{name} cannot be read as a table: {error}.") from error
+    finally:
+        csv.field_size_limit(limit)

@@ -196,6 +196,7 @@ class Encoder:
             warnings=() if isinstance(sample, Texts) else sample.warnings,
             encoder="\n".join([self.declared, *([before] if before else [])]),
             class_names=sample.levels if isinstance(sample, Texts) else sample.class_names,
+            columns=() if isinstance(sample, Texts) else sample.columns,
         )
 
 

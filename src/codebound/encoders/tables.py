@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from codebound.data.columns import Title
     from codebound.data.dataset import Dataset
     from codebound.encoders.encoder import Encoder
 
@@ -35,6 +36,7 @@ def load_table(
     folder: Path | None = None,
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
+    columns: tuple[Title, ...] = (),
     device: str | torch.device = "cpu",
     progress: Progress = silent,
 ) -> Dataset:
@@ -47,6 +49,7 @@ def load_table(
         folder: As there.
         classes: As there.
         class_names: As there.
+        columns: As there.
         device: Where it is encoded.
         progress: Told how far it is.
     """
@@ -54,7 +57,9 @@ def load_table(
     if encoder.takes_texts:
         raw = load_texts(spec, role=role, folder=folder, classes=classes, class_names=class_names)
     else:
-        raw = load_dataset(spec, role=role, folder=folder, classes=classes, class_names=class_names)
+        raw = load_dataset(
+            spec, role=role, folder=folder, classes=classes, class_names=class_names, columns=columns
+        )
     return encoded(encoder, raw, device=device, progress=progress)
 
 

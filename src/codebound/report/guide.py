@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from codebound.encoders.encoder import declared_name
@@ -42,6 +43,7 @@ def inputs_record(sample: Dataset, *, is_helped: bool) -> dict[str, Any]:
         "scaling": scaling_words(sample.scaling),
         "helper": is_helped,
         "encoder": declared_name([sample.encoder]),
+        "columns": [asdict(each) for each in sample.columns],
     }
 
 
@@ -122,6 +124,10 @@ def usage_notes(result: Mapping[str, Any]) -> list[str]:
         taken = (
             "Inputs are as they are stored in the sample that was split: load_classifier puts the helper in "
             "front, from helper.safetensors. sample.npz has its scores of the examples that it never saw."
+        )
+    if inputs.get("columns"):
+        taken += (
+            " Or give g.predict a data frame with the columns of the sample, which are found by their names."
         )
     scaled = (
         "g.safetensors alone is no network: it holds the examples that g was learned from, and their weights."

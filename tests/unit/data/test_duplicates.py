@@ -1,12 +1,17 @@
 """Copies across two samples, against a brute-force count."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codebound.certification import certify
+from codebound.data.arrays import from_arrays
+from codebound.data.catalogue import KNOWN
 from codebound.data.dataset import Dataset, cross_duplicates
-from codebound.errors import DataError
+from codebound.errors import CertificateError, DataError
 
 
 def sample(x, y, dtype=np.uint8) -> Dataset:
@@ -42,3 +47,14 @@ def test_images_in_any_memory_layout():
 def test_samples_of_another_kind_are_refused(other):
     with pytest.raises(DataError, match="cannot be compared"):
         cross_duplicates(sample([[1, 2]], [0]), other)
+
+
+def test_a_sample_with_coarse_values_declares_that_equal_examples_are_draws(tmp_path):
+    x, y = np.repeat(np.arange(8.0), 10)[:, None], np.arange(80) % 2
+    coarse = from_arrays(x, y, name="coarse")
+    with pytest.raises(CertificateError, match=r"64 of 80 .* or allow them \(allow_copies\)"):
+        certify(None, coarse, method="constant")
+    found = certify(None, replace(coarse, has_equal_draws=True), method="constant")
+    assert found.allow_copies
+    assert "--allow-copies" in found.save_to(tmp_path / "c").result["verify"]
+    assert [name for name, known in KNOWN.items() if known.has_equal_draws] == ["letter"]

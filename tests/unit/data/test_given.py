@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
@@ -51,6 +52,15 @@ SAME = {
     "iterable": Streamed(),
     "iterable, loaded": DataLoader(Streamed(), batch_size=7),
     "column of labels": (X, Y[:, None]),
+    "labels in floating point": (X, torch.from_numpy(Y).double()),
+    "labels as objects": (X, Y.astype(object)),
+    "labels as words": (X, Y.astype(str)),
+    "read only": (np.lib.stride_tricks.as_strided(X, writeable=False), Y),
+    "not in a row": (np.asfortranarray(X), np.repeat(Y, 2)[::2]),
+    "a tensor with a view": (
+        torch.complex(torch.zeros(30, 4, 5), torch.from_numpy(X).float()).conj().imag.neg().byte(),
+        Y,
+    ),
 }
 
 
@@ -95,8 +105,16 @@ NO_SAMPLE = {
     "a number": (3, "int is no sample. Give a pair"),
     "a dictionary": ({"x": X}, "dict is no sample"),
     "no labels": (X, "has no labels"),
-    "words": ((X, Y.astype(str)), r"Got words such as '0'; numpy\.unique"),
-    "fractions": ((X, Y / 2.0), "labels must be integers"),
+    "fractions": ((X, Y / 2.0), "must be words or whole numbers, counted from 0; they go from 0 to 1"),
+    "no label": ((X, np.where(Y == 1, np.nan, Y)), "lacks 10 of 30 labels, the first in example 2"),
+    "a row of labels each": ((X, np.eye(3)[Y]), r"Got \(30, 3\); where each row has a 1 .*argmax"),
+    "ragged lists": (([[1, 2], [3]], [0, 1]), "list is no array of numbers"),
+    "a mask over inputs": ((np.ma.masked_equal(X, X[0, 0, 0]), Y), "what a mask hides is no value"),
+    "a mask over labels": ((X, np.ma.masked_equal(Y, 1)), "what a mask hides is no value"),
+    "a tensor without values": ((torch.empty(30, 2, device="meta"), Y), "no data"),
+    "objects with holes": ((np.array([[1, None], [2, 3]], object), [0, 1]), "Got object. A data frame may"),
+    "whole numbers of any size": (([[10**30], [1]], [0, 1]), "Got object"),
+    "values that are missing": ((X / np.where(X == 0, np.nan, 1), Y), "NaN is a value that is missing"),
     "one label too few": ((X, Y[:-1]), "one per input"),
     "random transforms": (Restless(ROWS), "Leave out random transforms"),
     "items without labels": (Listed([row[0] for row in ROWS]), r"must be pairs \(input, label\)"),
@@ -110,6 +128,33 @@ def test_what_is_no_sample_is_named(name):
     given, words = NO_SAMPLE[name]
     with pytest.raises(DataError, match=words):
         as_dataset(given)
+
+
+def test_what_holds_numbers_is_taken_as_it_is():
+    flat = X.reshape(30, 20) / 4.0
+    turned = torch.complex(torch.zeros(30, 20).double(), -torch.from_numpy(flat)).conj().imag
+    for given in (
+        turned,  # a view that says what it would be
+        scipy.sparse.csr_matrix(flat),
+        scipy.sparse.coo_array(flat),
+        torch.from_numpy(flat).to_sparse(),
+        flat.astype(object),
+    ):
+        assert np.array_equal(as_dataset((given, Y)).x, flat)
+
+
+def test_labels_that_are_no_numbers_from_0_have_names():
+    words = np.array(["pear", "apple", "fig"])[Y]
+    sample = as_dataset((X, words))
+    assert sample.class_names == ("apple", "fig", "pear")
+    assert np.array_equal(np.array(sample.class_names)[sample.y], words)
+    fresh = as_dataset((X[:2], ["fig", "fig"]), role="test", like=sample)
+    assert (fresh.y.tolist(), fresh.classes, fresh.class_names) == ([1, 1], 3, sample.class_names)
+    signs = as_dataset((X, 2 * (Y % 2) - 1))
+    assert (signs.class_names, signs.y[:3].tolist()) == (("-1", "1"), [0, 1, 0])
+    assert as_dataset((X[:1], [1.0]), role="test", like=signs).y.tolist() == [1]
+    with pytest.raises(DataError, match="classes that the sample has not: plum"):
+        as_dataset((X[:1], ["plum"]), role="test", like=sample)
 
 
 @pytest.mark.parametrize("method", ["split", "picks", "constant"])
@@ -143,5 +188,9 @@ class TestFrames:
         assert sample.y.tolist() == [0, 1, 0]
         pair = as_dataset((frame.drop(columns="label"), frame["label"]))
         assert np.array_equal(pair.x, sample.x)
+        for labels in (frame["label"].tolist(), torch.tensor(frame["label"]), frame[["label"]]):
+            assert as_dataset((frame.drop(columns="label"), labels)).sha256 == pair.sha256
+        with pytest.raises(DataError, match="the DataFrame has 3 rows, and there are 2 labels"):
+            as_dataset((frame, [0, 1]))
         named = as_dataset((frame[["size"]], frame["colour"]))
         assert (named.y.tolist(), named.classes) == ([2, 0, 2], 3)

@@ -261,7 +261,7 @@ def test_unknown_specs(spec, message, tmp_path, monkeypatch):
 
 def test_other_files_are_no_samples(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DataError, match=r"notes\.txt is no readable \.npz file"):
+    with pytest.raises(DataError, match=r"notes\.txt is no file that is read: a table ends in \.csv"):
         load_dataset(str(tmp_path / "notes.txt"))
 
 

@@ -1,6 +1,10 @@
 """Tables in files: what is read, by which rule, and what the message says where something is left open."""
 
+import csv
 import sys
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from r_writer import table as r_table
 
+from codebound.data.cells import number_in
+from codebound.data.columns import Column, Title, inputs_of
+from codebound.data.dataset import as_dataset
 from codebound.data.foreign import from_frame
-from codebound.data.frames import Column, Title, inputs_of, split_table
+from codebound.data.frames import split_table
 from codebound.data.load import load_dataset
 from codebound.errors import DataError
 
@@ -145,14 +152,20 @@ def expected(tmp_path):
 
 def require_same(sample, wanted):
     assert sample.x.tolist() == wanted.x.tolist()
-    assert (sample.y.tolist(), sample.classes, sample.warnings) == (wanted.y.tolist(), 2, wanted.warnings)
+    assert (sample.y.tolist(), sample.classes) == (wanted.y.tolist(), 2)
+    *others, typed = sample.warnings
+    assert (tuple(others), typed.partition(":")[0]) == (
+        wanted.warnings,
+        "levels of a categorical type in colour",
+    )
 
 
 def test_data_frames_are_read_like_files(tmp_path):
     frame = frames()
     require_same(from_frame(frame, "kind"), expected(tmp_path))
-    with pytest.raises(DataError, match=r"column 'when' holds datetime64.* neither numbers nor texts"):
-        from_frame(frame.assign(when=np.array(["2020", "2021", "2022"], "M8[ns]")), "kind")
+    for strange in ([[1], [2], [3]], [np.zeros(2)] * 3, [b"a"] * 3, [1j, 2j, 3j]):
+        with pytest.raises(DataError, match=r"column 'odd' holds .*, neither numbers nor texts"):
+            from_frame(frame.assign(odd=strange), "kind")
     with pytest.raises(DataError, match=r"which column holds the labels"):
         from_frame(frame)
 
@@ -186,7 +199,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     [
         ("a,b\n1,2\n", "", r"which column holds the labels\? For a file .*, as in .*t.csv:b; for a frame"),
         ("a,kind\n1,2\n", ":knid", "no column 'knid'. Did you mean 'kind'"),
-        ("a,a,b\n1,2,0\n", ":a", "more than one column 'a'"),
+        ("a,a,b\n1,2,0\n", ":a", "more than one column 'a'. Rename"),
         ("1,2\n3,4\n", ":2", "begins with numbers"),
         ("a\n1\n", ":a", "at least two columns"),
         ("", ":a", "a row of names"),
@@ -194,7 +207,10 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         ("a,y\n1,0\n1\n", "", "example 2 has 1 values, the header names 2"),
         ("a,y\n1,\n2,1\n", "", "column 'y' lacks 1 of 2 labels, the first in example 1"),
         ("a,y\n1,0.5\n", "", "words or whole numbers, counted from 0"),
-        ("a,y\n1,-1\n", "", "words or whole numbers, counted from 0"),
+        ("a;y\n1;0\n", "", "it has ';', so save it with ','"),
+        ("5.1,3.5,setosa\n4.9,3,setosa\n", ":setosa", "begins with numbers"),
+        ("a{#|red},y\nred,0\n", "", r"neither numbers \(#\) nor other words"),
+        ("a{#},y\nred,0\n", "", r"example 1 has 'red' in column 'a', which holds numbers.*a\{#\|\*\}"),
         (
             "a{red|blue},y\nred,0\ngreen,0\n",
             "",
@@ -202,7 +218,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
         ),
         ("a{red|red},y\nred,0\n", "", "must be different words"),
         ('a,y\n1,"0\n', "", "cannot be read as a table"),
-        ("a,y\n1e999,0\n", "", "NaN or infinity"),
+        ("a,y\n1e999,0\n", "", "example 1 has an infinite number in column 'a'"),
     ],
 )
 def test_what_is_left_open_is_said(tmp_path, text, target, message):
@@ -239,3 +255,145 @@ def test_other_encodings_are_named(tmp_path):
     path.write_bytes("a,y\n\u00e4,0\n".encode("latin-1"))
     with pytest.raises(DataError, match="no text in UTF-8"):
         load_dataset(str(path))
+
+
+def test_true_and_days_are_numbers_and_what_is_no_day_is_a_word(tmp_path):
+    text = "ok,since,y\nTrue,1970-01-11,0\nfalse,1970-01-01T06:00:00Z,1\nTRUE,1970-01-01 02:00+02:00,1\n"
+    assert load_dataset(str(write(tmp_path, text))).x.tolist() == [[1, 10], [0, 0.25], [1, 0]]
+    assert [number_in(each) for each in ("1970-02-30", "1970-01-01 24:00", "yes", "1970-1-1")] == [None] * 4
+
+
+@given(st.datetimes())
+def test_days_in_texts_are_those_of_the_calendar(moment):
+    since = moment.replace(tzinfo=timezone.utc) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    exact = Fraction(since // timedelta(microseconds=1), 86_400_000_000)
+    assert number_in(str(moment)) == number_in(moment.isoformat()) == float(exact)
+
+
+def test_frames_with_every_type_are_their_own_file(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    frame = pandas.DataFrame(
+        {
+            "when": pandas.to_datetime(["2020-01-01 00:00", None, "2021-06-01 12:00", "1969-12-31 00:00"]),
+            "ok": pandas.array([True, None, False, True], dtype="boolean"),
+            "count": pandas.array([1, 2, None, 4], dtype="Int64"),
+            "price": [Decimal("1.50"), Decimal(2), None, Decimal("0.25")],
+            "mixed": ["a", 1, 2.5, True],
+            "y": [True, False, True, False],
+        },
+        index=[7, 9, 7, 3],
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    wanted = load_dataset(str(tmp_path / "t.csv"))
+    assert wanted.x[:, 0].tolist() == [18262, 0, 18779.5, -1]
+    assert from_frame(frame).sha256 == wanted.sha256
+    tidy = frame.assign(mixed=frame["mixed"].astype(str))
+    tidy.to_parquet(tmp_path / "t.parquet")
+    assert load_dataset(str(tmp_path / "t.parquet")).sha256 == wanted.sha256
+    of_polars = polars.from_pandas(tidy)
+    assert from_frame(of_polars).sha256 == from_frame(of_polars.lazy()).sha256 == wanted.sha256
+    pair = as_dataset((of_polars.drop("y"), of_polars["y"]))
+    assert np.array_equal(pair.x, wanted.x)
+
+
+def test_a_level_called_na_is_no_missing_value(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    cells = ["NA", None, "DE", "FR"]
+    country = pandas.Categorical(cells, ["NA", "DE", "FR"])
+    frame = pandas.DataFrame({"country": country, "y": [0, 1, 0, 1]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    of_polars = polars.DataFrame(
+        {"country": polars.Series(cells, dtype=polars.Enum(["NA", "DE", "FR"])), "y": [0, 1, 0, 1]}
+    )
+    for sample in (from_frame(frame), load_dataset(str(tmp_path / "t.parquet")), from_frame(of_polars)):
+        assert sample.x.tolist() == [[1, 0, 0, 0], [0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0]]
+    with pytest.raises(DataError, match="levels that are written alike"):
+        from_frame(frame.assign(country=pandas.Categorical([1, "1", 1, 1])))
+
+
+def test_levels_in_a_name_hold_for_numbers_too(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"size{1|2|3}": [3, 1], "y{-1|1}": [1, -1]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for sample in (from_frame(frame, "y"), load_dataset(f"{tmp_path / 't.csv'}:y")):
+        assert sample.x.tolist() == [[0, 0, 1], [1, 0, 0]]
+        assert (sample.y.tolist(), sample.class_names) == ([1, 0], ("-1", "1"))
+
+
+def test_any_words_can_be_declared_and_numbers_among_them_are_words(tmp_path):
+    text = "post{*},size{#|*},y\n10115,2,0\nSW1,big,1\n"
+    sample = load_dataset(str(write(tmp_path, text)))
+    assert (sample.warnings, sample.x.shape) == ((), (2, 33))
+    assert sample.x.sum(axis=1).tolist() == [3, 2]
+
+
+ROUNDED = "id,y\n123456789012345678901,0\n123456789012345678902,1\n"
+COUNTED = ",y\n" + "".join(f"{row},{row % 2}\n" for row in range(12))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [(ROUNDED, "numbers beyond 2^53 in id"), (COUNTED, "column 1 numbers the rows")]
+)
+def test_what_the_numbers_hide_is_said(tmp_path, text, words):
+    (remark,) = load_dataset(str(write(tmp_path, text))).warnings
+    assert words in remark
+
+
+def test_long_cells_other_marks_and_colons_in_names(tmp_path):
+    path = tmp_path / "t.csv"
+    limit = csv.field_size_limit()
+    path.write_bytes(("a:b,t\n1," + "x" * 200_000 + "\n0,b\n").encode("utf-16"))
+    sample = load_dataset(f"{path}:a:b")
+    assert (sample.y.tolist(), sample.x.shape, csv.field_size_limit()) == ([1, 0], (2, 16), limit)
+
+
+class TestAnotherTable:
+    """A test table is read by the columns of the sample: found by name, with what they can hold."""
+
+    SAMPLE = "age,town,ripe{no|yes},kind\n30,Rome,no,a\n,Oslo,yes,b\n41,,no,a\n"
+
+    @pytest.fixture
+    def sample(self, tmp_path):
+        return load_dataset(f"{write(tmp_path, self.SAMPLE)}:kind")
+
+    def read(self, tmp_path, text, sample, role="test"):
+        path = write(tmp_path, text, "test.csv")
+        return as_dataset(f"{path}:kind" if "kind" in text else str(path), role=role, like=sample)
+
+    def test_each_row_becomes_what_it_became_in_the_sample(self, tmp_path, sample):
+        head, *rows = self.SAMPLE.split()
+        for row, wanted, label in zip(rows, sample.x, sample.y, strict=True):
+            cells = dict(zip(("age", "town", "ripe", "kind"), row.split(","), strict=True))
+            order = ("kind", "note", "ripe", "town", "age")
+            line = ",".join({**cells, "note": "7"}[each] for each in order)
+            alone = self.read(tmp_path, f"{','.join(order)}\n{line}\n", sample)
+            assert (alone.x.tolist(), alone.y.tolist()) == ([wanted.tolist()], [label])
+        assert head.count(",") == 3
+
+    def test_words_that_never_occurred_have_a_place(self, tmp_path, sample):
+        fresh = self.read(tmp_path, "age,town,ripe\n1,Pune,yes\n2,12,no\n", sample, role="unlabelled")
+        assert fresh.input_shape == sample.input_shape
+        assert fresh.x[:, 2:18].sum(axis=1).tolist() == [1, 1]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("age,ripe,kind\n1,no,a\n", "lacks columns of the sample: town"),
+            ("age,town,ripe,kind\n1,Rome,,a\n", "lacks a value in column 'ripe'.*ripe{\\?}"),
+            ("age,town,ripe,kind\nold,Rome,no,a\n", "'old' in column 'age', which holds numbers"),
+            ("age,town,ripe,kind\n1,Rome,maybe,a\n", "'maybe' in column 'ripe', which declares no, yes"),
+        ],
+    )
+    def test_what_the_sample_rules_out_is_named(self, tmp_path, sample, text, message):
+        with pytest.raises(DataError, match=message):
+            self.read(tmp_path, text, sample)
+
+    def test_an_input_may_be_called_like_labels(self, tmp_path):
+        path = write(tmp_path, "y,kind\n5,a\n6,b\n")
+        sample = load_dataset(f"{path}:kind")
+        fresh = self.read(tmp_path, "z,y\n0,7\n0,8\n", sample, role="unlabelled")
+        assert fresh.x.tolist() == [[7], [8]]
