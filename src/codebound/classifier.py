@@ -28,7 +28,7 @@ from codebound.picks.network import PickedNetwork
 from codebound.results import HELPER, RESULT, WEIGHTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike
     from torch import Tensor
@@ -215,19 +215,21 @@ def load_classifier(
 ) -> Classifier:
     """The network g of a certificate, from the folder that ``certify`` wrote, or from the file in it.
 
-    Needs nothing but that folder, and the code of the factory where a certificate names one.
+    Needs nothing but that folder. Where a certificate names code, as one about a network that is no chain
+    does, that code is run only if the caller names it too.
 
     Args:
         path: The folder, or the certificate.
         encoder: What the inputs of the sample went through, where the certificate declares one: then the
             network takes texts, or inputs scaled as those of the sample. The helper that ``certify`` makes is
             read from the folder.
-        model: ``package.module:factory``, where it is not what the certificate names.
+        model: ``package.module:factory`` or ``file.py:factory``, where the architecture is code.
         base: The file of the base, where it is not beside the certificate.
         weights: The file ``g.safetensors``, where it is needed and not beside the certificate.
 
     Raises:
         FormatError: There is no certificate, or what it needs is not beside it.
+        UsageError: It names code, and ``model`` is not given.
 
     Example:
         >>> import tempfile
@@ -250,8 +252,13 @@ def load_classifier(
     scaling: Scaling | None
     module, is_learned = None, certificate.claim.statement == "C-15"
     if helper.architecture is not None:
-        factory = model or _factory(file, helper.architecture.name)
-        module = load_model(factory, input_shape=helper.input_shape, classes=facts.classes)
+        if model is None:
+            raise UsageError(
+                f"{file} is about the code {helper.architecture.name}, and none is run because a file names "
+                "it. Read it, and name it as the model: package.module:factory, or FILE.py:factory for a "
+                "file such as the one beside the certificate."
+            )
+        module = load_model(model, input_shape=helper.input_shape, classes=facts.classes)
     if helper.base is not None:
         base = base or _beside(file, BASE_FILE)
     scaling, shape = helper.scaling, helper.input_shape
@@ -273,7 +280,8 @@ def load_classifier(
     result: dict[str, Any] = {}
     with suppress(FormatError):  # a certificate alone has no names
         result = read_json(file.with_name(RESULT), advice="")
-    names = tuple(result.get("class_names", ()))
+    told = result.get("class_names")
+    names = tuple(map(str, told)) if isinstance(told, list) else ()
     return Classifier(
         network,
         scaling,
@@ -282,24 +290,25 @@ def load_classifier(
         class_names=names if len(names) == facts.classes else (),
         sentence=certificate.sentence,
         encoder="" if encoder is not None else declared_name(certificate.declarations),
-        columns=tuple(
+        columns=_columns(result),
+    )
+
+
+def _columns(result: Mapping[str, Any]) -> tuple[Title, ...]:
+    """The columns of a sample that was a table; none where the file is not what certify writes."""
+    try:
+        return tuple(
             Title(**{**each, "levels": tuple(each["levels"])})
             for each in result.get("inputs", {}).get("columns", ())
-        ),
-    )
+        )
+    except (AttributeError, LookupError, TypeError):
+        return ()
 
 
 def _is_of_kernel(certificate: Certificate) -> bool:
     """Whether the inputs are scores of the helper that ``certify`` makes, and of nothing before it."""
     names = [name for each in certificate.declarations if (name := declared_name([each]))]
     return names == [KERNEL] and certificate.helper.scaling == Scaling()
-
-
-def _factory(file: Path, name: str) -> str:
-    """A factory by its name, or in the file that was written beside the certificate."""
-    module, _, function = name.partition(":")
-    written = file.with_name(f"{module}.py")
-    return f"{written}:{function}" if written.is_file() else name
 
 
 def _beside(file: Path, name: str) -> Path:

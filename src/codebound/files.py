@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import uuid
@@ -28,6 +29,9 @@ _UNFINISHED_WRITE = ".partial"
 _UNFINISHED_FOLDER = ".unfinished"
 _MOST_JSON_BYTES = 64 << 20
 _MOST_TOML_BYTES = 1 << 20
+_MOST_KEY_PARTS = 32  # parts of a key with dots, which take a parser their square
+_KEY_PART = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*"""
+_LONG_KEY = re.compile(rf"(?:^|[\[{{,])[ \t]*(?:{_KEY_PART}\.[ \t]*){{{_MOST_KEY_PARTS}}}", re.MULTILINE)
 
 
 def make_folder(path: Path) -> None:
@@ -71,6 +75,8 @@ def written_whole(folder: Path) -> Iterator[Path]:
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the file in one step; what a killed process left of it is removed."""
     temporary = None
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is a folder or a device, which no file can replace. Choose another name.")
     try:
         _remove_unfinished(path)
         temporary, file = _locked_file(path)
@@ -157,16 +163,25 @@ def read_json(path: Path, *, advice: str) -> dict[str, Any]:
         FormatError: The file is too large, or holds none.
     """
     try:
-        if path.stat().st_size > _MOST_JSON_BYTES:
-            raise FormatError(
-                f"{path} is larger than {_MOST_JSON_BYTES:,} bytes: not a file of ours. {advice}"
-            )
-        record = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        content = _beginning(path, _MOST_JSON_BYTES + 1)
+        if len(content) > _MOST_JSON_BYTES:
+            raise ValueError(f"it is larger than {_MOST_JSON_BYTES:,} bytes, and so not a file of ours")
+        record = json.loads(content, parse_constant=_refuse_constant)
+    except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"{path} cannot be read: {error}. {advice}") from error
     if not isinstance(record, dict):
         raise FormatError(f"{path} must hold a JSON object. Got a {type(record).__name__}. {advice}")
     return record
+
+
+def _beginning(path: Path, size: int) -> bytes:
+    """The first bytes of a file, whatever it is: a device may have no end."""
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
@@ -180,12 +195,20 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         UsageError: It cannot be read, or is none.
     """
     try:
-        if path.stat().st_size > _MOST_TOML_BYTES:
-            raise UsageError(f"{what} {path} has more than {_MOST_TOML_BYTES:,} bytes: too many for it.")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content = _beginning(path, _MOST_TOML_BYTES + 1)
+        text = content.decode()
     except OSError as error:
         raise UsageError(f"{what} {path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:  # of TOML and of UTF-8
+    except ValueError as error:
+        raise UsageError(f"{what} {path} is no TOML: {error}.") from error
+    if len(content) > _MOST_TOML_BYTES or _LONG_KEY.search(text):
+        raise UsageError(
+            f"{what} {path} has more than {_MOST_TOML_BYTES:,} bytes, or a key of more than "
+            f"{_MOST_KEY_PARTS} parts: too many for it."
+        )
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{what} {path} is no TOML: {error}.") from error
 
 

@@ -1,13 +1,14 @@
-"""Ctrl-C and SIGTERM end a computation in order: the best is kept, what is nearly done is finished."""
+"""Ctrl-C, SIGTERM and SIGHUP end work in order: the best is kept, what is nearly done is finished."""
 
 from __future__ import annotations
 
 import os
 import select
 import signal
+import stat
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,14 +18,22 @@ _INTERRUPTED = 130
 _MOST_INTERRUPTS = 3
 _SECONDS_TO_END = 1.0
 _SECONDS_UNTIL_AGAIN = 0.05
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *([_HANGUP] if _HANGUP else []))
+"""Those that ask a program to end."""
 _commands: list[threading.Event] = []  # of the command that runs: set when somebody has interrupted it
 
 
-def interrupt_on_sigterm() -> None:
-    """From now on SIGTERM interrupts like Ctrl-C: as a service manager or a batch system ends a program."""
+def interrupt_on_signals() -> None:
+    """From now on SIGTERM and SIGHUP interrupt like Ctrl-C.
+
+    So a service manager or a batch system ends a program, and a terminal that is closed; who started it with
+    ``nohup`` wants it to go on.
+    """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _interrupt)
+        if _HANGUP is not None and signal.getsignal(_HANGUP) is signal.SIG_DFL:
+            signal.signal(_HANGUP, _hang_up)
 
 
 @contextmanager
@@ -64,7 +73,7 @@ def _again(dropped: sys.UnraisableHookArgs) -> None:
 def _answer(reader: int, note: Callable[[str], object], interrupted: threading.Event) -> None:
     times = 0
     while numbers := os.read(reader, 64):
-        before, times = times, times + sum(number in _SIGNALS for number in numbers)
+        before, times = times, times + sum(number in SIGNALS for number in numbers)
         interrupted.set()
         if times >= _MOST_INTERRUPTS:
             os._exit(_INTERRUPTED)
@@ -75,6 +84,17 @@ def _answer(reader: int, note: Callable[[str], object], interrupted: threading.E
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt(f"signal {number}")
+
+
+def _hang_up(number: int, frame: object) -> None:
+    """Nobody listens any more: what is said to a terminal that is gone would fail, and the work with it."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        with suppress(OSError):
+            if stat.S_ISCHR(os.fstat(stream).st_mode):
+                os.dup2(silence, stream)
+    os.close(silence)
+    _interrupt(number, frame)
 
 
 @contextmanager
@@ -88,7 +108,7 @@ def finishing() -> Iterator[None]:
     if is_again or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before: dict[signal.Signals, Any] = {each: signal.getsignal(each) for each in _SIGNALS}
+    before: dict[signal.Signals, Any] = {each: signal.getsignal(each) for each in SIGNALS}
 
     def give_way(number: int, frame: object) -> None:
         for each, handler in before.items():

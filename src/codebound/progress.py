@@ -91,12 +91,16 @@ def progress_bar(what: str, *, quiet: bool = False) -> Iterator[Progress]:
             return super().render(task)
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         TaskProgressColumn(),
         _Clock(""),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[note]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+        TextColumn(
+            "{task.fields[note]}",
+            markup=False,  # a name of a file or of a class is no markup
+            table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
+        ),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
         task = bar.add_task(what, total=None, note="")

@@ -315,7 +315,10 @@ def _verifier_arguments(
     if found.allow_copies:
         arguments.append("--allow-copies")
     if (architecture := found.certificate.helper.architecture) is not None:
-        arguments += ["--model", _written(found, architecture.name, place, folder)]
+        name = _factory(found)
+        if found.source:
+            write_text(place / name.partition(":")[0], found.source)
+        arguments += ["--model", folder / name if found.source else name]
         arguments += ["--trust-code"] if architecture.graph_sha256 is None else []
     if fresh is not None:
         write_arrays(place / "unlabelled.npz", {"x": fresh.x})
@@ -330,13 +333,13 @@ def _verifier_arguments(
     return arguments
 
 
-def _written(found: Certification, name: str, place: Path, folder: Path) -> str | Path:
-    """Where the verifier finds a factory: in a file of ours, or where the user has it."""
-    if not found.source:
-        return name
-    file, _, function = name.partition(":")
-    write_text(place / f"{file}.py", found.source)
-    return folder / f"{file}.py:{function}"
+def _factory(found: Certification) -> str:
+    """The factory of g: in a file of ours, or where the user has it; empty where g is a chain."""
+    architecture = found.certificate.helper.architecture
+    if architecture is None:
+        return ""
+    module, _, function = architecture.name.partition(":")
+    return f"{module}.py:{function}" if found.source else architecture.name
 
 
 def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dict[str, Any]:
@@ -398,6 +401,8 @@ def _result(found: Certification, path: str, commands: Mapping[str, Any]) -> dic
         result["by_class"] = [asdict(row) for row in found.by_class]
     if found.sample.encoder:
         result["encoder_declared"] = found.sample.encoder
+    if factory := _factory(found):
+        result["factory"] = factory
     if found.base is not None:
         result["base_declared"] = found.certificate.base_declared
         result["base_is_g"] = found.is_base

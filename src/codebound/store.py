@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
+import sys
 import time
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -78,14 +78,22 @@ def source_sha256(value: str) -> str:
     module, colon, name = value.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         return ""
-    try:
-        with current_directory_importable():
-            spec = importlib.util.find_spec(module)
-    except Exception:  # a package that fails to import: the job will say so
-        return ""
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-        return ""
-    return _file_sha256(Path(spec.origin))
+    origin = _origin(module)
+    return _file_sha256(Path(origin)) if origin and Path(origin).is_file() else ""
+
+
+def _origin(module: str) -> str | None:
+    """The file of a module; unlike ``importlib.util.find_spec`` this runs none of the packages around it."""
+    name, path, spec = "", None, None
+    with current_directory_importable():
+        for part in module.split("."):
+            name = f"{name}.{part}".lstrip(".")
+            found = (finder.find_spec(name, path) for finder in sys.meta_path)
+            spec = next((each for each in found if each is not None), None)
+            if spec is None:
+                return None
+            path = spec.submodule_search_locations
+    return None if spec is None else spec.origin
 
 
 def _folder_sha256(path: Path) -> str:

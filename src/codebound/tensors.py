@@ -46,10 +46,10 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
     with _opened(path) as file:
         metadata = file.metadata() or {}
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-    text = metadata.get("record", "")
-    if metadata.get("sha256") != state_sha256(tensors, text):
-        raise FormatError(f"{path} is damaged: its content does not match its checksum. {ADVICE}")
-    return tensors, json.loads(text)
+        text = metadata.get("record", "")
+        if metadata.get("sha256") != state_sha256(tensors, text):
+            raise FormatError(f"{path} is damaged: its content does not match its checksum. {ADVICE}")
+        return tensors, json.loads(text)
 
 
 def peek_record(path: Path) -> Any:
@@ -64,7 +64,7 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             yield file
-    except (OSError, safetensors.SafetensorError, json.JSONDecodeError) as error:
+    except (OSError, safetensors.SafetensorError, ValueError, RecursionError) as error:
         raise FormatError(f"{path} cannot be read: {error}. {ADVICE}") from error
 
 

@@ -3,9 +3,11 @@
 import io
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
 from codebound.data.load import load_dataset
-from codebound.interrupts import finishing, interrupt_on_sigterm
+from codebound.interrupts import finishing, interrupt_on_signals
 from codebound.store import held
 from codebound_verify.__main__ import main as verify_main
 
@@ -38,10 +40,12 @@ def sample(empty_folder):
 
 @pytest.fixture
 def sigterm():
-    before = signal.getsignal(signal.SIGTERM)
-    interrupt_on_sigterm()
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which whoever started the tests may ignore
+    interrupt_on_signals()
     yield
-    signal.signal(signal.SIGTERM, before)
+    for each, handler in before.items():
+        signal.signal(each, handler)
 
 
 def leftovers(folder=Path()):
@@ -49,17 +53,41 @@ def leftovers(folder=Path()):
     return [name for name in names if name.startswith(".") or name.endswith((".partial", ".unfinished"))]
 
 
-def test_sigterm_keeps_the_best_certificate(sample, sigterm):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_is_told_to_end_keeps_the_best_certificate(sample, sigterm, number):
     calls = []
 
     def end(done, total, note=""):
         calls.append(note)
         if "picks" in note and len(calls) > 3:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
 
     found = certify(None, load_dataset("sample.npz"), method="picks", effort="quick", progress=end)
     assert found.is_interrupted
     assert found.certificate.claim.bound < 1.0
+
+
+def test_who_closes_the_terminal_finds_what_was_done(sample, monkeypatch):
+    """Each line to a terminal that is gone fails; the certificate is there all the same."""
+    program, terminal = pty.fork()
+    if program == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        command = ["certify", "--data", "sample.npz", "--method", "picks", "--out", "out"]
+        os.execv(sys.executable, [sys.executable, "-m", "codebound", *command])
+    seen = b""
+    while b"%" not in seen:  # a bar is drawn
+        seen += os.read(terminal, 4096)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]) in (0, 130)
+    assert not leftovers()
+    if Path("out").exists():
+        assert verify_main(["out/certificate.cbound", "--data", "sample.npz"]) == 0
+
+
+def test_nohup_is_respected(sigterm):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    interrupt_on_signals()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_what_is_nearly_done_is_finished_unless_somebody_insists(sigterm):

@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from codebound.errors import CodeboundError, FormatError
+from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.files import (
     is_unfinished_write,
     read_json,
+    read_toml,
     replacing,
     write_atomically,
     write_json,
@@ -102,7 +105,10 @@ def test_what_was_written_is_read(tmp_path):
         write_json(path, {"value": float("nan")})
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff"], ids=["empty", "half", "list", "bytes"])
+DAMAGED = {"empty": b"", "half": b"{", "list": b"[1]", "bytes": b"\xff", "number": b'{"a": NaN}'}
+
+
+@pytest.mark.parametrize("content", [*DAMAGED.values(), b'{"a":' * 100_000], ids=[*DAMAGED, "deep"])
 def test_damaged_files_are_refused_with_the_advice(tmp_path, content):
     path = tmp_path / "a.json"
     path.write_bytes(content)
@@ -116,3 +122,49 @@ def test_huge_files_are_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr("codebound.files._MOST_JSON_BYTES", 1)
     with pytest.raises(FormatError, match="larger than 1 bytes"):
         read_json(path, advice="Start again.")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a=" + "[" * 100_000,
+        "a" + ".a" * 100_000 + "=1",
+        "[" + '"\\"]"' + ' . "]"' * 100_000 + "]",
+        "a={" + "b.'=' ." * 40,
+    ],
+    ids=["deep", "key", "table", "inside"],
+)
+def test_toml_that_would_take_a_parser_minutes_is_refused(tmp_path, content):
+    path = tmp_path / "a.toml"
+    path.write_text(content)
+    begun = time.process_time()
+    with pytest.raises(UsageError, match=r"no TOML: maximum|a key of more than 32 parts"):
+        read_toml(path, "the plan")
+    assert time.process_time() - begun < 5.0
+
+
+def test_toml_as_people_write_it_is_read(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text(f"[a.'b.c'.d]\nwidths = [{'0.25, ' * 5000}]\nname = '{'www.' * 100}'\n")
+    assert len(read_toml(path, "the plan")["a"]["b.c"]["d"]["widths"]) == 5000
+
+
+def test_a_device_has_no_end_and_is_not_replaced(tmp_path):
+    endless = Path("/dev/zero")
+    with pytest.raises(FormatError, match="larger than"):
+        read_json(endless, advice="Start again.")
+    with pytest.raises(UsageError, match="more than 1,048,576 bytes"):
+        read_toml(endless, "the plan")
+    os.mkfifo(tmp_path / "queue")
+    for path in (Path("/dev/null"), tmp_path / "queue", tmp_path):
+        with pytest.raises(UsageError, match="no file can replace"):
+            write_text(path, "content")
+    assert Path("/dev/null").is_char_device()
+    assert (tmp_path / "queue").is_fifo()
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
+    (tmp_path / "others").write_text("theirs")
+    (tmp_path / "a").symlink_to(tmp_path / "others")
+    write_text(tmp_path / "a", "ours")
+    assert ((tmp_path / "others").read_text(), (tmp_path / "a").read_text()) == ("theirs", "ours")

@@ -47,6 +47,14 @@ def test_a_bar_by_default_and_none_for_who_watches_himself(monkeypatch):
     assert (told, terminal.getvalue()) == ([(0, 2, "a note"), (1, 2, "a note")], before)
 
 
+def test_names_are_no_markup(monkeypatch):
+    terminal = terminal_of(monkeypatch)
+    with progress_bar("a[/b]") as bar:
+        bar(1, 3, "[/red] c[bold]")
+    assert "a[/b]" in terminal.getvalue()
+    assert "[/red] c[bold]" in terminal.getvalue()
+
+
 def test_there_is_room_for_one_bar(monkeypatch):
     terminal_of(monkeypatch)
     with progress_bar("outer"):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from codebound.cli import options as opt
-from codebound.cli.console import Format, emit, note
+from codebound.cli.console import Format, emit, note, printable
 from codebound.cli.options import option
 from codebound.errors import UsageError
 from codebound.report.tables import Table
@@ -115,8 +115,3 @@ def show(file: opt.CertificateFile, output: opt.Output = Format.table) -> None:
         note("Declared, and not checkable by any program:")
         for line in certificate.declarations:
             note(f"  - {printable(line)}")
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped: a stranger's file must not draw on the terminal."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -83,26 +83,43 @@ def print_table(table: Table) -> None:
     rows = table.rows
     console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
     columns = list(rows[0]) if rows else []
-    cells = [[key, *(_glued(str(row[key])) for row in rows)] for key in columns]
+    cells = [[printable(key), *(_glued(str(row[key])) for row in rows)] for key in columns]
     widths = column_widths(cells, console.width - 3 * len(columns) + 1)
     if widths is None:
         _print_stacked(table, console.width)
         return
     if table.title:  # a title of the table itself is no wider than the table
-        console.print(escape(table.title), style="italic", highlight=False)
+        console.print(escape(printable(table.title)), style="italic", highlight=False)
     drawn = Drawn(box=SIMPLE_HEAD, pad_edge=False)
     for key, width in zip(columns, widths, strict=True):
         numeric = all(isinstance(row[key], int | float) for row in rows)
-        drawn.add_column(escape(key), justify="right" if numeric else "left", width=width)
+        drawn.add_column(escape(printable(key)), justify="right" if numeric else "left", width=width)
     for row in zip(*(column[1:] for column in cells), strict=True):
         drawn.add_row(*(escape(_folded(text, width)) for text, width in zip(row, widths, strict=True)))
     console.print(drawn)
     _print_legend(table)
 
 
+def printable(text: str) -> str:
+    """The text with control characters escaped: a stranger's file must not draw on the terminal.
+
+    So are the bytes of a file name that is no text.
+
+    Example:
+        >>> print(printable("a\x1b[2Jb\udcff"))
+        a\x1b[2Jb\udcff
+    """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text, each printable."""
+    return [printable(line) for line in text.rstrip("\n").split("\n")]
+
+
 def _glued(text: str) -> str:
-    """The text with per cent signs that stay with their numbers."""
-    return _PER_CENT.sub(_GLUE, text)
+    """The printable text with per cent signs that stay with their numbers."""
+    return _PER_CENT.sub(_GLUE, "\n".join(_lines(text)))
 
 
 def _folded(text: str, width: int) -> str:
@@ -114,11 +131,11 @@ def _folded(text: str, width: int) -> str:
 def _print_stacked(table: Table, width: int) -> None:
     """Prints a table row by row."""
     names = max(len(key) for key in table.rows[0]) + 2
-    sys.stdout.write(f"{table.title}\n\n" if table.title else "\n")
+    sys.stdout.write(f"{printable(table.title)}\n\n" if table.title else "\n")
     for row in table.rows:
         for key, value in row.items():
             lines = _folded(_glued(str(value)), max(width - names, _LONG)).split("\n")
-            sys.stdout.write(f"{key:<{names}}{lines[0]}\n")
+            sys.stdout.write(f"{printable(key):<{names}}{lines[0]}\n")
             sys.stdout.writelines(f"{'':<{names}}{line}\n" for line in lines[1:])
         sys.stdout.write("\n")
     _print_legend(table)
@@ -174,7 +191,7 @@ def note(text: str) -> None:
 def write_lines(text: str, stream: TextIO, *, indent: str = "") -> None:
     """Prints lines for people; on a terminal no word is broken, and commands stay in one piece."""
     room = shutil.get_terminal_size().columns - 2 * len(indent) if stream.isatty() else math.inf
-    for line in text.rstrip("\n").split("\n"):
+    for line in _lines(text):
         is_item = line.startswith("  - ")
         is_whole = len(line) <= room or "codebound-verify " in line or (line.startswith(" ") and not is_item)
         parts = [line] if is_whole else wrapped(line, int(room) - 4 * is_item)

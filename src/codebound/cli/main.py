@@ -15,7 +15,7 @@ from codebound.cli.config import with_config
 from codebound.cli.console import note
 from codebound.errors import CodeboundError, UsageError
 from codebound.extensions import Verb, find_extensions, loaded
-from codebound.interrupts import answering_interrupts, interrupt_on_sigterm
+from codebound.interrupts import answering_interrupts, interrupt_on_signals
 
 OWN_VERBS = {
     "demo": Verb("codebound.cli.demo:command", has_config=False),
@@ -128,7 +128,7 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Entry point: a failure that a user can cause is one message and an exit code, never a traceback."""
-    interrupt_on_sigterm()
+    interrupt_on_signals()
     try:
         with answering_interrupts(note):
             app()

@@ -17,7 +17,7 @@ def main(arguments: Sequence[str]) -> int:
     """Prints whether the learner does the same again; 0 if it does, 1 if not, 2 for wrong usage."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    from codebound.cli.certificates import printable
+    from codebound.cli.console import printable
     from codebound.estimator.reruns import RerunCertificate, load_examples, rerun
 
     certificate = RerunCertificate.load(options.rerun)

@@ -36,6 +36,7 @@ _PIXELS = 1 << 24  # that any file may hold; more only at
 _PIXELS_PER_BYTE = 100  # which no photograph reaches
 _IN_MEMORY = 1 << 30  # bytes of decoded images
 _NAMED_CLASSES = 20
+_NAMED = 8  # arrays of a file, in a message
 
 
 def from_arrays(
@@ -144,33 +145,38 @@ def _labels(y: NDArray[np.generic], name: str) -> NDArray[np.int64]:
 
 
 def read_npz(path: Path, *, role: str, classes: int | None = None) -> Dataset:
-    """The sample in an ``.npz`` file: an array ``x`` and, unless unlabelled, an array ``y``.
+    """The sample in an ``.npz`` file: an array ``x`` and, unless unlabelled, an array ``y``."""
+    arrays = read_members(path, ("x",) if role == "unlabelled" else ("x", "y"))
+    return from_arrays(
+        arrays["x"], arrays.get("y"), name=str(path), role=role, classes=classes, source=f"file {path}"
+    )
+
+
+def read_members(path: Path, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+    """Arrays of an ``.npz`` file, by their names.
 
     Shapes are taken from the headers and checked before anything is allocated; pickled objects are refused.
+
+    Raises:
+        DataError: It is no such file, or has no such array.
     """
-    arrays: dict[str, NDArray[np.generic]] = {}
     try:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            wanted = ("x",) if role == "unlabelled" else ("x", "y")
             missing = [key for key in wanted if key not in members]
             if missing:
                 raise DataError(
                     f"{path}: no array {' and '.join(missing)}; "
-                    f"the file holds {', '.join(members) or 'nothing'}. "
+                    f"the file holds {', '.join(list(members)[:_NAMED]) or 'nothing'}. "
                     "Save it with numpy.savez(path, x=inputs, y=labels)."
                 )
-            for key in wanted:
-                arrays[key] = _read_member(archive, members[key], name=f"{path}, array {key}")
+            return {key: _read_member(archive, members[key], name=f"{path}, array {key}") for key in wanted}
     except DataError:
         raise
     except Exception as error:  # a crafted archive can make the parsers raise nearly anything
         raise DataError(
             f"{path} is no readable .npz file: {error}. Save it with numpy.savez(path, x=inputs, y=labels)."
         ) from error
-    return from_arrays(
-        arrays["x"], arrays.get("y"), name=str(path), role=role, classes=classes, source=f"file {path}"
-    )
 
 
 def read_npy_folder(folder: Path, *, role: str, classes: int | None = None) -> Dataset:
@@ -179,24 +185,32 @@ def read_npy_folder(folder: Path, *, role: str, classes: int | None = None) -> D
     So a sample can be larger than the memory if its inputs are uint8, float32 or float64: these are stored as
     they are.
     """
-    arrays = {}
-    for key in ("x",) if role == "unlabelled" else ("x", "y"):
-        path = folder / f"{key}.npy"
-        try:
-            with path.open("rb") as file:
-                if file.read(7)[6:] != b"\x01":  # later versions may promise a header of gigabytes
-                    raise DataError(f"{path} is no readable .npy file of version 1, as numpy.save writes it.")
-            # writable pages are copies of ours: nothing is ever written to the file
-            arrays[key] = np.load(path, mmap_mode="c", allow_pickle=False)
-        except FileNotFoundError as error:
-            raise DataError(f"{folder} has no {key}.npy. Save it with numpy.save.") from error
-        except DataError:
-            raise
-        except Exception as error:  # a crafted file can make the parser raise nearly anything
-            raise DataError(f"{path} is no readable .npy file: {error}. Save it with numpy.save.") from error
+    wanted = ("x",) if role == "unlabelled" else ("x", "y")
+    arrays = {key: read_npy(folder / f"{key}.npy") for key in wanted}
     return from_arrays(
         arrays["x"], arrays.get("y"), name=str(folder), role=role, classes=classes, source=f"folder {folder}"
     )
+
+
+def read_npy(path: Path) -> NDArray[np.generic]:
+    """The array in a ``.npy`` file, which is mapped.
+
+    Raises:
+        DataError: It is no such file.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(7)[6:] != b"\x01":  # later versions may promise a header of gigabytes
+                raise DataError(f"{path} is no readable .npy file of version 1, as numpy.save writes it.")
+        # writable pages are copies of ours: nothing is ever written to the file
+        found: NDArray[np.generic] = np.load(path, mmap_mode="c", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise DataError(f"{path.parent} has no {path.name}. Save it with numpy.save.") from error
+    except DataError:
+        raise
+    except Exception as error:  # a crafted file can make the parser raise nearly anything
+        raise DataError(f"{path} is no readable .npy file: {error}. Save it with numpy.save.") from error
+    return found
 
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, name: str) -> NDArray[np.generic]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from codebound.engine.job import Engine, Failure, Finished, Job, call, not_sent
 from codebound.errors import UsageError
+from codebound.interrupts import SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -154,7 +155,7 @@ class _Worker:
 
 def _serve(connection: Connection[Any, Any]) -> None:
     """The life of a worker: one job after the other until the engine closes the pipe."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # these are for the engine, which then stops its workers
+    for each in SIGNALS:  # these are for the engine, which then stops its workers
         signal.signal(each, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.path.insert(0, str(Path.cwd()))  # where the classes of a user's network may be

@@ -15,8 +15,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from codebound import __version__
 from codebound.errors import CertificateError, DataError, FormatError, UsageError
 from codebound.estimator.stages import Message
@@ -256,11 +254,10 @@ def load_examples(spec: str, folder: Path | None = None) -> tuple[Any, Any]:
     """
     path = Path(spec).expanduser()
     if path.suffix == ".npz":
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return arrays["x"], arrays["y"]
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{path} cannot be read as arrays x and y: {error}.") from error
+        from codebound.data.arrays import read_members
+
+        arrays = read_members(path, ("x", "y"))
+        return arrays["x"], arrays["y"]
     if ":" in spec:
         made = import_named(spec)()
         if not isinstance(made, tuple) or len(made) != 2:

@@ -14,6 +14,7 @@ import torch
 from codebound.bounds.lengths import log2_up
 from codebound.bounds.looked import ladder_bits, looked_risk
 from codebound.certificate.rows import rows_of
+from codebound.data.arrays import read_npy
 from codebound.errors import DataError, UsageError
 from codebound.facts import LookFacts, check_delta
 from codebound.faults import WRONG, Fault, counted_examples, parse_fault
@@ -336,11 +337,8 @@ def predicted_scores(path: Path, classes: int) -> Tensor:
     Raises:
         DataError: It holds neither.
     """
-    try:
-        found: Any = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} is no .npy array: {error}. numpy.save writes one.") from error
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "iuf":
+    found: Any = read_npy(path)
+    if found.dtype.kind not in "iuf":
         raise DataError(f"{path} must hold one array of numbers.")
     if found.ndim == 2 and found.shape[1] == classes:
         return torch.from_numpy(found.astype(np.float64))

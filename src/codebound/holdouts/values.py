@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from codebound.data.arrays import from_arrays
+from codebound.data.arrays import from_arrays, read_members, read_npy
 from codebound.data.dataset import arrays_sha256
 from codebound.errors import DataError
 
@@ -55,15 +55,8 @@ def load_values(spec: str) -> Values:
     Raises:
         DataError: It is no such file, or a value is not finite.
     """
-    path = Path(spec)
-    try:
-        with np.load(path, allow_pickle=False) as found:
-            x, y = found["x"], found["y"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"{spec} is no .npz file with arrays x and y: {error}. Save one with numpy.savez(path, x=inputs, "
-            "y=values)."
-        ) from error
+    found = read_members(Path(spec), ("x", "y"))
+    x, y = found["x"], found["y"]
     if y.dtype.kind not in "iuf" or y.shape != x.shape[:1] or not np.isfinite(y).all():
         raise DataError(
             f"{spec}: values are one finite number for each example. Got {y.dtype} of shape {y.shape} for "
@@ -75,10 +68,7 @@ def load_values(spec: str) -> Values:
 
 def predicted_values(path: Path) -> NDArray[np.float64]:
     """Predictions from a ``.npy`` file: one number for each example; what is no number is a fault."""
-    try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} is no .npy array: {error}. numpy.save writes one.") from error
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "iuf" or found.shape != (found.size,):
+    found = read_npy(path)
+    if found.dtype.kind not in "iuf" or found.shape != (found.size,):
         raise DataError(f"{path} must hold one number for each example.")
     return found.astype(np.float64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset, Scaling
 
 README = "README.md"
-ONNX = "codebound decode . --out g.onnx"
 _NAMED = 20
 _FILES = {
     "certificate.cbound": "the certificate: the claim, and all that the second program computes it from",
@@ -78,8 +79,8 @@ def snippet(result: Mapping[str, Any]) -> str:
                 *lines,
                 "encoder = found.encoder  # what certify returned"
                 if inputs["helper"]
-                else f'encoder = cb.load_encoder("{inputs["encoder"]}")',
-                'g = cb.load_classifier(".", encoder=encoder)',
+                else f"encoder = cb.load_encoder({json.dumps(inputs['encoder'])})",
+                f'g = cb.load_classifier(".", encoder=encoder{_named(result)})',
                 "print(g.predict(inputs))  # texts, or pictures and rows scaled as those of the sample",
             ]
         )
@@ -87,7 +88,7 @@ def snippet(result: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             *lines,
-            'g = cb.load_classifier(".")',
+            f'g = cb.load_classifier("."{_named(result)})',
             "# yours, as they are stored:",
             f"inputs = torch.zeros(5, {shape}, dtype=torch.{inputs['dtype']})",
             "print(g.predict(inputs))",
@@ -95,12 +96,17 @@ def snippet(result: Mapping[str, Any]) -> str:
     )
 
 
+def _named(result: Mapping[str, Any]) -> str:
+    """The argument that names the code of g, where it is code: none is run unless it is named."""
+    return f", model={json.dumps(result['factory'])}" if "factory" in result else ""
+
+
 _ABOUT_F = (
     "The certificate is about the network that was given: use that one, as it was. The network that the "
     "message decodes to only served to prove it."
 )
 _ELSEWHERE = (
-    f"For other programs: {ONNX} (after pip install onnx onnxscript) writes ONNX, with the input stored "
+    "For other programs: {command} (after pip install onnx onnxscript) writes ONNX, with the input stored "
     "({dtype}) and the outputs scores and label."
 )
 
@@ -139,7 +145,10 @@ def usage_notes(result: Mapping[str, Any]) -> list[str]:
         f": {called}{'; and so on' if len(names) > _NAMED else ''}." if names else ", counted from 0."
     )
     dtype = inputs["dtype"] if result["statement"] == "C-15" else "float32"
-    return [taken, outputs, scaled, _ELSEWHERE.format(dtype=dtype)]
+    command = "codebound decode . --out g.onnx"
+    if "factory" in result:
+        command += f" --model {shlex.quote(result['factory'])}"
+    return [taken, outputs, scaled, _ELSEWHERE.format(dtype=dtype, command=command)]
 
 
 def folder_guide(

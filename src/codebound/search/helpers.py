@@ -20,7 +20,7 @@ from torch import nn
 from codebound.data.dataset import Dataset, Scaling
 from codebound.encoders.encoder import Encoder, declared_name, digest
 from codebound.encoders.helpers import Scores
-from codebound.errors import ModelError, UsageError
+from codebound.errors import FormatError, ModelError, UsageError
 from codebound.nets.loading import load_weights
 from codebound.picks.features import FEATURES, ColumnFeatures, FeatureMap, RoomError
 from codebound.picks.picking import feature_map_of, permutation, vectors_of
@@ -197,7 +197,10 @@ def _tupled(value: Any) -> Any:
 def load_helper(path: Path, declared: str) -> tuple[Encoder, KernelNetwork]:
     """The kernel helper whose tensors were saved beside a certificate, as the encoder that it declares."""
     tensors = {name.removeprefix(_FIRST_OF): value for name, value in load_weights(path).items()}
-    network = KernelNetwork.load(tensors)
+    try:
+        network = KernelNetwork.load(tensors)
+    except Exception as error:  # a crafted file can make it raise nearly anything
+        raise FormatError(f"{path} is no helper that certify wrote: {error!r}.") from error
     scores = Scores([network])
     made_of = declared.partition("), ")[2].removesuffix(".")
     name = declared_name([declared])

@@ -356,5 +356,5 @@ def _read_history(folder: Path) -> tuple[EpochRow, ...]:
     path = folder / HISTORY
     try:
         return tuple(EpochRow(**json.loads(line)) for line in path.read_text().splitlines())
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise FormatError(f"{path} cannot be read: {error}. Remove the run folder to train anew.") from error

@@ -50,6 +50,19 @@ def test_every_number_is_whole_on_every_terminal(columns, count, monkeypatch):
     assert max(map(len, text.splitlines())) <= columns
 
 
+HOSTILE = "\x1b[2J\x07\rACCEPT\udcff[/bold]"
+
+
+def test_names_do_not_draw_on_the_terminal(capsys):
+    """Control characters, bytes of file names that are no text, and markup are shown as what they are."""
+    note(HOSTILE)
+    print_table(Table(HOSTILE, [{HOSTILE: HOSTILE, "other": f"line\n{HOSTILE}"}]))
+    print_table(Table("", [{f"{HOSTILE}{at}": HOSTILE for at in range(20)}]))  # row by row
+    shown = "".join(capsys.readouterr())
+    assert shown.count(r"\x1b[2J\x07\rACCEPT\udcff[/bold]") == 5 + 40
+    assert all(each.isprintable() for line in shown.split("\n") for each in line)
+
+
 @pytest.mark.parametrize("columns", range(20, 60))
 def test_notes_are_wrapped_at_words_and_commands_stay_whole(columns, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())

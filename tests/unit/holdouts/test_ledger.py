@@ -354,7 +354,7 @@ def test_predictions_are_classes_or_scores(tmp_path):
         with pytest.raises(DataError):
             predicted_scores(file, 3)
     file.write_bytes(b"no array")
-    with pytest.raises(DataError, match=r"no \.npy array"):
+    with pytest.raises(DataError, match=r"no readable \.npy file"):
         predicted_scores(file, 3)
 
 

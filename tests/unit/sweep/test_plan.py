@@ -1,5 +1,7 @@
 """From a plan to jobs: grids, defaults, references, and everything that is refused before it runs."""
 
+import sys
+
 import pytest
 
 from codebound.errors import UsageError
@@ -125,6 +127,19 @@ def test_the_content_of_a_file_counts_and_so_does_a_factory(tmp_path, monkeypatc
             assert set(job.inputs) == set(options)
             keys.add(job.key)
     assert len(keys) == 6
+
+
+def test_a_plan_that_is_read_runs_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "package_for_plans").mkdir()
+    (tmp_path / "package_for_plans/__init__.py").write_text("raise SystemExit('it ran')")
+    (tmp_path / "package_for_plans/inner.py").write_text("raise SystemExit('it ran')")
+    for named in ("package_for_plans.inner:make", "package_for_plans:make"):
+        (job,) = plan(jobs=[{"verb": "certify", "model": named}])
+        assert job.inputs["model"]
+    (job,) = plan(jobs=[{"verb": "certify", "model": "package_for_plans.none.inner:make"}])
+    assert not job.inputs.get("model")
+    assert "package_for_plans" not in sys.modules
 
 
 @pytest.mark.parametrize(
