@@ -1,6 +1,7 @@
 """Shared settings and fixtures: hypothesis never fails a run because a machine is busy."""
 
 import sys
+import urllib.error
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -73,6 +74,29 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The test works in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache that is the test's own."""
+    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network is never there."""
+
+    def refuse(address: object, timeout: float) -> None:
+        raise urllib.error.URLError("no network in tests")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+
+
+@pytest.fixture
+def all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs that run in this process leave its threads alone."""
+    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from worlds.samples import cloud_arrays
 
 from codebound.search import subspace
 from codebound_verify.__main__ import main as verify_main
@@ -35,16 +36,10 @@ WORDS = "trained on clusters with five classes"
 FOLDED = "Batch norms are folded (1): a method that trains anew does so without them."
 
 
-def clusters(n, seed, classes=3):
-    stream = np.random.default_rng(seed)
-    y = stream.integers(classes, size=n)
-    return (2.0 * np.eye(5)[y] + 0.5 * stream.normal(size=(n, 5))).astype(np.float32), y
-
-
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
     for name, n, seed, classes in (("sample", 300, 0, 3), ("test", 100, 1, 3), ("other", 300, 2, 5)):
-        x, y = clusters(n, seed, classes)
+        x, y = cloud_arrays(n, seed=seed, classes=classes, features=5, noise=0.5)
         np.savez(tmp_path / f"{name}.npz", x=x, y=y)
     (tmp_path / "few_nets.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)

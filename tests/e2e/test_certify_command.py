@@ -7,7 +7,6 @@ import shlex
 import shutil
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
+from worlds.commands import Page
+from worlds.samples import cloud_arrays
 
 from codebound.cli.main import app
 from codebound_verify.__main__ import main as verify_main
@@ -68,10 +69,8 @@ def data():
 
 
 def clusters(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    stream = np.random.default_rng(seed)
-    y = stream.integers(3, size=n)
-    x = 2.0 * np.eye(5)[y] + 0.5 * stream.normal(size=(n, 5))
-    return x.clip(-2.0, 4.0).astype(np.float32), y
+    x, y = cloud_arrays(n, features=5, noise=0.5, seed=seed)
+    return x.clip(-2.0, 4.0), y
 
 
 @pytest.fixture(scope="module")
@@ -394,22 +393,6 @@ def test_a_damaged_certificate_is_one_message(certified, codebound):
     code, text, _ = codebound("verify", out / "damaged.cbound", "--data", "sample.npz")
     assert code == 1
     assert text.startswith("REFUSE")
-
-
-class Page(HTMLParser):
-    """What a browser would fetch, and the text it would show."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.tags, self.links, self.text = [], [], ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [value for key, value in attrs if key in ("src", "href", "srcset", "action", "data")]
-
-    def handle_data(self, data):
-        self.text += data
 
 
 def test_the_report_shows_verdict_ledger_and_command_and_needs_nothing_else(certified):

@@ -5,9 +5,9 @@ import json
 import mpmath
 import numpy as np
 import pytest
+from worlds.samples import clouds
 
 import codebound as cb
-from codebound.data.arrays import from_arrays
 
 DELTA = 1e-12
 pytestmark = pytest.mark.usefixtures("empty_folder")
@@ -50,16 +50,9 @@ def is_just_above(found: float, exact: mpmath.mpf) -> bool:
     return bool(exact * (1 - mpmath.mpf(10) ** -15) <= found <= exact * (1 + mpmath.mpf(10) ** -9))
 
 
-@pytest.fixture(scope="module")
-def sample():
-    rng = np.random.default_rng(0)
-    y = rng.integers(3, size=150)
-    x = (4.0 * np.eye(3)[y] + rng.normal(size=(150, 3))).astype("f4")
-    return from_arrays(x, y, name="clouds", role="train")
-
-
 @pytest.mark.thorough
-def test_certificates_of_both_kinds(sample):
+def test_certificates_of_both_kinds():
+    sample = clouds(150, apart=4.0)
     found = cb.certify(None, sample, method="picks", effort="quick", delta=DELTA, by_class=True)
     facts, claim = found.certificate.facts, found.certificate.claim
     assert claim.delta == DELTA

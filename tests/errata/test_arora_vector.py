@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
+from worlds.networks import unit_vector
 
 from codebound_papers.arora18.vector import (
     compress_vectors,
@@ -19,11 +20,6 @@ from codebound_papers.arora18.vector import (
     threshold,
     vector_count,
 )
-
-
-def unit(size: int, seed: int) -> torch.Tensor:
-    vector = torch.randn(size, generator=torch.Generator().manual_seed(seed)).double()
-    return vector / vector.norm()
 
 
 def test_a_e11_probabilities_are_clipped():
@@ -49,7 +45,7 @@ def test_a_e11_the_variance_is_half_of_the_published_one():
 @pytest.mark.thorough
 def test_a_e11_failures_and_nonzeros_stay_below_half_eta_and_the_mean():
     size, margin, eta, repeats = 4000, 0.5, 0.2, 2000
-    c, u = unit(size, 0), unit(size, 1)
+    c, u = unit_vector(size, 0), unit_vector(size, 1)
     found = torch.stack([compress_vectors(c, margin=margin, eta=eta, seed=seed) for seed in range(repeats)])
     errors = (found @ u - c @ u).abs()
     assert float((errors > margin).double().mean()) <= eta / 2
@@ -95,7 +91,7 @@ def test_a_e12_the_published_threshold_keeps_values_that_the_lemma_drops():
 
 def test_a_lem5_errors_stay_within_the_margin():
     size, margin, eta, repeats = 400, 0.4, 0.2, 1000
-    c, u = unit(size, 2), unit(size, 3)
+    c, u = unit_vector(size, 2), unit_vector(size, 3)
     step = margin / (2 * math.sqrt(size))
     wrong = 0
     for seed in range(repeats):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from worlds.samples import cloud_arrays
 
 from codebound.certificate.file import Certificate
 from codebound.certification import certify
@@ -26,9 +27,7 @@ TRAIN = ("train", "linear", "--data", "sample.npz", "--epochs", "3")
 
 
 def made_up(seed=1):
-    random = np.random.default_rng(seed)
-    y = random.integers(0, 3, 240)
-    return (random.normal(size=(240, 8)) + 4.0 * np.eye(8)[y]).astype(np.float32), y
+    return cloud_arrays(240, features=8, apart=4.0, seed=seed)
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """Fuzzed files beside a certificate: the verifier reads or refuses, and reserves nothing in vain."""
 
-import io
 import json
-import tracemalloc
-import zipfile
 
 import numpy as np
 import pytest
@@ -11,57 +8,16 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
+from worlds.files import LIMIT_BYTES, archive, damaged, npy, survives
 
 from codebound_verify import Refused
 from codebound_verify.data import load_data
 from codebound_verify.weights import read_weights
 
-LIMIT_BYTES = 32 << 20
-
-
-def npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
-
-
-def npz(x: bytes, y: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x.npy", x)
-        archive.writestr("y.npy", y)
-    return buffer.getvalue()
-
-
 X, Y = npy(np.arange(6, dtype=np.uint8).reshape(3, 2)), npy(np.array([0, 1, 1]))
 IMAGES = bytes([0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, *range(6)])
 LABELS = bytes([0, 0, 8, 1, 0, 0, 0, 3, 0, 1, 1])
 WEIGHTS = save({"0.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "0.bias": np.zeros(2, np.float32)})
-
-
-@st.composite
-def damaged(draw, content: bytes) -> bytes:
-    """A few bytes replaced, and perhaps an end cut off or added."""
-    changed = bytearray(content)
-    places = st.tuples(st.integers(0, len(content) - 1), st.integers(0, 255))
-    for at, value in draw(st.lists(places, max_size=6)):
-        changed[at] = value
-    kept = draw(st.integers(0, len(changed))) if draw(st.booleans()) else len(changed)
-    return bytes(changed[:kept]) + draw(st.binary(max_size=4))
-
-
-def survives(read) -> bool:
-    """Whether it was read; a refusal is an answer, anything else fails the test."""
-    tracemalloc.start()
-    try:
-        read()
-        return True
-    except Refused:
-        return False
-    finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert peak < LIMIT_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -71,39 +27,39 @@ def folder(tmp_path_factory):
 
 def read_archive(folder, content: bytes) -> bool:
     (folder / "d.npz").write_bytes(content)
-    return survives(lambda: load_data(str(folder / "d.npz")))
+    return survives(lambda: load_data(str(folder / "d.npz")), refusal=Refused)
 
 
 def read_idx(folder, images: bytes, labels: bytes) -> bool:
     (folder / "train-images-idx3-ubyte").write_bytes(images)
     (folder / "train-labels-idx1-ubyte").write_bytes(labels)
-    return survives(lambda: load_data("mnist", folder))
+    return survives(lambda: load_data("mnist", folder), refusal=Refused)
 
 
 def read_tensors(folder, content: bytes) -> bool:
     (folder / "w.safetensors").write_bytes(content)
-    return survives(lambda: read_weights(folder / "w.safetensors"))
+    return survives(lambda: read_weights(folder / "w.safetensors"), refusal=Refused)
 
 
 def test_undamaged_files_are_read(folder):
-    assert read_archive(folder, npz(X, Y))
+    assert read_archive(folder, archive(x=X, y=Y))
     assert read_idx(folder, IMAGES, LABELS)
     assert read_tensors(folder, WEIGHTS)
 
 
 def test_the_memory_check_has_teeth():
     with pytest.raises(AssertionError):
-        survives(lambda: bytearray(LIMIT_BYTES + 1))
+        survives(lambda: bytearray(LIMIT_BYTES + 1), refusal=Refused)
 
 
-@given(damaged(npz(X, Y)))
+@given(damaged(archive(x=X, y=Y)))
 def test_archives(folder, content):
     read_archive(folder, content)
 
 
 @given(damaged(X), damaged(Y))
 def test_arrays_in_sound_archives(folder, x, y):
-    read_archive(folder, npz(x, y))
+    read_archive(folder, archive(x=x, y=y))
 
 
 @given(
@@ -113,7 +69,8 @@ def test_arrays_in_sound_archives(folder, x, y):
 def test_headers_that_promise_anything(folder, shape, descr):
     descr = descr if descr.startswith("[") else repr(descr)
     header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {tuple(shape)!r}, }}\n".encode()
-    read_archive(folder, npz(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header, Y))
+    x = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    read_archive(folder, archive(x=x, y=Y))
 
 
 @given(damaged(IMAGES), damaged(LABELS))

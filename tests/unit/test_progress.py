@@ -1,10 +1,11 @@
 """What people see of long work: a bar where somebody sits, one at a time, nothing elsewhere."""
 
-import io
 import re
 import sys
 import time
 from types import SimpleNamespace
+
+from worlds.commands import Terminal
 
 from codebound import progress
 from codebound.progress import clock, progress_bar, silent, watched
@@ -16,11 +17,6 @@ def work(steps, *, progress=silent):
     for done in range(steps):
         progress(done, steps, "a note")
     return progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 def terminal_of(monkeypatch):

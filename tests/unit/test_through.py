@@ -10,6 +10,7 @@ import torch
 from scipy.stats import beta, binom
 from torch import nn
 from typer.testing import CliRunner
+from worlds.networks import mlp
 
 from codebound.certification import certify
 from codebound.cli.main import app
@@ -24,9 +25,8 @@ SAMPLE = DIGITS.select(range(400), role="train")
 FRESH = DIGITS.select(range(900, 1797), role="unlabelled")
 
 
-def network(seed=0):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).eval()
+def untrained(seed=0):
+    return mlp(64, 10, flat=True, seed=seed).eval()
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +89,11 @@ def test_what_is_no_second_draw_is_refused(learned):
         "mixed", "unlabelled", np.concatenate([FRESH.x, SAMPLE.x[:1]]), np.zeros(898, np.int64), 1
     )
     with pytest.raises(CodeboundError, match="sample"):
-        bound_through(found.certificate, network(), sample=SAMPLE, unlabelled=mixed, weights=weights)
+        bound_through(found.certificate, untrained(), sample=SAMPLE, unlabelled=mixed, weights=weights)
     with pytest.raises(CertificateError, match="refuses"):
         bound_through(
             found.certificate,
-            network(),
+            untrained(),
             sample=DIGITS.select(range(1, 401), role="train"),
             unlabelled=DIGITS.select(range(901, 1797), role="unlabelled"),
             weights=weights,
@@ -101,10 +101,10 @@ def test_what_is_no_second_draw_is_refused(learned):
     claim = dataclasses.replace(found.certificate.claim, bound=0.001)
     forged = dataclasses.replace(found.certificate, claim=claim)
     with pytest.raises(CertificateError, match="refuses"):
-        bound_through(forged, network(), sample=SAMPLE, unlabelled=FRESH, weights=weights)
+        bound_through(forged, untrained(), sample=SAMPLE, unlabelled=FRESH, weights=weights)
     with pytest.raises(UsageError, match="below 1"):
         bound_through(
-            found.certificate, network(), sample=SAMPLE, unlabelled=FRESH, weights=weights, delta=0.99
+            found.certificate, untrained(), sample=SAMPLE, unlabelled=FRESH, weights=weights, delta=0.99
         )
 
 

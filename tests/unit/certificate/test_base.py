@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from worlds.networks import mlp
 
 from codebound.certificate.base import Pretrained, load_base
 from codebound.certificate.decoding import decode, verify
@@ -37,14 +38,13 @@ def clusters(n, seed=0, name="clusters", shape=(6,)):
 SAMPLE = clusters(300)
 
 
-def network(hidden=8, classes=3, seed=0):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(6, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+def two_layers(hidden=8, classes=3, seed=0):
+    return mlp(6, hidden, classes, seed=seed)
 
 
 def solved(hidden=8):
     """A network that classifies by the nearest centre, so that nothing needs to be trained here."""
-    model = network(hidden)
+    model = two_layers(hidden)
     with torch.no_grad():
         centres = torch.from_numpy(CENTRES)
         model[0].weight.zero_()
@@ -59,7 +59,7 @@ def solved(hidden=8):
 
 def shifted(model, names, by=0.25):
     """A copy in which some tensors differ by little: fine-tuned by hand."""
-    other = network(model[0].out_features)
+    other = two_layers(model[0].out_features)
     other.load_state_dict(model.state_dict())
     with torch.no_grad():
         for name in names:
@@ -258,9 +258,9 @@ class TestFeatures:
 
 def test_a_base_of_another_architecture_names_the_tensor(base):
     with pytest.raises(ModelError, match=r"tensor 0\.weight has shape \(9, 6\); f has \(8, 6\)"):
-        certify(network(8), SAMPLE, base=Pretrained(network(9), WORDS))
+        certify(two_layers(8), SAMPLE, base=Pretrained(two_layers(9), WORDS))
     with pytest.raises(ModelError, match=r"tensor 1\.weight has shape \(5, 8\); f has \(3, 8\)"):
-        certify(network(8), SAMPLE, base=Pretrained(network(8, classes=5), WORDS))
+        certify(two_layers(8), SAMPLE, base=Pretrained(two_layers(8, classes=5), WORDS))
     deeper = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
     with pytest.raises(ModelError, match=r"tensor 1\.weight has shape \(3, 8\); f has \(8, 8\)"):
         certify(deeper, SAMPLE, base=base)
@@ -296,7 +296,7 @@ class TestLoading:
         return path
 
     def test_the_whole_network(self, tmp_path):
-        model, f = network(seed=1), network(seed=2)
+        model, f = two_layers(seed=1), two_layers(seed=2)
         before = {name: value.clone() for name, value in f.state_dict().items()}
         found = load_base(self.save(tmp_path / "b.safetensors", model), f, sample=SAMPLE, says=WORDS)
         assert (found.says, found.zeroed, found.name) == (WORDS, (), WORDS)
@@ -306,8 +306,8 @@ class TestLoading:
         assert all(torch.equal(value, before[name]) for name, value in f.state_dict().items())
 
     def test_a_torch_checkpoint_and_words_from_its_name(self, tmp_path):
-        torch.save({"state_dict": network(seed=1).state_dict()}, tmp_path / "old.pt")
-        assert load_base(tmp_path / "old.pt", network(), sample=SAMPLE).says == "of the file old.pt"
+        torch.save({"state_dict": two_layers(seed=1).state_dict()}, tmp_path / "old.pt")
+        assert load_base(tmp_path / "old.pt", two_layers(), sample=SAMPLE).says == "of the file old.pt"
 
     @pytest.mark.parametrize(
         "changes",
@@ -319,12 +319,12 @@ class TestLoading:
         ids=["missing", "half missing", "seven classes"],
     )
     def test_a_last_layer_that_does_not_fit_starts_at_zero(self, changes, tmp_path):
-        path = self.save(tmp_path / "b.safetensors", network(seed=1), **changes)
-        found = load_base(path, network(), sample=SAMPLE)
+        path = self.save(tmp_path / "b.safetensors", two_layers(seed=1), **changes)
+        found = load_base(path, two_layers(), sample=SAMPLE)
         assert found.zeroed == ("2.weight", "2.bias")
         assert not found.network[2].weight.any()
         assert not found.network[2].bias.any()
-        assert found.network[0].weight.equal(network(seed=1)[0].weight)
+        assert found.network[0].weight.equal(two_layers(seed=1)[0].weight)
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -338,60 +338,62 @@ class TestLoading:
         ids=["shape", "missing", "unknown", "nan", "float64"],
     )
     def test_other_layers_have_to_fit(self, changes, message, tmp_path):
-        path = self.save(tmp_path / "b.safetensors", network(seed=1), **changes)
+        path = self.save(tmp_path / "b.safetensors", two_layers(seed=1), **changes)
         with pytest.raises(ModelError, match=message):
-            load_base(path, network(), sample=SAMPLE)
+            load_base(path, two_layers(), sample=SAMPLE)
 
     def test_a_run_folder_that_was_trained_on_the_sample(self, tmp_path):
-        path = self.save(tmp_path / "model.safetensors", network(seed=1))
+        path = self.save(tmp_path / "model.safetensors", two_layers(seed=1))
         (tmp_path / "result.json").write_text(json.dumps({"data_sha256": SAMPLE.sha256}))
         with pytest.raises(CertificateError, match="trained on this very sample"):
-            load_base(path, network(), sample=SAMPLE)
-        load_base(path, network(), sample=clusters(300, 1))
+            load_base(path, two_layers(), sample=SAMPLE)
+        load_base(path, two_layers(), sample=clusters(300, 1))
         for other in ("[]", "{}", "not json"):
             (tmp_path / "result.json").write_text(other)
-            load_base(path, network(), sample=SAMPLE)
+            load_base(path, two_layers(), sample=SAMPLE)
 
     @pytest.mark.parametrize(("data", "is_said"), [("clusters", 1), ("clusters:test", 1), ("mnist", 0)])
     def test_a_run_folder_that_names_data_of_the_same_name(self, data, is_said, tmp_path):
         """It may be another part of them: that no row is shared is then part of what is declared."""
-        path = self.save(tmp_path / "model.safetensors", network(seed=1))
+        path = self.save(tmp_path / "model.safetensors", two_layers(seed=1))
         (tmp_path / "result.json").write_text(json.dumps({"data_sha256": "0" * 64, "data": data}))
         assert SAMPLE.name == "clusters"
-        found = load_base(path, network(), sample=SAMPLE, says="somebody's")
+        found = load_base(path, two_layers(), sample=SAMPLE, says="somebody's")
         assert (f"trained on {data!r}, data of the same name" in found.name) == is_said
 
     @pytest.mark.parametrize("rows", [range(40, 300), range(300), range(270, 300), range(300, 400)])
     def test_a_run_folder_that_was_trained_on_rows_of_the_sample(self, rows, tmp_path):
         whole = clusters(400, 3, name="all of them")
-        fit(network(), whole.select(range(300), role="train"), TrainConfig(epochs=1), out=tmp_path / "run")
+        fit(two_layers(), whole.select(range(300), role="train"), TrainConfig(epochs=1), out=tmp_path / "run")
         sample = replace(whole.select(rows, role="train"), name="elsewhere")
         if rows[0] >= 300:
-            assert load_base(tmp_path / "run" / "model.safetensors", network(), sample=sample).same_data == ""
+            assert (
+                load_base(tmp_path / "run" / "model.safetensors", two_layers(), sample=sample).same_data == ""
+            )
             return
         words = "this very sample" if len(rows) == 300 else f"{len(rows)} of the {len(rows)} inputs"
         with pytest.raises(CertificateError, match=f"was trained on {words}"):
-            load_base(tmp_path / "run" / "model.safetensors", network(), sample=sample)
+            load_base(tmp_path / "run" / "model.safetensors", two_layers(), sample=sample)
 
     def test_the_weights_of_an_epoch_of_a_run_that_was_killed(self, tmp_path):
         (tmp_path / "config.json").write_text(json.dumps({"data_sha256": SAMPLE.sha256}))
         (tmp_path / "epochs").mkdir()
-        path = self.save(tmp_path / "epochs" / "000003.safetensors", network(seed=1))
+        path = self.save(tmp_path / "epochs" / "000003.safetensors", two_layers(seed=1))
         with pytest.raises(CertificateError, match="trained on this very sample"):
-            load_base(path, network(), sample=SAMPLE)
+            load_base(path, two_layers(), sample=SAMPLE)
 
     @pytest.mark.parametrize("statement", ["C-2", "C-10"])
     def test_the_base_beside_a_certificate_is_one_again_unless_it_saw_a_part(self, statement, tmp_path):
         record = {"data_sha256": SAMPLE.sha256, "statement": statement}
         (tmp_path / "result.json").write_text(json.dumps(record))
-        paths = [self.save(tmp_path / f"{name}.safetensors", network(seed=1)) for name in ("g", "base")]
+        paths = [self.save(tmp_path / f"{name}.safetensors", two_layers(seed=1)) for name in ("g", "base")]
         for path in paths[: 1 if statement == "C-2" else 2]:
             with pytest.raises(CertificateError, match="trained on this very sample"):
-                load_base(path, network(), sample=SAMPLE)
+                load_base(path, two_layers(), sample=SAMPLE)
         if statement == "C-2":
-            load_base(paths[1], network(), sample=SAMPLE)
+            load_base(paths[1], two_layers(), sample=SAMPLE)
 
     @pytest.mark.parametrize("says", [" ", "a\nb", "x" * 201])
     def test_words_that_cannot_be_printed_in_one_line(self, says):
         with pytest.raises(UsageError, match="one line"):
-            Pretrained(network(), says)
+            Pretrained(two_layers(), says)

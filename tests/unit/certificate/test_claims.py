@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.samples import written_clusters
 
 from codebound.bounds.held_out import holdout
 from codebound.bounds.occam import occam_binomial
@@ -36,12 +37,6 @@ CHAIN = Chain((1, 2, 2), (Linear(3, False),))
 CODE = Dense(reference.WEIGHT.astype(np.int32), -3, 2)
 
 
-def sample_of(n=400, seed=0, role="train"):
-    x, y = reference.clusters(n, seed)
-    labels = None if role == "unlabelled" else y
-    return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
-
-
 def original(moved=0.01):
     """f: the network of the message, with one weight moved."""
     weight = CODE.weights().copy()
@@ -49,7 +44,7 @@ def original(moved=0.01):
     return Original(CHAIN, {"0.weight": torch.from_numpy(weight)})
 
 
-SAMPLE, FRESH = sample_of(), sample_of(300, 1, "unlabelled")
+SAMPLE, FRESH = written_clusters(), written_clusters(300, seed=1, role="unlabelled")
 CLAIMS = {
     "C-2": AboutG(),
     "C-10": AfterSplit(3),

@@ -25,7 +25,8 @@ class Given(nn.Module):
         return x
 
 
-def sample(rows, labels, scaling=None):
+def outputs_of(rows, labels, scaling=None):
+    """A sample whose inputs are the outputs of a network."""
     x = np.array(rows, dtype=np.float64)
     return from_arrays(x, np.array(labels), name="rows", classes=x.shape[1], scaling=scaling).on("cpu")
 
@@ -46,7 +47,7 @@ MARGINS = {
 @pytest.mark.parametrize("name", MARGINS)
 def test_the_tolerance_is_a_share_of_the_largest_logit(name):
     logits, label, is_error = MARGINS[name]
-    assert count_errors(Given(), sample([logits], [label])).errors == int(is_error)
+    assert count_errors(Given(), outputs_of([logits], [label])).errors == int(is_error)
 
 
 class Broken(nn.Module):
@@ -65,7 +66,7 @@ class Broken(nn.Module):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_what_is_not_finite_is_an_error(value, column):
-    data = sample([[5.0, 0.0, 0.0]], [0])
+    data = outputs_of([[5.0, 0.0, 0.0]], [0])
     assert count_errors(Given(), data).errors == 0
     assert count_errors(Broken(value, column), data).errors == 1
     assert count_disagreements(Given(), Broken(value, column), data) == 1
@@ -73,7 +74,7 @@ def test_what_is_not_finite_is_an_error(value, column):
 
 
 def test_errors_at_a_margin():
-    data = sample([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [0, 0, 0])
+    data = outputs_of([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [0, 0, 0])
     assert [count_errors(Given(), data, theta=theta).errors for theta in (0.0, 1.0, 1.9, 2.0, 10.0)] == [
         0,
         1,
@@ -95,7 +96,7 @@ def test_inputs_are_scaled_in_float64_chunk_by_chunk():
 
     done = []
     found = count_errors(
-        Recorder(), sample(rows, [0, 0, 0], scaling), chunk_size=2, progress=lambda *at: done.append(at)
+        Recorder(), outputs_of(rows, [0, 0, 0], scaling), chunk_size=2, progress=lambda *at: done.append(at)
     )
     assert found.errors == 2
     assert done == [(2, 3), (3, 3)]
@@ -115,19 +116,19 @@ class Rounding(nn.Module):
 
 
 def test_the_deviation_of_float32_is_relative_to_the_largest_logit():
-    data = sample([[10.0, 0.0], [100.0, 0.0]], [0, 0])
+    data = outputs_of([[10.0, 0.0], [100.0, 0.0]], [0, 0])
     assert count_errors(Given(), data).float32_deviation == 0.0
     assert count_errors(Rounding(), data).float32_deviation == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_float32_network_that_breaks_down_is_not_called_exact(value):
-    assert count_errors(Rounding(value), sample([[10.0, 0.0]], [0])).float32_deviation == math.inf
+    assert count_errors(Rounding(value), outputs_of([[10.0, 0.0]], [0])).float32_deviation == math.inf
 
 
 def test_disagreements_count_ambiguous_predictions():
     rows = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0 - 0.5e-4], [1.0, 1.0 - 2e-4]]
-    data = sample(rows, [0] * 5)
+    data = outputs_of(rows, [0] * 5)
     assert count_disagreements(Given(), Given(), data) == 2
     swapped = nn.Linear(2, 2, bias=False)
     swapped.weight.data = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
@@ -191,7 +192,7 @@ class Cancelling(nn.Module):
 
 def test_a_network_that_float32_cannot_evaluate_is_not_trusted_in_float64():
     """What rounding does to float32 it does to float64 with larger numbers: such examples are errors."""
-    data = sample([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]], [0, 1, 1])
+    data = outputs_of([[1.0, 0.0], [0.0, 1.0], [2.0, 3.0]], [0, 1, 1])
     found = count_errors(Cancelling(), data)
     assert found.errors == 3
     assert found.float32_deviation > 0.1
@@ -199,5 +200,5 @@ def test_a_network_that_float32_cannot_evaluate_is_not_trusted_in_float64():
 
 def test_the_network_is_single_again_after_counting():
     network = nn.Linear(2, 2)
-    count_errors(network, sample([[1.0, 0.0]], [0]))
+    count_errors(network, outputs_of([[1.0, 0.0]], [0]))
     assert network.weight.dtype == torch.float32

@@ -4,27 +4,15 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.commands import Here
 
 from codebound.certificate.evaluate import TOLERANCE, count_errors
 from codebound.data.dataset import Dataset
-from codebound.engine.job import Finished, call
+from codebound.engine.job import Finished
 from codebound.engine.processes import LocalEngine
 from codebound.errors import CodeboundError
 
 N, FEATURES, CLASSES = 250, 6, 4
-
-
-class Here:
-    """An engine of that many slots that runs its jobs in this process."""
-
-    def __init__(self, slots):
-        self.slots = slots
-        self.jobs = 0
-
-    def as_finished(self, jobs):
-        for job in jobs:
-            self.jobs += 1
-            yield Finished(job, *call(job))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +45,7 @@ def test_any_number_of_shards_gives_the_count_of_one_pass(case, slots, chunk_siz
     shards = count_errors(network, sample.on("cpu"), chunk_size=chunk_size, engine=engine)
     assert shards == whole
     assert whole.errors == counted_by_hand(network, sample)
-    assert 1 <= engine.jobs <= slots
+    assert 1 <= len(engine.functions) <= slots
 
 
 @pytest.mark.thorough

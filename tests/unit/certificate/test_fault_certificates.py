@@ -7,6 +7,8 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 import torch
+from worlds.networks import largest_coordinate
+from worlds.samples import clouds
 
 import codebound as cb
 from codebound.bounds.occam import occam_binomial
@@ -15,7 +17,6 @@ from codebound.certificate.file import Certificate
 from codebound.chains.setting import code_fault, write_fault
 from codebound.coding.arithmetic import Reader, Writer
 from codebound.coding.numbers import gamma
-from codebound.data.arrays import from_arrays
 from codebound.errors import DataError, UsageError
 from codebound.facts import OccamFacts
 from codebound.faults import WRONG, parse_fault
@@ -28,30 +29,24 @@ N, CLASSES = 600, 4
 
 
 @cache
-def sample():
+def overlapping():
     """Four clouds that overlap a little."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(CLASSES, size=N)
-    x = 2.0 * np.eye(CLASSES)[y] + rng.normal(size=(N, CLASSES))
-    return from_arrays(x.astype("f4"), y, name="clouds", role="train", classes=CLASSES)
+    return clouds(N, classes=CLASSES)
 
 
 @cache
-def network():
-    """Nearly the best there is: it looks for the largest coordinate."""
-    model = cb.load_model("linear", input_shape=(CLASSES,), classes=CLASSES)
-    model.load_state_dict({"linear1.weight": torch.eye(CLASSES), "linear1.bias": torch.zeros(CLASSES)})
-    return model
+def best():
+    return largest_coordinate(CLASSES)
 
 
 @cache
 def certified(fault: str):
-    return cb.certify(network(), sample(), method="prune", effort="quick", fault=fault)
+    return cb.certify(best(), overlapping(), method="prune", effort="quick", fault=fault)
 
 
 @cache
 def of_class(c: int) -> int:
-    return int((sample().y == c).sum())
+    return int((overlapping().y == c).sum())
 
 
 def faults_by_hand(fault: str, logits: np.ndarray, y: np.ndarray) -> tuple[int, int]:
@@ -73,13 +68,13 @@ def faults_by_hand(fault: str, logits: np.ndarray, y: np.ndarray) -> tuple[int, 
 def test_it_counts_the_fault_on_its_examples_and_both_programs_agree(fault):
     found = certified(fault)
     claim, facts = found.certificate.claim, found.certificate.facts
-    x = sample().on("cpu")
+    x = overlapping().on("cpu")
     logits = found.network.double()(next(x.chunks(N, torch.float64))[0]).detach().numpy()
     found.network.float()
-    errors, n = faults_by_hand(fault, logits, sample().y)
+    errors, n = faults_by_hand(fault, logits, overlapping().y)
     assert (claim.fault, facts.n) == (fault, n)
     assert errors <= facts.errors <= errors + 2  # what is not clear counts
-    verdict = verify(found.certificate.to_bytes(), sample().x, sample().y)
+    verdict = verify(found.certificate.to_bytes(), overlapping().x, overlapping().y)
     assert (verdict.verdict, verdict.fault, verdict.n) == ("ACCEPT", fault, n)
     assert str(n) in verdict.counts[0].sentence
     assert parse_fault(fault).says(cb.bounds.risk.percent(claim.bound)) in found.certificate.sentence
@@ -96,16 +91,16 @@ def test_the_network_is_that_of_the_plain_certificate():
 def test_after_a_split_it_counts_on_the_rest(monkeypatch):
     monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
     claim = AfterSplit(tenths=5, fault=parse_fault("class:3"))
-    found = cb.certify(network(), sample(), effort="quick", claim=claim)
-    _, rest = prior_and_rest(sample(), 5)
+    found = cb.certify(best(), overlapping(), effort="quick", claim=claim)
+    _, rest = prior_and_rest(overlapping(), 5)
     assert found.certificate.facts.n == int((rest.y == 3).sum())
-    assert verify(found.certificate.to_bytes(), sample().x, sample().y, base=found.base).is_accepted
+    assert verify(found.certificate.to_bytes(), overlapping().x, overlapping().y, base=found.base).is_accepted
 
 
 @pytest.mark.thorough
 def test_test_data_count_the_same_fault():
-    parts = cb.split(sample(), {"train": 0.8, "test": 0.2})
-    found = cb.certify(network(), parts["train"], effort="quick", fault="class:3", test_set=parts["test"])
+    parts = cb.split(overlapping(), {"train": 0.8, "test": 0.2})
+    found = cb.certify(best(), parts["train"], effort="quick", fault="class:3", test_set=parts["test"])
     assert found.holdout.facts.n == int((parts["test"].y == 3).sum())
 
 
@@ -115,7 +110,7 @@ def changed(certificate: Certificate, **claim) -> bytes:
 
 @pytest.mark.parametrize("other", ["wrong", "class:2", "confused:3:2", "top:1"])
 def test_a_header_that_names_another_fault_than_the_message_is_refused(other):
-    verdict = verify(changed(certified("class:3").certificate, fault=other), sample().x, sample().y)
+    verdict = verify(changed(certified("class:3").certificate, fault=other), overlapping().x, overlapping().y)
     assert verdict.verdict == "REFUSE"
     assert any("it counts the fault class:3" in reason for reason in verdict.reasons)
 
@@ -140,7 +135,7 @@ def test_a_header_that_names_another_fault_than_the_message_is_refused(other):
 )
 def test_a_fault_that_does_not_exist_is_refused(text):
     assert read_fault(text, CLASSES, has_new=False) is None
-    verdict = verify(changed(certified("class:3").certificate, fault=text), sample().x, sample().y)
+    verdict = verify(changed(certified("class:3").certificate, fault=text), overlapping().x, overlapping().y)
     assert any("claim.fault must be" in reason for reason in verdict.reasons)
 
 
@@ -149,7 +144,7 @@ def test_another_number_of_examples_is_refused(more):
     certificate = certified("class:3").certificate
     n = certificate.facts.n + more
     forged = dataclasses.replace(certificate, facts=dataclasses.replace(certificate.facts, n=n))
-    reasons = " ".join(verify(forged.to_bytes(), sample().x, sample().y).reasons)
+    reasons = " ".join(verify(forged.to_bytes(), overlapping().x, overlapping().y).reasons)
     assert f"{of_class(3)} of the {N} examples count; the certificate is about {n}" in reasons
 
 
@@ -157,7 +152,9 @@ def test_a_fault_less_is_refused():
     certificate = certified("class:3").certificate
     facts = dataclasses.replace(certificate.facts, errors=0)
     assert certificate.facts.errors > 0
-    reasons = verify(dataclasses.replace(certificate, facts=facts).to_bytes(), sample().x, sample().y).reasons
+    reasons = verify(
+        dataclasses.replace(certificate, facts=facts).to_bytes(), overlapping().x, overlapping().y
+    ).reasons
     assert any("the certificate states 0" in reason for reason in reasons)
 
 
@@ -165,16 +162,16 @@ def test_vacuous_is_what_a_guess_achieves():
     certificate = certified("confused:2:1").certificate
     assert certificate.claim.vacuous == (certificate.claim.bound >= 0.25)
     forged = changed(certificate, vacuous=not certificate.claim.vacuous)
-    assert any("guessing" in reason for reason in verify(forged, sample().x, sample().y).reasons)
+    assert any("guessing" in reason for reason in verify(forged, overlapping().x, overlapping().y).reasons)
 
 
 @pytest.mark.thorough
 def test_what_cannot_be_counted_is_refused():
     with pytest.raises(UsageError, match="does not fit"):
-        cb.certify(network(), sample(), effort="quick", fault="class:4")
-    without = sample().select(np.flatnonzero(sample().y != 3), role="train")
+        cb.certify(best(), overlapping(), effort="quick", fault="class:4")
+    without = overlapping().select(np.flatnonzero(overlapping().y != 3), role="train")
     with pytest.raises(DataError, match="no example"):
-        cb.certify(network(), without, effort="quick", claim=AboutG(fault=parse_fault("class:3")))
+        cb.certify(best(), without, effort="quick", claim=AboutG(fault=parse_fault("class:3")))
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
@@ -207,10 +204,10 @@ def test_a_fault_stands_in_the_message_and_plain_errors_do_not():
 
 
 def test_a_table_of_classes_holds_at_once_in_both_programs():
-    found = cb.certify(network(), sample(), method="prune", effort="quick", by_class=True)
+    found = cb.certify(best(), overlapping(), method="prune", effort="quick", by_class=True)
     facts = found.certificate.facts
     assert sum(row.errors for row in found.by_class) == facts.errors
-    theirs = verify(found.certificate.to_bytes(), sample().x, sample().y, by_class=True).by_class
+    theirs = verify(found.certificate.to_bytes(), overlapping().x, overlapping().y, by_class=True).by_class
     for row, other in zip(found.by_class, theirs, strict=True):
         assert (row.label, row.n) == (other.label, other.n) == (row.label, of_class(row.label))
         assert other.errors <= row.errors
@@ -222,7 +219,7 @@ def test_a_table_of_classes_holds_at_once_in_both_programs():
 
 @pytest.mark.thorough
 def test_a_table_is_printed_and_written(tmp_path, codebound):
-    found = cb.certify(network(), sample(), method="prune", effort="quick", by_class=True)
+    found = cb.certify(best(), overlapping(), method="prune", effort="quick", by_class=True)
     saved = found.save_to(tmp_path / "cert")
     assert [row["n"] for row in saved.result["by_class"]] == [of_class(c) for c in range(CLASSES)]
     assert "Error on each class" in (tmp_path / "cert" / "report.html").read_text()
@@ -233,7 +230,7 @@ def test_a_table_is_printed_and_written(tmp_path, codebound):
 
 @pytest.mark.thorough
 def test_a_class_without_examples_has_no_limit():
-    wide = dataclasses.replace(sample(), classes=CLASSES + 1)
+    wide = dataclasses.replace(overlapping(), classes=CLASSES + 1)
     model = cb.load_model("linear", input_shape=(CLASSES,), classes=CLASSES + 1)
     found = cb.certify(model, wide, effort="quick", by_class=True)
     assert (found.by_class[CLASSES].n, found.by_class[CLASSES].bound) == (0, None)

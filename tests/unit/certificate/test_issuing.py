@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.samples import written_clusters
 
 from codebound.certificate import assessment
 from codebound.certificate.assessment import assess, issue
@@ -23,8 +24,6 @@ from codebound.chains.operations import Dictionary, Linear, NormalisedConv, Shif
 from codebound.coding.bits import Bits
 from codebound.coding.subspace import Subspace
 from codebound.coding.tensors import Adaptive, Dense, Enumerative, Raw, Zero
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
 from codebound.errors import CertificateError, UsageError
 
 CHAIN = Chain((1, 2, 2), (Linear(3, True),))
@@ -34,14 +33,8 @@ CODES = {
 }
 
 
-def sample_of(n: int = 400, seed: int = 0, role: str = "train"):
-    x, y = reference.clusters(n, seed)
-    labels = None if role == "unlabelled" else y
-    return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
-
-
-SAMPLE = sample_of()
-FRESH = sample_of(300, seed=1, role="unlabelled")
+SAMPLE = written_clusters()
+FRESH = written_clusters(300, seed=1, role="unlabelled")
 
 
 def near(size: float = 0.01) -> Original:
@@ -313,7 +306,7 @@ def moved(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 OTHERS = {
-    "another sample": ("C-2", {"sample": sample_of(seed=9)}, "the sample has SHA-256"),
+    "another sample": ("C-2", {"sample": written_clusters(seed=9)}, "the sample has SHA-256"),
     "a relabelled sample": (
         "C-2",
         {"sample": replace(SAMPLE, y=(SAMPLE.y + 1) % 3)},
@@ -330,7 +323,7 @@ OTHERS = {
     "no f": ("C-12b", {"original": None}, "--subject-weights"),
     "other unlabelled inputs": (
         "C-12b",
-        {"unlabelled": sample_of(300, seed=2, role="unlabelled")},
+        {"unlabelled": written_clusters(300, seed=2, role="unlabelled")},
         "Unlabelled: the inputs have SHA-256",
     ),
     "no unlabelled inputs": ("C-12b", {"unlabelled": None}, "--unlabelled"),

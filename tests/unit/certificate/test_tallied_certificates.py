@@ -10,6 +10,8 @@ import pytest
 import torch
 from scipy.optimize import brentq
 from scipy.stats import binom
+from worlds.networks import largest_coordinate
+from worlds.samples import cloud_arrays
 
 import codebound as cb
 from codebound.bounds.risk import PART_FIRST
@@ -35,45 +37,41 @@ NEW = ("abstain:0.5", "cost-above:1:distance", f"cost-above:4:{DEAR}", "cost:dis
 CLAIMS = {"g": {}, "f on a domain": {"input_range": (-9.0, 9.0)}, "f by disagreement": {"unlabelled": 1}}
 
 
-def clouds(seed: int, n: int = N):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(CLASSES, size=n)
-    x = 3.0 * np.eye(CLASSES)[y] + rng.normal(size=(n, CLASSES))
-    return x.clip(-9.0, 9.0).astype("f4"), y
+def within_nine(seed: int, n: int = N):
+    x, y = cloud_arrays(n, classes=CLASSES, apart=3.0, seed=seed)
+    return x.clip(-9.0, 9.0), y
 
 
 @cache
-def sample():
-    return from_arrays(*clouds(0), name="clouds", role="train", classes=CLASSES)
+def labelled():
+    return from_arrays(*within_nine(0), name="clouds", role="train", classes=CLASSES)
 
 
 @cache
 def unlabelled():
-    x, y = clouds(1, 400)
+    x, y = within_nine(1, 400)
     return from_arrays(x, 0 * y, name="more clouds", role="unlabelled", classes=CLASSES)
 
 
 @cache
-def network():
-    model = cb.load_model("linear", input_shape=(CLASSES,), classes=CLASSES)
-    model.load_state_dict({"linear1.weight": torch.eye(CLASSES), "linear1.bias": torch.zeros(CLASSES)})
-    return model
+def best():
+    return largest_coordinate(CLASSES)
 
 
 @cache
 def certified(fault: str, about: str = "g"):
     claim = {"unlabelled": unlabelled()} if "unlabelled" in CLAIMS[about] else CLAIMS[about]
-    return cb.certify(network(), sample(), method="prune", effort="quick", fault=fault, **claim)
+    return cb.certify(best(), labelled(), method="prune", effort="quick", fault=fault, **claim)
 
 
 @cache
 def picked(fault: str):
-    return cb.certify(None, sample(), method="picks", effort="quick", fault=fault)
+    return cb.certify(None, labelled(), method="picks", effort="quick", fault=fault)
 
 
 def verdict_on(found, certificate=None):
     return cb.verify(
-        certificate or found.certificate, sample(), unlabelled=found.unlabelled, original=found.original
+        certificate or found.certificate, labelled(), unlabelled=found.unlabelled, original=found.original
     )
 
 
@@ -117,10 +115,10 @@ def by_hand(fault: str, logits: np.ndarray, y: np.ndarray):
 def test_it_counts_what_the_definition_says(fault):
     found = certified(fault)
     facts = found.certificate.facts
-    inputs = next(sample().on("cpu").chunks(N, torch.float64))[0]
+    inputs = next(labelled().on("cpu").chunks(N, torch.float64))[0]
     logits = found.network.double()(inputs).detach().numpy()
     found.network.float()
-    errors, kept, abstained = by_hand(fault, logits, sample().y)
+    errors, kept, abstained = by_hand(fault, logits, labelled().y)
     assert errors > 0
     if fault.startswith("cost:"):
         assert errors <= facts.tally["cost"] <= errors + 30  # what is not clear costs the most
@@ -135,7 +133,7 @@ def test_f_and_g_disagree_where_one_abstains_and_the_other_does_not():
     found = certified("abstain:0.5", "f by disagreement")
     inputs = next(unlabelled().on("cpu").chunks(400, torch.float64))[0]
     answers = []
-    for each in (found.network, network()):
+    for each in (found.network, best()):
         logits = each.double()(inputs).detach().numpy()
         each.float()
         ordered = np.sort(logits, axis=1)
@@ -171,8 +169,8 @@ def test_picked_networks_count_faults_on_their_part(fault):
     found = picked(fault)
     facts = found.certificate.facts
     assert found.certificate.claim.statement == "C-15"
-    assert cb.verify(found.certificate, sample()).reasons == ()
-    counted = sample().y[permutation(N)[facts.extra["first"] :]]
+    assert cb.verify(found.certificate, labelled()).reasons == ()
+    counted = labelled().y[permutation(N)[facts.extra["first"] :]]
     possible = {"class:3": counted == 3, "confused:2:1": counted == 2, "false-alarm:0": counted != 0}
     part = possible.get(fault, counted >= 0)
     assert facts.n == part.sum()
@@ -184,12 +182,12 @@ def test_picked_networks_count_faults_on_their_part(fault):
 
 @pytest.mark.thorough
 def test_picks_of_all_classes_are_all_picks():
-    found = cb.certify(None, sample(), method="picks", effort="quick", by_class=True)
+    found = cb.certify(None, labelled(), method="picks", effort="quick", by_class=True)
     facts = found.certificate.facts
     assert found.certificate.version == 2
     assert sum(row.picks for row in found.by_class) == facts.extra["picks"]
     assert sum(row.errors for row in found.by_class) == facts.errors
-    theirs = verify(found.certificate.to_bytes(), sample().x, sample().y, by_class=True).by_class
+    theirs = verify(found.certificate.to_bytes(), labelled().x, labelled().y, by_class=True).by_class
     for row, other in zip(found.by_class, theirs, strict=True):
         assert (row.n, row.picks) == (other.n, other.picks)
         assert other.bound <= row.bound * (1 + 1e-9)
@@ -280,7 +278,7 @@ LIES_AFTER_PICKS = {
 def test_a_lie_about_costs_after_picks_is_refused(lie):
     where, value, reason = LIES_AFTER_PICKS[lie]
     forged = put(picked(f"cost:{DEAR}").certificate, where, value)
-    assert any(reason in each for each in verify(forged.to_bytes(), sample().x, sample().y).reasons)
+    assert any(reason in each for each in verify(forged.to_bytes(), labelled().x, labelled().y).reasons)
 
 
 @pytest.mark.thorough
@@ -288,13 +286,13 @@ def test_a_lie_about_costs_after_picks_is_refused(lie):
 def test_other_picks_of_a_part_are_refused(change):
     found = picked("false-alarm:0")
     forged = put(found.certificate, "facts.picks", lambda picks: picks + change)
-    assert any("tally.picks" in reason for reason in cb.verify(forged, sample()).reasons)
+    assert any("tally.picks" in reason for reason in cb.verify(forged, labelled()).reasons)
 
 
 def test_what_version_3_says_version_2_cannot():
     certificate = certified("cost:distance").certificate
     early = dataclasses.replace(certificate, format=PAGE)
-    assert any("claim.fault" in each for each in verify(early.to_bytes(), sample().x, sample().y).reasons)
+    assert any("claim.fault" in each for each in verify(early.to_bytes(), labelled().x, labelled().y).reasons)
     with pytest.raises(CertificateError, match="version 2 have no such message"):
         cb.decode(early)
     plain = certified("wrong").certificate
@@ -377,7 +375,7 @@ def test_reserved_and_unattained_are_refused_by_both():
 
 def test_what_is_not_covered_says_so():
     with pytest.raises(UsageError, match="single classes"):
-        cb.certify(network(), sample(), unlabelled=unlabelled(), by_class=True, effort="quick")
+        cb.certify(best(), labelled(), unlabelled=unlabelled(), by_class=True, effort="quick")
     with pytest.raises(CertificateError, match="abstains from every example"):
         certified("abstain:15")
 
@@ -400,10 +398,10 @@ def test_a_file_written_by_hand_from_the_page_is_accepted():
 @pytest.mark.parametrize("is_picked", [False, True])
 def test_test_data_refute_what_is_false_and_nothing_else(fault, is_picked):
     found = picked(fault) if is_picked else certified(fault)
-    x, y = clouds(2, 300)
-    fresh = verify(found.certificate.to_bytes(), sample().x, sample().y, test=(x, y))
+    x, y = within_nine(2, 300)
+    fresh = verify(found.certificate.to_bytes(), labelled().x, labelled().y, test=(x, y))
     assert (fresh.verdict, fresh.refuted_by_test) == ("ACCEPT", False)
-    wrong = verify(found.certificate.to_bytes(), sample().x, sample().y, test=(x, (y + 2) % CLASSES))
+    wrong = verify(found.certificate.to_bytes(), labelled().x, labelled().y, test=(x, (y + 2) % CLASSES))
     assert (wrong.verdict, wrong.refuted_by_test) == ("ACCEPT", True)
 
 

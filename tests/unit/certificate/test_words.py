@@ -45,7 +45,7 @@ ORDER = tuple(ASKED)
 
 
 @pytest.fixture(scope="module")
-def network():
+def moved():
     """f: the network of the rows, moved a little, so that it is not what the message decodes to."""
     model = solved().build()
     stream = np.random.default_rng(0)
@@ -55,15 +55,13 @@ def network():
 
 
 @pytest.fixture(scope="module")
-def folders(network, tmp_path_factory):
+def folders(moved, tmp_path_factory):
     """A saved certificate of each statement, with the result."""
     root = tmp_path_factory.mktemp("words")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
         found = {
-            name: certify(
-                network, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": TEST, **asked}
-            )
+            name: certify(moved, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": TEST, **asked})
             for name, asked in ASKED.items()
         }
     return {name: (each, each.save_to(root / name)) for name, each in found.items()}
@@ -180,11 +178,11 @@ def test_disagreements_and_the_second_draw_are_named(folders, capsys):
 
 @pytest.mark.parametrize("statement", ORDER)
 def test_the_hold_out_line_is_of_the_network_that_the_claim_is_about(
-    statement, folders, network, tmp_path, capsys
+    statement, folders, moved, tmp_path, capsys
 ):
     found, saved = folders[statement]
     subject = found.certificate.claim.subject
-    tested = network if subject == "f" else found.network
+    tested = moved if subject == "f" else found.network
     wrong = int((~right_answers(tested, TEST)[0]).sum())
     assert (saved.result["test_errors"], saved.result["test_n"]) == (wrong, TEST.n)
     assert found.holdout.subject == subject
@@ -201,14 +199,14 @@ def test_the_hold_out_line_is_of_the_network_that_the_claim_is_about(
 @pytest.mark.few(2)
 @pytest.mark.parametrize("statement", ORDER)
 def test_test_data_that_refute_the_claim_raise_an_alarm_everywhere(
-    statement, network, tmp_path, capsys, monkeypatch
+    statement, moved, tmp_path, capsys, monkeypatch
 ):
     """Labels that are all wrong: of another distribution, and no bound survives them unless it is vacuous."""
     monkeypatch.setattr("codebound.search.starts._PRIOR_STEPS", 50)
     liar = faint(60, 2, "test")
     liar.y[:] = (liar.y + 1) % 3
     asked = ASKED[statement]
-    found = certify(network, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": liar, **asked})
+    found = certify(moved, SAMPLE, **{"method": "prune", "effort": "quick", "test_set": liar, **asked})
     saved = found.save_to(tmp_path / "one")
     np.savez(tmp_path / "test.npz", x=liar.x, y=liar.y)
     is_refuted = found.confrontation.tail < REFUTING_LEVEL
@@ -229,16 +227,16 @@ def test_test_data_that_refute_the_claim_raise_an_alarm_everywhere(
         assert leaving.value.exit_code == REFUTED
 
 
-def test_at_least_the_plain_claim_is_refuted(network):
+def test_at_least_the_plain_claim_is_refuted(moved):
     """The test above is about something."""
     liar = faint(60, 2, "test")
     liar.y[:] = (liar.y + 1) % 3
-    assert certify(network, SAMPLE, method="prune", effort="quick", test_set=liar).alarm
+    assert certify(moved, SAMPLE, method="prune", effort="quick", test_set=liar).alarm
 
 
-def test_a_hold_out_bound_on_copies_of_the_sample_is_no_guarantee(network, tmp_path, capsys):
+def test_a_hold_out_bound_on_copies_of_the_sample_is_no_guarantee(moved, tmp_path, capsys):
     again = replace(SAMPLE, role="test")
-    saved = certify(network, SAMPLE, method="prune", effort="quick", test_set=again).save_to(tmp_path / "one")
+    saved = certify(moved, SAMPLE, method="prune", effort="quick", test_set=again).save_to(tmp_path / "one")
     assert saved.result["test_copies_in_sample"] == SAMPLE.n
     assert not {"holdout", "holdout_f"} & set(saved.result)
     for text in (printed(saved, capsys), (tmp_path / "one" / "report.html").read_text()):
@@ -257,11 +255,11 @@ TRAINED_ON = {
 
 
 @pytest.mark.parametrize("name", TRAINED_ON)
-def test_the_hold_out_bound_of_f_needs_examples_that_f_has_not_seen(name, network, tmp_path, capsys):
+def test_the_hold_out_bound_of_f_needs_examples_that_f_has_not_seen(name, moved, tmp_path, capsys):
     seen, is_shown, words = TRAINED_ON[name]
     asked = {"method": "prune", "effort": "quick", "test_set": TEST, "trained_on": seen}
-    saved = certify(network, SAMPLE, **asked).save_to(tmp_path / "one")
-    wrong = int((~right_answers(network, TEST)[0]).sum())
+    saved = certify(moved, SAMPLE, **asked).save_to(tmp_path / "one")
+    wrong = int((~right_answers(moved, TEST)[0]).sum())
     assert saved.result["test_errors_f"] == wrong
     if is_shown:
         facts = HoldoutFacts(errors=wrong, n=TEST.n, delta=0.05)
@@ -287,11 +285,11 @@ def test_a_network_that_shares_nothing_with_the_one_that_was_given_is_called_new
         assert "g shares nothing with it" in text
 
 
-def test_faults_are_not_called_errors(network, tmp_path, capsys):
+def test_faults_are_not_called_errors(moved, tmp_path, capsys):
     liar = faint(60, 2, "test")
     liar.y[:] = (liar.y + 1) % 3
     claim = AboutG(fault=parse_fault("class:1"))
-    found = certify(network, faint(900, 5), method="prune", effort="quick", test_set=liar, claim=claim)
+    found = certify(moved, faint(900, 5), method="prune", effort="quick", test_set=liar, claim=claim)
     saved = found.save_to(tmp_path / "one")
     among = int((liar.y == 1).sum())
     assert saved.result["test_n"] == among

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from worlds.samples import cloud_arrays
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
@@ -40,9 +41,8 @@ def test_it_draws(codebound, tmp_path):
 
 @pytest.fixture
 def clouds():
-    rng = np.random.default_rng(0)
-    y = rng.integers(3, size=240)
-    np.savez("clouds.npz", x=(2.5 * np.eye(3)[y] + rng.normal(size=(240, 3))).astype("f4"), y=y)
+    x, y = cloud_arrays(240, apart=2.5)
+    np.savez("clouds.npz", x=x, y=y)
 
 
 @pytest.mark.thorough

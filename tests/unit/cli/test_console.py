@@ -1,12 +1,12 @@
 """Tables and notes on a narrow terminal: no number, and no word, is ever broken."""
 
-import io
 import re
 import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.commands import Terminal
 
 from codebound.cli.console import column_widths, note, print_table
 from codebound.report.tables import Table
@@ -28,11 +28,6 @@ def test_columns_fit_and_break_no_word(cells, room):
     assert all(width >= least for width, least in zip(widths, longest, strict=True))
     if sum(max(map(len, column)) for column in cells) <= room:
         assert widths == [max(map(len, column)) for column in cells]
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])

@@ -2,27 +2,20 @@
 
 import csv
 import gzip
-import hashlib
 import io
 import json
-import struct
-import urllib.error
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
+from worlds.files import idx, md5_of
 
 from codebound.cli.data import app
 from codebound.data.catalogue import KNOWN
 from codebound.data.load import load_dataset
 from codebound.data.splits import split
 from codebound.errors import DataError, UsageError
-
-
-def idx(array: np.ndarray) -> bytes:
-    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
-
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 28, 28), dtype=np.uint8)
 MNIST = {
@@ -34,17 +27,10 @@ MNIST = {
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path):
+def run(monkeypatch, own_cache, offline):
     """Runs the command with a five-example MNIST in the catalogue, an empty cache and no network."""
-    md5 = {file: hashlib.md5(content).hexdigest() for file, content in MNIST.items()}
-    monkeypatch.setitem(KNOWN, "mnist", replace(KNOWN["mnist"], digests=md5))
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(KNOWN, "mnist", replace(KNOWN["mnist"], digests=md5_of(MNIST)))
     monkeypatch.setenv("COLUMNS", "160")
-
-    def refuse(address, timeout):
-        raise urllib.error.URLError("no network in tests")
-
-    monkeypatch.setattr("urllib.request.urlopen", refuse)
 
     def invoke(*arguments: str):
         return CliRunner().invoke(app, arguments)

@@ -10,8 +10,7 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.fixture
-def ledger(tmp_path, monkeypatch, codebound):
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+def ledger(own_cache, codebound):
     y = np.arange(500) % 2
     np.savez("test.npz", x=np.arange(1000.0).reshape(500, 2), y=y)
     np.save("p.npy", np.where(np.arange(500) < 10, 1 - y, y))

@@ -41,10 +41,9 @@ class Curved(nn.Module):
 
 
 @pytest.fixture
-def doctor(tmp_path, monkeypatch):
+def doctor(tmp_path, monkeypatch, own_cache):
     (tmp_path / "doctored_nets.py").write_text(NETWORKS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "160")
     yield lambda *arguments: CliRunner().invoke(app, ("doctor", *arguments))
     sys.modules.pop("doctored_nets", None)

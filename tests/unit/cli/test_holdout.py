@@ -9,8 +9,7 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+def files(own_cache):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(300, 4)).astype("f4"), rng.integers(0, 3, 300)
     np.savez("test.npz", x=x, y=y)

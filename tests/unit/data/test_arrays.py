@@ -1,10 +1,8 @@
 """Arrays of the user's: dtype and shape rules, .npz files, and the warning about standardised inputs."""
 
-import io
-import zipfile
-
 import numpy as np
 import pytest
+from worlds.files import archive, npy
 
 from codebound.data.arrays import from_arrays, read_npz
 from codebound.data.dataset import Scaling
@@ -166,16 +164,8 @@ def test_npz_round_trip(tmp_path, save, order):
 
 def npz(tmp_path, **members: bytes):
     path = tmp_path / "d.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(f"{name}.npy", content)
+    path.write_bytes(archive(**members))
     return path
-
-
-def npy(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
 
 
 GOOD_X, GOOD_Y = npy(np.zeros((4, 2), np.uint8)), npy(np.array(Y))

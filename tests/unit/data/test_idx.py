@@ -1,18 +1,13 @@
 """IDX files, plain and gzipped, sound and damaged."""
 
 import gzip
-import struct
 
 import numpy as np
 import pytest
+from worlds.files import idx
 
 from codebound.data.idx import parse_idx, read_exactly, read_whole
 from codebound.errors import DataError
-
-
-def idx(array: np.ndarray) -> bytes:
-    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
-
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 

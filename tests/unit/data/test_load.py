@@ -1,9 +1,7 @@
 """One door to every sample: names, folders, files and factories, and what it says when it stays shut."""
 
 import gzip
-import hashlib
 import pickle
-import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from worlds.files import idx_files, md5_of
 
 from codebound.data.catalogue import KNOWN, known_datasets, remedy
 from codebound.data.dataset import Scaling
@@ -21,33 +20,15 @@ from codebound.errors import DataError, UsageError
 RNG = np.random.default_rng(0)
 
 
-def idx(array: np.ndarray) -> bytes:
-    return struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.tobytes()
-
-
-def idx_files(seed: int) -> dict[str, bytes]:
-    rng = np.random.default_rng(seed)
-    return {
-        f"{stem}-{kind}-ubyte": idx(rng.integers(0, top, shape, dtype=np.uint8))
-        for stem, n in (("train", 5), ("t10k", 3))
-        for kind, top, shape in (("images-idx3", 256, (n, 28, 28)), ("labels-idx1", 10, (n,)))
-    }
-
-
-MNIST, FASHION, KMNIST = idx_files(1), idx_files(2), idx_files(3)
+MNIST, FASHION, KMNIST = (idx_files(np.random.default_rng(seed)) for seed in (1, 2, 3))
 CIFAR = {f: RNG.integers(0, 10, (2, 3073), dtype=np.uint8).tobytes() for f in KNOWN["cifar10"].all_files()}
 
 
-def checksums(files: dict[str, bytes]) -> dict[str, str]:
-    return {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
-
-
 @pytest.fixture(autouse=True)
-def tiny_world(monkeypatch, tmp_path):
+def tiny_world(monkeypatch, own_cache):
     """Known datasets shrunk to a few examples, and an empty cache."""
     for name, files in (("mnist", MNIST), ("fashion-mnist", FASHION), ("cifar10", CIFAR)):
-        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], digests=checksums(files)))
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], digests=md5_of(files)))
 
 
 def write(folder, files: dict[str, bytes], suffix: str = ""):

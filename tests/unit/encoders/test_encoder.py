@@ -51,10 +51,9 @@ def number():
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, own_cache):
     (tmp_path / "my_encoders.py").write_text(FACTORY)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
     return tmp_path
 
 

@@ -9,13 +9,14 @@ import pytest
 import torch
 from scipy.stats import beta
 from torch import nn
+from worlds.networks import mlp
+from worlds.samples import clouds, random_labels
 
 from codebound.certificate.base import Pretrained
 from codebound.certificate.claims import prior_and_rest
 from codebound.certificate.decoding import decode, verify
 from codebound.certification import certify
 from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Dataset
 from codebound.encoders.encoder import stored
 from codebound.encoders.helpers import helper_encoder
 from codebound.errors import CertificateError, DataError, UsageError
@@ -28,17 +29,11 @@ RISK = 0.75  # of every classifier, when four labels are drawn at random
 
 
 def blobs(n=240, seed=0):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 3, n)
-    x = rng.normal(size=(n, 6)) + 2.0 * np.eye(3, 6)[y]
-    return Dataset("blobs", "train", x.astype(np.float32), y, 3)
+    return clouds(n, features=6, seed=seed)
 
 
 def trained(first, steps=150, width=16):
-    torch.manual_seed(0)
-    network = nn.Sequential(
-        nn.Linear(first.input_shape[0], width), nn.Tanh(), nn.Linear(width, first.classes)
-    )
+    network = mlp(first.input_shape[0], width, first.classes, activation=nn.Tanh)
     x, y = torch.from_numpy(first.x), torch.from_numpy(first.y)
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     for _ in range(steps):
@@ -164,12 +159,6 @@ def test_scores_of_several_classifiers_are_averaged():
         helper_encoder(nn.Linear(6, 5), sample, n=80, says="x", has_scores=True)
 
 
-def random_labels(seed, n=200):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n, 8)).astype(np.float32)
-    return from_arrays(x, rng.integers(0, 4, n), name="random labels", classes=4)
-
-
 def knowing(sample):
     """A network that knows the labels of a sample by heart."""
     return trained(sample, steps=400, width=256)
@@ -178,7 +167,7 @@ def knowing(sample):
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_helper_of_the_first_part_promises_no_better_than_guessing(seed):
-    sample = random_labels(seed)
+    sample = random_labels(200, seed=seed)
     found = certify(None, sample, prior_tenths=5, helper=knowing, effort="quick")
     assert found.certificate.claim.bound >= RISK
 
@@ -186,7 +175,7 @@ def test_a_helper_of_the_first_part_promises_no_better_than_guessing(seed):
 @pytest.mark.thorough
 def test_a_helper_that_saw_the_rest_breaks_the_promise_and_only_the_declaration_shows_it():
     """Bits, picks and errors are right and the verifier accepts, so it says what it could not check."""
-    sample = random_labels(0)
+    sample = random_labels(200)
     liar = knowing(sample)
     found = certify(None, sample, prior_tenths=5, helper=lambda first: liar, effort="quick")
     assert found.certificate.claim.bound < 0.5 < RISK
@@ -220,7 +209,7 @@ def test_classes_that_only_the_rest_shows_are_declared(method):
 @pytest.mark.parametrize("method", ["auto", "picks", "prune"])
 def test_copies_of_the_first_part_in_the_rest_are_refused(method):
     """Each row twice, once in either part: neither has copies, and the helper knows the rest by heart."""
-    half = random_labels(0)
+    half = random_labels(200)
     order = np.concatenate([np.arange(half.n)] * 2)
     places = permutation(2 * half.n)
     rows = np.empty(2 * half.n, dtype=np.int64)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.files import rechained, sha256_of
 
 from codebound.bounds.looked import looked_risk
 from codebound.data.arrays import from_arrays
@@ -22,17 +23,7 @@ from codebound_verify.looks import verify_ledger
 N = 400
 
 
-@pytest.fixture(autouse=True)
-def memory(tmp_path, monkeypatch):
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def data():
-    rng = np.random.default_rng(0)
-    return from_arrays(
-        rng.normal(size=(N, 3)).astype("f4"), rng.integers(0, 3, N), name="made", role="test", classes=4
-    )
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def scores(data, errors: int) -> torch.Tensor:
@@ -42,12 +33,8 @@ def scores(data, errors: int) -> torch.Tensor:
     return torch.nn.functional.one_hot(torch.from_numpy(told), 4).double()
 
 
-def named(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()
-
-
 def tried(path, data, name: str, errors: int, **options):
-    return look(path, data, scores(data, errors), name=name, identity=named(name), **options)
+    return look(path, data, scores(data, errors), name=name, identity=sha256_of(name), **options)
 
 
 @pytest.fixture
@@ -58,16 +45,6 @@ def path(tmp_path, data):
     for name, errors in (("a", 40), ("b", 60), ("c", 18)):
         tried(path, data, name, errors)
     return path
-
-
-def rechained(lines: list[dict]) -> bytes:
-    """Lines written as one who forges them would: every hash is right again."""
-    content, previous = b"", "0" * 64
-    for line in lines:
-        text = json.dumps({**line, "previous": previous}, sort_keys=True, separators=(",", ":")).encode()
-        previous = hashlib.sha256(text).hexdigest()
-        content += text + b"\n"
-    return content
 
 
 def reasons(content: bytes, **options) -> str:
@@ -102,7 +79,7 @@ def test_the_second_program_accepts_it_and_the_data(path, data):
 
 def test_networks_that_the_seal_lists_pay_for_no_answers(tmp_path, data):
     path = tmp_path / "listed.jsonl"
-    models = tuple(named(str(i)) for i in range(5))
+    models = tuple(sha256_of(str(i)) for i in range(5))
     seal(data, Plan(looks=5, models=models), path)
     for i in range(5):
         last = tried(path, data, str(i), 20 + i).looks[-1]
@@ -376,7 +353,7 @@ def whole(tmp_path_factory) -> bytes:
         seal(examples, Plan(looks=4, target=0.5, step=0.1), folder / "a.jsonl")
         for name in ("a", "b", "c"):
             rows = torch.from_numpy(rng.normal(size=(50, 2)))
-            look(folder / "a.jsonl", examples, rows, name=name, identity=named(name))
+            look(folder / "a.jsonl", examples, rows, name=name, identity=sha256_of(name))
     return (folder / "a.jsonl").read_bytes()
 
 

@@ -1,14 +1,13 @@
 """Ledgers of version 2: tables of classes, abstaining, costs and values; told, paid for, and forged."""
 
-import hashlib
 import json
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import beta
+from worlds.files import rechained, sha256_of
 
-from codebound.data.arrays import from_arrays
 from codebound.errors import DataError, UsageError
 from codebound.faults import parse_fault
 from codebound.holdouts.looking import Plan, look, seal
@@ -18,18 +17,7 @@ from codebound_verify.looks import verify_ledger
 N, CLASSES = 400, 4
 
 
-@pytest.fixture(autouse=True)
-def memory(tmp_path, monkeypatch):
-    monkeypatch.setenv("CODEBOUND_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def data():
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 3, N)  # none of class 3
-    return from_arrays(
-        rng.normal(size=(N, 3)).astype("f4"), labels, name="made", role="test", classes=CLASSES
-    )
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def scores(data, errors: int = 30, *, unsure: int = 0) -> torch.Tensor:
@@ -39,10 +27,6 @@ def scores(data, errors: int = 30, *, unsure: int = 0) -> torch.Tensor:
     found = torch.nn.functional.one_hot(torch.from_numpy(told), CLASSES).double()
     found[N - unsure :] *= 0.25
     return found
-
-
-def named(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()
 
 
 def limit(errors: int, n: int, level: float) -> float:
@@ -57,7 +41,7 @@ def sealed(tmp_path, data, **plan):
 
 def test_a_table_of_classes_holds_at_once_with_the_bound(tmp_path, data):
     path = sealed(tmp_path, data, by_class=True)
-    after = look(path, data, scores(data), name="a", identity=named("a"))
+    after = look(path, data, scores(data), name="a", identity=sha256_of("a"))
     (line,) = after.looks
     assert after.seal["version"] == 2
     assert line["bound"] == pytest.approx(limit(30, N, 0.025), rel=1e-9)
@@ -74,23 +58,23 @@ def test_a_table_of_classes_holds_at_once_with_the_bound(tmp_path, data):
 
 def test_answers_with_a_table_cost_more(tmp_path, data):
     path = sealed(tmp_path, data, by_class=True, looks=2, answers="exact")
-    look(path, data, scores(data), name="a", identity=named("a"))
-    last = look(path, data, scores(data, 20), name="b", identity=named("b")).looks[-1]
+    look(path, data, scores(data), name="a", identity=sha256_of("a"))
+    last = look(path, data, scores(data, 20), name="b", identity=sha256_of("b")).looks[-1]
     sizes = np.bincount(data.y, minlength=CLASSES)
     assert last["answer_bits"] == pytest.approx(np.log2(sizes + 1.0).sum())
 
 
 def test_levels_tell_the_table_at_the_end_alone(tmp_path, data):
     path = sealed(tmp_path, data, by_class=True, looks=5)
-    first = look(path, data, scores(data), name="a", identity=named("a")).looks[-1]
+    first = look(path, data, scores(data), name="a", identity=sha256_of("a")).looks[-1]
     assert (first["by_class"], first["bound"] is None) == (None, False)
-    last = look(path, data, scores(data, 20), name="b", identity=named("b"), is_final=True).looks[-1]
+    last = look(path, data, scores(data, 20), name="b", identity=sha256_of("b"), is_final=True).looks[-1]
     assert sum(errors for errors, _ in last["by_class"]) == 20
 
 
 def test_abstaining_is_a_pair(tmp_path, data):
     path = sealed(tmp_path, data, fault=parse_fault("abstain:0.5"))
-    (line,) = look(path, data, scores(data, 30, unsure=50), name="a", identity=named("a")).looks
+    (line,) = look(path, data, scores(data, 30, unsure=50), name="a", identity=sha256_of("a")).looks
     assert line["answer"] == 30
     assert (line["tally"]["kept"], line["tally"]["abstained"]) == (350, 50)
     assert line["bound"] == pytest.approx(limit(30, 350, 0.025), rel=1e-9)
@@ -99,13 +83,13 @@ def test_abstaining_is_a_pair(tmp_path, data):
 
 def test_who_abstains_from_everything_proves_nothing(tmp_path, data):
     path = sealed(tmp_path, data, fault=parse_fault("abstain:0.5"))
-    (line,) = look(path, data, scores(data, 0, unsure=N), name="a", identity=named("a")).looks
+    (line,) = look(path, data, scores(data, 0, unsure=N), name="a", identity=sha256_of("a")).looks
     assert (line["answer"], line["bound"], line["tally"]["kept"]) == (0, 1.0, 0)
 
 
 def test_costs_are_summed_and_bounded_by_kl(tmp_path, data):
     path = sealed(tmp_path, data, fault=parse_fault("cost:distance"))
-    (line,) = look(path, data, scores(data), name="a", identity=named("a")).looks
+    (line,) = look(path, data, scores(data), name="a", identity=sha256_of("a")).looks
     told = (data.y[:30] + 1) % 3
     assert line["answer"] == int(np.abs(told - data.y[:30]).sum())
     mean, bound = line["answer"] / (3 * N), line["bound"]
@@ -115,7 +99,7 @@ def test_costs_are_summed_and_bounded_by_kl(tmp_path, data):
 
 def test_a_cost_above_a_limit_is_a_fault_like_others(tmp_path, data):
     path = sealed(tmp_path, data, fault=parse_fault("cost-above:1:distance"), looks=3)
-    after = look(path, data, scores(data), name="a", identity=named("a"), is_final=True)
+    after = look(path, data, scores(data), name="a", identity=sha256_of("a"), is_final=True)
     told = (data.y[:30] + 1) % 3
     assert after.looks[-1]["answer"] == int((np.abs(told - data.y[:30]) > 1).sum())
 
@@ -137,7 +121,7 @@ def test_residuals_are_counted_on_values(tmp_path, values):
     off[41] = values.y[41] + 0.5 * (1 - 1e-12)  # just within
     np.save(tmp_path / "told.npy", off)
     told = torch.from_numpy(predicted_values(tmp_path / "told.npy"))
-    (line,) = look(path, values, told, name="a", identity=named("a")).looks
+    (line,) = look(path, values, told, name="a", identity=sha256_of("a")).looks
     assert (line["answer"], line["meets"]) == (41, True)
     assert line["bound"] == pytest.approx(limit(41, N, 0.05), rel=1e-9)
     verdict = verify_ledger(path.read_bytes(), data=(values.x, values.y))
@@ -169,15 +153,6 @@ def test_answers_of_many_numbers_are_exact(fault):
     assert Plan(looks=9, fault=parse_fault(fault)).answers == "exact"
     with pytest.raises(UsageError, match="exact"):
         Plan(looks=9, fault=parse_fault(fault), answers="levels")
-
-
-def rechained(lines: list[dict]) -> bytes:
-    content, previous = b"", "0" * 64
-    for line in lines:
-        text = json.dumps({**line, "previous": previous}, sort_keys=True, separators=(",", ":")).encode()
-        previous = hashlib.sha256(text).hexdigest()
-        content += text + b"\n"
-    return content
 
 
 def put(where: str, value):
@@ -220,7 +195,7 @@ def test_a_forged_line_is_refused(name, tmp_path, data):
     kind, change, reason = FORGED[name]
     plan = {"by_class": True} if kind == "by_class" else {"fault": parse_fault(kind)}
     path = sealed(tmp_path, data, **plan)
-    look(path, data, scores(data, 30, unsure=50), name="a", identity=named("a"))
+    look(path, data, scores(data, 30, unsure=50), name="a", identity=sha256_of("a"))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert verify_ledger(rechained(lines)).is_accepted
     change(lines)

@@ -10,6 +10,7 @@ import rule_writer as rules
 import torch
 from safetensors.numpy import load_file, save_file
 from scipy.stats import beta
+from worlds.samples import clouds
 
 from codebound.certificate.claims import AboutG, prior_and_rest
 from codebound.certification import certify
@@ -29,10 +30,7 @@ from codebound.search.starts import encoded_rest
 
 
 def table(n=260, seed=0):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 3, n)
-    x = rng.normal(size=(n, 6)) + 1.6 * np.eye(3, 6)[y]
-    return Dataset("made up", "train", x.astype(np.float32), y, 3)
+    return clouds(n, features=6, apart=1.6, seed=seed)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 from typer.testing import CliRunner
+from worlds.networks import mlp
 
 from codebound.certificate.base import Pretrained
 from codebound.certificate.decoding import decode, verify
@@ -30,9 +31,8 @@ TEST = DIGITS.select(range(400, 600), role="test")
 WORDS = "random numbers"
 
 
-def network(activation=nn.ReLU, seed=0):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 40), activation(), nn.Linear(40, 10)).eval()
+def hidden_forty(activation=nn.ReLU, seed=0):
+    return mlp(64, 40, 10, activation=activation, flat=True, seed=seed).eval()
 
 
 def encoder_of(module, shape=(1, 8, 8)):
@@ -42,7 +42,7 @@ def encoder_of(module, shape=(1, 8, 8)):
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU], ids=["chain", "module"])
 def test_rows_are_what_the_last_layer_reads(activation):
-    module = network(activation)
+    module = hidden_forty(activation)
     x = SAMPLE.scaling.apply(torch.from_numpy(SAMPLE.x[:7]))
     theirs = module[:-1](x).double()
     theirs /= theirs.square().mean(1, keepdim=True).sqrt()
@@ -52,10 +52,12 @@ def test_rows_are_what_the_last_layer_reads(activation):
 @pytest.mark.thorough
 def test_the_hash_is_that_of_what_is_computed():
     hashes = {
-        encoder_of(network(activation, seed)).sha256 for activation in (nn.ReLU, nn.GELU) for seed in (0, 1)
+        encoder_of(hidden_forty(activation, seed)).sha256
+        for activation in (nn.ReLU, nn.GELU)
+        for seed in (0, 1)
     }
     assert len(hashes) == 4
-    assert encoder_of(network()).sha256 in hashes
+    assert encoder_of(hidden_forty()).sha256 in hashes
 
 
 @pytest.mark.parametrize("module", [nn.Sequential(nn.Flatten(), nn.Linear(64, 10))])
@@ -67,7 +69,7 @@ def test_a_network_without_hidden_layers_has_no_features(module):
 @pytest.mark.thorough
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU], ids=["chain", "module"])
 def test_certified_on_the_table_and_verified(activation):
-    base = Pretrained(network(activation), WORDS)
+    base = Pretrained(hidden_forty(activation), WORDS)
     found = certify(base.network, SAMPLE, base=base, method="picks", effort="quick", test_set=TEST)
     assert found.certificate.claim.statement == "C-15"
     assert found.sample.x.shape == (300, 40)
@@ -81,7 +83,7 @@ def test_certified_on_the_table_and_verified(activation):
 
 @pytest.mark.thorough
 def test_g_takes_raw_inputs_behind_the_encoder(tmp_path):
-    module = network()
+    module = hidden_forty()
     found = certify(module, SAMPLE, base=Pretrained(module, WORDS), method="picks", effort="quick")
     found.save_to(tmp_path / "c")
     path = tmp_path / "c" / "certificate.cbound"
@@ -93,7 +95,7 @@ def test_g_takes_raw_inputs_behind_the_encoder(tmp_path):
 
 @pytest.mark.thorough
 def test_auto_keeps_the_better_of_features_and_messages():
-    module = network()
+    module = hidden_forty()
     found = certify(module, SAMPLE, base=Pretrained(module, WORDS), effort="quick")
     assert found.method == "picks"  # the base is random: its own last layer is of no use
     assert found.is_behind_f
@@ -103,7 +105,7 @@ def test_auto_keeps_the_better_of_features_and_messages():
 @pytest.mark.thorough
 def test_features_that_copy_examples_cost_nothing_else():
     """Rows that are all alike would be copies of one another: the other methods go on."""
-    module = network()
+    module = hidden_forty()
     with torch.no_grad():
         module[1].bias.fill_(-1e6)
     found = certify(module, SAMPLE, base=Pretrained(module, WORDS), effort="quick")
@@ -113,7 +115,7 @@ def test_features_that_copy_examples_cost_nothing_else():
 
 @pytest.mark.thorough
 def test_without_a_declaration_picks_do_not_look_at_f():
-    module = network()
+    module = hidden_forty()
     found = certify(module, SAMPLE, effort="quick")
     assert not found.is_behind_f
     assert found.sample is SAMPLE
@@ -123,7 +125,7 @@ def test_without_a_declaration_picks_do_not_look_at_f():
 
 
 def test_a_base_that_is_known_to_have_seen_the_sample_is_refused():
-    module = network()
+    module = hidden_forty()
     remember(module, Origin(SAMPLE.sha256))
     with pytest.raises(CertificateError, match="on this very sample"):
         certify(module, SAMPLE, base=Pretrained(module, WORDS), method="picks", effort="quick")
@@ -145,7 +147,7 @@ def test_features_that_know_the_labels_would_make_the_bound_void():
 
 def test_what_a_message_may_cost():
     """By hand: 300 examples, ten classes: (300 ln 10 - ln 20) / ln 2 = 992.3 bits; 300 - 4.3 at one half."""
-    original = Original.read(network(), (1, 8, 8), classes=10)
+    original = Original.read(hidden_forty(), (1, 8, 8), classes=10)
     words = own_message_words(original, SAMPLE, delta=0.05, bound=0.5)
     assert "3,010 numbers" in words
     assert "992 bits (0.33 a number)" in words
@@ -154,10 +156,10 @@ def test_what_a_message_may_cost():
 
 @pytest.mark.thorough
 def test_f_through_g_stands_beside():
-    found = certify(network(), SAMPLE, method="picks", effort="quick", test_set=TEST)
+    found = certify(hidden_forty(), SAMPLE, method="picks", effort="quick", test_set=TEST)
     with torch.no_grad():
         stored = torch.from_numpy(TEST.x)
-        f = network().double()(TEST.scaling.apply(stored, torch.float64)).argmax(1)
+        f = hidden_forty().double()(TEST.scaling.apply(stored, torch.float64)).argmax(1)
         differ = int((f != found.network(stored).argmax(1)).sum())
     assert found.result["disagreements_f"] == pytest.approx(differ, abs=2)  # unclear ones count too
     assert found.result["through_f"] == min(
@@ -174,7 +176,7 @@ def test_from_the_command_line(tmp_path, monkeypatch):
         "def make():\n"
         "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 40), nn.GELU(), nn.Linear(40, 10))\n"
     )
-    save_file(network(nn.GELU).state_dict(), tmp_path / "b.safetensors")
+    save_file(hidden_forty(nn.GELU).state_dict(), tmp_path / "b.safetensors")
     words = (
         "certify --model my_hidden_net:make --base b.safetensors --data digits --holdout 0.5 --method picks"
     )

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 from torch import nn
+from worlds.samples import clouds
 
 from codebound import certification
 from codebound.bounds.held_out import holdout
@@ -31,11 +32,8 @@ from codebound.search.routes import Route, advice
 from codebound.search.search import UnsuitedError
 
 
-def table(n=240, columns=6, seed=0):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 3, n)
-    x = rng.normal(size=(n, columns)) + 1.6 * np.eye(3, columns)[y]
-    return Dataset("made up", "train", x.astype(np.float32), y, 3)
+def table(n=240, columns=6):
+    return clouds(n, features=columns, apart=1.6)
 
 
 def ridge_errors(sample, size, rule):

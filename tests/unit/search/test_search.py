@@ -8,6 +8,7 @@ import cbound_writer as reference
 import numpy as np
 import pytest
 import torch
+from worlds.samples import written_clusters
 
 from codebound.certificate.assessment import issue
 from codebound.certificate.claims import ByDisagreement
@@ -17,8 +18,6 @@ from codebound.chains.message import Message, Options
 from codebound.chains.operations import Linear
 from codebound.coding.static import frequency_table
 from codebound.coding.tensors import Dense, Static
-from codebound.data.arrays import from_arrays
-from codebound.data.dataset import Scaling
 from codebound.errors import CertificateError, ModelError
 from codebound.search.methods import Method
 from codebound.search.search import Search, UnsuitedError, run
@@ -28,9 +27,7 @@ GOOD, POOR = reference.WEIGHT, -reference.WEIGHT
 
 
 def clusters(n: int = 400, role: str = "train"):
-    x, y = reference.clusters(n, seed=int(role == "unlabelled"))
-    labels = None if role == "unlabelled" else y
-    return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
+    return written_clusters(n, seed=int(role == "unlabelled"), role=role)
 
 
 def message(weight: np.ndarray) -> Message:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.networks import mlp
 
 from codebound.certificate.base import Pretrained
 from codebound.certificate.decoding import verify
@@ -32,7 +33,7 @@ def layers(depth):
 
 
 @pytest.fixture(scope="module")
-def sample():
+def columns():
     random = np.random.default_rng(0)
     x = random.uniform(0.1, 1.0, (400, 3))
     x[:, 2] = 0.0
@@ -40,41 +41,41 @@ def sample():
 
 
 @pytest.mark.thorough
-def test_rounding_that_no_proof_covers_makes_operations_of_a_chain(sample):
+def test_rounding_that_no_proof_covers_makes_operations_of_a_chain(columns):
     """The network is right on every example; as a chain of 60 layers it would count as wrong on each."""
     deep = layers(DEPTH)
-    chain = read_original(deep, sample, "", trust_code=False, needs_chain=True)
+    chain = read_original(deep, columns, "", trust_code=False, needs_chain=True)
     assert chain.chain is not None
-    assert count_errors(chain.build(), sample.on("cpu")).errors == sample.n
-    found = read_original(deep, sample, "", trust_code=False)
+    assert count_errors(chain.build(), columns.on("cpu")).errors == columns.n
+    found = read_original(deep, columns, "", trust_code=False)
     assert found.chain is None
-    assert count_errors(found.build(), sample.on("cpu")).errors < 3
+    assert count_errors(found.build(), columns.on("cpu")).errors < 3
     assert "measured" in found.notes[-1]
 
 
 @pytest.mark.thorough
-def test_a_deep_chain_is_bounded_through_another_network_and_by_no_claim_of_its_own(sample):
+def test_a_deep_chain_is_bounded_through_another_network_and_by_no_claim_of_its_own(columns):
     """Each of its predictions would count as a disagreement; with a test sample, few differ."""
-    first, rest = sample.select(range(200), role="train"), range(200, 400)
+    first, rest = columns.select(range(200), role="train"), range(200, 400)
     with pytest.raises(CertificateError, match="no proof covers the rounding of f"):
-        certify(layers(DEPTH), first, unlabelled=sample.select(rest, role="unlabelled"), method="prune")
-    found = certify(layers(DEPTH), first, effort="quick", test_set=sample.select(rest, role="test"))
+        certify(layers(DEPTH), first, unlabelled=columns.select(rest, role="unlabelled"), method="prune")
+    found = certify(layers(DEPTH), first, effort="quick", test_set=columns.select(rest, role="test"))
     assert found.disagreement.errors < 40
 
 
-def test_few_layers_stay_a_chain(sample):
-    found = read_original(layers(3), sample, "", trust_code=False)
+def test_few_layers_stay_a_chain(columns):
+    found = read_original(layers(3), columns, "", trust_code=False)
     assert found.chain is not None
     assert found.notes == ()
 
 
 @pytest.mark.thorough
-def test_a_deep_base_is_certified_as_it_is(sample):
+def test_a_deep_base_is_certified_as_it_is(columns):
     deep = layers(DEPTH)
     base = Pretrained(deep, "made by hand")
-    original = read_original(deep, sample, "", trust_code=False)
-    assert set(base_tensors(base, original, sample)) == set(original.tensors)
-    found = certify(deep, sample, base=base, method="biases", effort="quick")
+    original = read_original(deep, columns, "", trust_code=False)
+    assert set(base_tensors(base, original, columns)) == set(original.tensors)
+    found = certify(deep, columns, base=base, method="biases", effort="quick")
     facts = found.certificate.facts
     assert facts.errors < 3
     assert facts.code_bits < 20
@@ -86,16 +87,15 @@ def short_messages(monkeypatch):
     monkeypatch.setattr("codebound.search.starts.MAX_ELEMENTS", 5)
 
 
-def large(sample):
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, sample.classes)).eval()
+def large(columns):
+    return mlp(3, 4, columns.classes).eval()
 
 
 @pytest.mark.usefixtures("short_messages")
-def test_a_network_beyond_a_message_stops_no_method_that_needs_none(sample):
-    few = sample.select(range(60), role="train")
-    test = sample.select(range(100, 200), role="test")
-    found = certify(large(sample), few, effort="quick", test_set=test)
+def test_a_network_beyond_a_message_stops_no_method_that_needs_none(columns):
+    few = columns.select(range(60), role="train")
+    test = columns.select(range(100, 200), role="test")
+    found = certify(large(columns), few, effort="quick", test_set=test)
     assert found.bound == certify(None, few, effort="quick").bound
     assert "has 26 numbers and a message holds 5" in " ".join(found.notes)
     assert found.original_errors is not None
@@ -104,9 +104,9 @@ def test_a_network_beyond_a_message_stops_no_method_that_needs_none(sample):
 
 
 @pytest.mark.usefixtures("short_messages")
-def test_what_would_code_it_is_refused_before_anything_is_computed(sample, monkeypatch):
+def test_what_would_code_it_is_refused_before_anything_is_computed(columns, monkeypatch):
     monkeypatch.setattr("codebound.certification.count_errors", lambda *_, **__: pytest.fail("computed"))
-    network = large(sample)
+    network = large(columns)
     for asked in (
         {"method": "prune"},
         {"input_range": (0.0, 1.0)},
@@ -114,14 +114,14 @@ def test_what_would_code_it_is_refused_before_anything_is_computed(sample, monke
         {"base": Pretrained(network, "made of no sample"), "method": "features"},
     ):
         with pytest.raises(CertificateError, match="a message holds 5"):
-            certify(network, sample, effort="quick", **asked)
+            certify(network, columns, effort="quick", **asked)
     with pytest.raises(CertificateError, match="a message holds 5"):
-        certify(None, sample, effort="quick", method="prune", helper=lambda _: network, prior_tenths=5)
+        certify(None, columns, effort="quick", method="prune", helper=lambda _: network, prior_tenths=5)
 
 
 @pytest.mark.usefixtures("short_messages")
-def test_features_of_a_base_beyond_a_message_are_learned_from(sample):
-    network = large(sample)
-    found = certify(network, sample, effort="quick", base=Pretrained(network, "made of no sample"))
+def test_features_of_a_base_beyond_a_message_are_learned_from(columns):
+    network = large(columns)
+    found = certify(network, columns, effort="quick", base=Pretrained(network, "made of no sample"))
     assert found.is_behind_f or found.method in ("picks", "split", "constant")
     assert verify(found.certificate, found.sample).is_accepted

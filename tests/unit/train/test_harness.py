@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.networks import normed_and_dropped
+from worlds.samples import clouds
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.data.load import load_dataset
@@ -17,18 +19,7 @@ from codebound.train.updates import Epoch, shuffle_labels
 
 def blobs(n: int = 203, *, seed: int = 0, noise: float = 1.0) -> Dataset:
     """Three overlapping clouds in four dimensions."""
-    stream = np.random.default_rng(seed)
-    y = stream.integers(3, size=n)
-    x = np.eye(4)[y] * 2.0 + noise * stream.normal(size=(n, 4))
-    return Dataset("blobs", "train", x.astype(np.float32), y, 3, Scaling(2.0, (0.25,), (0.5,)))
-
-
-def net(*, dropout: float = 0.5, seed: int = 0) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(
-            nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, 3)
-        )
+    return clouds(n, features=4, noise=noise, seed=seed, scaling=Scaling(2.0, (0.25,), (0.5,)))
 
 
 def linear() -> nn.Module:
@@ -93,9 +84,9 @@ def test_takes_the_steps_of_a_loop_written_by_hand(optimizer):
 def test_the_same_seed_gives_the_same_weights_whatever_the_global_state():
     config = TrainConfig(epochs=2, batch_size=16)
     torch.manual_seed(1)
-    first = fit(net(), blobs(), config)
+    first = fit(normed_and_dropped(), blobs(), config)
     torch.manual_seed(2)
-    second = fit(net(), blobs(), config)
+    second = fit(normed_and_dropped(), blobs(), config)
     assert same(first.model, second.model)
     assert first.weights_sha256 == second.weights_sha256
     assert [row.loss for row in first.history] == [row.loss for row in second.history]
@@ -103,8 +94,8 @@ def test_the_same_seed_gives_the_same_weights_whatever_the_global_state():
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_another_seed_gives_other_weights(dropout):
-    first = fit(net(dropout=dropout), blobs(), TrainConfig(epochs=1, seed=0, batch_size=16))
-    second = fit(net(dropout=dropout), blobs(), TrainConfig(epochs=1, seed=1, batch_size=16))
+    first = fit(normed_and_dropped(dropout=dropout), blobs(), TrainConfig(epochs=1, seed=0, batch_size=16))
+    second = fit(normed_and_dropped(dropout=dropout), blobs(), TrainConfig(epochs=1, seed=1, batch_size=16))
     assert not same(first.model, second.model)
     assert first.weights_sha256 != second.weights_sha256
 
@@ -125,7 +116,7 @@ def test_dropout_differs_between_epochs():
 
 
 def test_the_callers_model_and_random_state_stay_as_they_were():
-    model = net().train()
+    model = normed_and_dropped().train()
     before = copy.deepcopy(model)
     state = torch.get_rng_state()
     result = fit(model, blobs(), TrainConfig(epochs=1))
@@ -144,7 +135,7 @@ def test_the_random_state_is_restored_after_an_exception():
 
     state = torch.get_rng_state()
     with pytest.raises(KeyError, match="mine"):
-        fit(net(), blobs(), TrainConfig(epochs=1), on_epoch=fail)
+        fit(normed_and_dropped(), blobs(), TrainConfig(epochs=1), on_epoch=fail)
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -159,12 +150,12 @@ def test_hooks_see_every_epoch_and_do_not_disturb_the_training():
         return {"doubled": 2 * event.row.epoch, "nothing": None}
 
     config = TrainConfig(epochs=3, eval_every=2, batch_size=16)
-    result = fit(net(), blobs(), config, on_epoch=watch)
+    result = fit(normed_and_dropped(), blobs(), config, on_epoch=watch)
     assert [epoch for epoch, _, _ in seen] == [1, 2, 3]
     assert seen[1][2] is not None
     assert seen[0][2] is seen[2][2] is None
     assert [row.measures["doubled"] for row in result.history] == [2, 4, 6]
-    assert same(result.model, fit(net(), blobs(), TrainConfig(epochs=3, batch_size=16)).model)
+    assert same(result.model, fit(normed_and_dropped(), blobs(), TrainConfig(epochs=3, batch_size=16)).model)
 
 
 def test_a_hook_may_stop_the_training():
@@ -172,14 +163,19 @@ def test_a_hook_may_stop_the_training():
         if event.row.epoch == 2:
             event.stop()
 
-    result = fit(net(), blobs(), TrainConfig(epochs=50), on_epoch=patience)
+    result = fit(normed_and_dropped(), blobs(), TrainConfig(epochs=50), on_epoch=patience)
     assert (result.epochs, result.stopped_early) == (2, True)
-    assert same(result.model, fit(net(), blobs(), TrainConfig(epochs=2)).model)
+    assert same(result.model, fit(normed_and_dropped(), blobs(), TrainConfig(epochs=2)).model)
 
 
 def test_a_measure_that_is_no_number_is_refused():
     with pytest.raises(UsageError, match="on_epoch returned bound = inf"):
-        fit(net(), blobs(), TrainConfig(epochs=1), on_epoch=lambda event: {"bound": float("inf")})
+        fit(
+            normed_and_dropped(),
+            blobs(),
+            TrainConfig(epochs=1),
+            on_epoch=lambda event: {"bound": float("inf")},
+        )
 
 
 def test_errors_are_counted_with_ties_as_errors():
@@ -193,8 +189,8 @@ def test_errors_are_counted_with_ties_as_errors():
 
 def test_the_test_set_has_no_influence():
     config = TrainConfig(epochs=2, eval_every=1)
-    alone = fit(net(), blobs(), config)
-    watched = fit(net(), blobs(), config, test_set=blobs(50, seed=1))
+    alone = fit(normed_and_dropped(), blobs(), config)
+    watched = fit(normed_and_dropped(), blobs(), config, test_set=blobs(50, seed=1))
     assert same(alone.model, watched.model)
     assert alone.test_errors is alone.test_error is None
     assert watched.history[-1].test_errors == watched.test_errors
@@ -215,7 +211,7 @@ def test_shuffled_labels_are_learnt_and_counted_as_such():
 
 
 def test_frozen_parameters_stay():
-    model = net()
+    model = normed_and_dropped()
     model[0].requires_grad_(False)
     result = fit(model, blobs(), TrainConfig(epochs=1, weight_decay=0.1))
     assert torch.equal(result.model[0].weight, model[0].weight)
@@ -226,9 +222,9 @@ def test_frozen_parameters_stay():
 
 def test_a_single_left_over_example_does_not_break_batch_norm():
     assert blobs(201).n % 20 == 1
-    assert fit(net(), blobs(201), TrainConfig(epochs=1, batch_size=20)).epochs == 1
+    assert fit(normed_and_dropped(), blobs(201), TrainConfig(epochs=1, batch_size=20)).epochs == 1
     with pytest.raises(ModelError, match=r"training failed in step 1 of epoch 1: Expected more than 1 value"):
-        fit(net(), blobs(), TrainConfig(epochs=1, batch_size=1))
+        fit(normed_and_dropped(), blobs(), TrainConfig(epochs=1, batch_size=1))
 
 
 def test_augmented_images_train_reproducibly():
@@ -244,7 +240,7 @@ def test_augmented_images_train_reproducibly():
 
 
 def test_double_precision_models_get_double_precision_inputs():
-    result = fit(net().double(), blobs(), TrainConfig(epochs=1))
+    result = fit(normed_and_dropped().double(), blobs(), TrainConfig(epochs=1))
     assert all(parameter.dtype == torch.float64 for parameter in result.model.parameters())
 
 
@@ -279,7 +275,7 @@ def test_a_diverging_loss_is_reported_with_its_place():
 
 
 def test_weights_that_are_not_finite_are_refused_by_name():
-    model = net()
+    model = normed_and_dropped()
     with torch.no_grad():
         model[4].bias[1] = float("nan")
     with pytest.raises(ModelError, match=r"4\.bias.*NaN"):
@@ -289,12 +285,12 @@ def test_weights_that_are_not_finite_are_refused_by_name():
 def test_models_and_samples_must_fit_together():
     config = TrainConfig(epochs=1)
     with pytest.raises(
-        ModelError, match=r"one output for each of the 3 classes of blobs. Got outputs of shape \(2, 5\)"
+        ModelError, match=r"one output for each of the 3 classes of clouds. Got outputs of shape \(2, 5\)"
     ):
         fit(nn.Linear(4, 5), blobs(), config)
-    with pytest.raises(ModelError, match=r"cannot take the inputs of blobs, of shape \(4,\)"):
+    with pytest.raises(ModelError, match=r"cannot take the inputs of clouds, of shape \(4,\)"):
         fit(nn.Linear(7, 3), blobs(), config)
-    with pytest.raises(DataError, match=r"augmentation needs images .* blobs has inputs of shape \(4,\)"):
+    with pytest.raises(DataError, match=r"augmentation needs images .* clouds has inputs of shape \(4,\)"):
         fit(linear(), blobs(), TrainConfig(epochs=1, augment="crop"))
     with pytest.raises(DataError, match="role 'test' is not for training"):
         fit(linear(), blobs().select([0, 1], role="test"), config)

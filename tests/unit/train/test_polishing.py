@@ -25,7 +25,7 @@ LEARNER = Learner.of_chain(CHAIN)
 PLAN = SubspaceSettings(dimension=6, step=0)
 
 
-def sample(n: int, seed: int) -> Features:
+def drawn_features(n: int, seed: int) -> Features:
     """Three noisy classes; half precision, as features are."""
     stream = torch.Generator().manual_seed(seed)
     x = torch.randn(n, 4, generator=stream).half().float()
@@ -60,7 +60,7 @@ def accept_everything(integers: np.ndarray, seed: int) -> np.ndarray:
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 2.0]), st.integers(0, 60))
 @examples(25)
 def test_it_never_makes_errors_and_bits_worse(seed, price, evaluations):
-    features, start = sample(80, seed), start_at(seed)
+    features, start = drawn_features(80, seed), start_at(seed)
     found = polish(features, replace(PLAN, price=price), start, evaluations=evaluations)
     assert found.dtype == np.int32
     assert cost(found, features, price) <= cost(start, features, price) + 1e-9
@@ -69,7 +69,7 @@ def test_it_never_makes_errors_and_bits_worse(seed, price, evaluations):
 def test_a_search_that_accepts_everything_would_be_noticed():
     worse = 0
     for seed in range(10):
-        features = sample(80, seed)
+        features = drawn_features(80, seed)
         start = polish(features, replace(PLAN, price=0.3), start_at(seed), evaluations=30)
         worse += cost(accept_everything(start, seed), features, 0.3) > cost(start, features, 0.3) + 1e-9
     assert worse >= 5
@@ -80,7 +80,7 @@ def test_a_search_that_accepts_everything_would_be_noticed():
 def test_where_it_ends_no_single_move_and_no_pair_helps(seed, monkeypatch):
     monkeypatch.setattr(module, "_SINGLES", 2.0)  # all moves, judged by all examples
     monkeypatch.setattr(module._Search, "near", lambda search, point: search.everything)
-    features, price = sample(60, seed), 0.3
+    features, price = drawn_features(60, seed), 0.3
     found = polish(features, replace(PLAN, price=price), start_at(seed), evaluations=10_000)
     end = cost(found, features, price)
     moves = [sign * unit for unit in np.eye(PLAN.dimension, dtype=np.int32) for sign in (1, -1)]
@@ -95,7 +95,7 @@ def test_where_it_ends_no_single_move_and_no_pair_helps(seed, monkeypatch):
 def test_every_move_is_judged_as_brute_force_judges_it(monkeypatch):
     monkeypatch.setattr(module, "_SINGLES", 2.0)
     monkeypatch.setattr(module._Search, "near", lambda search, point: search.everything)
-    features, price, dimension = sample(60, 1), 0.3, PLAN.dimension
+    features, price, dimension = drawn_features(60, 1), 0.3, PLAN.dimension
     end = polish(features, replace(PLAN, price=price), start_at(1), evaluations=10_000)
     search = module._Search(features, replace(PLAN, price=price), None)
     climb = module._Climb(search, search.counted(torch.from_numpy(end).float()), lambda tried: None)
@@ -107,7 +107,7 @@ def test_every_move_is_judged_as_brute_force_judges_it(monkeypatch):
 
 
 def test_the_same_arguments_find_the_same_and_no_evaluations_nothing():
-    features, start = sample(80, 3), start_at(3)
+    features, start = drawn_features(80, 3), start_at(3)
     first, again = (polish(features, replace(PLAN, price=0.3), start, evaluations=50) for _ in range(2))
     assert (first == again).all()
     assert (polish(features, replace(PLAN, price=0.3), start, evaluations=0) == start).all()
@@ -116,13 +116,13 @@ def test_the_same_arguments_find_the_same_and_no_evaluations_nothing():
 def test_integers_without_a_short_code_are_left_alone():
     start = start_at(0)
     start[1] = MAX_BELL_LEVEL + 1
-    assert (polish(sample(40, 0), replace(PLAN, price=0.3), start, evaluations=50) == start).all()
+    assert (polish(drawn_features(40, 0), replace(PLAN, price=0.3), start, evaluations=50) == start).all()
 
 
 @pytest.mark.thorough
 def test_bits_are_saved_where_no_decision_is_near(monkeypatch):
     """All margins are larger than a move can change; the nearest examples judge all the same."""
-    features = sample(80, 2)
+    features = drawn_features(80, 2)
     start = polish(features, replace(PLAN, price=0.3), start_at(2), evaluations=400)
     search = module._Search(features, replace(PLAN, price=0.3), None)
     right = search.counted(torch.from_numpy(start).float())
@@ -136,7 +136,7 @@ def test_bits_are_saved_where_no_decision_is_near(monkeypatch):
 def test_it_tells_of_every_candidate():
     told = []
     polish(
-        sample(80, 3),
+        drawn_features(80, 3),
         replace(PLAN, price=0.3),
         start_at(3),
         evaluations=50,

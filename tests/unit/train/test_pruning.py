@@ -6,28 +6,17 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.networks import mlp
+from worlds.samples import decided_by_three
 
-from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UsageError
 from codebound.train.pruning import PruneSettings, prune
 
-
-def toy(n: int = 300, seed: int = 0):
-    """Three classes that the first three of ten inputs decide."""
-    stream = np.random.default_rng(seed)
-    y = stream.integers(3, size=n)
-    x = stream.normal(size=(n, 10)).astype(np.float32)
-    x[np.arange(n), y] += 4.0
-    return from_arrays(x, y, name="toy").on("cpu")
+SAMPLE = decided_by_three().on("cpu")
 
 
-SAMPLE = toy()
-
-
-def network(width: int = 8) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(10, width), nn.ReLU(), nn.Linear(width, 3)).eval()
+def small(width: int = 8) -> nn.Module:
+    return mlp(10, width, 3).eval()
 
 
 WEIGHTS = ["0.weight", "2.weight"]
@@ -37,7 +26,7 @@ def pruned(keep: int = 20, levels: int = 2, epochs: int = 20, seed: int = 0):
     plan = PruneSettings(
         keep=keep, levels=levels, epochs=epochs, batch_size=50, learning_rate=0.01, seed=seed
     )
-    return prune(network(), WEIGHTS, SAMPLE, plan)
+    return prune(small(), WEIGHTS, SAMPLE, plan)
 
 
 @pytest.mark.parametrize(("keep", "levels"), [(6, 1), (20, 2), (40, 7), (104, 3)])
@@ -61,12 +50,12 @@ def test_levels_are_used():
 
 
 def accuracy(found) -> float:
-    weights = network().state_dict()
+    weights = small().state_dict()
     for name, each in found.items():
         weights[name] = each.integers * 2.0 ** (each.step / 8)
-    model = network()
+    model = small()
     model.load_state_dict(weights)
-    fresh = toy(1000, seed=1)
+    fresh = decided_by_three(1000, seed=1).on("cpu")
     with torch.no_grad():
         return float((model(fresh.x).argmax(1) == fresh.y).float().mean())
 
@@ -90,7 +79,7 @@ def test_the_same_seed_gives_the_same_integers_and_another_one_others():
 
 
 def test_the_network_the_sample_and_the_global_generators_are_left_alone():
-    model = network()
+    model = small()
     before, inputs = copy.deepcopy(model.state_dict()), SAMPLE.x.clone()
     states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     steps = []
@@ -107,7 +96,7 @@ def test_the_network_the_sample_and_the_global_generators_are_left_alone():
 def test_even_a_single_step_prunes():
     """However short the training: the message pays for what is left."""
     plan = PruneSettings(keep=7, epochs=1, batch_size=300)
-    found = prune(network(), WEIGHTS, SAMPLE, plan)
+    found = prune(small(), WEIGHTS, SAMPLE, plan)
     assert sum(int(each.integers.count_nonzero()) for each in found.values()) == 7
 
 
@@ -121,4 +110,4 @@ def test_a_plan_outside_its_range_is_refused(wrong):
 
 def test_a_training_that_diverges_is_an_error_in_words():
     with pytest.raises(ModelError, match="loss became"):
-        prune(network(), WEIGHTS, SAMPLE, PruneSettings(keep=5, epochs=2, learning_rate=1e30))
+        prune(small(), WEIGHTS, SAMPLE, PruneSettings(keep=5, epochs=2, learning_rate=1e30))

@@ -1,13 +1,14 @@
 import json
-import subprocess
 import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from worlds.commands import python
+from worlds.networks import normed_and_dropped
+from worlds.samples import random_labels
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import CodeboundError, FormatError, UsageError
@@ -25,19 +26,12 @@ class PowerCutError(Exception):
     pass
 
 
-def sample(seed: int = 0) -> Dataset:
-    stream = np.random.default_rng(seed)
-    return Dataset(
-        "noise", "train", stream.normal(size=(70, 4)).astype(np.float32), stream.integers(3, size=70), 3
-    )
+def noise(seed: int = 0) -> Dataset:
+    return random_labels(70, shape=(4,), classes=3, seed=seed)
 
 
 def net(width: int = 12, seed: int = 0) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(
-            nn.Linear(4, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Dropout(0.3), nn.Linear(width, 3)
-        )
+    return normed_and_dropped(width, dropout=0.3, seed=seed)
 
 
 def cut_after(epoch):
@@ -52,7 +46,7 @@ def cut_after(epoch):
 def interrupted(config, out, *, after=3):
     """A run that dies in the epoch after its checkpoint of epoch ``after - 1``."""
     with pytest.raises(PowerCutError):
-        fit(net(), sample(), config, out=out, on_epoch=cut_after(after))
+        fit(net(), noise(), config, out=out, on_epoch=cut_after(after))
 
 
 def facts(result):
@@ -68,12 +62,12 @@ def facts(result):
     "config", [SGD, ADAM, replace(SGD, momentum=0.0)], ids=["sgd", "adam", "no momentum"]
 )
 def test_an_interrupted_run_ends_with_the_same_bits(config, tmp_path):
-    whole = fit(net(), sample(), config)
+    whole = fit(net(), noise(), config)
     interrupted(config, tmp_path / "run")
     assert epochs_on_disk(tmp_path / "run") == 2
     seen = []
     result = fit(
-        net(), sample(), config, out=tmp_path / "run", on_epoch=lambda event: seen.append(event.row.epoch)
+        net(), noise(), config, out=tmp_path / "run", on_epoch=lambda event: seen.append(event.row.epoch)
     )
     assert seen == [3, 4, 5]
     assert result.resumed_from == 2
@@ -89,16 +83,16 @@ def test_an_interrupted_run_ends_with_the_same_bits(config, tmp_path):
 
 @pytest.mark.parametrize("config", [SGD, ADAM], ids=["sgd", "adam"])
 def test_equality_of_bits_has_teeth_without_the_optimiser_state(config, tmp_path, monkeypatch):
-    whole = fit(net(), sample(), config)
+    whole = fit(net(), noise(), config)
     interrupted(config, tmp_path / "run")
     monkeypatch.setattr(torch.optim.Optimizer, "load_state_dict", lambda self, state: None)
-    assert facts(fit(net(), sample(), config, out=tmp_path / "run")) != facts(whole)
+    assert facts(fit(net(), noise(), config, out=tmp_path / "run")) != facts(whole)
 
 
 def test_a_run_folder_changes_nothing_and_holds_what_it_should(tmp_path):
     out = tmp_path / "new" / "run"
-    result = fit(net(), sample(), ADAM, out=out)
-    assert facts(result) == facts(fit(net(), sample(), ADAM))
+    result = fit(net(), noise(), ADAM, out=out)
+    assert facts(result) == facts(fit(net(), noise(), ADAM))
     assert {path.name for path in out.iterdir()} == {
         "config.json",
         "rows.bin",
@@ -121,14 +115,14 @@ def test_a_run_folder_changes_nothing_and_holds_what_it_should(tmp_path):
 
 def test_the_same_run_writes_the_same_weights_file(tmp_path):
     for name in ("one", "two"):
-        fit(net(), sample(), SGD, out=tmp_path / name)
+        fit(net(), noise(), SGD, out=tmp_path / name)
     one, two = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
 
 
 def test_a_finished_run_is_read_and_not_trained_again(tmp_path):
-    first = fit(net(), sample(), ADAM, out=tmp_path, test_set=sample(1))
-    again = fit(net(), sample(), ADAM, out=tmp_path, test_set=sample(1), on_epoch=cut_after(1))
+    first = fit(net(), noise(), ADAM, out=tmp_path, test_set=noise(1))
+    again = fit(net(), noise(), ADAM, out=tmp_path, test_set=noise(1), on_epoch=cut_after(1))
     assert facts(again) == facts(first)
     assert again.record() == first.record()
     assert again.resumed_from == again.epochs == 5
@@ -139,8 +133,8 @@ def test_a_finished_run_is_read_and_not_trained_again(tmp_path):
 
 
 def test_a_run_that_was_stopped_counts_as_finished(tmp_path):
-    first = fit(net(), sample(), ADAM, out=tmp_path, on_epoch=lambda event: event.stop())
-    again = fit(net(), sample(), ADAM, out=tmp_path, on_epoch=cut_after(1))
+    first = fit(net(), noise(), ADAM, out=tmp_path, on_epoch=lambda event: event.stop())
+    again = fit(net(), noise(), ADAM, out=tmp_path, on_epoch=cut_after(1))
     assert first.stopped_early
     assert again.stopped_early
     assert again.epochs == 1
@@ -150,7 +144,7 @@ def test_checkpoints_may_be_rarer(tmp_path):
     config = TrainConfig(epochs=5, batch_size=16, checkpoint_every=2)
     interrupted(config, tmp_path, after=4)
     assert epochs_on_disk(tmp_path) == 2
-    assert fit(net(), sample(), config, out=tmp_path).resumed_from == 2
+    assert fit(net(), noise(), config, out=tmp_path).resumed_from == 2
 
 
 @pytest.mark.few(6)
@@ -162,9 +156,9 @@ def test_checkpoints_may_be_rarer(tmp_path):
             {"config": TrainConfig(epochs=5, batch_size=16, learning_rate=0.02)},
             "learning_rate is 0.01 there, 0.02 here",
         ),
-        ({"train_set": sample(1)}, "data_sha256 is "),
-        ({"train_set": replace(sample(), scaling=Scaling(2.0))}, "scaling is 'Scaling(divisor=1.0"),
-        ({"test_set": sample(1)}, "test_sha256 is None there"),
+        ({"train_set": noise(1)}, "data_sha256 is "),
+        ({"train_set": replace(noise(), scaling=Scaling(2.0))}, "scaling is 'Scaling(divisor=1.0"),
+        ({"test_set": noise(1)}, "test_sha256 is None there"),
         ({"model": net(13)}, "architecture is 'Sequential with 123 parameters"),
         ({"model": net(seed=1)}, "start_sha256 is "),
     ],
@@ -172,10 +166,10 @@ def test_checkpoints_may_be_rarer(tmp_path):
 @pytest.mark.parametrize("finished", [False, True])
 def test_another_run_is_refused_with_what_differs(change, named, finished, tmp_path):
     if finished:
-        fit(net(), sample(), ADAM, out=tmp_path)
+        fit(net(), noise(), ADAM, out=tmp_path)
     else:
         interrupted(ADAM, tmp_path)
-    arguments = {"model": net(), "train_set": sample(), "config": ADAM, "test_set": None, **change}
+    arguments = {"model": net(), "train_set": noise(), "config": ADAM, "test_set": None, **change}
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(UsageError, match=r"holds another run") as refusal:
         fit(
@@ -193,23 +187,23 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     (tmp_path / ".download.partial").write_text("also")
     with pytest.raises(UsageError, match=r"is not empty and holds no run"):
-        fit(net(), sample(), ADAM, out=tmp_path)
+        fit(net(), noise(), ADAM, out=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"thesis.tex", ".download.partial"}
     with pytest.raises(UsageError, match="cannot be used"):
-        fit(net(), sample(), ADAM, out=tmp_path / "thesis.tex")
+        fit(net(), noise(), ADAM, out=tmp_path / "thesis.tex")
 
 
 def test_the_rest_of_a_write_that_was_killed_is_cleared_away(tmp_path):
     (tmp_path / ".config.json.0123.partial").write_text("{")
-    fit(net(), sample(), ADAM, out=tmp_path)
+    fit(net(), noise(), ADAM, out=tmp_path)
     assert not list(tmp_path.glob("*.partial"))
 
 
 def test_without_safetensors_a_run_folder_is_refused_and_training_is_not(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
     with pytest.raises(CodeboundError, match="safetensors is not installed"):
-        fit(net(), sample(), ADAM, out=tmp_path)
-    assert fit(net(), sample(), ADAM).epochs == 5
+        fit(net(), noise(), ADAM, out=tmp_path)
+    assert fit(net(), noise(), ADAM).epochs == 5
 
 
 def test_only_torch_and_numpy_are_needed_to_import_the_package():
@@ -217,8 +211,7 @@ def test_only_torch_and_numpy_are_needed_to_import_the_package():
         "import sys, codebound.train; "
         "print(*{'scipy', 'sklearn', 'safetensors', 'rich', 'typer', 'PIL'} & set(sys.modules))"
     )
-    found = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True)
-    assert found.stdout.strip() == ""
+    assert python(check).strip() == ""
 
 
 def flip(content: bytes) -> bytes:
@@ -235,7 +228,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(damage, tmp_path):
     path = tmp_path / "checkpoint.safetensors"
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(FormatError, match=r"checkpoint\.safetensors"):
-        fit(net(), sample(), ADAM, out=tmp_path)
+        fit(net(), noise(), ADAM, out=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -250,11 +243,11 @@ def test_a_damaged_checkpoint_is_refused_by_name(damage, tmp_path):
     ],
 )
 def test_a_damaged_result_is_refused_by_name(name, damage, tmp_path):
-    fit(net(), sample(), ADAM, out=tmp_path)
+    fit(net(), noise(), ADAM, out=tmp_path)
     path = tmp_path / name
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CodeboundError, match=name.replace(".", r"\.")):
-        fit(net(), sample(), ADAM, out=tmp_path)
+        fit(net(), noise(), ADAM, out=tmp_path)
 
 
 def test_kept_epochs_hold_the_weights_after_each_of_them(tmp_path):
@@ -263,11 +256,11 @@ def test_kept_epochs_hold_the_weights_after_each_of_them(tmp_path):
     def look(event):
         seen[event.row.epoch] = {name: value.clone() for name, value in event.model.state_dict().items()}
 
-    fit(net(), sample(), SGD, on_epoch=look)
+    fit(net(), noise(), SGD, on_epoch=look)
     keeping = replace(SGD, keep_every=2)
     interrupted(keeping, tmp_path / "run")
     assert list(kept_epochs(tmp_path / "run")) == [2]
-    fit(net(), sample(), keeping, out=tmp_path / "run")
+    fit(net(), noise(), keeping, out=tmp_path / "run")
     kept = kept_epochs(tmp_path / "run")
     assert list(kept) == [2, 4, 5]
     for epoch, path in kept.items():

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import binom
+from worlds.samples import numbered
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import UsageError
@@ -11,9 +12,8 @@ from codebound.train.updates import Epoch, shift_images, shuffle_labels
 LEVEL = 1e-9
 
 
-def labelled(n: int, classes: int = 10) -> Dataset:
-    x = np.arange(n, dtype=np.float32)[:, None]
-    return Dataset("labelled", "train", x, np.arange(n) % classes, classes)
+def labelled(n: int) -> Dataset:
+    return numbered(n, classes=10)
 
 
 def implausible(count: int, n: int, p: float) -> bool:

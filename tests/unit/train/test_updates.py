@@ -16,14 +16,14 @@ from codebound.train.harness import fit
 from codebound.train.updates import Picks, Replayed, Seen, is_recordable
 
 
-def images(n=50):
+def two_shades(n=50):
     rng = np.random.default_rng(0)
     y = np.arange(n) % 2
     x = (rng.integers(0, 200, size=(n, 1, 6, 6)) + 50 * y[:, None, None, None]).astype(np.uint8)
     return Dataset("images", "train", x, y, classes=2)
 
 
-def network():
+def normed_convnet():
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Dropout(0.4), nn.Linear(48, 2)
@@ -72,9 +72,9 @@ CONFIGS = [
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_replayed_steps_give_the_weights_of_plain_ones(config, monkeypatch, request):
-    plain = fit(network(), images(), config)
+    plain = fit(normed_convnet(), two_shades(), config)
     made = request.getfixturevalue("recorded")
-    again = fit(network(), images(), config)
+    again = fit(normed_convnet(), two_shades(), config)
     assert [step.is_recorded for step in made] == [True]
     assert again.weights_sha256 == plain.weights_sha256
     assert [row.loss for row in again.history] == [row.loss for row in plain.history]
@@ -83,9 +83,9 @@ def test_replayed_steps_give_the_weights_of_plain_ones(config, monkeypatch, requ
 
 @pytest.mark.parametrize("config", CONFIGS[:4:3], ids=str)
 def test_that_has_teeth_a_warm_up_that_is_not_undone_shows(config, recorded, monkeypatch):
-    undone = fit(network(), images(), config)
+    undone = fit(normed_convnet(), two_shades(), config)
     monkeypatch.setattr(updates, "_unchanged", lambda *given: nullcontext())
-    assert fit(network(), images(), config).weights_sha256 != undone.weights_sha256
+    assert fit(normed_convnet(), two_shades(), config).weights_sha256 != undone.weights_sha256
 
 
 @pytest.mark.parametrize("config", CONFIGS[:4:3], ids=str)
@@ -95,10 +95,10 @@ def test_a_resumed_training_records_anew_and_ends_the_same(config, recorded, tmp
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(network(), images(), config, out=tmp_path / "run", on_epoch=killed)
-    resumed = fit(network(), images(), config, out=tmp_path / "run")
+        fit(normed_convnet(), two_shades(), config, out=tmp_path / "run", on_epoch=killed)
+    resumed = fit(normed_convnet(), two_shades(), config, out=tmp_path / "run")
     assert resumed.resumed_from == 1
-    assert resumed.weights_sha256 == fit(network(), images(), config).weights_sha256
+    assert resumed.weights_sha256 == fit(normed_convnet(), two_shades(), config).weights_sha256
 
 
 def test_what_cannot_be_recorded_runs_as_it_is(recorded, monkeypatch):
@@ -107,10 +107,10 @@ def test_what_cannot_be_recorded_runs_as_it_is(recorded, monkeypatch):
         raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(updates, "record", fails)
-    found = fit(network(), images(), CONFIGS[0])
+    found = fit(normed_convnet(), two_shades(), CONFIGS[0])
     assert [step.is_recorded for step in recorded] == [False]
     monkeypatch.undo()
-    assert found.weights_sha256 == fit(network(), images(), CONFIGS[0]).weights_sha256
+    assert found.weights_sha256 == fit(normed_convnet(), two_shades(), CONFIGS[0]).weights_sha256
 
 
 def test_results_of_a_step_outlive_the_next_one(monkeypatch):
@@ -128,7 +128,7 @@ class Counting(nn.Linear):
 
 
 def test_networks_of_others_and_hooks_are_not_recorded():
-    assert is_recordable(network())
+    assert is_recordable(normed_convnet())
     assert not is_recordable(nn.Sequential(nn.Linear(2, 2), Counting(2, 2)))
     hooked = nn.Sequential(nn.Linear(2, 2))
     hooked[0].register_forward_hook(lambda *given: None)
@@ -191,7 +191,7 @@ def test_rounding_covers_both_passes_and_no_more(monkeypatch):
             return Same.apply(super().forward(x.flatten(1)))
 
     monkeypatch.setattr(updates, "rounded_products", watched)
-    fit(Watched(36, 2), images(), TrainConfig(epochs=1, precision="tensorfloat32"))
+    fit(Watched(36, 2), two_shades(), TrainConfig(epochs=1, precision="tensorfloat32"))
     backward = [place for name, place in seen if name == "backward"]
     assert backward
     assert all(backward)
@@ -201,7 +201,7 @@ def test_rounding_covers_both_passes_and_no_more(monkeypatch):
 def test_rounded_products_change_nothing_on_a_cpu():
     config = TrainConfig(learning_rate=0.01, epochs=2)
     plain, asked = (
-        fit(network(), images(), replace(config, precision=precision))
+        fit(normed_convnet(), two_shades(), replace(config, precision=precision))
         for precision in ("float32", "tensorfloat32")
     )
     assert asked.weights_sha256 == plain.weights_sha256

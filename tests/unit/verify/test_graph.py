@@ -1,12 +1,11 @@
 """The graph of a factory's module: its form is that of the page, and it computes what the module does."""
 
 import hashlib
-import subprocess
-import sys
 
 import pytest
 import torch
 from torch import Tensor, nn
+from worlds.commands import python
 
 from codebound_verify.factory import message_state
 from codebound_verify.graph import Graph, trace
@@ -71,8 +70,7 @@ def test_the_name_is_the_same_in_another_process():
         "print(trace(net, input_shape=(1, 2, 2), carried=tuple(net.state_dict())).sha256)"
     )
     network = nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.GELU(), nn.LayerNorm(2))
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found.strip() == graph_of(network).sha256
+    assert python(code).strip() == graph_of(network).sha256
 
 
 class Recurrent(nn.Module):

@@ -9,6 +9,7 @@ import sys
 import cbound_writer as writer
 import numpy as np
 import pytest
+from worlds.commands import Terminal, python
 
 from codebound_verify.__main__ import _folded, main
 
@@ -38,11 +39,6 @@ def test_accept(files, capsys):
     assert out.startswith("ACCEPT\nWith probability at least 1 - 0.05")
     assert "400 examples" in out
     assert "The file declares:" in out
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.mark.parametrize("width", [40, 80])
@@ -147,5 +143,4 @@ def test_the_program_runs_without_codebound(files):
 
 def test_help_needs_no_torch():
     code = "import sys, codebound_verify.__main__; print('torch' in sys.modules, 'numpy' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "False False\n"
+    assert python(code) == "False False\n"

@@ -1,6 +1,5 @@
 """Matrix-Project: against dense sign matrices, within its promise, bit for bit; the induction of lemma 3."""
 
-import itertools
 import math
 import sys
 
@@ -10,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
+from worlds.networks import gaussian_linear, gaussian_mlp
 
 from codebound.coding.arithmetic import Writer
 from codebound.coding.modes import decode_tensors, encode_tensors
@@ -38,13 +38,6 @@ def dense_signs(count: int, size: int, seed: int) -> np.ndarray:
     """Row i of the helper starts with a new word: written out, one row at a time."""
     stream = Stream(seed, "project")
     return np.array([stream.signs(size) for _ in range(count)], dtype=np.float64)
-
-
-def linear(rows: int, columns: int, seed: int = 0) -> torch.nn.Linear:
-    layer = torch.nn.Linear(columns, rows)
-    with torch.no_grad():
-        layer.weight.copy_(torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)))
-    return layer
 
 
 @given(st.integers(1, 9), st.integers(1, 90), st.integers(1, 40), st.integers(0, 9))
@@ -115,7 +108,7 @@ def test_accuracies_out_of_range_are_refused(epsilon, eta):
 
 
 def test_decoded_weights_are_integers_times_a_step_and_close_to_the_unrounded_estimate():
-    layer = linear(12, 30)
+    layer = gaussian_linear(12, 30)
     found = MatrixProject(count=40, levels=4001).compress(view_of("fc", layer), seed=5)
     assert isinstance(found.code, Projected)
     z = found.code.inner
@@ -130,13 +123,13 @@ def test_decoded_weights_are_integers_times_a_step_and_close_to_the_unrounded_es
 
 @pytest.mark.parametrize("levels", [3, 31, 255])
 def test_a_message_gives_the_weights_back(levels):
-    found = MatrixProject(count=50, levels=levels).compress(view_of("fc", linear(20, 10)), seed=2)
+    found = MatrixProject(count=50, levels=levels).compress(view_of("fc", gaussian_linear(20, 10)), seed=2)
     (again,) = decode_tensors(encode_tensors([found.code]), [(20, 10)])
     assert np.array_equal(again.weights(), found.code.weights())
 
 
 def test_fewer_weights_than_numbers_are_rounded_themselves():
-    layer = linear(5, 4)
+    layer = gaussian_linear(5, 4)
     found = MatrixProject(count=20, levels=255).compress(view_of("fc", layer), seed=0)
     assert not isinstance(found.code, Projected)
     assert torch.allclose(found.weight, layer.weight, atol=0.02)
@@ -148,7 +141,7 @@ def test_epsilon_takes_the_place_of_count():
 
 
 def test_the_network_is_left_alone_and_the_seed_decides():
-    model = torch.nn.Sequential(linear(40, 30), torch.nn.ReLU(), linear(5, 40))
+    model = torch.nn.Sequential(gaussian_linear(40, 30), torch.nn.ReLU(), gaussian_linear(5, 40))
     before = [tensor.clone() for tensor in model.state_dict().values()]
     nets = [project(wrap(model), count=25, seed=seed).module() for seed in (0, 0, 9)]
     assert all(torch.equal(a, b) for a, b in zip(before, model.state_dict().values(), strict=True))
@@ -159,15 +152,15 @@ def test_the_network_is_left_alone_and_the_seed_decides():
 
 
 def test_too_much_work_is_carried_with_the_reason():
-    compressed = project(wrap(torch.nn.Sequential(linear(400, 300))), count=70_000)
+    compressed = project(wrap(torch.nn.Sequential(gaussian_linear(400, 300))), count=70_000)
     assert "70,000 numbers for 120,000 weights are too much for a message" in compressed.carried["0"]
     with pytest.raises(UnsupportedLayerError, match="layer fc"):
-        MatrixProject(count=70_000).compress(view_of("fc", linear(400, 300)), seed=0)
+        MatrixProject(count=70_000).compress(view_of("fc", gaussian_linear(400, 300)), seed=0)
 
 
 @pytest.mark.parametrize("algorithm", [MatrixProject(count=20), VectorProject(count=20)])
 def test_the_work_that_is_refused_is_the_work_that_a_message_charges(algorithm, monkeypatch):
-    layer = view_of("fc", linear(3, 50))
+    layer = view_of("fc", gaussian_linear(3, 50))
     writer = Writer()
     algorithm.compress(layer, seed=0).code.code(writer)
     monkeypatch.setattr(sys.modules["codebound_papers.arora18.projection"], "MAX_WORK", writer._work)
@@ -188,7 +181,7 @@ def test_no_numbers_are_refused(count):
     with pytest.raises(UsageError):
         project_matrix(torch.ones(2, 2), count=count)
     with pytest.raises(UsageError, match="count is at least 1"):
-        project(wrap(torch.nn.Sequential(linear(4, 4))), count=count)
+        project(wrap(torch.nn.Sequential(gaussian_linear(4, 4))), count=count)
 
 
 @pytest.mark.parametrize("levels", [1, 4])
@@ -198,8 +191,8 @@ def test_levels_that_are_no_grid_are_refused(levels):
 
 
 def test_distance_to_initialisation_codes_the_difference():
-    start = linear(30, 40, seed=1)
-    trained = linear(30, 40, seed=1)
+    start = gaussian_linear(30, 40, seed=1)
+    trained = gaussian_linear(30, 40, seed=1)
     change = 0.01 * torch.randn(30, 40, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         trained.weight.add_(change)
@@ -218,24 +211,16 @@ def test_distance_to_initialisation_codes_the_difference():
 
 
 def test_another_architecture_is_no_base():
-    network, initial = wrap(torch.nn.Sequential(linear(4, 5))), wrap(torch.nn.Sequential(linear(5, 4)))
+    network, initial = (
+        wrap(torch.nn.Sequential(gaussian_linear(4, 5))),
+        wrap(torch.nn.Sequential(gaussian_linear(5, 4))),
+    )
     compressed = compress(network, FromInitial(MatrixProject(), initial))
     assert "the initial network has no such layer of shape (4, 5)" in compressed.carried["0"]
 
 
-def mlp(*sizes: int, seed: int = 0) -> torch.nn.Sequential:
-    generator = torch.Generator().manual_seed(seed)
-    steps: list[torch.nn.Module] = []
-    for inputs, outputs in itertools.pairwise(sizes):
-        layer = torch.nn.Linear(inputs, outputs, bias=False)
-        with torch.no_grad():
-            layer.weight.copy_(torch.randn(outputs, inputs, generator=generator) / math.sqrt(inputs))
-        steps += [layer, torch.nn.ReLU()]
-    return torch.nn.Sequential(*steps[:-1])
-
-
 def test_induction_measures_the_largest_relative_deviation_of_all_later_layers():
-    model = mlp(8, 12, 10, 4)
+    model = gaussian_mlp(8, 12, 10, 4)
     inputs = torch.randn(20, 8, generator=torch.Generator().manual_seed(1))
     compressed = project(wrap(model), count=60, seed=0)
     originals = [model[0].weight, model[2].weight, model[4].weight]
@@ -260,14 +245,20 @@ def test_induction_measures_the_largest_relative_deviation_of_all_later_layers()
 
 def test_the_induction_holds_for_fine_rounding_and_fails_for_few_numbers():
     """The second is the teeth of the first."""
-    network, inputs = wrap(mlp(8, 12, 10, 4)), torch.randn(30, 8, generator=torch.Generator().manual_seed(1))
+    network, inputs = (
+        wrap(gaussian_mlp(8, 12, 10, 4)),
+        torch.randn(30, 8, generator=torch.Generator().manual_seed(1)),
+    )
     fine = compress(network, MatrixProject(count=10**4, levels=4001))
     assert all(step.holds for step in induction(fine, inputs, epsilon=0.1))
     assert not any(step.holds for step in induction(project(network, count=5), inputs, epsilon=0.1))
 
 
 def test_layers_that_are_carried_change_nothing():
-    network, inputs = wrap(mlp(8, 12, 4)), torch.randn(5, 8, generator=torch.Generator().manual_seed(1))
+    network, inputs = (
+        wrap(gaussian_mlp(8, 12, 4)),
+        torch.randn(5, 8, generator=torch.Generator().manual_seed(1)),
+    )
     compressed = compress(network, MatrixProject(count=20), layers=["2"])
     first, second = induction(compressed, inputs, epsilon=0.1)
     assert first.deviation == 0.0 < second.deviation
@@ -275,7 +266,7 @@ def test_layers_that_are_carried_change_nothing():
 
 
 def test_a_dead_layer_that_wakes_up_is_infinitely_far_off():
-    model = mlp(4, 5, 3)
+    model = gaussian_mlp(4, 5, 3)
     with torch.no_grad():
         model[0].weight.copy_(-model[0].weight.abs())
     compressed = project(wrap(model), count=2)

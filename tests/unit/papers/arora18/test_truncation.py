@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.networks import linear_of
 
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.quantization import step_size
@@ -29,10 +30,7 @@ def decaying(rows: int, columns: int, rate: float, seed: int = 0) -> torch.Tenso
 
 
 def layer_of(matrix: torch.Tensor) -> torch.nn.Linear:
-    layer = torch.nn.Linear(matrix.shape[1], matrix.shape[0])
-    with torch.no_grad():
-        layer.weight.copy_(matrix)
-    return layer
+    return linear_of(matrix.float(), bias=True)
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.floats(0.02, 1.0), st.integers(0, 99))

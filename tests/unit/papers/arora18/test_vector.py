@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.networks import gaussian_linear, unit_vector
 
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.quantization import step_size
@@ -34,27 +35,15 @@ MARGINS = st.floats(0.05, 1.0)
 ETAS = st.floats(0.01, 1.0)
 
 
-def linear(rows: int, columns: int, seed: int = 0) -> torch.nn.Linear:
-    layer = torch.nn.Linear(columns, rows)
-    with torch.no_grad():
-        layer.weight.copy_(torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)))
-    return layer
-
-
-def unit(size: int, seed: int) -> torch.Tensor:
-    vector = torch.randn(size, generator=torch.Generator().manual_seed(seed)).double()
-    return vector / vector.norm()
-
-
 @given(st.integers(1, 200), MARGINS, ETAS, st.integers(0, 99))
 def test_probabilities_are_probabilities_and_their_sum_is_bounded(size, margin, eta, seed):
-    p = keep_probabilities(unit(size, seed), margin=margin, eta=eta)
+    p = keep_probabilities(unit_vector(size, seed), margin=margin, eta=eta)
     assert 0.0 <= float(p.min()) <= float(p.max()) <= 1.0
     assert float(p.sum()) <= nonzeros_bound(margin=margin, eta=eta) * (1 + 1e-9)
 
 
 def test_vector_compress_is_unbiased():
-    c = unit(30, 0)
+    c = unit_vector(30, 0)
     mean = torch.stack([compress_vectors(c, margin=0.9, eta=0.9, seed=seed) for seed in range(4000)]).mean(
         dim=0
     )
@@ -62,14 +51,14 @@ def test_vector_compress_is_unbiased():
 
 
 def test_vector_project_is_unbiased():
-    c = unit(20, 0)
+    c = unit_vector(20, 0)
     mean = torch.stack([project_vectors(c, count=10, seed=seed) for seed in range(2000)]).mean(dim=0)
     assert float((mean - c).abs().max()) < 6 / math.sqrt(10 * 2000)
 
 
 def test_vector_project_keeps_its_promise_with_rounding():
     margin, eta, size, repeats = 0.5, 0.1, 50, 300
-    c = unit(size, 0)
+    c = unit_vector(size, 0)
     count = vector_count(margin=margin, eta=eta)
     rounding = margin / (2 * math.sqrt(size * count))
     wrong = sum(
@@ -80,7 +69,7 @@ def test_vector_project_keeps_its_promise_with_rounding():
 
 
 def test_rows_share_the_random_vectors():
-    rows = torch.stack([unit(9, 0), unit(9, 1)])
+    rows = torch.stack([unit_vector(9, 0), unit_vector(9, 1)])
     together = project_vectors(rows, count=7, seed=3)
     alone = project_vectors(rows[1], count=7, seed=3)
     assert torch.allclose(together[1], alone)
@@ -97,7 +86,7 @@ def test_rates_shrink_with_the_sample():
 
 
 def test_sparse_rows_are_the_rows_of_lemma_5_on_the_grid():
-    layer, margin = linear(6, 900), 0.8
+    layer, margin = gaussian_linear(6, 900), 0.8
     found = VectorCompress(margin=margin, eta=1.0).compress(view_of("fc", layer), seed=1)
     scale = float(layer.weight.detach().norm(dim=1).max())
     expected = discretize_vectors(layer.weight.detach() / scale, margin=margin, eta=1.0, seed=1) * scale
@@ -109,7 +98,7 @@ def test_sparse_rows_are_the_rows_of_lemma_5_on_the_grid():
 
 
 def test_projected_rows_are_integers_times_a_step_and_unbiased():
-    layer = linear(4, 60)
+    layer = gaussian_linear(4, 60)
     found = VectorProject(count=25, levels=4001).compress(view_of("fc", layer), seed=7)
     assert isinstance(found.code, Projected)
     stream = Stream(7, "project")
@@ -130,7 +119,7 @@ def test_a_message_gives_the_weights_back(algorithm):
 
 
 def test_rows_no_longer_than_the_numbers_are_rounded_themselves():
-    layer = linear(5, 8)
+    layer = gaussian_linear(5, 8)
     found = VectorProject(count=8, levels=255).compress(view_of("fc", layer), seed=0)
     assert not isinstance(found.code, Projected)
     assert torch.allclose(found.weight, layer.weight, atol=0.02)
@@ -141,7 +130,7 @@ def test_margin_takes_the_place_of_count():
 
 
 def test_zero_and_huge_weights_are_taken():
-    layer = linear(5, 8)
+    layer = gaussian_linear(5, 8)
     for scale in (0.0, 1e-20, 1e20):
         with torch.no_grad():
             scaled = torch.nn.Linear(8, 5)
@@ -152,7 +141,7 @@ def test_zero_and_huge_weights_are_taken():
 
 
 def test_the_seed_decides():
-    network = wrap(torch.nn.Sequential(linear(10, 2000)))
+    network = wrap(torch.nn.Sequential(gaussian_linear(10, 2000)))
     for method in (vector_compress, vector_project):
         first, again, other = (method(network, seed=seed).layers[0].weight for seed in (0, 0, 1))
         assert torch.equal(first, again)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from worlds.samples import cloud_arrays
 
 MODULE = """
 from torch import nn
@@ -31,9 +32,7 @@ KEYS = ["name", "reference", "value", "log10", "kind", "subject", "guarantee", "
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("compare")
-    stream = np.random.default_rng(0)
-    y = np.arange(90) % 3
-    x = (4.0 * np.eye(3, 6)[y] + 0.5 * stream.normal(size=(90, 6))).astype(np.float32)
+    x, y = cloud_arrays(90, features=6, apart=4.0, noise=0.5, in_turn=True)
     np.savez(place / "sample.npz", x=x[:60], y=y[:60])
     np.savez(place / "fresh.npz", x=x[60:], y=y[60:])
     (place / "compared_nets.py").write_text(MODULE)

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.commands import Here
+from worlds.networks import mlp, with_normal_weights
+from worlds.samples import clouds
 
 from codebound.data.dataset import Dataset
 from codebound.engine.cluster import RayEngine
-from codebound.engine.job import Failure, Finished, call
+from codebound.engine.job import Failure, Finished
 from codebound.engine.processes import LocalEngine
 from codebound.errors import CodeboundError, UsageError
 from codebound_papers.compare.proximity import closeness
@@ -21,48 +24,22 @@ N, FEATURES, CLASSES = 60, 5, 3
 PLAN = MeasureSettings(examples=12, chunk_size=7)
 
 
-class Here:
-    """An engine of that many slots that runs its jobs in this process, the last one first."""
-
-    def __init__(self, slots):
-        self.slots = slots
-        self.functions = set()
-
-    def as_finished(self, jobs):
-        for job in reversed(jobs):
-            self.functions.add(job.function.rpartition(".")[2])
-            yield Finished(job, *call(job))
+def blobs(n: int, *, seed: int, role: str = "train") -> Dataset:
+    return clouds(n, features=FEATURES, apart=3.0, seed=seed, role=role, in_turn=True)
 
 
-@pytest.fixture
-def _no_worker(monkeypatch):
-    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)
-
-
-def sample(n: int, *, seed: int, role: str = "train") -> Dataset:
-    stream = np.random.default_rng(seed)
-    y = np.arange(n, dtype=np.int64) % CLASSES
-    x = (3.0 * np.eye(CLASSES, FEATURES)[y] + stream.normal(size=(n, FEATURES))).astype(np.float32)
-    return Dataset("blobs", role, x, y, CLASSES)
-
-
-@torch.no_grad()
-def network(*, seed: int) -> nn.Module:
-    stream = np.random.default_rng(seed)
-    net = nn.Sequential(nn.Linear(FEATURES, 4), nn.ReLU(), nn.Linear(4, CLASSES))
-    for weight in net.parameters():
-        weight.copy_(torch.from_numpy(stream.normal(size=tuple(weight.shape)).astype(np.float32)))
-    return net
+def small(*, seed: int) -> nn.Module:
+    return with_normal_weights(mlp(FEATURES, 4, CLASSES), seed=seed)
 
 
 def record(engine=None, *, effort="quick"):
     table = compare(
-        network(seed=0),
-        sample(N, seed=0),
-        sample(20, seed=1, role="test"),
+        small(seed=0),
+        blobs(N, seed=0),
+        blobs(20, seed=1, role="test"),
         effort=effort,
         settings=PLAN,
-        initial=network(seed=1),
+        initial=small(seed=1),
         engine=engine,
     )
     return table.record()
@@ -74,12 +51,12 @@ def whole():
 
 
 @pytest.mark.thorough
-@pytest.mark.usefixtures("_no_worker")
+@pytest.mark.usefixtures("all_threads")
 @pytest.mark.parametrize("slots", [1, 3, 100])
 def test_the_table_is_that_of_one_pass_and_all_that_reads_the_sample_is_sharded(slots):
     engine = Here(slots)
     assert record(engine) == whole()
-    assert engine.functions == {
+    assert set(engine.functions) == {
         "outputs:evaluate_sample",
         "meter:measure_part",
         "evaluate:errors_in",
@@ -101,11 +78,11 @@ def test_ray_compares_the_same():
         assert record(engine, effort=None) == record(effort=None)
 
 
-@pytest.mark.usefixtures("_no_worker")
+@pytest.mark.usefixtures("all_threads")
 @pytest.mark.parametrize("slots", [1, 4, 100])
 @pytest.mark.parametrize("chunk_size", [1, 7, 100])
 def test_outputs_and_closeness_are_those_by_hand(slots, chunk_size):
-    f, g, data = network(seed=0).double(), network(seed=1).double(), sample(N, seed=0)
+    f, g, data = small(seed=0).double(), small(seed=1).double(), blobs(N, seed=0)
     with torch.no_grad():
         of_f, of_g = (net(torch.from_numpy(data.x).double()).numpy() for net in (f, g))
     own = of_f[np.arange(N), data.y]
@@ -130,7 +107,7 @@ def test_a_network_that_cannot_be_sent_is_named_as_the_reason():
         LocalEngine(1) as engine,
         pytest.raises(CodeboundError, match=r"cannot be sent .* importable by name"),
     ):
-        compare(Nameless(FEATURES, CLASSES), sample(N, seed=0), effort=None, settings=PLAN, engine=engine)
+        compare(Nameless(FEATURES, CLASSES), blobs(N, seed=0), effort=None, settings=PLAN, engine=engine)
 
 
 def test_a_lost_shard_is_an_error_and_never_a_smaller_sample():
@@ -145,4 +122,4 @@ def test_a_lost_shard_is_an_error_and_never_a_smaller_sample():
 def test_an_engine_works_on_the_cpu():
     elsewhere = MeasureSettings(examples=12, device="meta")
     with pytest.raises(UsageError, match="an engine works on the CPU"):
-        compare(network(seed=0), sample(N, seed=0), effort=None, settings=elsewhere, engine=Here(2))
+        compare(small(seed=0), blobs(N, seed=0), effort=None, settings=elsewhere, engine=Here(2))

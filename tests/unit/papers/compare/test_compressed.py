@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.samples import clouds
 
 import codebound
 from codebound.certificate.base import Pretrained
@@ -19,17 +20,14 @@ WORDS = "drawn from other clusters"
 
 
 def clusters(n: int, *, seed: int, role: str = "train") -> Dataset:
-    stream = np.random.default_rng(seed)
-    y = np.arange(n, dtype=np.int64) % 3
-    x = (3.0 * np.eye(3, 5)[y] + stream.normal(size=(n, 5))).astype(np.float32)
-    return Dataset("clusters", role, x, 0 * y if role == "unlabelled" else y, 3)
+    return clouds(n, features=5, apart=3.0, seed=seed, role=role, in_turn=True)
 
 
 SAMPLE, FRESH = clusters(150, seed=0), clusters(100, seed=1, role="unlabelled")
 
 
 @torch.no_grad()
-def network(scale: float) -> nn.Module:
+def near_identity(scale: float) -> nn.Module:
     net = nn.Sequential(nn.Linear(5, 3), nn.ReLU(), nn.Linear(3, 3))
     stream = np.random.default_rng(2)
     for weight in net.parameters():
@@ -42,24 +40,24 @@ def network(scale: float) -> nn.Module:
 
 @cache
 def from_base():
-    base = Pretrained(network(0.1), WORDS)
-    return codebound.certify(network(0.12), SAMPLE, method="naive", effort="quick", base=base)
+    base = Pretrained(near_identity(0.1), WORDS)
+    return codebound.certify(near_identity(0.12), SAMPLE, method="naive", effort="quick", base=base)
 
 
 @cache
 def about_f():
-    return codebound.certify(network(0.12), SAMPLE, method="lowrank", effort="quick", unlabelled=FRESH)
+    return codebound.certify(near_identity(0.12), SAMPLE, method="lowrank", effort="quick", unlabelled=FRESH)
 
 
 def other_base():
-    return {name: tensor.numpy() + 1.0 for name, tensor in network(0.1).state_dict().items()}
+    return {name: tensor.numpy() + 1.0 for name, tensor in near_identity(0.1).state_dict().items()}
 
 
 def test_each_certificate_gets_what_it_was_made_with():
     sources = [found.certificate for found in (from_base(), about_f())]
     assert [each.claim.statement for each in sources] == ["C-2", "C-12b"]
     table = compare(
-        network(0.12),
+        near_identity(0.12),
         SAMPLE,
         certificates=sources,
         bases=[other_base(), from_base().base],
@@ -82,7 +80,9 @@ def test_each_certificate_gets_what_it_was_made_with():
 )
 def test_without_its_base_a_certificate_is_refused(bases, reason):
     with pytest.raises(CertificateError, match=reason):
-        compare(network(0.12), SAMPLE, certificates=[from_base().certificate], bases=bases, settings=PLAN)
+        compare(
+            near_identity(0.12), SAMPLE, certificates=[from_base().certificate], bases=bases, settings=PLAN
+        )
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,15 @@ def test_without_its_base_a_certificate_is_refused(bases, reason):
 def test_without_its_unlabelled_inputs_a_certificate_is_refused(unlabelled, reason):
     with pytest.raises(CertificateError, match=reason):
         compare(
-            network(0.12), SAMPLE, certificates=[about_f().certificate], unlabelled=unlabelled, settings=PLAN
+            near_identity(0.12),
+            SAMPLE,
+            certificates=[about_f().certificate],
+            unlabelled=unlabelled,
+            settings=PLAN,
         )
 
 
 @pytest.mark.parametrize("given", [{"bases": [other_base()]}, {"unlabelled": FRESH}])
 def test_what_belongs_to_a_certificate_needs_one(given):
     with pytest.raises(UsageError, match="give the certificate too"):
-        compare(network(0.12), SAMPLE, settings=PLAN, **given)
+        compare(near_identity(0.12), SAMPLE, settings=PLAN, **given)

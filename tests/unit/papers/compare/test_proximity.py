@@ -7,21 +7,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from worlds.networks import linear_of
+from worlds.samples import rows_of
 
 from codebound.data.dataset import Dataset
 from codebound.errors import UsageError
 from codebound_papers.compare.proximity import Closeness, closeness
 
 
-def linear(weight: list[list[float]]) -> nn.Linear:
-    layer = nn.Linear(len(weight[0]), len(weight), bias=False)
-    layer.weight.data = torch.tensor(weight)
-    return layer
-
-
-def sample(x: list[list[float]], y: list[int], classes: int = 2) -> Dataset:
-    return Dataset("few", "train", np.array(x, dtype=np.float32), np.array(y, dtype=np.int64), classes)
+def few(x: list[list[float]], y: list[int], classes: int = 2) -> Dataset:
+    return rows_of(x, y, classes=classes, dtype=np.float32)
 
 
 def values(sup: list[float], margins: list[float]) -> Closeness:
@@ -30,8 +25,8 @@ def values(sup: list[float], margins: list[float]) -> Closeness:
 
 
 def test_closeness_is_measured_score_by_score():
-    f, g = linear([[3.0, 0.0], [0.0, 4.0]]), linear([[0.0, 0.0], [0.0, 0.0]])
-    found = closeness(f, g, sample([[1.0, 1.0], [1.0, 0.0]], [1, 0]).on("cpu"), chunk_size=1)
+    f, g = linear_of([[3.0, 0.0], [0.0, 4.0]]), linear_of([[0.0, 0.0], [0.0, 0.0]])
+    found = closeness(f, g, few([[1.0, 1.0], [1.0, 0.0]], [1, 0]).on("cpu"), chunk_size=1)
     assert found.sup.tolist() == [4.0, 3.0]
     assert found.l2.tolist() == [5.0, 3.0]
     assert found.margins.tolist() == [1.0, 3.0]
@@ -41,8 +36,8 @@ def test_closeness_is_measured_score_by_score():
 
 def test_is_compressible_is_the_definition_and_not_what_the_papers_conclude_from_it():
     """G-E2: within gamma of f in every score, with a margin above gamma, and still wrong."""
-    f, g = linear([[1.5], [0.0]]), linear([[0.55], [0.95]])
-    data = sample([[1.0]], [0])
+    f, g = linear_of([[1.5], [0.0]]), linear_of([[0.55], [0.95]])
+    data = few([[1.0]], [0])
     found = closeness(f, g, data.on("cpu"))
     assert found.is_compressible(1.0)
     assert found.margins[0] > 1.0
@@ -64,8 +59,8 @@ def test_theta_leaves_out_the_worst_share():
 
 
 def test_an_output_that_is_not_finite_is_infinitely_far():
-    f, g = linear([[1.0], [0.0]]), linear([[math.inf], [0.0]])
-    found = closeness(f, g, sample([[1.0]], [0]).on("cpu"))
+    f, g = linear_of([[1.0], [0.0]]), linear_of([[math.inf], [0.0]])
+    found = closeness(f, g, few([[1.0]], [0]).on("cpu"))
     assert found.largest is None
     assert found.theta(norm="l2") == math.inf
     assert found.best_theta()[1] == 1
@@ -73,7 +68,7 @@ def test_an_output_that_is_not_finite_is_infinitely_far():
 
 def test_networks_of_different_outputs_are_refused():
     with pytest.raises(UsageError, match="2 outputs and g has 3"):
-        closeness(linear([[1.0], [0.0]]), linear([[1.0], [0.0], [2.0]]), sample([[1.0]], [0]).on("cpu"))
+        closeness(linear_of([[1.0], [0.0]]), linear_of([[1.0], [0.0], [2.0]]), few([[1.0]], [0]).on("cpu"))
 
 
 EXAMPLES = st.lists(st.tuples(st.floats(0.0, 4.0), st.floats(-2.0, 8.0)), min_size=1, max_size=30)
@@ -93,9 +88,9 @@ def test_best_theta_is_the_best_of_all(pairs):
 @given(st.integers(0, 10_000))
 def test_what_best_theta_counts_contains_every_error_of_g(seed):
     stream = np.random.default_rng(seed)
-    f = linear(stream.normal(size=(3, 4)).tolist())
-    g = linear((f.weight.detach().numpy() + 0.3 * stream.normal(size=(3, 4))).tolist())
-    data = sample(stream.normal(size=(40, 4)).tolist(), stream.integers(3, size=40).tolist(), classes=3)
+    f = linear_of(stream.normal(size=(3, 4)).tolist())
+    g = linear_of((f.weight.detach().numpy() + 0.3 * stream.normal(size=(3, 4))).tolist())
+    data = few(stream.normal(size=(40, 4)).tolist(), stream.integers(3, size=40).tolist(), classes=3)
     with torch.no_grad():
         errors = int((g(torch.from_numpy(data.x)).argmax(dim=1).numpy() != data.y).sum())
     assert errors <= closeness(f, g, data.on("cpu")).best_theta()[1]
@@ -103,8 +98,8 @@ def test_what_best_theta_counts_contains_every_error_of_g(seed):
 
 def test_that_check_has_teeth():
     """With the papers' slack, theta in place of theta / 2, errors of g go uncounted."""
-    f, g = linear([[1.5], [0.0]]), linear([[0.55], [0.95]])
-    found = closeness(f, g, sample([[1.0]], [0]).on("cpu"))
+    f, g = linear_of([[1.5], [0.0]]), linear_of([[0.55], [0.95]])
+    found = closeness(f, g, few([[1.0]], [0]).on("cpu"))
     halved = Closeness(found.sup / 2.0, found.l2 / 2.0, found.margins)
     assert found.best_theta()[1] == 1
     assert halved.best_theta()[1] == 0

@@ -13,6 +13,8 @@ import pytest
 import torch
 from scipy.stats import beta
 from torch import nn
+from worlds.networks import mlp
+from worlds.samples import clouds
 
 import codebound
 import codebound_papers
@@ -36,19 +38,14 @@ KEYS = ["name", "reference", "value", "log10", "kind", "subject", "guarantee", "
 
 
 def blobs(n: int, *, seed: int, role: str = "train") -> Dataset:
-    """Three classes around the corners of a simplex, so far apart that any network learns them."""
-    stream = np.random.default_rng(seed)
-    y = np.arange(n, dtype=np.int64) % 3
-    x = (4.0 * np.eye(3, 6)[y] + 0.5 * stream.normal(size=(n, 6))).astype(np.float32)
-    return Dataset("blobs", role, x, y, 3)
+    """Three classes so far apart that any network learns them."""
+    return clouds(n, features=6, apart=4.0, noise=0.5, seed=seed, role=role, in_turn=True)
 
 
 @cache
 def trained() -> nn.Module:
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     settings = TrainConfig(epochs=60, batch_size=20, learning_rate=0.02)
-    return fit(net, blobs(120, seed=1), settings).model
+    return fit(mlp(6, 8, 3), blobs(120, seed=1), settings).model
 
 
 @cache
@@ -292,7 +289,7 @@ def test_certificates_of_one_file_name_are_told_apart_by_their_folders():
 
 
 def test_a_certificate_of_another_sample_is_refused_with_the_reason():
-    with pytest.raises(CertificateError, match="refused for the sample blobs") as refusal:
+    with pytest.raises(CertificateError, match="refused for the sample clouds") as refusal:
         compare(trained(), blobs(120, seed=5), certificates=[certificate()], settings=PLAN)
     assert "sample" in str(refusal.value).split("\n")[1]
 

@@ -10,9 +10,9 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from worlds.samples import random_labels
 
 from codebound.bounds.original import LayerBounds, output_deviation
-from codebound.data.arrays import from_arrays
 from codebound.errors import UsageError
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
@@ -20,10 +20,8 @@ from codebound_papers.compress.methods import heavytail, mbp, naive
 from codebound_papers.compress.summary import deviation, exponential_deviation
 
 
-def sample(shape, n: int = 100, seed: int = 0):
-    stream = np.random.default_rng(seed)
-    x = stream.normal(size=(n, *shape)).astype(np.float32)
-    return from_arrays(x, np.zeros(n, dtype=np.int64), name="inputs").on("cpu")
+def normal_inputs(shape, seed: int = 0):
+    return random_labels(100, shape=shape, seed=seed).on("cpu")
 
 
 def perceptron(depth: int, *, width: int = 20, seed: int = 0, bias: bool = False):
@@ -35,7 +33,7 @@ def perceptron(depth: int, *, width: int = 20, seed: int = 0, bias: bool = False
 @given(st.integers(1, 5), st.floats(0.0, 0.3), st.integers(0, 1000))
 def test_actual_recursion_and_e_form_are_in_order(depth, strength, seed):
     net = perceptron(depth, seed=seed)
-    found = deviation(mbp(net, strength=strength, levels=1001, seed=seed), sample((12,), seed=seed))
+    found = deviation(mbp(net, strength=strength, levels=1001, seed=seed), normal_inputs((12,), seed=seed))
     assert found.mean <= found.largest <= found.recursion
     if found.e_form is None:
         assert any(layer.change * depth > layer.weight for layer in found.layers)
@@ -45,7 +43,7 @@ def test_actual_recursion_and_e_form_are_in_order(depth, strength, seed):
 
 def test_the_measured_deviation_is_that_of_the_two_modules():
     net = perceptron(3, bias=True)
-    compressed, data = naive(net, density=0.5), sample((12,))
+    compressed, data = naive(net, density=0.5), normal_inputs((12,))
     found = deviation(compressed, data, chunk_size=7)
     with torch.no_grad():
         x = data.x.double()
@@ -57,20 +55,20 @@ def test_the_measured_deviation_is_that_of_the_two_modules():
 def test_norms_of_the_layers_are_spectral_norms():
     net = perceptron(2)
     compressed = mbp(net)
-    found = deviation(compressed, sample((12,)))
+    found = deviation(compressed, normal_inputs((12,)))
     for layer, code, view in zip(found.layers, compressed.layers, net.layers, strict=True):
         change = (code.weight.double() - view.weight.double()).numpy()
         assert layer.change == pytest.approx(np.linalg.norm(change, 2), rel=1e-6)
         assert layer.weight == pytest.approx(np.linalg.norm(view.weight.double().numpy(), 2), rel=1e-6)
         assert layer.predicted == code.predicted_error
-    norm = np.linalg.norm(sample((12,)).x.numpy(), axis=1).max()
+    norm = np.linalg.norm(normal_inputs((12,)).x.numpy(), axis=1).max()
     bounds = [LayerBounds(weight=layer.weight, weight_change=layer.change) for layer in found.layers]
     assert found.recursion == pytest.approx(output_deviation(bounds, input_norm=float(norm)))
 
 
 def test_a_convolutional_chain_with_pooling_and_biases_is_covered():
     net = wrap(build("lenet5", input_shape=(1, 8, 8), classes=5))
-    found = deviation(mbp(net, strength=0.2), sample((1, 8, 8)))
+    found = deviation(mbp(net, strength=0.2), normal_inputs((1, 8, 8)))
     assert 0.0 < found.largest <= found.recursion
     assert found.e_form is None
     assert "layer 1 has a bias" in found.reason
@@ -79,8 +77,8 @@ def test_a_convolutional_chain_with_pooling_and_biases_is_covered():
 
 def test_carried_layers_do_not_change():
     net = perceptron(2)
-    found = deviation(heavytail(net, threshold=0.0, levels=3), sample((12,)))
-    nothing = deviation(mbp(net, strength=0.0, levels=8191), sample((12,)))
+    found = deviation(heavytail(net, threshold=0.0, levels=3), normal_inputs((12,)))
+    nothing = deviation(mbp(net, strength=0.0, levels=8191), normal_inputs((12,)))
     assert nothing.largest < 0.01 * found.largest
 
 
@@ -93,13 +91,13 @@ def test_networks_that_are_no_chain_have_a_measured_deviation_and_a_reason():
         def forward(self, x):
             return self.last(x + self.inner(x).relu())
 
-    found = deviation(mbp(wrap(Residual())), sample((12,)))
+    found = deviation(mbp(wrap(Residual())), normal_inputs((12,)))
     assert found.largest > 0.0
     assert found.recursion is None
     assert found.e_form is None
     assert "no chain" in found.reason
     squashed = wrap(nn.Sequential(nn.Linear(12, 6), nn.Sigmoid(), nn.Linear(6, 5)))
-    found = deviation(mbp(squashed), sample((12,)))
+    found = deviation(mbp(squashed), normal_inputs((12,)))
     assert found.recursion is None
     assert "step 1 (activation)" in found.reason
 

@@ -1,10 +1,9 @@
 """Methods by name: every option can be written, read back, and is checked."""
 
-import numpy as np
 import pytest
 import torch
+from worlds.samples import noise_images
 
-from codebound.data.arrays import from_arrays
 from codebound.errors import UsageError
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
@@ -25,9 +24,8 @@ QUICK = {"lottery": ["epochs=1"], "imp": ["epochs=1", "rounds=1"], "conv": ["num
 
 def job(**changes) -> Job:
     network = wrap(build("lenet5", input_shape=(1, 8, 8), classes=10))
-    x = np.random.default_rng(0).random((40, 1, 8, 8), dtype=np.float32)
-    data = from_arrays(x, np.arange(40) % 10, name="noise").on("cpu")
-    return Job(**{"network": network, "input_shape": (1, 8, 8), "sample": data, **changes})
+    given = {"network": network, "input_shape": (1, 8, 8), "sample": noise_images(40).on("cpu")}
+    return Job(**given | changes)
 
 
 def test_every_compressor_has_a_name_and_a_sentence():

@@ -1,6 +1,5 @@
 """What the theorems would require: published numbers, conditions checked by hand, and refusals."""
 
-import itertools
 import math
 from dataclasses import replace
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds import networks
 from worlds.facts import stable_layer, stable_network
 
 from codebound.data.dataset import Dataset
@@ -39,15 +39,8 @@ def measured(net: nn.Module | Network, sample: Dataset, **changes: object) -> Me
     return measure_facts(net, sample, replace(SETTINGS, **changes))
 
 
-def gaussian_mlp(*sizes: int, seed: int = 0) -> nn.Sequential:
-    generator = torch.Generator().manual_seed(seed)
-    steps: list[nn.Module] = []
-    for inputs, outputs in itertools.pairwise(sizes):
-        layer = nn.Linear(inputs, outputs, bias=False)
-        with torch.no_grad():
-            layer.weight.copy_(torch.randn(outputs, inputs, generator=generator) * math.sqrt(2.0 / inputs))
-        steps += [layer, nn.ReLU()]
-    return nn.Sequential(*steps[:-1])
+def gaussian_mlp(*sizes: int) -> nn.Sequential:
+    return networks.gaussian_mlp(*sizes, gain=2.0)
 
 
 def sample_of(x: torch.Tensor, labels: torch.Tensor, *, classes: int) -> Dataset:
@@ -69,9 +62,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def trained(digits):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        net = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    net = networks.mlp(64, 32, 10, flat=True)
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
     x, y = digits.on("cpu").batch(torch.arange(digits.n))
     for _ in range(80):

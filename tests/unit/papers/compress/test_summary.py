@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy import sparse
 from torch import nn
+from worlds.samples import noise_images
 
 from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.data.arrays import from_arrays
 from codebound.errors import UnsupportedLayerError
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import build
@@ -25,9 +25,8 @@ def normed() -> nn.Module:
     ).eval()
 
 
-def sample(n: int = 60):
-    x = np.random.default_rng(0).random((n, 1, 8, 8), dtype=np.float32)
-    return from_arrays(x, np.arange(n) % 10, name="noise").on("cpu")
+def noise():
+    return noise_images(60).on("cpu")
 
 
 def check_messages(summary, state) -> None:
@@ -83,7 +82,7 @@ def test_layers_that_were_not_asked_for_are_paid_in_full():
 
 
 def test_accuracy_and_deviation_on_a_sample():
-    net, data = wrap(normed()), sample()
+    net, data = wrap(normed()), noise()
     found = mbp(net, strength=3.0)
     summary = summarise(found, data)
     with torch.no_grad():
@@ -98,7 +97,7 @@ def test_accuracy_and_deviation_on_a_sample():
 
 
 def test_a_local_network_is_summarised_with_its_own_tensors():
-    data = sample()
+    data = noise()
     net = wrap(build("lenet5", input_shape=(1, 8, 8), classes=10))
     found = conv_network(net, (1, 8, 8), numbers=8, mixes=32, layers=["conv1", "linear1"])
     assert found.carried["conv2"] == "not asked for"

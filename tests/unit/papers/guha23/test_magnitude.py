@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import betainc
 from scipy.stats import binom
 from torch import nn
+from worlds.networks import mlp
 
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.tensors import Enumerative
@@ -178,14 +179,12 @@ def test_least_kept_share_grows_with_depth():
     assert [round(least_kept_share(depth), 2) for depth in (1, 2, 3, 5, 10)] == [0.0, 0.37, 0.52, 0.66, 0.78]
 
 
-def network(bias: bool = True):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return wrap(nn.Sequential(nn.Linear(40, 30, bias=bias), nn.ReLU(), nn.Linear(30, 7)).eval())
+def small():
+    return wrap(mlp(40, 30, 7).eval())
 
 
 def test_the_compressor_rounds_what_the_algorithm_left():
-    net = network()
+    net = small()
     code = mbp(net, strength=1.0, levels=31, seed=5)
     for position, (layer, view) in enumerate(zip(code.layers, net.layers, strict=True)):
         kept = prune_randomly(
@@ -202,7 +201,7 @@ def test_the_compressor_rounds_what_the_algorithm_left():
 
 
 def test_one_variance_for_all_layers_or_each_its_own():
-    net = network()
+    net = small()
     everything = torch.cat([view.weight.flatten() for view in net.layers]).double().numpy()
     assert common_variance(net) == pytest.approx(float(np.var(everything)))
     own, common = mbp(net), mbp(net, variance=common_variance(net))
@@ -210,7 +209,7 @@ def test_one_variance_for_all_layers_or_each_its_own():
 
 
 def test_the_seed_names_every_draw():
-    first, again, other = (mbp(network(), seed=seed) for seed in (3, 3, 4))
+    first, again, other = (mbp(small(), seed=seed) for seed in (3, 3, 4))
     for a, b, c in zip(first.layers, again.layers, other.layers, strict=True):
         assert torch.equal(a.weight, b.weight)
         assert not torch.equal(a.weight, c.weight)
@@ -238,7 +237,7 @@ def test_every_code_decodes_to_the_weights_of_the_network(shape, strength, level
 )
 def test_options_outside_their_range_are_refused(wrong):
     with pytest.raises(UsageError):
-        compress(network(), MagnitudePruning(**wrong))
+        compress(small(), MagnitudePruning(**wrong))
     with pytest.raises(UsageError):
         strength_for(0.0)
 
@@ -340,7 +339,7 @@ def test_keep_largest_keeps_exactly_the_largest(seed, size, data):
 
 
 def test_the_compressor_keeps_the_share_it_was_asked_for():
-    net = network()
+    net = small()
     compressed = naive(net, density=0.2, levels=255)
     for layer, view in zip(compressed.layers, net.layers, strict=True):
         kept = keep_largest(view.weight, round(0.2 * view.weight.numel()))
@@ -352,7 +351,7 @@ def test_no_layer_is_emptied_and_bad_densities_are_refused():
     assert kept_count(10, 1e-6) == 1
     for density in (0.0, 1.5, float("nan")):
         with pytest.raises(UsageError, match="density"):
-            naive(network(), density=density)
+            naive(small(), density=density)
     with pytest.raises(UsageError):
         keep_largest(torch.zeros(3), 4)
     with pytest.raises(UsageError):

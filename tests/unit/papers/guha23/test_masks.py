@@ -9,10 +9,11 @@ from drawing import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from worlds.networks import mlp
+from worlds.samples import decided_by_three
 
 from codebound.coding.choose import mask_bits
 from codebound.coding.modes import decode_tensors, encode_tensors
-from codebound.data.arrays import from_arrays
 from codebound.errors import ModelError, UsageError
 from codebound.nets.walk import wrap
 from codebound_papers.compress.codes import Ticket
@@ -27,27 +28,15 @@ from codebound_papers.guha23.lottery import (
 from codebound_papers.guha23.magnitude import kept_count
 from codebound_papers.guha23.masks import IterativePruning, LotteryTicket, descend, ticket_bits
 
-
-def toy(n: int = 300, seed: int = 0, shape=(10,)):
-    """Three classes that the first three inputs decide."""
-    stream = np.random.default_rng(seed)
-    y = stream.integers(3, size=n)
-    x = stream.normal(size=(n, *shape)).astype(np.float32)
-    x.reshape(n, -1)[np.arange(n), y] += 4.0
-    return from_arrays(x, y, name="toy").on("cpu")
-
-
-SAMPLE = toy()
+SAMPLE = decided_by_three().on("cpu")
 
 
 def model(width: int = 40) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(10, width), nn.ReLU(), nn.Linear(width, 3)).eval()
+    return mlp(10, width, 3).eval()
 
 
 def accuracy_of(module: nn.Module) -> float:
-    fresh = toy(1000, seed=1)
+    fresh = decided_by_three(1000, seed=1).on("cpu")
     with torch.no_grad():
         return float((module(fresh.x).argmax(1) == fresh.y).float().mean())
 
@@ -177,7 +166,7 @@ def test_a_convolutional_network_with_batch_norm():
                 nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(128, 3)
             ).eval()
         )
-    data = toy(shape=(1, 4, 4))
+    data = decided_by_three(shape=(1, 4, 4)).on("cpu")
     for found in (
         lottery(net, data, density=0.3, epochs=5, batch_size=50),
         imp(net, data, density=0.3, epochs=3, rounds=2, batch_size=50, learning_rate=0.01),

@@ -36,14 +36,14 @@ def networks():
 
 
 @pytest.fixture(scope="module")
-def network(networks):
+def watched(networks):
     return networks.watched.network
 
 
 @pytest.fixture(scope="module")
-def measured(network, networks):
+def measured(watched, networks):
     """With a positive margin."""
-    found = measure_smallest_margin(network, networks.parts.samples.train, device="cpu")
+    found = measure_smallest_margin(watched, networks.parts.samples.train, device="cpu")
     assert found.facts.margin > 0.0
     return found
 
@@ -62,13 +62,13 @@ def test_strengths_go_from_0_to_10():
     assert strengths("full") == pytest.approx(np.linspace(0.0, 10.0, 100))
 
 
-def test_the_margin_asked_for_is_that_of_the_released_code(network, networks, x1):
+def test_the_margin_asked_for_is_that_of_the_released_code(watched, networks, x1):
     sample = networks.parts.samples.train
     x = sample.scaling.apply(torch.from_numpy(sample.x)).flatten(1)
     for row in x1.points["strengths"]:
-        pruned = draw_pruning(network, strength=row["d"], seed=0).matrices
+        pruned = draw_pruning(watched, strength=row["d"], seed=0).matrices
         product, total = math.e * float(x.norm(dim=1).max()), 0.0
-        for view in network.layers:
+        for view in watched.layers:
             matrix = view.matrix.detach().double().numpy()
             outputs_, inputs = matrix.shape
             t = math.sqrt(math.log(sample.n / 0.01) / inputs)
@@ -79,11 +79,11 @@ def test_the_margin_asked_for_is_that_of_the_released_code(network, networks, x1
         assert row["needed"] == pytest.approx(product * total, rel=1e-5)
 
 
-def test_changes_are_the_largest_over_the_sample_and_below_the_recursion(network, networks, x1):
+def test_changes_are_the_largest_over_the_sample_and_below_the_recursion(watched, networks, x1):
     sample = networks.parts.samples.train
-    plain = outputs(network.predictor, sample)
+    plain = outputs(watched.predictor, sample)
     for row in x1.points["strengths"]:
-        pruned = draw_pruning(network, strength=row["d"], seed=0)
+        pruned = draw_pruning(watched, strength=row["d"], seed=0)
         change = outputs(pruned.model, sample) - plain
         own = change[np.arange(sample.n), sample.y]
         assert row["largest_change"] == pytest.approx(np.linalg.norm(change, axis=1).max(), abs=1e-5)
@@ -93,10 +93,10 @@ def test_changes_are_the_largest_over_the_sample_and_below_the_recursion(network
     assert x1.points["strengths"][0]["kept_share"] == 1.0
 
 
-def test_rows_are_counted_as_they_are(network):
+def test_rows_are_counted_as_they_are(watched):
     rows = guha_exp_x2(Settings(size="tiny")).points["strengths"]
     for row in rows:
-        matrix = draw_pruning(network, strength=row["d"], seed=0).matrices[row["layer"]].numpy()
+        matrix = draw_pruning(watched, strength=row["d"], seed=0).matrices[row["layer"]].numpy()
         assert row["fullest_row"] == int((matrix != 0).sum(axis=1).max())
         assert row["fan_in"] == matrix.shape[1]
         assert row["predicted"] == pytest.approx(
@@ -139,21 +139,21 @@ def test_a_colour_image_has_the_norm_of_a_pixel_in_the_released_code():
     assert needed / by_image == pytest.approx(ratio, rel=1e-5)
 
 
-def test_the_diagonal_is_pruned_like_the_rest_or_kept_on_request(network):
-    strong = draw_pruning(network, strength=1e6, seed=0)
-    kept = draw_pruning(network, strength=1e6, seed=0, keep_diagonal=True)
-    for view in network.layers:
+def test_the_diagonal_is_pruned_like_the_rest_or_kept_on_request(watched):
+    strong = draw_pruning(watched, strength=1e6, seed=0)
+    kept = draw_pruning(watched, strength=1e6, seed=0, keep_diagonal=True)
+    for view in watched.layers:
         assert int(strong.matrices[view.name].count_nonzero()) < min(view.matrix.shape)
         assert torch.equal(kept.matrices[view.name].diagonal(), view.matrix.diagonal())
 
 
-def test_pruning_is_drawn_anew_and_changes_no_network(network):
-    before = {name: value.clone() for name, value in network.model.state_dict().items()}
-    first, again, other = (draw_pruning(network, strength=1.0, seed=3, draw=draw) for draw in (1, 1, 2))
+def test_pruning_is_drawn_anew_and_changes_no_network(watched):
+    before = {name: value.clone() for name, value in watched.model.state_dict().items()}
+    first, again, other = (draw_pruning(watched, strength=1.0, seed=3, draw=draw) for draw in (1, 1, 2))
     assert first.facts == again.facts != other.facts
     assert 0.0 < first.kept_share < 1.0
-    assert first.model is not network.model
-    assert all(torch.equal(value, before[name]) for name, value in network.model.state_dict().items())
+    assert first.model is not watched.model
+    assert all(torch.equal(value, before[name]) for name, value in watched.model.state_dict().items())
 
 
 @pytest.mark.parametrize("root", [0.02, 0.3, 3.0, 9.99])

@@ -1,23 +1,17 @@
 """Biases as a coordinate: the whole network runs through augmented matrices, and M(x) = J x holds."""
 
-from itertools import pairwise
-
 import pytest
 import torch
 from torch import nn
+from worlds.networks import double_mlp
 
 from codebound.nets.layers import view_of
 from codebound.nets.walk import wrap
 from codebound_papers.measure.noise.quantities import augmented_matrix
 
 
-def network(*, bias):
-    torch.manual_seed(0)
-    widths = [5, 7, 6, 3]
-    layers = []
-    for inputs, outputs in pairwise(widths):
-        layers += [nn.Linear(inputs, outputs, bias=bias), nn.ReLU()]
-    return nn.Sequential(*layers[:-1]).double()
+def three_layers(*, bias):
+    return double_mlp(5, 7, 6, 3, bias=bias)
 
 
 def matrices(model):
@@ -33,7 +27,7 @@ def evaluate(chain, x):
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_augmented_matrices_compute_the_network(bias):
-    model = network(bias=bias)
+    model = three_layers(bias=bias)
     chain = matrices(model)
     assert [tuple(matrix.shape) for matrix in chain] == [(8, 6), (7, 8), (3, 7)]
     for x in torch.randn(10, 5, dtype=torch.float64):
@@ -43,7 +37,7 @@ def test_augmented_matrices_compute_the_network(bias):
 
 
 def test_output_is_jacobian_times_input_only_after_augmentation():
-    model = network(bias=True)
+    model = three_layers(bias=True)
     chain = matrices(model)
     x = torch.randn(5, dtype=torch.float64)
     augmented = torch.cat([x, torch.ones(1, dtype=torch.float64)])

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from worlds.networks import inputs
 
 from codebound.errors import UsageError
 from codebound.nets.layers import view_of
@@ -13,10 +14,6 @@ from codebound_papers.measure.noise.quantities import (
     map_frobenius_norm,
     noise_sensitivity,
 )
-
-
-def inputs(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def test_the_noise_sensitivity_of_a_linear_map_is_the_simulated_one():

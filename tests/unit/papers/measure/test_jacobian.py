@@ -1,12 +1,12 @@
 """Jacobian norms against written-out Jacobians, and the interval of the probes against simulation."""
 
 import math
-from itertools import pairwise
 
 import pytest
 import torch
 from scipy.stats import binom
 from torch import nn
+from worlds import networks
 
 from codebound.errors import UsageError
 from codebound.nets.walk import wrap
@@ -35,11 +35,8 @@ class Residual(nn.Module):
         return self.head(self.pool(torch.relu(y)).flatten(1))
 
 
-def mlp(*sizes, bias, activation=nn.ReLU):
-    layers = []
-    for inputs, outputs in pairwise(sizes):
-        layers += [nn.Linear(inputs, outputs, bias=bias), activation()]
-    return nn.Sequential(*layers[:-1])
+def mlp(*sizes, **options):
+    return networks.mlp(*sizes, seed=3, **options)
 
 
 NETS = {

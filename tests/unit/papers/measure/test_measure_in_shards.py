@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from worlds.commands import Here
+from worlds.networks import mlp, with_normal_weights
+from worlds.samples import random_labels
 
 from codebound.data.dataset import Dataset
-from codebound.engine.job import Finished, call
 from codebound.engine.processes import LocalEngine
 from codebound.errors import UsageError
 from codebound_papers.measure.noise.meter import StabilitySettings, stability
@@ -19,38 +20,13 @@ N, FEATURES, CLASSES = 50, 6, 3
 PLAN = StabilitySettings(probes=8, smoothness=Smoothness(0.1, draws=2), outliers=0.1)
 
 
-class Here:
-    """An engine of that many slots that runs its jobs in this process, the last one first."""
-
-    def __init__(self, slots):
-        self.slots = slots
-
-    def as_finished(self, jobs):
-        for job in reversed(jobs):
-            yield Finished(job, *call(job))
-
-
-@torch.no_grad()
-def filled(network):
-    random = np.random.default_rng(1)
-    for weight in network.parameters():
-        weight.copy_(torch.from_numpy(random.normal(size=tuple(weight.shape)).astype(np.float32)))
-    return network
-
-
 @pytest.fixture(scope="module")
 def case():
-    random = np.random.default_rng(0)
-    x = random.normal(size=(N, FEATURES)).astype(np.float32)
-    network = nn.Sequential(
-        nn.Linear(FEATURES, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, CLASSES)
-    )
-    return filled(network), Dataset("random", "train", x, random.integers(0, CLASSES, size=N), CLASSES)
+    network = with_normal_weights(mlp(FEATURES, 5, 4, CLASSES), seed=1)
+    return network, random_labels(N, shape=(FEATURES,), classes=CLASSES)
 
 
-@pytest.fixture(autouse=True)
-def _no_worker(monkeypatch):
-    monkeypatch.setattr("codebound.engine.job.use_threads", lambda count: None)
+pytestmark = pytest.mark.usefixtures("all_threads")
 
 
 @pytest.mark.few(3)
@@ -73,9 +49,9 @@ def test_a_part_without_a_defined_example_is_no_failure(case):
     _, sample = case
     x = sample.x.copy()
     x[:10] = 0.0
-    network = nn.Sequential(nn.Linear(FEATURES, 5, bias=False), nn.ReLU(), nn.Linear(5, CLASSES, bias=False))
+    network = with_normal_weights(mlp(FEATURES, 5, CLASSES, bias=False), seed=1)
     half_empty = Dataset("half empty", "train", x, sample.y, CLASSES)
-    found = stability(filled(network), half_empty, chunk_size=10, engine=Here(5))
+    found = stability(network, half_empty, chunk_size=10, engine=Here(5))
     assert found.undefined >= 10
     assert found.layers == stability(network, half_empty, chunk_size=10).layers
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from worlds.networks import convnet, inputs, mlp
+from worlds.networks import convnet, double_mlp, inputs
 
 from codebound.data.dataset import Dataset, Scaling
 from codebound.errors import ModelError, UsageError
@@ -65,7 +65,7 @@ def jacobian(function, example):
 
 
 def test_the_reported_sensitivity_is_the_largest_and_never_below_the_stable_rank():
-    model, x = mlp(6, 15, 14, 3, bias=False), inputs(20, 6)
+    model, x = double_mlp(6, 15, 14, 3, bias=False), inputs(20, 6)
     _, fed = chain(model, x)
     for row, layer, into in zip(stability(model, x, ALL).layers, model[::2], fed, strict=True):
         weight = layer.weight.detach()
@@ -80,7 +80,7 @@ def test_the_reported_sensitivity_is_the_largest_and_never_below_the_stable_rank
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(
-    ("make", "shape"), [(lambda bias: mlp(5, 6, 4, 3, bias=bias), (5,)), (convnet, (2, 6, 6))]
+    ("make", "shape"), [(lambda bias: double_mlp(5, 6, 4, 3, bias=bias), (5,)), (convnet, (2, 6, 6))]
 )
 def test_published_definitions_against_brute_force(make, shape, bias):
     model, x = make(bias=bias), inputs(7, *shape)
@@ -127,9 +127,9 @@ def test_published_definitions_against_brute_force(make, shape, bias):
 
 def test_biases_become_part_of_the_matrices():
     """The bias-free network of augmented matrices on [x; 1], built by hand, has the same stability."""
-    model, x = mlp(5, 6, 4, 3, bias=True), inputs(8, 5)
+    model, x = double_mlp(5, 6, 4, 3, bias=True), inputs(8, 5)
     views = [view_of(str(k), model[k]) for k in (0, 2, 4)]
-    augmented = mlp(6, 7, 5, 3, bias=False)
+    augmented = double_mlp(6, 7, 5, 3, bias=False)
     with torch.no_grad():
         for k, view in zip((0, 2, 4), views, strict=True):
             augmented[k].weight.copy_(augmented_matrix(view, last=k == 4))
@@ -271,7 +271,7 @@ def test_a_residual_network_of_the_zoo_is_measured():
 # invariances
 
 
-@pytest.mark.parametrize("make", [lambda: mlp(6, 7, 5, 3, bias=False), lambda: convnet(bias=False)])
+@pytest.mark.parametrize("make", [lambda: double_mlp(6, 7, 5, 3, bias=False), lambda: convnet(bias=False)])
 def test_rescaled_layers_and_permuted_units_have_the_same_stability(make):
     model, other = make(), make()
     shape = (6,) if isinstance(model[0], nn.Linear) else (2, 6, 6)
@@ -353,7 +353,7 @@ def test_with_biases_as_a_coordinate_nothing_is_undefined():
 
 def test_outliers_are_the_examples_of_largest_complexity_in_all_quantities_at_once(monkeypatch):
     monkeypatch.setattr("codebound_papers.measure.noise.result._ROWS", 7)  # it is computed in parts
-    model, x = mlp(6, 8, 7, 3, bias=False), inputs(40, 6)
+    model, x = double_mlp(6, 8, 7, 3, bias=False), inputs(40, 6)
     plain = stability(model, x, ALL)
     trimmed = stability(model, x, StabilitySettings(interlayer="all", outliers=0.25))
     per_example = np.zeros(40)
@@ -388,7 +388,7 @@ def test_best_examples_never_keep_what_is_undefined():
 
 
 def test_cushions_relative_to_the_distance_from_the_initial_weights():
-    model, initial = mlp(5, 4, 3, bias=False), mlp(5, 4, 3, bias=False, seed=9)
+    model, initial = double_mlp(5, 4, 3, bias=False), double_mlp(5, 4, 3, bias=False, seed=9)
     x = inputs(6, 5)
     found = stability(model, x, initial=initial)
     for row, layer, start in zip(found.layers, model[::2], initial[::2], strict=True):
@@ -397,14 +397,16 @@ def test_cushions_relative_to_the_distance_from_the_initial_weights():
     assert all(row.distance_cushion == math.inf for row in stability(model, x, initial=model).layers)
     assert all(row.distance_cushion is None for row in stability(model, x).layers)
     with pytest.raises(UsageError, match=r"layer 0 has shape \(4, 5\).*\(6, 5\)"):
-        stability(model, x, initial=mlp(5, 6, 3, bias=False))
-    biased = stability(mlp(5, 4, 3, bias=True), x, initial=mlp(5, 4, 3, bias=True, seed=9))
-    first, start = mlp(5, 4, 3, bias=True)[0], mlp(5, 4, 3, bias=True, seed=9)[0]
+        stability(model, x, initial=double_mlp(5, 6, 3, bias=False))
+    biased = stability(double_mlp(5, 4, 3, bias=True), x, initial=double_mlp(5, 4, 3, bias=True, seed=9))
+    first, start = double_mlp(5, 4, 3, bias=True)[0], double_mlp(5, 4, 3, bias=True, seed=9)[0]
     distance = math.hypot(
         *(float((a - b).norm()) for a, b in zip(first.parameters(), start.parameters(), strict=True))
     )
     assert biased.sites[0].distance == pytest.approx(distance)
-    grown = stability(mlp(5, 4, 3, bias=True), x, initial=mlp(5, 4, 3, bias=False))  # biases began at zero
+    grown = stability(
+        double_mlp(5, 4, 3, bias=True), x, initial=double_mlp(5, 4, 3, bias=False)
+    )  # biases began at zero
     assert grown.sites[0].distance >= float(first.bias.detach().norm()) > 0.0
 
 
@@ -418,7 +420,7 @@ def shake(matrix, seed):
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_smoothness_against_brute_force(bias):
-    model, x = mlp(5, 6, 5, 3, bias=bias), inputs(6, 5)
+    model, x = double_mlp(5, 6, 5, 3, bias=bias), inputs(6, 5)
     calls = []
 
     def recorded(matrix, seed):
@@ -432,7 +434,7 @@ def test_smoothness_against_brute_force(bias):
     pre, _ = chain(model, x)
     minima = []
     for draw in range(9):
-        noisy = mlp(5, 6, 5, 3, bias=bias)
+        noisy = double_mlp(5, 6, 5, 3, bias=bias)
         noisy.load_state_dict(model.state_dict())
         with torch.no_grad():
             for layer, matrix in zip(noisy[::2], calls[3 * draw : 3 * draw + 3], strict=True):
@@ -461,7 +463,7 @@ def test_gaussian_noise_has_the_stated_size_and_linear_maps_are_perfectly_smooth
     model = nn.Sequential(nn.Linear(4, 5), nn.Identity(), nn.Linear(5, 3)).double()
     x = inputs(5, 4)
     assert stability(model, x, StabilitySettings(smoothness=Smoothness(0.5, draws=2))).smoothness > 1e12
-    bent = mlp(4, 50, 3, bias=False)
+    bent = double_mlp(4, 50, 3, bias=False)
     large, small = (
         stability(bent, x, StabilitySettings(smoothness=Smoothness(size, draws=5))).smoothness
         for size in (2.0, 0.02)
@@ -480,7 +482,7 @@ def test_the_quantile_takes_the_largest_admissible_number():
 
 def test_the_single_layer_estimates_hold_for_their_noise():
     """A-E9: a lower bound for any noise, and a larger one for noise that has no direction."""
-    model, x = mlp(12, 200, 150, bias=False), inputs(1, 12)
+    model, x = double_mlp(12, 200, 150, bias=False), inputs(1, 12)
     rank = stable_rank(model[2].weight.detach())
     for noise in (lambda matrix, seed: shake(matrix, seed), 1.0):
         plan = StabilitySettings(smoothness=Smoothness(noise, draws=50, delta=0.0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from worlds.networks import convnet, inputs, mlp
+from worlds.networks import convnet, double_mlp, inputs
 
 from codebound.errors import CodeboundError, DataError, ModelError, UnsupportedLayerError, UsageError
 from codebound_papers.measure.noise.meter import StabilityMeter, StabilitySettings, stability
@@ -54,7 +54,7 @@ def test_an_interval_is_wide_only_where_the_norm_is_an_estimate():
 
 
 def test_only_the_named_layers_are_reported():
-    model, x = mlp(5, 6, 4, 3, bias=False), inputs(6, 5)
+    model, x = double_mlp(5, 6, 4, 3, bias=False), inputs(6, 5)
     every, some = (
         stability(model, x, ALL),
         stability(model, x, StabilitySettings(layers=("2",), interlayer="all")),
@@ -64,7 +64,7 @@ def test_only_the_named_layers_are_reported():
 
 
 def test_half_precision_networks_are_measured_in_single_precision():
-    model, x = mlp(5, 6, 3, bias=False), inputs(4, 5).float()
+    model, x = double_mlp(5, 6, 3, bias=False), inputs(4, 5).float()
     found = stability(model.bfloat16(), x)
     assert found.columns[Key("cushion", "0")].dtype == np.float32
     assert next(model.parameters()).dtype == torch.bfloat16
@@ -119,7 +119,7 @@ class Branching(nn.Module):
 )
 def test_plans_that_make_no_sense_are_refused(change, message):
     with pytest.raises(UsageError, match=message):
-        stability(mlp(5, 6, 3, bias=False), inputs(2, 5), StabilitySettings(**change))
+        stability(double_mlp(5, 6, 3, bias=False), inputs(2, 5), StabilitySettings(**change))
 
 
 @pytest.mark.parametrize("settings", [{"noise": 0.0}, {"noise": math.inf}, {"noise": 1.0, "draws": 0}])
@@ -135,11 +135,11 @@ def test_smoothness_needs_noise_and_draws(settings):
         (nn.Linear(5, 3), torch.ones(1, 5), ModelError, "nn.Sequential"),
         (Branching(), torch.ones(1, 5), ModelError, "cannot trace Branching.*the same steps for every input"),
         (nn.Sequential(nn.ReLU(), nn.Flatten()), torch.ones(1, 5), ModelError, "no linear"),
-        (mlp(5, 3, bias=False), torch.ones(1, 4), ModelError, r"fails on inputs of shape \(1, 4\)"),
-        (mlp(5, 3, bias=False), torch.ones(2, 5, dtype=torch.int64), UsageError, "floating-point"),
-        (mlp(5, 3, bias=False), torch.ones(0, 5), CodeboundError, "Got"),
-        (mlp(5, 3, bias=False), [], DataError, "at least one example"),
-        (mlp(5, 3, bias=False), ["image.png"], UsageError, "batch of type str"),
+        (double_mlp(5, 3, bias=False), torch.ones(1, 4), ModelError, r"fails on inputs of shape \(1, 4\)"),
+        (double_mlp(5, 3, bias=False), torch.ones(2, 5, dtype=torch.int64), UsageError, "floating-point"),
+        (double_mlp(5, 3, bias=False), torch.ones(0, 5), CodeboundError, "Got"),
+        (double_mlp(5, 3, bias=False), [], DataError, "at least one example"),
+        (double_mlp(5, 3, bias=False), ["image.png"], UsageError, "batch of type str"),
         (
             nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 3)),
             torch.ones(2, 5),
@@ -160,7 +160,7 @@ def test_networks_and_data_that_do_not_fit_are_refused(net, data, error, message
 
 
 def test_other_wrong_inputs_are_refused():
-    model = mlp(5, 4, 3, bias=False)
+    model = double_mlp(5, 4, 3, bias=False)
     with pytest.raises(UsageError, match="chunk_size"):
         stability(model, inputs(2, 5), chunk_size=0)
     with pytest.raises(UsageError, match="device 'nowhere' cannot be used"):

@@ -120,7 +120,7 @@ def test_a_report_cannot_be_changed():
 
 
 @pytest.fixture
-def sample():
+def few_images():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (37, 1, 2, 2)).astype(np.uint8)
     y = rng.integers(0, 3, 37)
@@ -140,19 +140,20 @@ class Odd(nn.Module):
 
 @pytest.mark.parametrize("chunk_size", [1, 5, 37, 100])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_streaming_equals_one_pass_and_leaves_the_model_alone(sample, chunk_size, dtype):
+def test_streaming_equals_one_pass_and_leaves_the_model_alone(few_images, chunk_size, dtype):
     model = Odd().train()
     weight = model.linear.weight.clone()
     calls = []
     report = margin_report(
-        model, sample, chunk_size=chunk_size, dtype=dtype, progress=lambda *a: calls.append(a)
+        model, few_images, chunk_size=chunk_size, dtype=dtype, progress=lambda *a: calls.append(a)
     )
     copy = Odd().to(dtype).eval()
     copy.load_state_dict(model.state_dict())
     with torch.no_grad():
-        values = margins(copy(sample.scaling.apply(sample.x, dtype)), sample.y).numpy()
+        images = few_images.scaling.apply(few_images.x, dtype)
+        values = margins(copy(images), few_images.y).numpy()
     assert np.allclose(report.values, np.sort(values), rtol=1e-5, atol=1e-6)
-    assert report.non_finite == int((sample.x[:, 0, 0, 0] > 0.9 * 255).sum()) > 0
+    assert report.non_finite == int((few_images.x[:, 0, 0, 0] > 0.9 * 255).sum()) > 0
     assert calls[-1][:2] == (37, 37)
     assert model.training
     assert model.linear.weight.dtype == torch.float32
@@ -177,13 +178,13 @@ def test_wrong_shapes_and_labels_are_refused(logits, labels):
         ambiguous_errors(logits, labels, 0.0)
 
 
-def test_wrong_arguments_are_refused(sample):
+def test_wrong_arguments_are_refused(few_images):
     with pytest.raises(UsageError, match="tolerance"):
         ambiguous_errors(torch.zeros(1, 2), torch.tensor([0]), -1.0)
     with pytest.raises(UsageError, match="chunk_size"):
-        margin_report(Odd(), sample, chunk_size=0)
+        margin_report(Odd(), few_images, chunk_size=0)
     with pytest.raises(ModelError, match="shape"):
-        margin_report(nn.Linear(5, 3), sample)
+        margin_report(nn.Linear(5, 3), few_images)
     with pytest.raises(UsageError, match="level"):
         MarginReport(np.array([1.0])).quantile(1.5)
     with pytest.raises(UsageError, match="non-empty"):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.networks import mlp
+from worlds.samples import noise_images
 
 from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
@@ -18,15 +20,12 @@ from codebound_papers.published import Evidence
 PLAN = MeasureSettings(examples=20)
 
 
-def images(n: int = 60, shape: tuple[int, ...] = (1, 6, 6), classes: int = 3) -> Dataset:
-    stream = np.random.default_rng(0)
-    x = stream.random((n, *shape), dtype=np.float32)
-    return Dataset("noise", "train", x, np.arange(n, dtype=np.int64) % classes, classes)
+def images(n: int = 60) -> Dataset:
+    return noise_images(n, shape=(1, 6, 6), classes=3)
 
 
-def mlp(bias: bool = True) -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(36, 12, bias=bias), nn.ReLU(), nn.Linear(12, 3, bias=bias))
+def two_layers(bias: bool = True) -> nn.Sequential:
+    return mlp(36, 12, 3, bias=bias, flat=True)
 
 
 class Residual(nn.Module):
@@ -49,7 +48,7 @@ class Twice(nn.Module):
 
 
 def test_measure_facts_agrees_with_norms_taken_another_way():
-    net, data = mlp(), images()
+    net, data = two_layers(), images()
     facts = measure_facts(net, data, PLAN).facts
     for layer, module in zip(facts.layers, (net[1], net[3]), strict=True):
         weight = module.weight.detach().double().numpy()
@@ -74,7 +73,7 @@ def test_measure_facts_agrees_with_norms_taken_another_way():
 
 
 def test_cushions_follow_their_definition_without_biases():
-    net, data = mlp(bias=False), images(n=15)
+    net, data = two_layers(bias=False), images(n=15)
     facts = measure_facts(net, data, MeasureSettings(examples=15)).facts
     x = torch.from_numpy(data.x).flatten(1)
     with torch.no_grad():
@@ -96,7 +95,7 @@ def test_cushions_follow_their_definition_without_biases():
 
 
 def test_the_model_is_not_changed_and_chunks_do_not_matter():
-    net, data = mlp(), images()
+    net, data = two_layers(), images()
     net.train()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     whole = measure_facts(net, data, PLAN).facts
@@ -123,12 +122,12 @@ def test_a_convolution_is_its_filter_matrix_and_has_the_norm_of_its_map_too():
 
 
 def test_a_subset_is_measured_alone_and_says_what_it_lacks():
-    found = measure_facts(mlp(), images(), MeasureSettings(families=("margins",)))
+    found = measure_facts(two_layers(), images(), MeasureSettings(families=("margins",)))
     assert found.margins.n == 60
     assert (found.norms, found.spectra, found.tails, found.stability) == ((), {}, {}, None)
     with pytest.raises(UsageError, match="norms were not measured"):
         _ = found.facts
-    found = measure_facts(mlp(), images(), MeasureSettings(families=("margins", "norms")))
+    found = measure_facts(two_layers(), images(), MeasureSettings(families=("margins", "norms")))
     assert found.facts.layers[0].cushion is None
     with pytest.raises(ModelError, match="nobody asked"):
         Evidence(found).facts("stability")
@@ -144,7 +143,7 @@ def test_a_network_is_folded_wrapped_and_traced_once_for_everything(monkeypatch)
 
     monkeypatch.setattr(walk, "trace", trace)
     every = ("margins", "norms", "maps", "spectra", "tails", "stability")
-    found = measure_facts(mlp(), images(), MeasureSettings(families=every, examples=20, resamples=20))
+    found = measure_facts(two_layers(), images(), MeasureSettings(families=every, examples=20, resamples=20))
     assert len(traced) == 1
     assert found.stability is not None
     assert found.facts.smoothness == found.stability.noisy.smoothness
@@ -179,7 +178,7 @@ def test_steps_that_lengthen_differences_are_named_and_gamma_is_always_said():
     overlapping = nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(3, stride=1), nn.Flatten(), nn.Linear(8, 3))
     notes = " ".join(measure_facts(overlapping, images(), PLAN).notes)
     assert "lengthen a difference: 1 (pooling, by up to 3)" in notes
-    plain = measure_facts(mlp(), images(), PLAN)
+    plain = measure_facts(two_layers(), images(), PLAN)
     assert not any("lengthen" in note for note in plain.notes)
     smooth = nn.Sequential(nn.Flatten(), nn.Linear(36, 5), nn.GELU(), nn.Linear(5, 3))
     for measured in (plain, measure_facts(smooth, images(), PLAN)):
@@ -187,8 +186,8 @@ def test_steps_that_lengthen_differences_are_named_and_gamma_is_always_said():
 
 
 def test_outliers_and_initial_weights_change_the_cushions():
-    net, data = mlp(), images()
-    initial = mlp()
+    net, data = two_layers(), images()
+    initial = two_layers()
     with torch.no_grad():
         for parameter in initial.parameters():
             parameter.mul_(0.9)
@@ -202,16 +201,16 @@ def test_outliers_and_initial_weights_change_the_cushions():
 
 
 def test_least_margin_is_the_smallest_of_the_sample():
-    measured = measure_facts(mlp(), images(), PLAN)
+    measured = measure_facts(two_layers(), images(), PLAN)
     least = Evidence(measured).facts("least margin")
     assert (least.margin, least.margin_loss) == (measured.margins.minimum, 1 / 60)
-    assert measure_facts(mlp(), images(), MeasureSettings(examples=5, margin_share=0.0)).facts.margin == (
-        measured.margins.minimum
-    )
+    assert measure_facts(
+        two_layers(), images(), MeasureSettings(examples=5, margin_share=0.0)
+    ).facts.margin == (measured.margins.minimum)
 
 
 def test_outputs_that_are_not_finite_are_refused():
-    net = mlp()
+    net = two_layers()
     with torch.no_grad():
         net[1].weight.mul_(3e38)
         net[3].weight.mul_(3e38)
@@ -244,7 +243,7 @@ def test_prune_for_margin_uses_up_the_margin_and_no_more():
 
     from codebound_papers.guha23.kappa import released_needed_margin
 
-    measured = measure_facts(mlp(bias=False), images(), PLAN)
+    measured = measure_facts(two_layers(bias=False), images(), PLAN)
     asked = replace(measured.facts, margin=5.0)
     found = prune_for_margin(measured.network, asked, keep_diagonal=True)
     strength = found.layers[0].strength
@@ -260,7 +259,7 @@ def test_prune_for_margin_uses_up_the_margin_and_no_more():
 
 @pytest.mark.slow
 def test_zoo_networks_are_chains_or_say_why_not():
-    data = images(n=12, shape=(3, 32, 32), classes=10)
+    data = noise_images(12, shape=(3, 32, 32))
     few = MeasureSettings(examples=2, chunk_size=4)
     assert measure_facts(load_model("alexnet", input_shape=(3, 32, 32), classes=10), data, few).obstacle == ""
     assert "no chain" in (

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from torch import nn
+from worlds.networks import linear_of
 
 from codebound.errors import ModelError, UsageError
 from codebound.nets.layers import view_of
@@ -27,16 +28,13 @@ MATRICES = hnp.arrays(
 )
 
 
-def linear(matrix: np.ndarray):
-    layer = nn.Linear(matrix.shape[1], matrix.shape[0], bias=False, dtype=torch.float64)
-    with torch.no_grad():
-        layer.weight.copy_(torch.from_numpy(matrix))
-    return view_of("layer", layer)
+def view_of_matrix(matrix: np.ndarray):
+    return view_of("layer", linear_of(matrix))
 
 
 @given(MATRICES)
 def test_singular_values_are_those_of_numpy(matrix):
-    spectrum = layer_spectrum(linear(matrix))
+    spectrum = layer_spectrum(view_of_matrix(matrix))
     exact = np.linalg.svd(matrix, compute_uv=False)
     assert spectrum.singular_values == pytest.approx(exact, rel=1e-8, abs=3e-6 * exact[0] + 1e-150)
     assert exact[0] * (1 - 1e-15) <= spectrum.spectral_norm_upper <= exact[0] * (1 + 1e-9) + 1e-150
@@ -45,7 +43,7 @@ def test_singular_values_are_those_of_numpy(matrix):
 
 @given(MATRICES)
 def test_the_same_numbers_everywhere(matrix):
-    spectrum, tensor = layer_spectrum(linear(matrix)), torch.from_numpy(matrix)
+    spectrum, tensor = layer_spectrum(view_of_matrix(matrix)), torch.from_numpy(matrix)
     norm = matrix_spectral_norm(tensor)
     assert spectrum.spectral_norm_upper == norm.upper
     assert spectrum.spectral_norm == pytest.approx(norm.value, rel=1e-14)
@@ -55,10 +53,10 @@ def test_the_same_numbers_everywhere(matrix):
 
 def test_what_rounding_makes_of_a_zero_is_zero():
     left, right = np.random.default_rng(0).normal(size=(2, 30, 3))
-    spectrum = layer_spectrum(linear(left @ right.T))
+    spectrum = layer_spectrum(view_of_matrix(left @ right.T))
     assert (spectrum.singular_values > 0.0).sum() == 3
     assert spectrum.eigenvalues.size == 3
-    assert layer_spectrum(linear(np.zeros((3, 4)))).stable_rank == 0.0
+    assert layer_spectrum(view_of_matrix(np.zeros((3, 4)))).stable_rank == 0.0
 
 
 def test_a_whole_network_in_order_and_by_what():
@@ -76,7 +74,7 @@ def test_no_cushion_exceeds_the_inverse_root_of_the_stable_rank(matrix, x):
     x = x[: matrix.shape[1]]
     if np.linalg.norm(matrix) > 1e-3 and np.linalg.norm(x) > 1e-3:
         cushion = np.linalg.norm(matrix @ x) / (np.linalg.norm(matrix) * np.linalg.norm(x))
-        assert cushion <= layer_spectrum(linear(matrix)).stable_rank ** -0.5 * (1 + 1e-9)
+        assert cushion <= layer_spectrum(view_of_matrix(matrix)).stable_rank ** -0.5 * (1 + 1e-9)
 
 
 def test_s_e25_numbers():
@@ -110,7 +108,7 @@ def test_power_iteration_reaches_the_norm_from_below():
 
 
 def test_values_for_tail_fits():
-    view = linear(np.array([[3.0, -4.0], [0.0, 0.5]]))
+    view = view_of_matrix(np.array([[3.0, -4.0], [0.0, 0.5]]))
     assert tail_values(view).tolist() == [3.0, 4.0, 0.5]
     assert tail_values(view, of="positive").tolist() == [3.0, 0.5]
     assert tail_values(view, of="eigenvalues") == pytest.approx(
@@ -121,7 +119,7 @@ def test_values_for_tail_fits():
 
 
 def test_broken_weights_are_named():
-    view = linear(np.array([[1.0, np.nan]]))
+    view = view_of_matrix(np.array([[1.0, np.nan]]))
     for work in (layer_spectrum, tail_values):
         with pytest.raises(ModelError, match="layer layer: the weights contain NaN"):
             work(view)

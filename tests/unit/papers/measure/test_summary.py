@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from worlds.networks import mlp
 
 from codebound.data.dataset import Dataset
 from codebound.errors import ModelError, UsageError
@@ -48,10 +49,10 @@ class Untraceable(Shared):
         return self.head(self.again(x) if x.sum() > 0 else x)
 
 
-def sample(n: int = 12) -> Dataset:
+def few_images() -> Dataset:
     stream = np.random.default_rng(0)
-    x = stream.random((n, 1, 4, 4), dtype=np.float32)
-    return Dataset("random", "train", x, stream.integers(3, size=n), 3)
+    x = stream.random((12, 1, 4, 4), dtype=np.float32)
+    return Dataset("random", "train", x, stream.integers(3, size=12), 3)
 
 
 @pytest.fixture(autouse=True)
@@ -61,12 +62,12 @@ def _fixed_weights():
         yield
 
 
-def mlp() -> nn.Sequential:
-    return nn.Sequential(nn.Flatten(), nn.Linear(16, 60), nn.ReLU(), nn.Linear(60, 3))
+def two_layers() -> nn.Sequential:
+    return mlp(16, 60, 3, flat=True, seed=None)
 
 
 def test_norms_and_margins_are_those_of_the_dense_matrices():
-    model, data = mlp(), sample()
+    model, data = two_layers(), few_images()
     found = summarise(model, data, MeasureSettings(families=("spectra", "margins")))
     for row, layer in zip(found.layers, (model[1], model[3]), strict=True):
         values = np.linalg.svd(layer.weight.detach().numpy().astype(float), compute_uv=False)
@@ -88,7 +89,7 @@ def test_norms_and_margins_are_those_of_the_dense_matrices():
 
 def test_layer_cushions_are_those_of_the_definition():
     """``||A x|| / (||A||_F ||x||)`` without biases, example by example."""
-    model, data = nn.Sequential(nn.Flatten(), nn.Linear(16, 3, bias=False)), sample()
+    model, data = nn.Sequential(nn.Flatten(), nn.Linear(16, 3, bias=False)), few_images()
     (row,) = summarise(model, data, MeasureSettings(families=("stability",), stability=QUICK)).layers
     x = data.x.reshape(12, 16).astype(float)
     weight = model[1].weight.detach().numpy().astype(float)
@@ -102,7 +103,7 @@ def test_layer_cushions_are_those_of_the_definition():
 def test_a_residual_network_has_all_its_layers_and_names_what_is_missing():
     model = Residual()
     model.norm.running_var.fill_(0.25)
-    found = summarise(model, sample(), MeasureSettings(families=FAMILIES, resamples=20))
+    found = summarise(model, few_images(), MeasureSettings(families=FAMILIES, resamples=20))
     rows = {row["name"]: row for row in found.layers}
     assert list(rows) == ["stem", "inner", "add", "head"]
     assert [row["kind"] for row in rows.values()] == ["convolution", "convolution", "sum", "linear"]
@@ -124,7 +125,9 @@ def test_a_residual_network_has_all_its_layers_and_names_what_is_missing():
 
 
 def test_a_layer_that_is_called_again_has_a_row_for_each_call():
-    found = summarise(Shared(), sample(), MeasureSettings(families=("spectra", "stability"), stability=QUICK))
+    found = summarise(
+        Shared(), few_images(), MeasureSettings(families=("spectra", "stability"), stability=QUICK)
+    )
     rows = {row["name"]: row for row in found.layers}
     assert list(rows) == ["again", "again (call 1)", "again (call 2)", "head"]
     assert rows["again"]["stable_rank"] is not None
@@ -135,7 +138,7 @@ def test_a_layer_that_is_called_again_has_a_row_for_each_call():
 
 def test_tensors_without_a_matrix_are_listed():
     model = nn.Sequential(nn.Flatten(), nn.Linear(16, 4), nn.LayerNorm(4), nn.Linear(4, 3))
-    found = summarise(model, sample(), MeasureSettings(families=("spectra",)))
+    found = summarise(model, few_images(), MeasureSettings(families=("spectra",)))
     assert [(row["layer"], row["reason"]) for row in found.not_measured] == [
         ("2.weight", "a LayerNorm has no weight matrix"),
         ("2.bias", "a LayerNorm has no weight matrix"),
@@ -151,26 +154,26 @@ def test_tensors_without_a_matrix_are_listed():
 )
 def test_a_family_that_is_refused_leaves_the_others(model, reason):
     families = ("spectra", "stability")
-    found = summarise(model(), sample(), MeasureSettings(families=families, stability=QUICK))
+    found = summarise(model(), few_images(), MeasureSettings(families=families, stability=QUICK))
     assert found.network is None
     (missing,) = found.not_measured
     assert (missing["layer"], missing["quantity"]) == ("all", "noise stability")
     assert reason in missing["reason"]
     assert all(row["stable_rank"] > 0.0 for row in found.layers)
     with pytest.raises((ModelError, UsageError), match=reason):
-        summarise(model(), sample(), MeasureSettings(families=("stability",), stability=QUICK))
+        summarise(model(), few_images(), MeasureSettings(families=("stability",), stability=QUICK))
 
 
 def test_a_layer_of_zeros_has_no_tail():
-    model = mlp()
+    model = two_layers()
     nn.init.zeros_(model[3].weight)
-    found = summarise(model, sample(), MeasureSettings(families=("tails",), resamples=20))
+    found = summarise(model, few_images(), MeasureSettings(families=("tails",), resamples=20))
     assert found.layers[1]["alpha"] is None
     assert found.not_measured[0]["layer"] == "3"
 
 
 def test_a_refused_tail_keeps_its_reason_and_its_numbers():
-    found = summarise(mlp(), sample(), MeasureSettings(families=("tails",), resamples=20))
+    found = summarise(two_layers(), few_images(), MeasureSettings(families=("tails",), resamples=20))
     alpha = found.layers[1]["alpha"]
     assert alpha["status"] == "undecided"
     assert alpha["tail_exponent"] == pytest.approx(alpha["density_exponent"] - 1.0)
@@ -181,9 +184,9 @@ def test_a_refused_tail_keeps_its_reason_and_its_numbers():
 
 
 def test_the_initial_network_gives_distances():
-    model, before = mlp(), mlp()
+    model, before = two_layers(), two_layers()
     plan = MeasureSettings(families=("stability",), stability=StabilitySettings(biases="separate"))
-    (first, _) = summarise(model, sample(), plan, initial=before).layers
+    (first, _) = summarise(model, few_images(), plan, initial=before).layers
     distance = float((model[1].weight - before[1].weight).detach().norm())
     assert first["distance_from_initial"] == pytest.approx(distance, rel=1e-5)
     scale = float(model[1].weight.detach().norm()) / distance
@@ -195,7 +198,7 @@ def test_the_network_is_left_alone_and_the_result_is_the_same_again():
     model = Residual().train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     settings = MeasureSettings(families=FAMILIES, resamples=20, chunk_size=5)
-    first, second = (summarise(model, sample(), settings) for _ in range(2))
+    first, second = (summarise(model, few_images(), settings) for _ in range(2))
     assert model.training
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert first.record() == second.record()
@@ -205,7 +208,12 @@ def test_the_network_is_left_alone_and_the_result_is_the_same_again():
 def test_progress_names_the_families():
     told = []
     plan = MeasureSettings(families=FAMILIES, resamples=20, stability=QUICK)
-    summarise(mlp(), sample(), plan, progress=lambda done, total, note="": told.append((note, done, total)))
+    summarise(
+        two_layers(),
+        few_images(),
+        plan,
+        progress=lambda done, total, note="": told.append((note, done, total)),
+    )
     assert {note.split(" of ")[0] for note, *_ in told} == {
         "margins",
         "spectra",
@@ -242,7 +250,7 @@ def test_unknown_settings_are_refused(settings):
 @pytest.mark.parametrize("model", [nn.Flatten(), nn.Sequential(nn.Flatten(), nn.LayerNorm(16))])
 def test_a_network_without_layers_is_refused(model):
     with pytest.raises(ModelError, match=r"(nothing|no linear or convolutional layer) to measure"):
-        summarise(model, sample())
+        summarise(model, few_images())
 
 
 def test_a_survival_curve_is_short_and_exact_at_its_points():

@@ -2,9 +2,9 @@
 
 import re
 import sys
-from html.parser import HTMLParser
 
 import pytest
+from worlds.commands import Page
 
 from codebound_papers.report.measures import flat_rows, measure_page, measure_tables
 
@@ -95,20 +95,6 @@ def record() -> dict:
             "margins": histogram,
         },
     }  # fmt: skip
-
-
-class Page(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags, self.links, self.text = [], [], ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [value for key, value in attrs if key.endswith(("src", "href", "srcset", "action"))]
-
-    def handle_data(self, data):
-        self.text += data
 
 
 def test_tables_show_the_worst_value_and_every_column_has_a_sentence(record):

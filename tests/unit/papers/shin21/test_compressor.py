@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, pareto
 from torch import nn
+from worlds.networks import mlp
+from worlds.samples import random_labels
 
 from codebound.coding.modes import decode_tensors, encode_tensors
 from codebound.coding.quantization import step_size
-from codebound.data.arrays import from_arrays
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.rebuild import with_weights
 from codebound.nets.walk import wrap
@@ -163,7 +164,7 @@ def test_the_tail_of_a_power_law_is_as_sparse_as_predicted():
     assert not is_plausible(counts.sum(axis=1), rows * columns, (w_m / tau) ** (1.3 * alpha))
 
 
-def network(seed: int = 0):
+def heavy_network(seed: int = 0):
     first, second = nn.Linear(60, 50), nn.Linear(50, 8)
     with torch.no_grad():
         first.weight.copy_(0.1 * heavy((50, 60), seed) + 0.03)
@@ -172,14 +173,14 @@ def network(seed: int = 0):
 
 
 def test_without_noise_it_is_magnitude_pruning():
-    net = network()
+    net = heavy_network()
     for layer, view in zip(heavytail(net, threshold=0.2).layers, net.layers, strict=True):
         assert not isinstance(layer.code, Filled)
         assert not layer.weight[view.weight.abs() <= 0.2].any()
 
 
 def test_noise_is_coded_with_its_mean_and_deviation():
-    net = network()
+    net = heavy_network()
     view, t = net.layers[0], 0.01
     plain = heavytail(net, threshold=0.2).layers[0].weight
     noisy = heavytail(net, threshold=0.2, variance=t).layers[0]
@@ -197,7 +198,7 @@ def test_noise_is_coded_with_its_mean_and_deviation():
 
 
 def test_a_mean_without_noise_is_a_mean_with_hardly_any():
-    net = network()
+    net = heavy_network()
     layer = heavytail(net, threshold=0.2, mask="centred").layers[0]
     mean = float(split(net.layers[0].weight, 0.2).bulk.double().mean())
     added = layer.weight - heavytail(net, threshold=0.2).layers[0].weight
@@ -207,7 +208,7 @@ def test_a_mean_without_noise_is_a_mean_with_hardly_any():
 
 def test_the_deviation_is_the_nearest_coded_one():
     for deviation in (1e-3, 0.02, 0.5, 3.0):
-        code = heavytail(network(), variance=deviation**2).layers[0].code
+        code = heavytail(heavy_network(), variance=deviation**2).layers[0].code
         assert abs(math.log2(64 * step_size(code.filling.step) / deviation)) <= 1 / 16 + 1e-9
 
 
@@ -242,7 +243,7 @@ def test_every_code_decodes_to_the_weights_of_the_network(seed, variance, mask, 
 )
 def test_options_outside_their_range_are_refused(wrong):
     with pytest.raises(UsageError):
-        heavytail(network(), **wrong)
+        heavytail(heavy_network(), **wrong)
 
 
 def test_counts_outside_their_range_are_refused():
@@ -250,17 +251,12 @@ def test_counts_outside_their_range_are_refused():
         count_tail_bound(5, entries=4, probability=0.1)
 
 
-def sample(shape=(10,), n: int = 200):
-    stream = np.random.default_rng(0)
-    return from_arrays(
-        stream.normal(size=(n, *shape)).astype(np.float32), stream.integers(4, size=n), name="s"
-    ).on("cpu")
+def random_sample(shape=(10,), n: int = 200):
+    return random_labels(n, shape=shape).on("cpu")
 
 
 def classifier():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(10, 30), nn.ReLU(), nn.Linear(30, 4)).eval()
+    return mlp(10, 30, 4).eval()
 
 
 def test_only_the_small_entries_are_redrawn_with_the_moments_of_all():
@@ -278,7 +274,7 @@ def test_only_the_small_entries_are_redrawn_with_the_moments_of_all():
 
 
 def test_trials_are_the_accuracies_of_rebuilt_networks():
-    model, data = classifier(), sample()
+    model, data = classifier(), random_sample()
     found = replacement_trials(wrap(model), data, trials=4, seed=3, chunk_size=64)
     for trial, accuracy in enumerate(found.accuracies):
         weight = replace_small(model[2].weight.detach(), generator=torch_stream(3, f"trial {trial}"))
@@ -295,7 +291,7 @@ def test_trials_are_the_accuracies_of_rebuilt_networks():
 
 
 def test_trials_repeat_and_differ_between_seeds_and_masks():
-    net, data = wrap(classifier()), sample()
+    net, data = wrap(classifier()), random_sample()
     first, again = (replacement_trials(net, data, seed=1) for _ in range(2))
     assert first == again
     assert len(first.accuracies) == 10
@@ -307,18 +303,18 @@ def test_trials_repeat_and_differ_between_seeds_and_masks():
 def test_a_convolutional_network_and_a_residual_one():
     for spec, shape in (("lenet5", (1, 8, 8)), ("resnet20", (3, 32, 32))):
         net = wrap(build(spec, input_shape=shape, classes=4))
-        found = replacement_trials(net, sample(shape, n=8), trials=2)
+        found = replacement_trials(net, random_sample(shape, n=8), trials=2)
         assert found.entries == net.layer(found.layer).weight.numel()
 
 
 def test_a_network_that_does_not_end_in_a_linear_layer_is_refused():
     model = nn.Sequential(nn.Linear(10, 4), nn.ReLU())
     with pytest.raises(UnsupportedLayerError, match=r"last step.*1 \(activation\)"):
-        replacement_trials(wrap(model), sample())
+        replacement_trials(wrap(model), random_sample())
     with pytest.raises(UsageError):
-        replacement_trials(wrap(classifier()), sample(), trials=0)
+        replacement_trials(wrap(classifier()), random_sample(), trials=0)
     with pytest.raises(UsageError, match="mask"):
-        replacement_trials(wrap(classifier()), sample(), mask="centred")
+        replacement_trials(wrap(classifier()), random_sample(), mask="centred")
     with pytest.raises(UsageError, match="mask"):
         GaussianFill(mask="centred")
 

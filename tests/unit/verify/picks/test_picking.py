@@ -1,7 +1,6 @@
 """Whole certificates of picked networks: a slow reading of the page picks and counts the same."""
 
 import os
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -11,6 +10,7 @@ import picked_oracle as oracle
 import pytest
 import rule_writer as rules
 import torch
+from worlds.commands import python
 
 from codebound_verify import Refused, decode_network, verify
 from codebound_verify.picks.kernel import Kernel, Points, feature_map
@@ -243,11 +243,7 @@ def test_machines_agree_bit_for_bit_on_vectors_and_picks():
 
     def printed(**settings: str) -> str:
         places = os.pathsep.join(["tests/reference", *filter(None, sys.path)])
-        environment = {**os.environ, "PYTHONPATH": places, **settings}
-        run = subprocess.run(
-            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
-        )
-        return run.stdout
+        return python(SCRIPT, env={**os.environ, "PYTHONPATH": places, **settings})
 
     fast = printed(OMP_NUM_THREADS="2")
     slow = printed(OMP_NUM_THREADS="1", MKL_CBWR="COMPATIBLE", ATEN_CPU_CAPABILITY="default")

@@ -1,0 +1,66 @@
+"""Small samples, made with a seed: the same ones wherever they are asked for."""
+
+import cbound_writer as writer
+import numpy as np
+
+from codebound.data.arrays import from_arrays
+from codebound.data.dataset import Dataset, Scaling
+
+
+def cloud_arrays(n, *, classes=3, features=None, apart=2.0, noise=1.0, seed=0, in_turn=False):
+    """Inputs and labels: each class is a cloud around a point of its axis, at the distance ``apart``.
+
+    Labels are drawn, or ``in_turn`` 0, 1, 2 and so on.
+    """
+    stream = np.random.default_rng(seed)
+    y = np.arange(n, dtype=np.int64) % classes if in_turn else stream.integers(classes, size=n)
+    features = features or classes
+    x = apart * np.eye(classes, features)[y] + noise * stream.normal(size=(n, features))
+    return x.astype(np.float32), y
+
+
+def clouds(n, *, classes=3, role="train", scaling=None, **shape) -> Dataset:
+    """The sample of :func:`cloud_arrays`; an unlabelled one has labels 0."""
+    x, y = cloud_arrays(n, classes=classes, **shape)
+    return Dataset("clouds", role, x, 0 * y if role == "unlabelled" else y, classes, scaling or Scaling())
+
+
+def random_labels(n, *, shape=(8,), classes=4, seed=0, role="train") -> Dataset:
+    """Normal inputs, and labels that have nothing to do with them."""
+    stream = np.random.default_rng(seed)
+    x = stream.normal(size=(n, *shape)).astype(np.float32)
+    return Dataset("random labels", role, x, stream.integers(0, classes, n), classes)
+
+
+def noise_images(n, *, shape=(1, 8, 8), classes=10) -> Dataset:
+    """Images of uniform noise, with the classes in turn."""
+    x = np.random.default_rng(0).random((n, *shape), dtype=np.float32)
+    return Dataset("noise", "train", x, np.arange(n, dtype=np.int64) % classes, classes)
+
+
+def decided_by_three(n=300, *, seed=0, shape=(10,)) -> Dataset:
+    """Three classes that the first three numbers of an input decide."""
+    stream = np.random.default_rng(seed)
+    y = stream.integers(3, size=n)
+    x = stream.normal(size=(n, *shape)).astype(np.float32)
+    x.reshape(n, -1)[np.arange(n), y] += 4.0
+    return Dataset("decided by three", "train", x, y, 3)
+
+
+def written_clusters(n=400, *, seed=0, role="train") -> Dataset:
+    """The images of two by two pixels that the literal writer makes; an unlabelled one has labels 0."""
+    x, y = writer.clusters(n, seed)
+    labels = None if role == "unlabelled" else y
+    return from_arrays(x, labels, name="clusters", role=role, classes=3, scaling=Scaling(16.0))
+
+
+def rows_of(x, y=None, *, classes=3, dtype=None) -> Dataset:
+    """These very rows; their classes are in turn where none are given."""
+    x = np.asarray(x, dtype=dtype)
+    labels = np.arange(len(x)) % classes if y is None else np.asarray(y)
+    return Dataset("rows", "train", x, labels.astype(np.int64), classes)
+
+
+def numbered(n, *, classes=3) -> Dataset:
+    """Each input is its place in the sample; the classes are in turn."""
+    return rows_of(np.arange(n, dtype=np.float64)[:, None], classes=classes)
