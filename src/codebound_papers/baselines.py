@@ -12,25 +12,11 @@ import math
 
 from codebound.refs import implements
 from codebound_papers.arora18.noise_stability import table_rows
+from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.framework import (
-    big_o_risk,
-    over_squared_margin,
-    spectral_capacity,
-    spectral_products,
-)
-from codebound_papers.value import (
-    BIG_O,
-    Constant,
-    Hypothesis,
-    PublishedValue,
-    expression,
-    has_no_biases,
-    is_fully_connected,
-    log_sum,
-    safe_log,
-    separates,
-)
+from codebound_papers.framework import big_o_risk, over_squared_margin, spectral_capacity, spectral_products
+from codebound_papers.logs import log_sum, safe_log
+from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression
 
 _FIGURE, _CODE = "I-17:arora-figure", "I-17:guha-code"
 _ERRATA = {_FIGURE: ("A-E22",), _CODE: ("G-E22", "G-E23")}
@@ -255,9 +241,8 @@ def decimal_orders(nats: float) -> float:
 
     Differs.    The paper reads differences of 9.6 to 11.8 as "at least 7 orders of magnitude".
 
-    Example:
-        >>> round(decimal_orders(22.40 - 11.68), 1)
-        4.7
+    >>> round(decimal_orders(22.40 - 11.68), 1)
+    4.7
     """
     return nats / math.log(10.0)
 

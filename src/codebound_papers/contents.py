@@ -1,7 +1,5 @@
 """Tables of contents whose names are loaded on first use, so that importing a package stays fast."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Mapping
 

@@ -10,18 +10,10 @@ from dataclasses import replace
 
 from codebound.errors import UsageError
 from codebound.refs import implements
+from codebound_papers.conditions import separates
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.value import (
-    BIG_O,
-    Hypothesis,
-    PublishedValue,
-    expression,
-    log_sum,
-    risk_of,
-    safe_exp,
-    safe_log,
-    separates,
-)
+from codebound_papers.logs import log_sum, risk_of, safe_exp, safe_log
+from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
 
 
 @implements("I-03", kind="published-form")
@@ -58,15 +50,14 @@ def parameter_framework(
         levels: r, values that each can take; 2 for the bits of a message.
         deviation: Largest difference between a score of f and of g over the sample; None if not measured.
 
-    Example:
-        >>> from codebound_papers.facts import LayerFacts
-        >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
-        ...                    l2_1=28.0, l1_inf=80.0, variance=0.01)
-        >>> facts = NetworkFacts(layers=(layer,), examples=60_000, classes=10, margin=0.5, margin_loss=0.1,
-        ...                      input_norm=28.0, input_size=784, largest_output=9.0, delta=0.05,
-        ...                      parameters=7840)
-        >>> round(parameter_framework(facts, parameters=500, levels=256).value, 4)
-        0.315
+    >>> from codebound_papers.facts import LayerFacts
+    >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
+    ...                    l2_1=28.0, l1_inf=80.0, variance=0.01)
+    >>> facts = NetworkFacts(layers=(layer,), examples=60_000, classes=10, margin=0.5, margin_loss=0.1,
+    ...                      input_norm=28.0, input_size=784, largest_output=9.0, delta=0.05,
+    ...                      parameters=7840)
+    >>> round(parameter_framework(facts, parameters=500, levels=256).value, 4)
+    0.315
     """
     if parameters < 1 or levels < 2:
         raise UsageError(

@@ -1,7 +1,5 @@
 """A journal: the finished parts of a long run in one file, so that an interrupted run continues."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
@@ -31,12 +29,11 @@ class Journal:
     Attributes:
         left: Parts that a caller has done without, because the deadline had passed.
 
-    Example:
-        >>> journal = Journal()
-        >>> journal.get("two", lambda: {"value": 2})
-        {'value': 2}
-        >>> journal.get("two", lambda: {"value": 3})
-        {'value': 2}
+    >>> journal = Journal()
+    >>> journal.get("two", lambda: {"value": 2})
+    {'value': 2}
+    >>> journal.get("two", lambda: {"value": 3})
+    {'value': 2}
     """
 
     def __init__(
@@ -54,7 +51,6 @@ class Journal:
             path: The file; None keeps the values in memory.
             run: What the values depend on; a file that was made by another run is refused.
             machine: Where new values are computed: device and versions. A run may have begun on another.
-            progress: Told the number of finished parts and the one to come.
             deadline: Moment of ``time.monotonic`` after which no new value is begun.
         """
         self._path, self._run, self._progress = path, dict(run or {}), progress

@@ -1,7 +1,5 @@
 """All published expressions: what they are evaluated on, and how one is evaluated or refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import wraps
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
@@ -11,7 +11,7 @@ from codebound.errors import UsageError
 from codebound.facts import Subject
 from codebound.files import finite
 from codebound.refs import Kind, implements
-from codebound_papers.facts import NetworkFacts
+from codebound_papers.logs import safe_exp
 
 Unit = Literal["risk", "capacity", "numbers", "deviation", "probability"]
 """What a published number measures.
@@ -29,6 +29,9 @@ class Constant:
     symbol: str
     value: float
     meaning: str
+
+
+BIG_O = Constant("O(.)", 1.0, "constant factor that the theorem leaves open")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +84,26 @@ class PublishedValue:
 
     def record(self) -> dict[str, object]:
         """What keeps the value from being a guarantee, for JSON."""
-        record = {
-            "name": self.name,
-            "reference": self.ref,
-            "sentence": self.sentence,
-            "unit": self.unit,
-            "value": self.value,
-            "log10": self.log10,
-            "margin_loss": self.margin_loss,
-            "failure_published": self.failure_published,
-            "failure_corrected": self.failure_corrected,
-            "hypotheses": [asdict(each) for each in self.hypotheses],
-            "constants": [asdict(each) for each in self.constants],
-            "errata": self.errata,
-        }
-        return dict(finite(record))
+        plain = asdict(self) | {"value": self.value, "log10": self.log10}
+        names = (
+            "sentence",
+            "unit",
+            "value",
+            "log10",
+            "margin_loss",
+            "failure_published",
+            "failure_corrected",
+        )
+        shown = {name: plain[name] for name in (*names, "hypotheses", "constants", "errata")}
+        return dict(finite({"name": self.name, "reference": self.ref, **shown}))
 
     def like_for_like(self, examples: int) -> "PublishedValue":
         """A ``capacity`` as an excess risk, ``sqrt(value / n)``; a ``risk`` as it is.
 
-        Example:
-            >>> bar = PublishedValue(ref="I-17", name="bar", log_value=math.log(480_000.0), unit="capacity",
-            ...                      subject="f", sentence="A bar of a figure.")
-            >>> round(bar.like_for_like(48_000).value, 4)
-            3.1623
+        >>> bar = PublishedValue(ref="I-17", name="bar", log_value=math.log(480_000.0), unit="capacity",
+        ...                      subject="f", sentence="A bar of a figure.")
+        >>> round(bar.like_for_like(48_000).value, 4)
+        3.1623
         """
         if self.unit == "risk":
             return self
@@ -198,70 +197,3 @@ def _required(function: Callable[..., Any]) -> dict[str, str]:
         for each in found
         if each.kind is each.KEYWORD_ONLY and each.default is each.empty
     }
-
-
-def safe_exp(log_value: float) -> float:
-    """``exp``, or infinity where a double overflows."""
-    try:
-        return math.exp(log_value)
-    except OverflowError:
-        return math.inf
-
-
-def safe_log(value: float) -> float:
-    """Natural logarithm of a number >= 0, -inf at zero."""
-    if value < 0.0 or math.isnan(value):
-        raise UsageError(f"a logarithm needs a number >= 0. Got {value}.")
-    return math.log(value) if value > 0.0 else -math.inf
-
-
-def log_sum(logs: Sequence[float]) -> float:
-    """``log(sum(exp(logs)))`` without overflow; -inf for nothing.
-
-    Example:
-        >>> round(log_sum([1000.0, 1000.0]), 6)
-        1000.693147
-    """
-    top = max(logs, default=-math.inf)
-    if not math.isfinite(top):
-        return top
-    return top + math.log(math.fsum(math.exp(each - top) for each in logs))
-
-
-def risk_of(margin_loss: float, log_excess: float) -> float:
-    """``log(margin_loss + exp(log_excess))``: the right-hand side of a published bound."""
-    return log_sum([safe_log(margin_loss), log_excess])
-
-
-POSITIVE_MARGIN = "f separates the sample with a positive margin"
-BIG_O = Constant("O(.)", 1.0, "constant factor that the theorem leaves open")
-
-
-def separates(facts: NetworkFacts) -> Hypothesis:
-    """The margin at which an expression is evaluated is positive."""
-    return Hypothesis(POSITIVE_MARGIN, facts.margin > 0.0, f"margin {facts.margin:.4g}")
-
-
-def has_no_biases(facts: NetworkFacts) -> Hypothesis:
-    """All parameters are entries of the layers' matrices, as the theory assumes."""
-    others = facts.parameters - sum(layer.weights for layer in facts.layers)
-    return Hypothesis(
-        "the network has no biases", others == 0, f"{others:,} parameters besides the layers' matrices"
-    )
-
-
-def is_fully_connected(facts: NetworkFacts) -> Hypothesis:
-    """The matrices are the linear maps themselves; of a convolution they are only its filters."""
-    convolutions = [layer for layer in facts.layers if layer.patch is not None]
-    found = ""
-    if convolutions:
-        ratios = [
-            each.operator_norm / each.spectral
-            for each in convolutions
-            if each.operator_norm is not None and each.spectral > 0.0
-        ]
-        found = (
-            f"taken as its filter matrix: {', '.join(each.name for each in convolutions)}; the map on images "
-            f"has up to {max(ratios, default=1.0):.3g} times its norm"
-        )
-    return Hypothesis("every layer is fully connected", not convolutions, found)

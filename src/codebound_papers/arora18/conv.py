@@ -7,8 +7,6 @@ p-wise independent terms are what the proof needed. ``LocalFilters`` is the algo
 a code (K-MPC).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -33,13 +31,8 @@ from codebound.rng import torch_stream
 from codebound.search.pruned import quantised_code
 from codebound.search.search import Search, UnsuitedError
 from codebound_papers.arora18.projection_plan import ConvCount
+from codebound_papers.compress import compressors
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_MIXED, Mixed
-from codebound_papers.compress.compressors import (
-    AbstractNetworkCompressor,
-    CompressedLayer,
-    Job,
-    LocalNetwork,
-)
 from codebound_papers.compress.random_matrices import RandomMatrix
 
 _PREDICTED = "lemma 13 of Arora et al. 2018 is about fixed directions, not about a spectral norm"
@@ -98,10 +91,8 @@ def conv_from_numbers(
 def location_correlation(size: int, count: ConvCount) -> float:
     """Correlation of the errors at two locations: ``(1 - kp/N) / (p + 1 - kp/N)``; independence would be 0.
 
-    Example:
-        >>> from codebound_papers.arora18.projection_plan import ConvCount
-        >>> round(location_correlation(600, ConvCount(mixes=10, order=4)), 2)
-        0.19
+    >>> round(location_correlation(600, ConvCount(mixes=10, order=4)), 2)
+    0.19
     """
     left = 1.0 - count.numbers / size
     return left / (count.order + left)
@@ -121,9 +112,8 @@ def coherence(jacobian: Tensor, image: Tensor, *, kernel: int, stride: int = 1, 
         stride: Stride s.
         padding: Zeros around the image.
 
-    Example:
-        >>> round(coherence(torch.ones(1, 4, 4, 1), torch.ones(1, 4, 4), kernel=1), 9)  # all in phase
-        4.0
+    >>> round(coherence(torch.ones(1, 4, 4, 1), torch.ones(1, 4, 4), kernel=1), 9)  # all in phase
+    4.0
     """
     patches = functional.unfold(image.double()[None], kernel, padding=padding, stride=stride)[0]
     locations = math.prod(jacobian.shape[1:3])
@@ -143,9 +133,8 @@ def coherence(jacobian: Tensor, image: Tensor, *, kernel: int, stride: int = 1, 
 def subexponential_sigma(moments: Sequence[float]) -> float:
     """The smallest sigma with ``E|X - EX|^k <= sigma^k k^k`` for the given k = 1, 2, ...: absolute moments.
 
-    Example:
-        >>> subexponential_sigma([0.5, 4.0])  # 0.5 / 1 and sqrt(4) / 2
-        1.0
+    >>> subexponential_sigma([0.5, 4.0])  # 0.5 / 1 and sqrt(4) / 2
+    1.0
     """
     if not moments or min(moments) < 0.0:
         raise UsageError("absolute moments are numbers >= 0, at least one of them.")
@@ -158,9 +147,8 @@ def moment_bound(sigmas: Sequence[float], order: int) -> float:
 
     The terms are p-wise independent for ``order`` = p, at least 2 and odd or even (A-E19).
 
-    Example:
-        >>> moment_bound([1.0], 2)
-        144.0
+    >>> moment_bound([1.0], 2)
+    144.0
     """
     _check_order(order)
     return float((3.0 * _total(sigmas) * 2.0 * order) ** order)
@@ -175,9 +163,8 @@ def tail_bound(sigmas: Sequence[float], order: int, distance: float) -> float:
     For vectors too, with norms in place of absolute values; the hypothesis is then about
     ``E||X_i - EX_i||^k`` (A-E18).
 
-    Example:
-        >>> tail_bound([1.0], 2, 24.0)  # t = 2
-        0.25
+    >>> tail_bound([1.0], 2, 24.0)  # t = 2
+    0.25
     """
     _check_order(order)
     if order % 2:
@@ -196,9 +183,8 @@ def mixed_moment_sum(sigmas: Sequence[float], order: int) -> float:
     It is the coefficient of x^p in ``prod_i (1 + sigma_i^2 x^2 + sigma_i^3 x^3 + ..)``: one product of
     polynomials per term, instead of a sum over all a.
 
-    Example:
-        >>> mixed_moment_sum([1.0, 2.0], 4)  # 1 + 16 from one of them alone, 1 * 4 from both
-        21.0
+    >>> mixed_moment_sum([1.0, 2.0], 4)  # 1 + 16 from one of them alone, 1 * 4 from both
+    21.0
     """
     _check_order(order)
     coefficients = [1.0] + [0.0] * order
@@ -268,11 +254,10 @@ def convolutions(chain: Chain) -> list[int]:
 def localised(chain: Chain, position: int) -> Chain:
     """The chain with the convolution at ``position`` turned into a local one, of the same window.
 
-    Example:
-        >>> from codebound.chains.operations import Linear
-        >>> chain = Chain((1, 4, 4), (Conv(2, 3, 1, 0, bias=False), Linear(3, bias=False)))
-        >>> localised(chain, 0).tensor_shapes()["0.weight"]
-        (4, 2, 1, 3, 3)
+    >>> from codebound.chains.operations import Linear
+    >>> chain = Chain((1, 4, 4), (Conv(2, 3, 1, 0, bias=False), Linear(3, bias=False)))
+    >>> localised(chain, 0).tensor_shapes()["0.weight"]
+    (4, 2, 1, 3, 3)
     """
     if position not in convolutions(chain):
         raise UnsupportedLayerError(f"operation {position} of the chain is no convolution.")
@@ -312,7 +297,7 @@ def _check_sizes(name: str, sizes: tuple[int, ...], *, numbers: int, mixes: int,
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalFilters(AbstractNetworkCompressor):
+class LocalFilters(compressors.AbstractNetworkCompressor):
     """Compresses every convolution that a message can take by ``conv_project``; the rest is as it was.
 
     The input shape of the job decides how many locations a convolution has. The position of a layer in the
@@ -328,19 +313,18 @@ class LocalFilters(AbstractNetworkCompressor):
     mixes: int = 1024
     levels: int = 255
 
-    def run(self, job: Job) -> LocalNetwork:
+    def run(self, job: compressors.Job) -> compressors.LocalNetwork:
         """The network with local filters.
 
         Raises:
             UnsupportedLayerError: The network is no chain, or calls a layer twice.
 
-        Example:
-            >>> from codebound.nets.walk import wrap
-            >>> from codebound.nets.zoo import build
-            >>> net = wrap(build("lenet5", input_shape=(1, 28, 28), classes=10))
-            >>> g = LocalFilters(numbers=16, mixes=32).run(Job(network=net, input_shape=(1, 28, 28)))
-            >>> [layer.name for layer in g.layers], g.carried["linear1"]
-            (['conv1', 'conv2'], 'no convolution')
+        >>> from codebound.nets.walk import wrap
+        >>> from codebound.nets.zoo import build
+        >>> net = wrap(build("lenet5", input_shape=(1, 28, 28), classes=10))
+        >>> g = LocalFilters(numbers=16, mixes=32).run(compressors.Job(network=net, input_shape=(1, 28, 28)))
+        >>> [layer.name for layer in g.layers], g.carried["linear1"]
+        (['conv1', 'conv2'], 'no convolution')
         """
         network = job.network
         try:
@@ -357,7 +341,7 @@ class LocalFilters(AbstractNetworkCompressor):
         codes: dict[str, AbstractTensorCode] = {
             name: Raw(tensor.cpu().numpy()) for name, tensor in tensors.items()
         }
-        done: list[CompressedLayer] = []
+        done: list[compressors.CompressedLayer] = []
         carried: dict[str, str] = {}
         sizes = {"numbers": self.numbers, "mixes": self.mixes, "levels": self.levels}
         for count, (weight, name) in enumerate(names.items()):
@@ -376,9 +360,9 @@ class LocalFilters(AbstractNetworkCompressor):
                     carried[name] = str(refusal)
                     continue
                 codes |= found
-                done.append(CompressedLayer(name, found[weight], predicted_by=_PREDICTED))
+                done.append(compressors.CompressedLayer(name, found[weight], predicted_by=_PREDICTED))
         job.progress(len(names), len(names))
-        return LocalNetwork(network, chain, codes, names, tuple(done), carried)
+        return compressors.LocalNetwork(network, chain, codes, names, tuple(done), carried)
 
     @classmethod
     def propose(cls, search: Search) -> None:

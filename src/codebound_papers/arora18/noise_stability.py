@@ -10,28 +10,12 @@ from dataclasses import dataclass, replace
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-from codebound_papers.arora18.projection_plan import (
-    compression_threshold,
-    contractions,
-    fits_the_outputs,
-    is_smooth,
-    log_demand,
-    plan_projection,
-    spreads,
-)
+from codebound_papers.arora18 import projection_plan
+from codebound_papers.conditions import separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk, over_squared_margin
-from codebound_papers.value import (
-    BIG_O,
-    Constant,
-    Hypothesis,
-    PublishedValue,
-    expression,
-    log_sum,
-    safe_exp,
-    safe_log,
-    separates,
-)
+from codebound_papers.logs import log_sum, safe_exp, safe_log
+from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression
 
 OUTLIERS = 0.05
 """Share of the examples that the rows with outliers leave out of the measures of noise stability."""
@@ -69,8 +53,14 @@ def table_rows(facts: NetworkFacts) -> tuple[LayerComplexity, ...]:
         UsageError: A measurement is missing; names the layer.
     """
     return tuple(
-        LayerComplexity(layer.name, 2.0 * (safe_log(c) + safe_log(beta)) + log_demand(layer), layer.weights)
-        for layer, c, beta in zip(facts.layers, contractions(facts), spreads(facts), strict=True)
+        LayerComplexity(
+            layer.name,
+            2.0 * (safe_log(c) + safe_log(beta)) + projection_plan.log_demand(layer),
+            layer.weights,
+        )
+        for layer, c, beta in zip(
+            facts.layers, projection_plan.contractions(facts), projection_plan.spreads(facts), strict=True
+        )
     )
 
 
@@ -81,7 +71,7 @@ def margin_numbers(facts: NetworkFacts) -> PublishedValue:
     That is lemma 3, ``published_total``, at the accuracy of ``epsilon_for_margin``.
     """
     _require_fully_connected(facts)
-    log_numerator = math.log(2.0 * compression_threshold(facts)) + _log_stability(facts)
+    log_numerator = math.log(2.0 * projection_plan.compression_threshold(facts)) + _log_stability(facts)
     return PublishedValue(
         log_value=over_squared_margin(log_numerator, facts),
         sentence=f"Numbers that lemma 10 asks for, with its constant 144; f has {facts.parameters:,}.",
@@ -92,16 +82,12 @@ def margin_numbers(facts: NetworkFacts) -> PublishedValue:
 
 
 @expression(
-    "A-X4.1:total",
-    name="Arora lemma 10: proven numbers",
-    unit="numbers",
-    facts="stability",
-    kind="numerics",
+    "A-X4.1:total", name="Arora lemma 10: proven numbers", unit="numbers", facts="stability", kind="numerics"
 )
 def proven_numbers(facts: NetworkFacts) -> PublishedValue:
     """Numbers with which the proof of lemma 10 goes through: the counts of ``plan_projection``, added up."""
     _require_fully_connected(facts)
-    planned = plan_projection(facts)
+    planned = projection_plan.plan_projection(facts)
     counts = [] if planned is None else [layer.count or 0 for layer in planned.layers]
     return PublishedValue(
         log_value=math.log(sum(counts)) if counts else math.inf,
@@ -125,18 +111,17 @@ def fully_connected_risk(facts: NetworkFacts, *, outliers: float = 0.0) -> Publi
     Raises:
         UsageError: A measurement is missing, or a layer is a convolution; names the layer.
 
-    Example:
-        >>> from codebound_papers.facts import LayerFacts
-        >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
-        ...                    l2_1=28.0, l1_inf=80.0, variance=0.01, cushion=0.2, interlayer_cushion=0.3)
-        >>> facts = NetworkFacts(layers=(layer,), examples=60_000, classes=10, margin=0.5, margin_loss=0.1,
-        ...                      input_norm=28.0, input_size=784, largest_output=9.0, delta=0.05,
-        ...                      parameters=7840, smoothness=2.0)
-        >>> risk = fully_connected_risk(facts)
-        >>> round(risk.value, 3)  # 0.1 + 9 / (0.5 * 0.2 * 0.3 * sqrt(60000))
-        1.325
-        >>> [condition.statement for condition in risk.unmet]
-        ['interlayer smoothness rho_delta >= 3d', 'some layer needs fewer numbers than it has weights']
+    >>> from codebound_papers.facts import LayerFacts
+    >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
+    ...                    l2_1=28.0, l1_inf=80.0, variance=0.01, cushion=0.2, interlayer_cushion=0.3)
+    >>> facts = NetworkFacts(layers=(layer,), examples=60_000, classes=10, margin=0.5, margin_loss=0.1,
+    ...                      input_norm=28.0, input_size=784, largest_output=9.0, delta=0.05,
+    ...                      parameters=7840, smoothness=2.0)
+    >>> risk = fully_connected_risk(facts)
+    >>> round(risk.value, 3)  # 0.1 + 9 / (0.5 * 0.2 * 0.3 * sqrt(60000))
+    1.325
+    >>> [condition.statement for condition in risk.unmet]
+    ['interlayer smoothness rho_delta >= 3d', 'some layer needs fewer numbers than it has weights']
     """
     _require_fully_connected(facts)
     return PublishedValue(
@@ -177,7 +162,7 @@ def convolutional_numbers(facts: NetworkFacts) -> PublishedValue:
 
     Lemma 13 has ``Q = 144 Q'^2`` with another open constant. No count is proven for convolutions (A-E17).
     """
-    planned = plan_projection(facts)
+    planned = projection_plan.plan_projection(facts)
     published = [] if planned is None else [safe_log(layer.published) for layer in planned.layers]
     return PublishedValue(
         log_value=log_sum(published) if published else math.inf,
@@ -210,11 +195,7 @@ def convolutional_risk(facts: NetworkFacts) -> PublishedValue:
     )
 
 
-@expression(
-    "A-CorC.1",
-    name=f"Arora 5.1: noise stability, {OUTLIERS:.0%} outliers",
-    facts="without outliers",
-)
+@expression("A-CorC.1", name=f"Arora 5.1: noise stability, {OUTLIERS:.0%} outliers", facts="without outliers")
 def convolutional_risk_with_outliers(facts: NetworkFacts, *, outliers: float = OUTLIERS) -> PublishedValue:
     """The same, measured on all but a share of the sample, zeta, which is added."""
     return replace(convolutional_risk(facts), log_value=_log_risk(facts, outliers))
@@ -222,8 +203,14 @@ def convolutional_risk_with_outliers(facts: NetworkFacts, *, outliers: float = O
 
 def _log_stability(facts: NetworkFacts) -> float:
     """Log of ``c^2 beta^2 max||f||^2 sum_i ceil(kappa/s)^2 / (mu_i mu_{i->})^2``, c and beta the largest."""
-    factors = (max(contractions(facts)), max(spreads(facts)), facts.largest_output)
-    return 2.0 * sum(safe_log(factor) for factor in factors) + log_sum([log_demand(x) for x in facts.layers])
+    factors = (
+        max(projection_plan.contractions(facts)),
+        max(projection_plan.spreads(facts)),
+        facts.largest_output,
+    )
+    return 2.0 * sum(safe_log(factor) for factor in factors) + log_sum(
+        [projection_plan.log_demand(x) for x in facts.layers]
+    )
 
 
 def _log_risk(facts: NetworkFacts, outliers: float = 0.0) -> float:
@@ -240,8 +227,8 @@ def _conditions(facts: NetworkFacts) -> tuple[Hypothesis, ...]:
     That is by the proven count of a layer, or by the published one of a convolution.
     """
     accurate, shorter = "eps_i <= 1 in every layer", "some layer needs fewer numbers than it has weights"
-    first = separates(facts), is_smooth(facts), fits_the_outputs(facts)
-    planned = plan_projection(facts)
+    first = separates(facts), projection_plan.is_smooth(facts), projection_plan.fits_the_outputs(facts)
+    planned = projection_plan.plan_projection(facts)
     if planned is None:
         return *first, Hypothesis(accurate, None), Hypothesis(shorter, None)
     worst = max(planned.layers, key=lambda layer: layer.epsilon)

@@ -22,14 +22,8 @@ from codebound.nets.walk import wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound_papers.arora18.projection_plan import sign_count
+from codebound_papers.compress import compressors
 from codebound_papers.compress.codes import GAUSSIAN_WORK, MAX_PROJECTIONS, Projected
-from codebound_papers.compress.compressors import (
-    AbstractCompressor,
-    CompressedLayer,
-    CompressedNetwork,
-    rounded,
-    weight_of,
-)
 from codebound_papers.compress.random_matrices import project_onto
 from codebound_papers.measure.steps import LayerActivation, activations
 
@@ -48,9 +42,8 @@ def project_matrix(matrix: Tensor, *, count: int, seed: int = 0) -> Tensor:
         count: k, for instance ``sign_count(epsilon, eta)``.
         seed: Names the sign matrices; those of the code with the same seed.
 
-    Example:
-        >>> project_matrix(torch.tensor([[2.0]]), count=3)  # one entry: every sign gives it back
-        tensor([[2.]], dtype=torch.float64)
+    >>> project_matrix(torch.tensor([[2.0]]), count=3)  # one entry: every sign gives it back
+    tensor([[2.]], dtype=torch.float64)
     """
     if count < 1:
         raise UsageError(f"a projection has at least one number. Got {count}.")
@@ -68,7 +61,7 @@ def project_matrix(matrix: Tensor, *, count: int, seed: int = 0) -> Tensor:
 
 @implements("I-20", kind="algorithm")
 @dataclass(frozen=True, kw_only=True)
-class MatrixProject(AbstractCompressor):
+class MatrixProject(compressors.AbstractCompressor):
     """Matrix-Project with rounded numbers; a layer with no more weights than numbers is rounded itself.
 
     Attributes:
@@ -92,7 +85,7 @@ class MatrixProject(AbstractCompressor):
         """k, whichever way it was given."""
         return self.count if self.epsilon is None else sign_count(self.epsilon, self.eta)
 
-    def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
+    def compress(self, layer: AbstractLayerView, *, seed: int) -> compressors.CompressedLayer:  # noqa: D102
         k = self.numbers
         promise = (
             f"algorithm 1 of Arora et al. 2018 with k = {k} promises something for fixed directions, and a "
@@ -115,7 +108,7 @@ def check_numbers(count: int, levels: int) -> None:
 
 def project_layer(
     layer: AbstractLayerView, *, numbers: int, levels: int, by_rows: bool, seed: int, predicted_by: str = ""
-) -> CompressedLayer:
+) -> compressors.CompressedLayer:
     """A layer as rounded inner products: of each row with coded Gaussians, or of all weights with signs.
 
     Where the vectors are no longer than the numbers that stand for them, the layer is rounded itself.
@@ -123,11 +116,11 @@ def project_layer(
     Raises:
         UnsupportedLayerError: No message may contain so many numbers.
     """
-    weight = weight_of(layer)
+    weight = compressors.weight_of(layer)
     vectors = weight.double().reshape(len(weight) if by_rows else 1, -1).numpy()
     length = vectors.shape[1]
     if numbers >= length:
-        return CompressedLayer(layer.name, rounded(weight, levels).code)
+        return compressors.CompressedLayer(layer.name, compressors.rounded(weight, levels).code)
     work = numbers * (weight.numel() + length * GAUSSIAN_WORK * by_rows)
     if numbers > MAX_PROJECTIONS or work > MAX_WORK:
         raise UnsupportedLayerError(
@@ -138,9 +131,9 @@ def project_layer(
     products = project_onto(vectors, count=numbers, seed=seed, gaussian=by_rows)
     # a coded Gaussian is a quarter of an integer, on either side of the product
     variance = 16.0 if by_rows else 1.0
-    inner = rounded(torch.from_numpy(products / (variance * numbers)), levels).code
+    inner = compressors.rounded(torch.from_numpy(products / (variance * numbers)), levels).code
     code = Projected(tuple(weight.shape), inner, by_rows=by_rows, gaussian=by_rows, seed=seed)
-    return CompressedLayer(layer.name, code, predicted_by=predicted_by)
+    return compressors.CompressedLayer(layer.name, code, predicted_by=predicted_by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +154,7 @@ class InductionStep:
 @implements("A-Lem3:induction", "S-Lem2.2", kind="measure")
 @torch.no_grad()
 def induction(
-    compressed: CompressedNetwork,
+    compressed: compressors.CompressedNetwork,
     inputs: Tensor,
     *,
     epsilon: float,
@@ -175,7 +168,6 @@ def induction(
         inputs: The sample, on the device of the network.
         epsilon: Relative accuracy that the outputs should have in the end.
         batch: Examples at a time.
-        progress: Told how many layers are replaced.
 
     Returns:
         One step per layer, in forward order. A pre-activation that is zero and is moved counts as infinitely

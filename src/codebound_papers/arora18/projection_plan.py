@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from codebound.errors import UsageError
 from codebound.refs import implements
 from codebound_papers.facts import LayerFacts, NetworkFacts
-from codebound_papers.value import Hypothesis, safe_log
+from codebound_papers.logs import safe_log
+from codebound_papers.value import Hypothesis
 
 _LEAST_ACCURACY = 1e-100  # its square is still a double; zero cushions and infinite contractions are below
 
@@ -110,9 +111,8 @@ def epsilon_for_margin(margin: float, *, largest_output: float) -> float:
 
     Outputs that move by at most ``gamma / sqrt(2)`` in l2 keep every classification of margin gamma.
 
-    Example:
-        >>> round(epsilon_for_margin(1.0, largest_output=10.0), 6)
-        0.070711
+    >>> round(epsilon_for_margin(1.0, largest_output=10.0), 6)
+    0.070711
     """
     if not (margin > 0.0 and 0.0 < largest_output < math.inf):
         raise UsageError(f"the margin and the largest output are positive. Got {margin}, {largest_output}.")
@@ -212,9 +212,8 @@ def plan_projection(
 def published_count(epsilon: float, eta: float) -> int:
     """The number of sign matrices that algorithm 1 prints: ``log(1/eta) / epsilon^2``, too few by A-E4.
 
-    Example:
-        >>> published_count(0.1, 1e-6)
-        1382
+    >>> published_count(0.1, 1e-6)
+    1382
     """
     _check_accuracy(epsilon, eta)
     return max(1, math.ceil(math.log(1.0 / eta) / epsilon**2))
@@ -233,9 +232,8 @@ def sign_count(epsilon: float, eta: float) -> int:
                 of the product are in it.
     Checked by. simulation (teeth: the published count fails up to four times too often).
 
-    Example:
-        >>> sign_count(0.1, 1e-6)
-        6516
+    >>> sign_count(0.1, 1e-6)
+    6516
     """
     _check_accuracy(epsilon, eta)
     return math.ceil(4.0 * math.log(4.0 / eta) / (epsilon**2 - 2.0 * epsilon**3 / 3.0))
@@ -248,9 +246,8 @@ def gaussian_count(epsilon: float, eta: float) -> int:
     ``k = ceil(2 ln(2/eta) / (eps - ln(1 + eps)))``: the Cramer rate of a product of two Gaussians of
     correlation rho is smallest at ``rho = 1``, where it is ``(eps - ln(1 + eps)) / 2``.
 
-    Example:
-        >>> gaussian_count(0.1, 1e-6)
-        6188
+    >>> gaussian_count(0.1, 1e-6)
+    6188
     """
     _check_accuracy(epsilon, eta)
     return math.ceil(2.0 * math.log(2.0 / eta) / (epsilon - math.log1p(epsilon)))
@@ -265,9 +262,8 @@ def eta_for_pairs(delta: float, *, pairs: int, rows: int) -> float:
                 beforehand.
     Differs.    The paper's last line prints the inequality the other way round (A-E5).
 
-    Example:
-        >>> eta_for_pairs(0.05, pairs=1000, rows=10)
-        5e-06
+    >>> eta_for_pairs(0.05, pairs=1000, rows=10)
+    5e-06
     """
     if not 0.0 < delta < 1.0 or min(pairs, rows) < 1:
         raise UsageError(f"delta is in (0, 1), pairs and rows at least 1. Got {delta}, {pairs}, {rows}.")
@@ -293,9 +289,8 @@ def published_conv_count(epsilon: float, eta: float, *, patch: int, constant: fl
 
     The patch is ``ceil(kappa / s)``; the paper leaves the constant Q open.
 
-    Example:
-        >>> published_conv_count(1.0, 0.1, patch=3)
-        ConvCount(mixes=48, order=4)
+    >>> published_conv_count(1.0, 0.1, patch=3)
+    ConvCount(mixes=48, order=4)
     """
     if not (epsilon > 0.0 and 0.0 < eta < 1.0 and patch >= 1 and constant > 0.0):
         raise UsageError("epsilon and the constant are positive, eta is in (0, 1), patch at least 1.")

@@ -1,18 +1,11 @@
 """What random projection would require (Arora et al. 2018, lemmas 3, 10 and 14)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from codebound.errors import ModelError
 from codebound.nets.layers import AbstractLayerView, LinearView
 from codebound.progress import Progress, silent
-from codebound_papers.arora18.projection_plan import (
-    PlannedLayer,
-    ProjectionPlan,
-    compression_threshold,
-    plan_projection,
-)
+from codebound_papers.arora18 import projection_plan
 from codebound_papers.measure.noise.quantities import augmented_matrix
 from codebound_papers.measure.norms import stable_rank
 from codebound_papers.measure.record import Measured
@@ -22,7 +15,7 @@ from codebound_papers.measure.record import Measured
 class ProjectRequirements:
     """What A-Lem3, A-Lem10 and A-Lem14 require."""
 
-    layers: tuple[PlannedLayer, ...]  # in forward order
+    layers: tuple[projection_plan.PlannedLayer, ...]  # in forward order
     contraction: float  # largest activation contraction c
     smoothness: float | None  # measured rho_delta; None for a single layer
     smoothness_needed: float  # 3 d
@@ -63,7 +56,7 @@ class ProjectRequirements:
         return text
 
 
-def planned_projection(measured: Measured) -> ProjectionPlan:
+def planned_projection(measured: Measured) -> projection_plan.ProjectionPlan:
     """What the lemmas ask of every layer for the margin, chain or not.
 
     Raises:
@@ -71,7 +64,7 @@ def planned_projection(measured: Measured) -> ProjectionPlan:
         ModelError: A layer is called twice, or noise stability is not defined or zero.
     """
     facts, found = measured.theorem_facts, measured.require_stability()
-    planned = plan_projection(
+    planned = projection_plan.plan_projection(
         facts, contraction=max(1.0, found.contraction or 1.0), spread=max(1.0, found.spread or 1.0)
     )
     if planned is None:
@@ -93,7 +86,6 @@ def project_requirements(measured: Measured, *, progress: Progress = silent) -> 
 
     Args:
         measured: Margins, norms and noise stability of the network.
-        progress: Told the layers done.
 
     Raises:
         UsageError: The margin is not positive.
@@ -101,7 +93,7 @@ def project_requirements(measured: Measured, *, progress: Progress = silent) -> 
     """
     planned, network = planned_projection(measured), measured.network
     facts, found = measured.facts, measured.require_stability()
-    factor = compression_threshold(facts)
+    factor = projection_plan.compression_threshold(facts)
     settings = measured.settings.stability
     is_augmented = settings is None or settings.biases == "augmented"
     augments = is_augmented and measured.has_biases

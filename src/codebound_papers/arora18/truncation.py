@@ -24,21 +24,13 @@ from codebound.nets.layers import AbstractLayerView
 from codebound.refs import implements
 from codebound_papers.compress.codes import LowRank
 from codebound_papers.compress.compressors import AbstractCompressor, CompressedLayer, rounded, weight_of
+from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk, over_squared_margin, spectral_capacity
+from codebound_papers.logs import safe_exp, safe_log
 from codebound_papers.measure.norms import stable_rank
 from codebound_papers.measure.spectral import matrix_spectral_norm
-from codebound_papers.value import (
-    BIG_O,
-    Hypothesis,
-    PublishedValue,
-    expression,
-    has_no_biases,
-    is_fully_connected,
-    safe_exp,
-    safe_log,
-    separates,
-)
+from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
 
 _MOST_LEVELS = 8193  # -4096 .. 4096: what every code of levels takes
 _ALLOWANCE = (
@@ -53,10 +45,9 @@ def truncate(matrix: Tensor, delta: float) -> tuple[Tensor, Tensor]:
     Statement.  :math:`\|\hat A - A\|_2 \le \delta \|A\|_2` and rank at most
                 :math:`\|A\|_F^2 / (\delta^2 \|A\|_2^2)`.
 
-    Example:
-        >>> left, right = truncate(torch.diag(torch.tensor([1.0, 0.5, 0.01])), 0.1)
-        >>> left.shape, right.shape
-        (torch.Size([3, 2]), torch.Size([2, 3]))
+    >>> left, right = truncate(torch.diag(torch.tensor([1.0, 0.5, 0.01])), 0.1)
+    >>> left.shape, right.shape
+    (torch.Size([3, 2]), torch.Size([2, 3]))
     """
     _check_delta(delta)
     u, s, v = torch.linalg.svd(matrix.detach().cpu().double(), full_matrices=False)
@@ -69,9 +60,8 @@ def truncate(matrix: Tensor, delta: float) -> tuple[Tensor, Tensor]:
 def rank_bound(matrix: Tensor, delta: float) -> int:
     """The largest rank that ``truncate`` can leave: the stable rank over ``delta^2``.
 
-    Example:
-        >>> rank_bound(torch.eye(3), 0.5)
-        12
+    >>> rank_bound(torch.eye(3), 0.5)
+    12
     """
     _check_delta(delta)
     return math.floor(stable_rank(matrix) / delta**2 * (1.0 + 1e-12))
@@ -84,9 +74,8 @@ def delta_for_margin(margin: float, *, input_norm: float, spectral_norms: Sequen
     Needs ``delta <= 1/d``, that is, ``gamma <= e ||x|| prod ||A||``; a margin beyond that is cut down. The
     outputs then move by at most gamma in l2; classifications of that margin allow ``gamma / sqrt(2)`` (A-E1).
 
-    Example:
-        >>> round(delta_for_margin(1.0, input_norm=1.0, spectral_norms=[2.0, 2.0]), 6)
-        0.045985
+    >>> round(delta_for_margin(1.0, input_norm=1.0, spectral_norms=[2.0, 2.0]), 6)
+    0.045985
     """
     depth = len(spectral_norms)
     if depth == 0 or min(margin, input_norm, *spectral_norms) <= 0.0:
@@ -102,9 +91,8 @@ def factor_count(delta: float, *, width: int, stable_ranks: Sequence[float]) -> 
 
     Differs.    The paper's count has ``max ||x||`` where its square belongs, and lacks ``1/gamma^2`` (A-E10).
 
-    Example:
-        >>> round(factor_count(0.5, width=10, stable_ranks=[1.0, 2.0]))
-        240
+    >>> round(factor_count(0.5, width=10, stable_ranks=[1.0, 2.0]))
+    240
     """
     _check_delta(delta)
     return 2.0 * width * sum(stable_ranks) / delta**2
@@ -191,15 +179,14 @@ def spectral_margin_risk(facts: NetworkFacts) -> PublishedValue:
     Differs.    The theorem prints ``max||x||`` without the square that its proof has (A-E10);
                 ``printed_spectral_margin_risk`` leaves it so.
 
-    Example:
-        >>> from codebound_papers.facts import LayerFacts, NetworkFacts
-        >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
-        ...                    l2_1=28.0, l1_inf=80.0, variance=0.01)
-        >>> facts = NetworkFacts(layers=(layer,), examples=60_000, classes=10, margin=0.5, margin_loss=0.1,
-        ...                      input_norm=28.0, input_size=784, largest_output=9.0, delta=0.05,
-        ...                      parameters=7840)
-        >>> round(spectral_margin_risk(facts).value, 2)  # 0.1 + sqrt(10 * 28^2 * 9^2 / (0.5^2 * 60000))
-        6.61
+    >>> from codebound_papers.facts import LayerFacts, NetworkFacts
+    >>> layer = LayerFacts(name="0", rows=10, columns=784, frobenius=9.0, spectral=3.0, operator_norm=3.0,
+    ...                    l2_1=28.0, l1_inf=80.0, variance=0.01)
+    >>> facts = NetworkFacts(layers=(layer,), examples=60_000, classes=10, margin=0.5, margin_loss=0.1,
+    ...                      input_norm=28.0, input_size=784, largest_output=9.0, delta=0.05,
+    ...                      parameters=7840)
+    >>> round(spectral_margin_risk(facts).value, 2)  # 0.1 + sqrt(10 * 28^2 * 9^2 / (0.5^2 * 60000))
+    6.61
     """
     return _risk(
         facts,

@@ -33,9 +33,8 @@ def keep_probabilities(vectors: Tensor, *, margin: float, eta: float) -> Tensor:
 
     Differs.    The paper does not clip, and 500 is no probability.
 
-    Example:
-        >>> keep_probabilities(torch.tensor([0.5, 0.01]), margin=0.1, eta=0.1)
-        tensor([1.0000, 0.2000])
+    >>> keep_probabilities(torch.tensor([0.5, 0.01]), margin=0.1, eta=0.1)
+    tensor([1.0000, 0.2000])
     """
     _check_margin(margin, eta)
     return (2.0 * vectors**2 / (eta * margin**2)).clamp(max=1.0)
@@ -48,9 +47,8 @@ def compress_vectors(vectors: Tensor, *, margin: float, eta: float, seed: int = 
     Of one vector of norm at most 1, or of every row. The margin gamma is the accuracy of an inner product
     with a unit vector, and eta how often it may fail. The seed names draws that no decoder needs.
 
-    Example:
-        >>> compress_vectors(torch.tensor([0.8, 0.6]), margin=0.5, eta=1.0)  # nothing to drop
-        tensor([0.8000, 0.6000], dtype=torch.float64)
+    >>> compress_vectors(torch.tensor([0.8, 0.6]), margin=0.5, eta=1.0)  # nothing to drop
+    tensor([0.8000, 0.6000], dtype=torch.float64)
     """
     c = vectors.detach().cpu().double()
     p = keep_probabilities(c, margin=margin, eta=eta)
@@ -65,9 +63,8 @@ def nonzeros_bound(*, margin: float, eta: float) -> float:
     For one fixed unit vector u the inner product moves by more than gamma with probability at most eta / 2:
     its variance is at most ``eta gamma^2 / 2`` (A-E11; the paper has eta).
 
-    Example:
-        >>> round(nonzeros_bound(margin=0.1, eta=0.25))
-        800
+    >>> round(nonzeros_bound(margin=0.1, eta=0.25))
+    800
     """
     _check_margin(margin, eta)
     return 2.0 / (eta * margin**2)
@@ -77,9 +74,8 @@ def nonzeros_bound(*, margin: float, eta: float) -> float:
 def published_threshold(size: int, *, margin: float, eta: float) -> float:
     """Compressed values above ``2 eta gamma sqrt(h)`` come from coordinates that lemma 5 calls small.
 
-    Example:
-        >>> round(published_threshold(10_000, margin=0.1, eta=0.1), 9)
-        2.0
+    >>> round(published_threshold(10_000, margin=0.1, eta=0.1), 9)
+    2.0
     """
     _check_margin(margin, eta)
     return 2.0 * eta * margin * math.sqrt(size)
@@ -90,9 +86,8 @@ def threshold(size: int, *, margin: float, eta: float) -> float:
     """The threshold that belongs to ``|c_i| = gamma / (4 sqrt(h))``, wherever p is below 1: a quarter of the
     published one.
 
-    Example:
-        >>> round(threshold(10_000, margin=0.1, eta=0.1), 9)
-        0.5
+    >>> round(threshold(10_000, margin=0.1, eta=0.1), 9)
+    0.5
     """
     return published_threshold(size, margin=margin, eta=eta) / 4.0
 
@@ -108,9 +103,8 @@ def discretize_vectors(vectors: Tensor, *, margin: float, eta: float, seed: int 
     Differs.    The paper drops afterwards, by a threshold on the compressed values, which also takes large
                 coordinates that are kept with certainty; dropping first needs no threshold (A-E12).
 
-    Example:
-        >>> discretize_vectors(torch.tensor([0.8, 0.6]), margin=0.4, eta=1.0)
-        tensor([0.8485, 0.5657], dtype=torch.float64)
+    >>> discretize_vectors(torch.tensor([0.8, 0.6]), margin=0.4, eta=1.0)
+    tensor([0.8485, 0.5657], dtype=torch.float64)
     """
     step = _rounding(vectors.shape[-1], margin)
     return torch.round(_sparse(vectors, margin=margin, eta=eta, seed=seed) / step) * step
@@ -122,9 +116,8 @@ def published_discretize_vectors(vectors: Tensor, *, margin: float, eta: float, 
 
     No guarantee: the threshold is four times too large, and large coordinates may exceed it too (A-E12).
 
-    Example:
-        >>> published_discretize_vectors(torch.tensor([0.9, 0.02]), margin=0.1, eta=0.1)
-        tensor([0.0000, 0.0354], dtype=torch.float64)
+    >>> published_discretize_vectors(torch.tensor([0.9, 0.02]), margin=0.1, eta=0.1)
+    tensor([0.0000, 0.0354], dtype=torch.float64)
     """
     compressed = compress_vectors(vectors, margin=margin / 2.0, eta=eta, seed=seed)
     size = vectors.shape[-1]
@@ -137,9 +130,8 @@ def published_discretize_vectors(vectors: Tensor, *, margin: float, eta: float, 
 def sparse_rate(*, margin: float, examples: int) -> float:
     """``(1 / (gamma^2 m))^(1/3)``: the eta of lemma 6 and, up to logarithms, the error it promises.
 
-    Example:
-        >>> round(sparse_rate(margin=0.1, examples=100_000), 9)
-        0.1
+    >>> round(sparse_rate(margin=0.1, examples=100_000), 9)
+    0.1
     """
     return math.pow(margin**2 * examples, -1.0 / 3.0)
 
@@ -148,9 +140,8 @@ def sparse_rate(*, margin: float, examples: int) -> float:
 def projected_rate(*, margin: float, examples: int) -> float:
     """``sqrt(1 / (gamma^2 m))``: the error that lemma 8 promises, up to logarithms, with eta = 1/m.
 
-    Example:
-        >>> round(projected_rate(margin=0.1, examples=10_000), 9)
-        0.1
+    >>> round(projected_rate(margin=0.1, examples=10_000), 9)
+    0.1
     """
     return math.sqrt(1.0 / (margin**2 * examples))
 
@@ -159,9 +150,8 @@ def projected_rate(*, margin: float, examples: int) -> float:
 def published_vector_count(*, margin: float, eta: float) -> int:
     """The number of Gaussian vectors that algorithm 3 prints, ``16 log(1/eta) / gamma^2``.
 
-    Example:
-        >>> published_vector_count(margin=1.0, eta=1e-6)
-        222
+    >>> published_vector_count(margin=1.0, eta=1e-6)
+    222
     """
     _check_margin(margin, eta)
     return math.ceil(16.0 * math.log(1.0 / eta) / margin**2)
@@ -173,9 +163,8 @@ def vector_count(*, margin: float, eta: float) -> int:
 
     Differs.    The step to gamma/2 in the paper's proof lacks a cubic term; its lemma stands (A-E13).
 
-    Example:
-        >>> vector_count(margin=1.0, eta=1e-6)
-        307
+    >>> vector_count(margin=1.0, eta=1e-6)
+    307
     """
     _check_margin(margin, eta)
     return gaussian_count(margin / 2.0, eta)
@@ -188,9 +177,8 @@ def project_vectors(vectors: Tensor, *, count: int, rounding: float = 0.0, seed:
     All rows share the Gaussian vectors, which the seed names; ``vector_count`` says how many. The numbers are
     rounded to multiples of ``rounding``, in the paper ``gamma / (2 sqrt(h k))``.
 
-    Example:
-        >>> project_vectors(torch.zeros(3), count=2)
-        tensor([0., 0., 0.], dtype=torch.float64)
+    >>> project_vectors(torch.zeros(3), count=2)
+    tensor([0., 0., 0.], dtype=torch.float64)
     """
     if count < 1 or rounding < 0.0:
         raise UsageError(f"count is at least 1 and rounding not negative. Got {count} and {rounding}.")

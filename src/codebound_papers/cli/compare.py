@@ -97,8 +97,12 @@ def command(
     Example: codebound compare --model mlp --weights runs/w/model.safetensors --data digits --holdout 0.2
     """
     options = dict(locals())
-    from codebound_papers.compare.command import compare_from_options
-    from codebound_papers.compare.epochs import OF_ONE_NETWORK, compare_epochs_from_options, flat_points
+    from codebound_papers.compare.command import (
+        OF_ONE_NETWORK,
+        compare_epochs_from_options,
+        compare_from_options,
+        flat_points,
+    )
     from codebound_papers.report.comparison import compare_table, without_number
 
     hear = listener(quiet=quiet)
@@ -126,7 +130,7 @@ def command(
 def _brief(point: Mapping[str, Any]) -> dict[str, object]:
     """A point for a terminal: errors, margins, and the smallest of the bounds."""
     from codebound.bounds.risk import rate
-    from codebound_papers.compare.epochs import smallest_rate
+    from codebound_papers.compare.command import smallest_rate
 
     return {
         "epoch": point["epoch"],

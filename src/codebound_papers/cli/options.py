@@ -12,8 +12,7 @@ from codebound.cli.options import RUN, option
 STABILITY = "Noise stability"
 
 Examples = Annotated[
-    int | None,
-    option("Examples to measure on, drawn at random (default: 1000, fewer for large networks)."),
+    int | None, option("Examples to measure on, drawn at random (default: 1000, fewer for large networks).")
 ]
 Biases = Annotated[
     str,

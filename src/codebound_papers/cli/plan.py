@@ -128,12 +128,7 @@ def command(
         **_record(measured, required, reached),
         "sample": {"data": data, "n": whole.n, "measured": sample.n, "sha256": sample.sha256},
         "settings": settings
-        | {
-            "method": method.value,
-            "smoothness": words,
-            "device": str(place),
-            "codebound": __version__,
-        },
+        | {"method": method.value, "smoothness": words, "device": str(place), "codebound": __version__},
     }
     if folder is not None:
         write_json(folder / "plan.json", record)
@@ -182,19 +177,13 @@ _COLUMNS = {
         "weights": _WEIGHTS,
         "inputs": ("inputs", "how many numbers the layer reads."),
         "cushion": ("cushion", "how well the worst example gets through the layer, compared with noise."),
-        "interlayer_cushion": (
-            "interlayer",
-            "the same for the layers behind it, 1/sqrt(outputs) at best.",
-        ),
+        "interlayer_cushion": ("interlayer", "the same for the layers behind it, 1/sqrt(outputs) at best."),
         "epsilon": _ACCURACY,
         "published": (
             "as published",
             "numbers for the layer by lemma 3; for a convolution by algorithm 4, with Q = 1.",
         ),
-        "count": (
-            "corrected",
-            "numbers with which the proof goes through; none is known for convolutions.",
-        ),
+        "count": ("corrected", "numbers with which the proof goes through; none is known for convolutions."),
         "least_inputs": ("inputs needed", "fewer than that, and no cushions let lemma 3 compress it."),
     },
     "mbp": {
@@ -212,10 +201,7 @@ _COLUMNS = {
         "rms": ("rms", "root mean square of the weights."),
         "published_threshold": ("threshold", "weights up to this may be replaced, as published."),
         "published_share": ("below", "share of weights up to it."),
-        "scale_free_threshold": (
-            "scale-free",
-            "the threshold that is right at every scale of the weights.",
-        ),
+        "scale_free_threshold": ("scale-free", "the threshold that is right at every scale of the weights."),
         "scale_free_share": ("below that", "share of weights up to that one."),
         "p_value": ("p", "how often a true power law would fit worse; below 0.1 it is ruled out."),
         "tail": ("tail", "whether the weights can carry the power law that the theorem assumes."),

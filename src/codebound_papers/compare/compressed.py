@@ -1,7 +1,5 @@
 """Compressed networks with their certificates: made here, or given and verified first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,9 +152,8 @@ def _named_base(
 def labels(sources: Sequence[Certificate | Path | str]) -> list[str]:
     """A short name for each: that of its file, with as many of its folders as tell it from the others.
 
-    Example:
-        >>> labels(["runs/a/certificate.cbound", "runs/b/certificate.cbound"])
-        ['a/certificate.cbound', 'b/certificate.cbound']
+    >>> labels(["runs/a/certificate.cbound", "runs/b/certificate.cbound"])
+    ['a/certificate.cbound', 'b/certificate.cbound']
     """
     paths = [
         Path(f"given {place}" if isinstance(source, Certificate) else source)

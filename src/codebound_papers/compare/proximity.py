@@ -116,20 +116,16 @@ def closeness(
         f: The original network; evaluated on a copy.
         g: The compressed one; evaluated on a copy.
         sample: The examples, on the device where the work is to be done.
-        chunk_size: Examples at a time.
-        engine: Where to work, one part of the sample on each of its workers; None: here.
-        progress: Told the examples done.
 
-    Example:
-        >>> from codebound.data.dataset import Dataset
-        >>> f = torch.nn.Linear(1, 2, bias=False)
-        >>> g = torch.nn.Linear(1, 2, bias=False)
-        >>> with torch.no_grad():
-        ...     _ = f.weight.copy_(torch.tensor([[2.0], [0.0]])), g.weight.copy_(torch.tensor([[1.5], [0.0]]))
-        >>> one = Dataset("one", "train", np.ones((1, 1), dtype="float32"), np.array([0]), 2)
-        >>> found = closeness(f, g, one.on("cpu"))
-        >>> found.theta(norm="sup"), round(found.theta(norm="l2"), 4), found.is_compressible(0.5)
-        (1.0, 0.7071, True)
+    >>> from codebound.data.dataset import Dataset
+    >>> f = torch.nn.Linear(1, 2, bias=False)
+    >>> g = torch.nn.Linear(1, 2, bias=False)
+    >>> with torch.no_grad():
+    ...     _ = f.weight.copy_(torch.tensor([[2.0], [0.0]])), g.weight.copy_(torch.tensor([[1.5], [0.0]]))
+    >>> one = Dataset("one", "train", np.ones((1, 1), dtype="float32"), np.array([0]), 2)
+    >>> found = closeness(f, g, one.on("cpu"))
+    >>> found.theta(norm="sup"), round(found.theta(norm="l2"), 4), found.is_compressible(0.5)
+    (1.0, 0.7071, True)
     """
     if engine is not None:
         arguments = {"f": f, "g": g, "sample": sample, "chunk_size": chunk_size}

@@ -11,7 +11,8 @@ from codebound.bounds.risk import RiskBound, percent, rate
 from codebound.errors import UsageError
 from codebound.facts import HoldoutFacts, Subject
 from codebound.files import finite
-from codebound_papers.value import POSITIVE_MARGIN, PublishedValue
+from codebound_papers.conditions import POSITIVE_MARGIN
+from codebound_papers.value import PublishedValue
 
 if TYPE_CHECKING:
     from codebound_papers.published import Refused
@@ -30,16 +31,16 @@ class Row:
     """One line."""
 
     name: str  # of the bound
-    reference: str  # ID of docs/references.md; empty for a test error
+    reference: str = ""  # ID of docs/references.md; empty for a test error
     # the bound or error rate; infinite where the expression is, None where it does not apply
-    value: float | None
-    log10: float | None  # its decimal logarithm, which is finite even where the value is not
+    value: float | None = None
+    log10: float | None = None  # its decimal logarithm, which is finite even where the value is not
     # certified and holdout hold with probability 1 - delta; test is an error rate that was counted; published
     # is a paper's expression
-    kind: Kind
+    kind: Kind = "published"
     subject: Subject  # whose error it is about: f, the network, or g, what it was compressed to
-    guarantee: bool  # whether it is true as printed
-    vacuous: bool | None  # whether it says no more than guessing; None where there is no value
+    guarantee: bool = False  # whether it is true as printed
+    vacuous: bool | None = None  # whether it says no more than guessing; None where there is no value
     note: str  # what it is, or why it has no value
 
     def record(self) -> dict[str, object]:
@@ -67,12 +68,10 @@ def error_row(facts: HoldoutFacts, *, name: str, note: str) -> Row:
     rate = facts.errors / facts.n
     return Row(
         name=name,
-        reference="",
         value=rate,
         log10=decimal_log(rate),
         kind="test",
         subject=facts.subject,
-        guarantee=False,
         vacuous=rate >= 1.0 - 1.0 / (facts.classes or 2),
         note=note,
     )
@@ -83,12 +82,8 @@ def refused_row(refused: Refused, kind: Kind = "published") -> Row:
     return Row(
         name=refused.name,
         reference=refused.ref,
-        value=None,
-        log10=None,
         kind=kind,
         subject=refused.subject,
-        guarantee=False,
-        vacuous=None,
         note=f"Does not apply: {refused.reason}",
     )
 
@@ -118,9 +113,7 @@ def published_row(value: PublishedValue, *, examples: int, classes: int, like_fo
         reference=shown.ref,
         value=shown.value,
         log10=shown.log10,
-        kind="published",
         subject=shown.subject,
-        guarantee=False,
         vacuous=comparable.value >= 1.0 - 1.0 / classes,
         note=" ".join(notes),
     )
@@ -132,12 +125,11 @@ def value_text(row: Mapping[str, Any]) -> str:
     Args:
         row: The row for JSON.
 
-    Example:
-        >>> row = {"value": 0.39427, "log10": -0.4042, "guarantee": True, "note": ""}
-        >>> value_text(row), value_text(row | {"guarantee": False}), value_text(row | {"note": BAR})
-        ('39.43 %', '39.43 %', '0.3943')
-        >>> value_text({"value": None, "log10": 400.25, "guarantee": False, "note": ""})
-        '10^402.2 %'
+    >>> row = {"value": 0.39427, "log10": -0.4042, "guarantee": True, "note": ""}
+    >>> value_text(row), value_text(row | {"guarantee": False}), value_text(row | {"note": BAR})
+    ('39.43 %', '39.43 %', '0.3943')
+    >>> value_text({"value": None, "log10": 400.25, "guarantee": False, "note": ""})
+    '10^402.2 %'
     """
     value, log10 = row["value"], row["log10"]
     if value is None and log10 is None:
@@ -150,9 +142,8 @@ def value_text(row: Mapping[str, Any]) -> str:
 def rate_text(value: float | None, log10: float) -> str:
     """An error rate that is no guarantee: in per cent, from a size on as a power of ten.
 
-    Example:
-        >>> rate_text(0.5, -0.301), rate_text(None, 400.25)
-        ('50.00 %', '10^402.2 %')
+    >>> rate_text(0.5, -0.301), rate_text(None, 400.25)
+    ('50.00 %', '10^402.2 %')
     """
     value = 10.0**log10 if value is None and log10 < 300.0 else value
     return f"10^{log10 + 2.0:.1f} %" if value is None or value > _SMALL else rate(value)

@@ -1,7 +1,5 @@
 """``compare``: every bound on one network in one table, those that are true first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -149,20 +147,16 @@ def compare(
         factory: ``package.module:factory`` of the model, for certificates of networks that are no chains.
         trained_on: The ``sha256`` of the sample that f was trained on, where it is known: the test examples
             may be among other data. Of networks that ``fit`` trained it is known.
-        engine: Where examples are evaluated, one part of the sample on each of its workers; None: here. Parts
-            are whole chunks, so the result is the same.
-        progress: Told what is done; its note says of what.
 
     Raises:
         CertificateError: The verifier refuses a certificate.
 
-    Example:
-        >>> from codebound.data.load import load_dataset
-        >>> from codebound.nets.loading import load_model
-        >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
-        >>> table = compare(net, load_dataset("digits"), effort=None, settings=MeasureSettings(examples=10))
-        >>> [row.kind for row in table.rows][:2], table.rows[0].guarantee
-        (['certified', 'published'], True)
+    >>> from codebound.data.load import load_dataset
+    >>> from codebound.nets.loading import load_model
+    >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
+    >>> table = compare(net, load_dataset("digits"), effort=None, settings=MeasureSettings(examples=10))
+    >>> [row.kind for row in table.rows][:2], table.rows[0].guarantee
+    (['certified', 'published'], True)
     """
     settings = settings or MeasureSettings()
     module = model.model if isinstance(model, Network) else _read(model, sample)
@@ -300,11 +294,7 @@ def _fresh_rows(
     rows = []
     for name, subject, errors in counts:
         facts = HoldoutFacts(
-            errors=errors,
-            n=test_set.n,
-            delta=settings.delta,
-            classes=sample.classes,
-            subject=subject,
+            errors=errors, n=test_set.n, delta=settings.delta, classes=sample.classes, subject=subject
         )
         count = f"{errors:,} errors on {test_set.n:,} test examples"
         bound = holdout(facts)

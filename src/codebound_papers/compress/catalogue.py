@@ -33,8 +33,7 @@ class Entry:
 
 COMPRESSORS = {
     "naive": Entry(
-        "Keeps the largest weights of every layer.",
-        "codebound_papers.guha23.magnitude:LargestWeights",
+        "Keeps the largest weights of every layer.", "codebound_papers.guha23.magnitude:LargestWeights"
     ),
     "mbp": Entry(
         "Prunes weights at random, small ones more often than large ones (Guha et al. 2023, algorithm 1).",

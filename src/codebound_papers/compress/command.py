@@ -1,7 +1,5 @@
 """``codebound compress`` as a function: options in, files and a record out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,6 @@ def compress_from_options(
     Args:
         options: Those of ``codebound compress``.
         out: New folder (default: the next free one in ``runs``).
-        listener: Who follows it.
     """
     method, model, data, layers = (options[name] for name in ("method", "model", "data", "layers"))
     chosen = parse_options(method, options["options"] or ())

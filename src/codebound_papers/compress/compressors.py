@@ -267,7 +267,6 @@ def compress(
         algorithm: The compressor with its options.
         seed: First seed.
         layers: Names of layers; all by default.
-        progress: Told how many layers are done.
     """
     names = None if layers is None else tuple(layers)
     return algorithm.run(Job(network=network, layers=names, seed=seed, progress=progress))
@@ -339,10 +338,9 @@ def rounded(weight: Tensor, levels: int) -> Rounded:
 
     Differs.    The step is one of the coded ones, 2^(j/8), so that the decoder knows it.
 
-    Example:
-        >>> grid = rounded(torch.tensor([[1.0, -0.52], [0.0, 0.02]]), levels=5)
-        >>> grid.code.values().round(3).tolist(), grid.nonzeros
-        ([[0.841, -0.42], [0.0, 0.0]], 3)
+    >>> grid = rounded(torch.tensor([[1.0, -0.52], [0.0, 0.02]]), levels=5)
+    >>> grid.code.values().round(3).tolist(), grid.nonzeros
+    ([[0.841, -0.42], [0.0, 0.0]], 3)
     """
     values = weight.detach().cpu().numpy()
     step = step_for_levels(values, levels)
@@ -356,9 +354,8 @@ def number_of_levels(largest: float, size: float) -> int:
 
     Differs.    G counts 1/rho, which leaves out the range of the weights and is below 1 for rho > 1.
 
-    Example:
-        >>> number_of_levels(1.0, 0.3)
-        7
+    >>> number_of_levels(1.0, 0.3)
+    7
     """
     if not (0.0 <= largest < math.inf and 0.0 < size < math.inf):
         raise UsageError(f"a range is at least 0 and a step above 0. Got {largest} and {size}.")
@@ -397,15 +394,11 @@ class FromInitial(AbstractCompressor):
         algorithm: The compressor of the differences.
         initial: The network at initialisation, or any other base with the same layers.
 
-    Example:
-        >>> import torch
-        >>> from codebound_papers.compress.compressors import compress
-        >>> from codebound_papers.arora18.projection import MatrixProject
-        >>> from codebound.nets.walk import wrap
-        >>> net = torch.nn.Sequential(torch.nn.Linear(32, 8))
-        >>> g = compress(wrap(net), FromInitial(MatrixProject(count=9), wrap(net))).module()
-        >>> bool((g[0].weight == net[0].weight).all())
-        True
+    >>> from codebound_papers.arora18.projection import MatrixProject
+    >>> net = torch.nn.Sequential(torch.nn.Linear(32, 8))
+    >>> g = compress(wrap(net), FromInitial(MatrixProject(count=9), wrap(net))).module()
+    >>> bool((g[0].weight == net[0].weight).all())
+    True
     """
 
     algorithm: AbstractCompressor

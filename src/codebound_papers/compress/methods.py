@@ -1,7 +1,5 @@
 """The compressors by name, each with its options as text, and as functions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -25,9 +23,8 @@ _MILDER: dict[str, tuple[Options, ...]] = {"mbp": ({"strength": 0.4}, {"strength
 def method_names() -> tuple[str, ...]:
     """All methods.
 
-    Example:
-        >>> method_names()[:3]
-        ('naive', 'mbp', 'lowrank')
+    >>> method_names()[:3]
+    ('naive', 'mbp', 'lowrank')
     """
     return tuple(COMPRESSORS)
 
@@ -40,9 +37,8 @@ def sentence_of(method: str) -> str:
 def default_options(method: str) -> Options:
     """The options of a method with their defaults.
 
-    Example:
-        >>> default_options("naive")
-        {'density': 0.1, 'levels': 31}
+    >>> default_options("naive")
+    {'density': 0.1, 'levels': 31}
     """
     algorithm: Any = find_compressor(method).algorithm
     return {each.name: each.default for each in fields(algorithm)}
@@ -90,9 +86,8 @@ def mild_options(method: str, job: Job, sample: DeviceData) -> Options:
 def option_text(value: object) -> str:
     """An option as it is written on a command line; ``parse_options`` reads it back.
 
-    Example:
-        >>> option_text(False), option_text(None), option_text(RULES["std"]())
-        ('false', 'none', 'std')
+    >>> option_text(False), option_text(None), option_text(RULES["std"]())
+    ('false', 'none', 'std')
     """
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
@@ -100,9 +95,8 @@ def option_text(value: object) -> str:
 def parse_options(method: str, texts: Iterable[str]) -> Options:
     """All options of a method: the given ones, as ``name=value``, and the defaults of the others.
 
-    Example:
-        >>> parse_options("mbp", ["strength=2", "keep_diagonal=false"])["strength"]
-        2.0
+    >>> parse_options("mbp", ["strength=2", "keep_diagonal=false"])["strength"]
+    2.0
     """
     options, words = default_options(method), find_compressor(method).algorithm.words
     given: Options = {}

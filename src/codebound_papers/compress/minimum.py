@@ -4,8 +4,6 @@ No theorem is needed for that. A certificate pays for the message and counts the
 it decodes to, so the setting may be chosen by looking at the sample.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +17,7 @@ from codebound.nets.layers import AbstractLayerView
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound_papers.arora18.projection import MatrixProject
-from codebound_papers.compress.compressors import (
-    AbstractCompressor,
-    CompressedLayer,
-    CompressedNetwork,
-    compress,
-)
+from codebound_papers.compress import compressors
 from codebound_papers.compress.summary import summarise
 from codebound_papers.guha23.magnitude import MagnitudePruning
 from codebound_papers.guha23.pruning import strength_for
@@ -47,12 +40,12 @@ class RootMeanSquares(AbstractThreshold):
 
 
 @dataclass(frozen=True, slots=True)
-class ShareProject(AbstractCompressor):
+class ShareProject(compressors.AbstractCompressor):
     """Matrix-Project with a number of products that is a share of the weights of a layer."""
 
     share: float
 
-    def compress(self, layer: AbstractLayerView, *, seed: int) -> CompressedLayer:  # noqa: D102
+    def compress(self, layer: AbstractLayerView, *, seed: int) -> compressors.CompressedLayer:  # noqa: D102
         return MatrixProject(count=self.numbers(layer)).compress(layer, seed=seed)
 
     def numbers(self, layer: AbstractLayerView) -> int:
@@ -66,14 +59,12 @@ class Knob:
 
     meaning: str  # what a setting says
     settings: tuple[float, ...]  # what is tried, from the least that is stored to the most
-    algorithm: Callable[[float], AbstractCompressor]  # the compressor of a setting
+    algorithm: Callable[[float], compressors.AbstractCompressor]  # the compressor of a setting
 
 
 KNOBS = {
     "project": Knob(
-        "numbers kept per weight of a layer",
-        (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2),
-        ShareProject,
+        "numbers kept per weight of a layer", (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2), ShareProject
     ),
     "mbp": Knob(
         "share of the weights kept, if they were Gaussian",
@@ -162,16 +153,14 @@ def measured_minimum(
         method: ``project``, ``mbp`` or ``heavytail``.
         tolerance: How much the error may rise, a share of the sample.
         seed: Of the compressor.
-        progress: Told the settings done.
 
-    Example:
-        >>> from codebound.data.load import load_dataset
-        >>> from codebound.nets.walk import wrap
-        >>> digits = load_dataset("digits").select(range(50), role="train").on("cpu")
-        >>> net = wrap(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)))
-        >>> found = measured_minimum(net, digits, "heavytail", tolerance=1.0)
-        >>> found.reached.setting, len(found.trials)
-        (3.0, 1)
+    >>> from codebound.data.load import load_dataset
+    >>> from codebound.nets.walk import wrap
+    >>> digits = load_dataset("digits").select(range(50), role="train").on("cpu")
+    >>> net = wrap(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)))
+    >>> found = measured_minimum(net, digits, "heavytail", tolerance=1.0)
+    >>> found.reached.setting, len(found.trials)
+    (3.0, 1)
     """
     if method not in KNOBS:
         raise UsageError(f"measurement knows {', '.join(KNOBS)}. Got {method!r}.")
@@ -186,7 +175,7 @@ def measured_minimum(
         algorithm = knob.algorithm(setting)
         refusal = _too_much(network, algorithm)
         if not refusal:
-            compressed = compress(network, algorithm, seed=seed)
+            compressed = compressors.compress(network, algorithm, seed=seed)
             refusal = next(iter(compressed.carried.values()), "")
         if refusal:
             trials.append(Trial(setting, None, refusal))
@@ -213,7 +202,7 @@ def _error(model: nn.Module, sample: DeviceData) -> float:
     return margin_report(model, sample, chunk_size=_CHUNK, dtype=torch.float32).loss()
 
 
-def _too_much(network: Network, algorithm: AbstractCompressor) -> str:
+def _too_much(network: Network, algorithm: compressors.AbstractCompressor) -> str:
     """Why a setting would take too long; empty if it does not."""
     if not isinstance(algorithm, ShareProject):
         return ""
@@ -223,7 +212,9 @@ def _too_much(network: Network, algorithm: AbstractCompressor) -> str:
     return f"{products:,} products with signs are more than the {_MOST_PRODUCTS:,} that a search may take"
 
 
-def _stored(compressed: CompressedNetwork, algorithm: AbstractCompressor) -> dict[str, int]:
+def _stored(
+    compressed: compressors.CompressedNetwork, algorithm: compressors.AbstractCompressor
+) -> dict[str, int]:
     if isinstance(algorithm, ShareProject):
         return {
             layer.name: algorithm.numbers(compressed.network.layer(layer.name)) for layer in compressed.layers

@@ -4,8 +4,6 @@ A helper matrix has up to 2^36 numbers, so it is made again wherever it is neede
 a strip of random words at a time, and of the strip a tile that stays in the cache, which BLAS multiplies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -146,11 +144,10 @@ def project_onto(
     Returns:
         The products, shape (V, k), accurate to float64.
 
-    Example:
-        >>> signs = combine(np.eye(3, dtype=np.int64), 5, seed=0, gaussian=False)
-        >>> values = np.arange(10.0).reshape(2, 5)
-        >>> np.allclose(project_onto(values, count=3, seed=0, gaussian=False), values @ signs.T)
-        True
+    >>> signs = combine(np.eye(3, dtype=np.int64), 5, seed=0, gaussian=False)
+    >>> values = np.arange(10.0).reshape(2, 5)
+    >>> np.allclose(project_onto(values, count=3, seed=0, gaussian=False), values @ signs.T)
+    True
     """
     vectors = _vectors(values, np.float64)
     return RandomMatrix(_positive(count), vectors.shape[1], "project", seed, gaussian).onto(vectors)
@@ -162,9 +159,8 @@ def combine(z: NDArray[np.int64], n: int, *, seed: int, gaussian: bool) -> NDArr
     Returns:
         The sums, shape (V, n).
 
-    Example:
-        >>> combine(np.array([[3, -1]]), 4, seed=7, gaussian=False).shape
-        (1, 4)
+    >>> combine(np.array([[3, -1]]), 4, seed=7, gaussian=False).shape
+    (1, 4)
     """
     weights = _vectors(z, np.int64)
     return RandomMatrix(weights.shape[1], _positive(n), "project", seed, gaussian).combine(weights)

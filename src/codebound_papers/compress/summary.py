@@ -123,18 +123,16 @@ def summarise(
     Args:
         compressed: What a compressor made.
         sample: Examples for accuracy and deviation.
-        progress: Told the examples done.
 
     Raises:
         UnsupportedLayerError: Some tensor has no code: it is not float32, or the network hides it.
 
-    Example:
-        >>> from codebound_papers.compress.methods import naive
-        >>> from codebound.nets.walk import wrap
-        >>> net = torch.nn.Sequential(torch.nn.Linear(64, 10))
-        >>> found = summarise(naive(wrap(net), density=0.25))
-        >>> found.layers[0].kept, found.carried[0].name, found.carried[0].coded_bits
-        (0.25, '0.bias', 325)
+    >>> from codebound_papers.compress.methods import naive
+    >>> from codebound.nets.walk import wrap
+    >>> net = torch.nn.Sequential(torch.nn.Linear(64, 10))
+    >>> found = summarise(naive(wrap(net), density=0.25))
+    >>> found.layers[0].kept, found.carried[0].name, found.carried[0].coded_bits
+    (0.25, '0.bias', 325)
     """
     codes, names = compressed.codes, compressed.names
     messages = {name: encode_tensors([code]) for name, code in codes.items()}
@@ -225,10 +223,9 @@ def exponential_deviation(layers: Sequence[LayerBounds], *, input_norm: float) -
     Raises:
         UsageError: A condition fails; names the first layer where it does.
 
-    Example:
-        >>> layer = LayerBounds(weight=2.0, weight_change=0.5)
-        >>> round(exponential_deviation([layer, layer], input_norm=1.0), 3)
-        5.437
+    >>> layer = LayerBounds(weight=2.0, weight_change=0.5)
+    >>> round(exponential_deviation([layer, layer], input_norm=1.0), 3)
+    5.437
     """
     for number, layer in enumerate(layers, start=1):
         if layer.bias > 0.0 or layer.bias_change > 0.0:
@@ -280,8 +277,6 @@ def deviation(
     Args:
         compressed: f and the codes that make g.
         sample: Inputs; labels are not used.
-        chunk_size: Inputs at a time.
-        progress: Told the inputs done.
     """
     network = compressed.network
     pairs = zip(

@@ -6,8 +6,6 @@ would be below :math:`\kappa \|B\|_2 \|x\|` with kappa < 1. Inputs after a ReLU 
 prunes by the margin that these deviations ask for: ``prune_for_margin`` does the same.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -19,6 +17,7 @@ from codebound.nets.layers import AbstractLayerView, LinearView
 from codebound.nets.walk import Network
 from codebound.refs import implements
 from codebound.rng import torch_stream
+from codebound_papers.conditions import has_no_biases, is_fully_connected
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.guha23.magnitude import prune_randomly
 from codebound_papers.guha23.pruning import (
@@ -35,14 +34,7 @@ from codebound_papers.guha23.pruning import (
     rounded_changes,
 )
 from codebound_papers.measure.spectral import matrix_spectral_norm
-from codebound_papers.value import (
-    Constant,
-    Hypothesis,
-    PublishedValue,
-    expression,
-    has_no_biases,
-    is_fully_connected,
-)
+from codebound_papers.value import Constant, Hypothesis, PublishedValue, expression
 
 STRONGEST, TOLERANCE = 10.0, 1e-3  # of the search in the released code
 _LEVELS = 255  # values of a weight after rounding: a byte
@@ -75,12 +67,8 @@ class SpreadInputs:
     b: float = 1.0  # constant in its exponent, which the paper leaves open
 
     def __post_init__(self) -> None:
-        if (
-            self.n < 1
-            or not 0.0 < self.failure < 1.0
-            or min(self.a, self.b) <= 0.0
-            or self.n * self.a <= self.failure
-        ):
+        is_tail = self.n >= 1 and min(self.a, self.b) > 0.0 and self.n * self.a > self.failure
+        if not is_tail or not 0.0 < self.failure < 1.0:
             raise UsageError(
                 "kappa needs n >= 1, failure in (0, 1), positive a and b, and n a above failure. "
                 f"Got n={self.n}, failure={self.failure}, a={self.a}, b={self.b}."
@@ -91,10 +79,9 @@ class SpreadInputs:
 def layer_kappa(layer: str, *, inputs: int, outputs: int, spread: SpreadInputs) -> Kappa:
     """The factors of one fully connected layer.
 
-    Example:
-        >>> kappa = layer_kappa("fc", inputs=784, outputs=10, spread=SpreadInputs(n=48_000))
-        >>> round(kappa.proved, 4), round(kappa.printed, 4), round(kappa.released, 4)
-        (0.443, 1.1836, 0.443)
+    >>> kappa = layer_kappa("fc", inputs=784, outputs=10, spread=SpreadInputs(n=48_000))
+    >>> round(kappa.proved, 4), round(kappa.printed, 4), round(kappa.released, 4)
+    (0.443, 1.1836, 0.443)
     """
     t = math.sqrt(math.log(spread.n * spread.a / spread.failure) / (spread.b * inputs))
     released_t = math.sqrt(math.log(spread.n / RELEASED_FAILURE) / inputs)
@@ -241,11 +228,10 @@ def kappa_diagnostics(
         a: Constant of the assumed tail, which the paper leaves open.
         b: Constant in its exponent, which the paper leaves open.
 
-    Example:
-        >>> from codebound.nets.walk import wrap
-        >>> (kappa,) = kappa_diagnostics(wrap(torch.nn.Sequential(torch.nn.Linear(784, 10))), n=48_000)
-        >>> round(kappa.proved, 4), round(kappa.printed, 4), round(kappa.released, 4)
-        (0.443, 1.1836, 0.443)
+    >>> from codebound.nets.walk import wrap
+    >>> (kappa,) = kappa_diagnostics(wrap(torch.nn.Sequential(torch.nn.Linear(784, 10))), n=48_000)
+    >>> round(kappa.proved, 4), round(kappa.printed, 4), round(kappa.released, 4)
+    (0.443, 1.1836, 0.443)
     """
     spread = SpreadInputs(n=n, failure=failure, a=a, b=b)
     kappas = []
@@ -267,9 +253,8 @@ def kappa_violations(matrix: Tensor, inputs: Tensor, kappa: float) -> float:
         inputs: ``(n, in)``, at least one.
         kappa: The factor to be checked.
 
-    Example:
-        >>> kappa_violations(torch.ones(1, 4), torch.ones(3, 4), 0.9)
-        1.0
+    >>> kappa_violations(torch.ones(1, 4), torch.ones(3, 4), 0.9)
+    1.0
     """
     if inputs.dim() != 2 or len(inputs) == 0 or inputs.shape[1] != matrix.shape[1]:
         raise UsageError(
@@ -290,15 +275,14 @@ def prune_for_margin(
     even the weakest pruning asks for more. All strengths use the same random numbers. As published the
     diagonal is never pruned; the released code prunes it.
 
-    Example:
-        >>> from codebound_papers.measure.record import measure_facts
-        >>> from codebound.data.load import load_dataset
-        >>> from codebound.nets.loading import load_model
-        >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
-        >>> measured = measure_facts(net, load_dataset("digits"))
-        >>> (layer,) = prune_for_margin(measured.network, measured.facts, keep_diagonal=True).layers
-        >>> layer.strength, layer.change  # an untrained network has no margin
-        (0.0, 0.0)
+    >>> from codebound_papers.measure.record import measure_facts
+    >>> from codebound.data.load import load_dataset
+    >>> from codebound.nets.loading import load_model
+    >>> net = load_model("linear", input_shape=(1, 8, 8), classes=10)
+    >>> measured = measure_facts(net, load_dataset("digits"))
+    >>> (layer,) = prune_for_margin(measured.network, measured.facts, keep_diagonal=True).layers
+    >>> layer.strength, layer.change  # an untrained network has no margin
+    (0.0, 0.0)
     """
 
     def drawn(strength: float) -> PruningFacts:

@@ -7,19 +7,11 @@ import math
 
 from codebound.errors import UsageError
 from codebound.refs import implements
+from codebound_papers.conditions import has_no_biases, is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
-from codebound_papers.value import (
-    BIG_O,
-    Constant,
-    Hypothesis,
-    PublishedValue,
-    expression,
-    has_no_biases,
-    is_fully_connected,
-    safe_log,
-    separates,
-)
+from codebound_papers.logs import safe_log
+from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression
 
 _WIDENING = 16  # of the random network over the target; the paper says "poly"
 
@@ -46,9 +38,8 @@ def published_sketch_side(*, width: int, random_width: int) -> float:
 def least_sketch_side(*, random_width: int) -> float:
     """``sqrt(D_G) ln D_G``: the least side for G-Thm5.1, which needs a non-zero diagonal (G-E21).
 
-    Example:
-        >>> round(least_sketch_side(random_width=10_000))
-        921
+    >>> round(least_sketch_side(random_width=10_000))
+    921
     """
     return math.sqrt(random_width) * math.log(random_width)
 

@@ -46,12 +46,10 @@ def prune_randomly(
         generator: Source of the draws.
         keep_diagonal: Whether entries (i, i) are never pruned (as published; released code prunes them).
 
-    Example:
-        >>> from codebound_papers.guha23.pruning import kept_share
-        >>> entries = torch.randn(500, 400, generator=torch_stream(0, "example"))
-        >>> pruned = prune_randomly(entries, strength=1.0, variance=1.0, generator=torch_stream(1, "example"))
-        >>> round(float(pruned.count_nonzero()) / 200_000, 2), round(kept_share(1.0), 2)
-        (0.42, 0.42)
+    >>> entries = torch.randn(500, 400, generator=torch_stream(0, "example"))
+    >>> pruned = prune_randomly(entries, strength=1.0, variance=1.0, generator=torch_stream(1, "example"))
+    >>> round(float(pruned.count_nonzero()) / 200_000, 2), round(kept_share(1.0), 2)
+    (0.42, 0.42)
     """
     check_strength(strength)
     if not 0.0 <= variance < math.inf:
@@ -139,9 +137,8 @@ def count_bits(entries: int, *, nonzeros: int, levels: int) -> float:
 
     The number of non-zeros is part of the name, so the sum of ``2^-bits`` over all matrices is 1.
 
-    Example:
-        >>> round(count_bits(4, nonzeros=1, levels=3), 6) == round(math.log2(5 * 4 * 2), 6)
-        True
+    >>> round(count_bits(4, nonzeros=1, levels=3), 6) == round(math.log2(5 * 4 * 2), 6)
+    True
     """
     if not 0 <= nonzeros <= entries:
         raise UsageError(f"{nonzeros} of {entries} entries cannot be non-zero.")
@@ -152,9 +149,8 @@ def count_bits(entries: int, *, nonzeros: int, levels: int) -> float:
 def prunable_share(strength: float, *, probability: float) -> float:
     """p1: how likely a Gaussian entry is one that G-Alg1 prunes with at least the given probability, kappa.
 
-    Example:
-        >>> round(prunable_share(1.0, probability=0.5), 12)
-        0.594904033567
+    >>> round(prunable_share(1.0, probability=0.5), 12)
+    0.594904033567
     """
     if not 0.0 < probability <= 1.0:
         raise UsageError(f"a probability lies in (0, 1]. Got {probability}.")
@@ -183,9 +179,8 @@ def published_pruned_probability(*, pruned: int, prunable: int, probability: flo
 def binomial_tail(count: int, *, trials: int, probability: float) -> float:
     """``P(Bin(trials, probability) >= count)``, exactly: ``1 - I_{1-p}(N - count + 1, count)``.
 
-    Example:
-        >>> round(binomial_tail(17, trials=50, probability=0.3), 8)
-        0.31612138
+    >>> round(binomial_tail(17, trials=50, probability=0.3), 8)
+    0.31612138
     """
     if not 0.0 <= probability <= 1.0 or trials < 0:
         raise UsageError(f"a binomial needs trials >= 0 and a probability. Got {trials} and {probability}.")
@@ -198,9 +193,8 @@ def most_nonzeros(rows: int, columns: int, *, strength: float, failure: float) -
 
     Differs.    G-LemD.2 and D.3 in one step: kept off-diagonal entries are binomial, and the diagonal stays.
 
-    Example:
-        >>> most_nonzeros(784, 784, strength=8.5263157895, failure=0.01)
-        62719
+    >>> most_nonzeros(784, 784, strength=8.5263157895, failure=0.01)
+    62719
     """
     if not 0.0 < failure < 1.0:
         raise UsageError(f"a failure probability lies in (0, 1). Got {failure}.")
@@ -219,10 +213,9 @@ def most_nonzeros(rows: int, columns: int, *, strength: float, failure: float) -
 def keep_largest(weight: Tensor, count: int) -> Tensor:
     """The ``count`` entries of largest magnitude, zeros elsewhere; of equals, the first ones.
 
-    Example:
-        >>> keep_largest(torch.tensor([[3.0, -1.0], [1.0, -2.0]]), 3)
-        tensor([[ 3., -1.],
-                [ 0., -2.]])
+    >>> keep_largest(torch.tensor([[3.0, -1.0], [1.0, -2.0]]), 3)
+    tensor([[ 3., -1.],
+            [ 0., -2.]])
     """
     return torch.where(largest_mask(weight.abs(), count), weight, 0.0)
 

@@ -31,18 +31,8 @@ from codebound.rng import torch_stream
 from codebound.search.search import Search, UnsuitedError
 from codebound.search.trainers import require_training
 from codebound.train.passes import Passes
+from codebound_papers.compress import compressors
 from codebound_papers.compress.codes import Ticket
-from codebound_papers.compress.compressors import (
-    AbstractNetworkCompressor,
-    CompressedLayer,
-    CompressedNetwork,
-    Job,
-    message_with,
-    network_of,
-    rounded,
-    weight_name,
-    weight_of,
-)
 from codebound_papers.guha23.magnitude import count_bits, kept_count, largest_mask
 
 Kind = Literal["signs", "gaussian", "uniform"]
@@ -52,13 +42,13 @@ _STEPS = {"standard": 1500, "max": 6000}  # of training that certify pays for
 _BATCH = 128
 
 
-class AbstractMaskTraining(AbstractNetworkCompressor):
+class AbstractMaskTraining(compressors.AbstractNetworkCompressor):
     """An algorithm that trains on the sample which weights of a layer are kept."""
 
     trains: ClassVar[bool] = True
 
     @abstractmethod
-    def train(self, job: Job, sample: DeviceData) -> CompressedNetwork:
+    def train(self, job: compressors.Job, sample: DeviceData) -> compressors.CompressedNetwork:
         """The compressed network, trained on the sample, on the device of the sample."""
 
     @classmethod
@@ -70,7 +60,7 @@ class AbstractMaskTraining(AbstractNetworkCompressor):
     def shortest(self, entries: int) -> float:
         """Bits that a layer of so many weights costs at least."""
 
-    def run(self, job: Job) -> CompressedNetwork:  # noqa: D102
+    def run(self, job: compressors.Job) -> compressors.CompressedNetwork:  # noqa: D102
         if job.layers is not None:
             raise UsageError("this method trains all layers together, so it cannot be given some of them.")
         if job.sample is None:
@@ -84,13 +74,17 @@ class AbstractMaskTraining(AbstractNetworkCompressor):
         if search.task.base is not None:
             raise UnsuitedError("what is trained anew is near no base.")
         seed = 0 if cls.is_seed_coded else search.seed
-        job = Job(network=network_of(search), sample=search.sample, seed=seed, progress=search.progress)
+        job = compressors.Job(
+            network=compressors.network_of(search), sample=search.sample, seed=seed, progress=search.progress
+        )
         epochs = max(1, math.ceil(_STEPS[search.effort] * _BATCH / search.sample.n))
         for algorithm in cls.trials(epochs):
             bits = sum(algorithm.shortest(view.weight.numel()) for view in job.network.layers)
             if bits < search.most_bits:
                 layers = algorithm.run(job).layers
-                search.propose(message_with(search, {layer.tensor: layer.code for layer in layers}))
+                search.propose(
+                    compressors.message_with(search, {layer.tensor: layer.code for layer in layers})
+                )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +144,7 @@ class LotteryTicket(AbstractMaskTraining):
         if self.kind not in KINDS:
             raise UsageError(f"random weights are {', '.join(KINDS)}. Got {self.kind!r}.")
 
-    def train(self, job: Job, sample: DeviceData) -> CompressedNetwork:  # noqa: D102
+    def train(self, job: compressors.Job, sample: DeviceData) -> compressors.CompressedNetwork:  # noqa: D102
         if job.seed < 0:
             raise UsageError(f"a coded seed is not negative. Got {job.seed}.")
         drafts: list[_Draft] = []
@@ -164,7 +158,7 @@ class LotteryTicket(AbstractMaskTraining):
         descend(
             job.network.predictor,
             [draft.scores for draft in drafts],
-            lambda: {weight_name(draft.name): draft.weight() for draft in drafts},
+            lambda: {compressors.weight_name(draft.name): draft.weight() for draft in drafts},
             sample,
             epochs=self.epochs,
             learning_rate=self.learning_rate,
@@ -172,8 +166,8 @@ class LotteryTicket(AbstractMaskTraining):
             order=torch_stream(job.seed, "lottery"),
             progress=job.progress,
         )
-        layers = tuple(CompressedLayer(draft.name, draft.ticket(self.kind)) for draft in drafts)
-        return CompressedNetwork(job.network, layers, carried)
+        layers = tuple(compressors.CompressedLayer(draft.name, draft.ticket(self.kind)) for draft in drafts)
+        return compressors.CompressedNetwork(job.network, layers, carried)
 
     @classmethod
     def trials(cls, epochs: int) -> tuple[LotteryTicket, ...]:  # noqa: D102
@@ -183,7 +177,7 @@ class LotteryTicket(AbstractMaskTraining):
         return ticket_bits(entries, kept=kept_count(entries, self.density))
 
     def _draft(self, layer: AbstractLayerView, *, seed: int, device: torch.device) -> _Draft:
-        weight = weight_of(layer).double()
+        weight = compressors.weight_of(layer).double()
         kept = kept_count(weight.numel(), self.density)
         norm = float(weight.norm())
         if norm == 0.0:
@@ -210,9 +204,8 @@ class LotteryTicket(AbstractMaskTraining):
 def ticket_bits(entries: int, *, kept: int) -> float:
     """Bits of one mask, K-LT: how many random weights are kept, and which.
 
-    Example:
-        >>> round(ticket_bits(10**8, kept=900) / 1000, 1)  # 16.4 for the subset, the rest for its size
-        16.4
+    >>> round(ticket_bits(10**8, kept=900) / 1000, 1)  # 16.4 for the subset, the rest for its size
+    16.4
     """
     if not 0 <= kept <= entries:
         raise UsageError(f"{kept} of {entries} weights cannot be kept.")
@@ -268,12 +261,12 @@ class IterativePruning(AbstractMaskTraining):
         if self.rounds < 1:
             raise UsageError(f"there is at least one round. Got {self.rounds}.")
 
-    def train(self, job: Job, sample: DeviceData) -> CompressedNetwork:  # noqa: D102
+    def train(self, job: compressors.Job, sample: DeviceData) -> compressors.CompressedNetwork:  # noqa: D102
         layers: list[_Layer] = []
         carried: dict[str, str] = {}
         for view in job.network.layers:
             try:
-                start = weight_of(view).to(sample.x.device)
+                start = compressors.weight_of(view).to(sample.x.device)
             except UnsupportedLayerError as refusal:
                 carried[view.name] = str(refusal)
                 continue
@@ -288,7 +281,7 @@ class IterativePruning(AbstractMaskTraining):
             descend(
                 job.network.predictor,
                 [layer.weight for layer in layers],
-                lambda: {weight_name(layer.name): layer.used() for layer in layers},
+                lambda: {compressors.weight_name(layer.name): layer.used() for layer in layers},
                 sample,
                 epochs=self.epochs,
                 learning_rate=self.learning_rate,
@@ -296,8 +289,11 @@ class IterativePruning(AbstractMaskTraining):
                 order=torch_stream(job.seed, f"imp {number}"),
             )
         job.progress(trainings, trainings)
-        codes = (CompressedLayer(layer.name, rounded(layer.used(), self.levels).code) for layer in layers)
-        return CompressedNetwork(job.network, tuple(codes), carried)
+        codes = (
+            compressors.CompressedLayer(layer.name, compressors.rounded(layer.used(), self.levels).code)
+            for layer in layers
+        )
+        return compressors.CompressedNetwork(job.network, tuple(codes), carried)
 
     @classmethod
     def trials(cls, epochs: int) -> tuple[IterativePruning, ...]:  # noqa: D102

@@ -13,18 +13,11 @@ from dataclasses import dataclass
 
 from codebound.errors import UsageError
 from codebound.refs import implements
+from codebound_papers.conditions import has_no_biases, is_fully_connected
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.framework import spectral_products
-from codebound_papers.value import (
-    Constant,
-    Hypothesis,
-    PublishedValue,
-    expression,
-    has_no_biases,
-    is_fully_connected,
-    log_sum,
-    safe_log,
-)
+from codebound_papers.logs import log_sum, safe_log
+from codebound_papers.value import Constant, Hypothesis, PublishedValue, expression
 
 
 @implements("G-chi", "G-E3", kind="numerics")
@@ -33,9 +26,8 @@ def kept_share(strength: float) -> float:
 
     Differs.    G's Eq. (11) calls it the probability of being pruned; the proof uses it as the other one.
 
-    Example:
-        >>> round(kept_share(2.0), 12)
-        0.292893218813
+    >>> round(kept_share(2.0), 12)
+    0.292893218813
     """
     check_strength(strength)
     root = math.sqrt(strength + 2.0)
@@ -46,9 +38,8 @@ def kept_share(strength: float) -> float:
 def strength_for(kept: float) -> float:
     """The strength at which a share ``kept`` of Gaussian entries is kept.
 
-    Example:
-        >>> round(strength_for(0.1), 10)
-        8.5263157895
+    >>> round(strength_for(0.1), 10)
+    8.5263157895
     """
     if not 0.0 < kept <= 1.0:
         raise UsageError(f"the share of entries to keep lies in (0, 1]. Got {kept}.")
@@ -59,9 +50,8 @@ def strength_for(kept: float) -> float:
 def change_moments(strength: float, variance: float) -> tuple[float, float]:
     """Second and fourth moment of what pruning takes from an off-diagonal Gaussian entry; the first is 0.
 
-    Example:
-        >>> [round(moment, 6) for moment in change_moments(2.0, 1.0)]
-        [0.353553, 0.53033]
+    >>> [round(moment, 6) for moment in change_moments(2.0, 1.0)]
+    [0.353553, 0.53033]
     """
     check_strength(strength)
     ratio = strength / (strength + 2.0)
@@ -74,9 +64,8 @@ def expected_nonzeros(rows: int, columns: int, *, strength: float, keep_diagonal
 
     Differs.    G's Lemma 5.1 counts the diagonal, which is always kept, like any other entry.
 
-    Example:
-        >>> round(expected_nonzeros(784, 784, strength=strength_for(0.001)), 1)
-        1397.9
+    >>> round(expected_nonzeros(784, 784, strength=strength_for(0.001)), 1)
+    1397.9
     """
     diagonal = min(rows, columns) if keep_diagonal else 0
     return kept_share(strength) * (rows * columns - diagonal) + diagonal
@@ -91,9 +80,8 @@ def expected_change_norm(
     No guarantee: ``constant`` is universal but unknown. By Markov the norm exceeds eps Gamma with probability
     at most 1/eps. With constant 1, Gamma was 1.75 to 2.03 times the measured norm at 784 x 784.
 
-    Example:
-        >>> round(expected_change_norm(784, 784, strength=1.0, variance=1.0), 2)
-        43.11
+    >>> round(expected_change_norm(784, 784, strength=1.0, variance=1.0), 2)
+    43.11
     """
     if not 0.0 < constant < math.inf:
         raise UsageError(f"the constant of lemma 4.2 is a finite number > 0. Got {constant}.")
@@ -109,9 +97,8 @@ def least_kept_share(depth: int, *, slack: float = 1.0) -> float:
     For a large Gaussian matrix ``||Delta|| / ||A||`` is ``(d / (d + 2))^(3/4)``. Markov's inequality over all
     layers asks for ``slack = 2 depth``.
 
-    Example:
-        >>> round(least_kept_share(5), 2), round(least_kept_share(5, slack=10), 3)
-        (0.66, 0.926)
+    >>> round(least_kept_share(5), 2), round(least_kept_share(5, slack=10), 3)
+    (0.66, 0.926)
     """
     if depth < 1 or slack * depth < 1.0:
         raise UsageError(f"depth and slack times depth are at least 1. Got {depth} and {slack}.")
@@ -122,9 +109,8 @@ def least_kept_share(depth: int, *, slack: float = 1.0) -> float:
 def rounding_bound(size: float, *, nonzeros: int) -> float:
     r"""Most that rounding to multiples of ``size`` moves a matrix, in Frobenius norm: :math:`\rho\sqrt J/2`.
 
-    Example:
-        >>> rounding_bound(0.5, nonzeros=100)
-        2.5
+    >>> rounding_bound(0.5, nonzeros=100)
+    2.5
     """
     return size * math.sqrt(nonzeros) / 2.0
 

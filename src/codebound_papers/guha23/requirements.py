@@ -1,7 +1,5 @@
 """What magnitude pruning would require (Guha et al. 2023, lemmas 4.2, 4.3 and theorem 5.2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -81,7 +79,6 @@ def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpR
 
     Args:
         measured: Margins and norms of the network.
-        progress: Told the layers done.
 
     Raises:
         UsageError: The margin is not positive.
@@ -132,11 +129,7 @@ def mbp_requirements(measured: Measured, *, progress: Progress = silent) -> MbpR
         gaussian_markov=least_kept_share(depth, slack=slack),
         published=limit(facts.input_size),
         corrected=corrected,
-        notes=(
-            *measured.chain_notes,
-            *measured.filter_notes,
-            *([_NO_BIASES] if measured.has_biases else ()),
-        ),
+        notes=(*measured.chain_notes, *measured.filter_notes, *([_NO_BIASES] if measured.has_biases else ())),
     )
 
 

@@ -5,8 +5,6 @@ A logarithm of a number of levels, ``ln(1/rho)``, counts as zero for a step of 1
 expressions would be negative (G-E10).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +13,7 @@ from itertools import pairwise
 from codebound.errors import UsageError
 from codebound.numerics import log2_choose, log_binomial_cdf
 from codebound.refs import implements
+from codebound_papers.conditions import separates
 from codebound_papers.facts import LayerFacts, NetworkFacts
 from codebound_papers.framework import big_o_risk
 from codebound_papers.guha23.pruning import (
@@ -24,17 +23,8 @@ from codebound_papers.guha23.pruning import (
     rounded_deviation,
     rounded_deviation_corrected,
 )
-from codebound_papers.value import (
-    BIG_O,
-    Constant,
-    Hypothesis,
-    PublishedValue,
-    expression,
-    risk_of,
-    safe_exp,
-    safe_log,
-    separates,
-)
+from codebound_papers.logs import risk_of, safe_exp, safe_log
+from codebound_papers.value import BIG_O, Constant, Hypothesis, PublishedValue, expression
 
 _ERRATA = ("G-E2", "G-E5", "G-E6", "G-E9", "G-E10", "G-E26")
 
@@ -91,11 +81,7 @@ def sparsity_failure(facts: NetworkFacts, *, pruning: PruningFacts) -> Published
         sentence="Probability, by Markov and balls in bins, that some row or column keeps too many weights.",
         failure_published=published,
         failure_corrected=exact,
-        hypotheses=(
-            _has_loaded_lines(facts, pruning),
-            _has_sparsity_slack(pruning),
-            has_gaussian_weights(),
-        ),
+        hypotheses=(_has_loaded_lines(facts, pruning), _has_sparsity_slack(pruning), has_gaussian_weights()),
         errata=("G-E4", "G-E15", "G-E26", "G-E27"),
     )
 
@@ -263,9 +249,8 @@ def published_max_load_probability(bins: int) -> float:
 
     False for few balls per bin: 784 balls in 784 bins practically always leave some bin with 4.
 
-    Example:
-        >>> round(published_max_load_probability(784), 2)
-        0.89
+    >>> round(published_max_load_probability(784), 2)
+    0.89
     """
     return 1.0 - _inverse_cube_root(bins)
 
@@ -300,9 +285,8 @@ def sparsity_probability(j_r: int, j_c: int, *, d1: int, d2: int, chi: float) ->
     Diagonal entries are kept and the others independently with probability chi, so a line that meets the
     diagonal has 1 + Binomial of them: exact for each line, a union over lines, no Markov inequality.
 
-    Example:
-        >>> round(sparsity_probability(20, 20, d1=784, d2=784, chi=0.01), 2)
-        0.72
+    >>> round(sparsity_probability(20, 20, d1=784, d2=784, chi=0.01), 2)
+    0.72
     """
     if not 0.0 <= chi <= 1.0 or min(d1, d2) < 1:
         raise UsageError(f"chi is a probability and sides are at least 1. Got chi {chi}, {d1} x {d2}.")
@@ -317,9 +301,8 @@ def dropped_failure_probability(sides: Sequence[int]) -> float:
 
     ``sides`` are the widths from input to output.
 
-    Example:
-        >>> round(dropped_failure_probability([784, 784, 784, 784, 784, 10]), 2)
-        1.44
+    >>> round(dropped_failure_probability([784, 784, 784, 784, 784, 10]), 2)
+    1.44
     """
     return sum(_inverse_cube_root(d1) + _inverse_cube_root(d2) for d1, d2 in pairwise(sides))
 

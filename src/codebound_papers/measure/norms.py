@@ -20,8 +20,6 @@ rounding and reported as 0. A convolution is taken as its matrix view, one row p
 do; that is not the spectrum of the map it applies, whose norm is ``spectral.spectral_norm``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -45,9 +43,8 @@ _PATHLESS = (nn.ReLU, nn.Flatten, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Ide
 def group_norm(matrix: Tensor, *, inner: float, outer: float) -> float:
     """``||A||_{inner, outer}``: l_inner inside each row, l_outer over the rows.
 
-    Example:
-        >>> group_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]), inner=2, outer=1)
-        6.0
+    >>> group_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]), inner=2, outer=1)
+    6.0
     """
     entries, scale = scaled(matrix)
     rows = torch.linalg.vector_norm(entries, ord=inner, dim=1)
@@ -62,9 +59,8 @@ def frobenius_norm(matrix: Tensor) -> float:
 def l1_inf_norm(matrix: Tensor) -> float:
     """Largest row l1 norm.
 
-    Example:
-        >>> l1_inf_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]))
-        7.0
+    >>> l1_inf_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]))
+    7.0
     """
     return group_norm(matrix, inner=1, outer=math.inf)
 
@@ -72,9 +68,8 @@ def l1_inf_norm(matrix: Tensor) -> float:
 def l2_1_norm(matrix: Tensor) -> float:
     """Sum of the row l2 norms: Bartlett's ``||A^T||_{2,1}``, and our reading of "l_{1,2}" in A-Fig2M.
 
-    Example:
-        >>> l2_1_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]))
-        6.0
+    >>> l2_1_norm(torch.tensor([[3.0, -4.0], [0.0, 1.0]]))
+    6.0
     """
     return group_norm(matrix, inner=2, outer=1)
 
@@ -82,9 +77,8 @@ def l2_1_norm(matrix: Tensor) -> float:
 def l1_2_norm(matrix: Tensor) -> float:
     """Root of the sum of squared row l1 norms.
 
-    Example:
-        >>> l1_2_norm(torch.tensor([[3.0, -1.0], [0.0, 3.0]]))
-        5.0
+    >>> l1_2_norm(torch.tensor([[3.0, -1.0], [0.0, 3.0]]))
+    5.0
     """
     return group_norm(matrix, inner=1, outer=2)
 
@@ -92,9 +86,8 @@ def l1_2_norm(matrix: Tensor) -> float:
 def stable_rank(matrix: Tensor) -> float:
     """``||A||_F^2 / ||A||_2^2``, between 1 and the rank; 0 for a zero matrix.
 
-    Example:
-        >>> round(stable_rank(torch.eye(3)), 9)
-        3.0
+    >>> round(stable_rank(torch.eye(3)), 9)
+    3.0
     """
     top = matrix_spectral_norm(matrix).value
     return (frobenius_norm(matrix) / top) ** 2 if top > 0.0 else 0.0
@@ -118,11 +111,10 @@ def log_path_norm(model: nn.Module, *, input_shape: tuple[int, ...], power: Lite
     Returns:
         The logarithm; ``-inf`` when no path is alive.
 
-    Example:
-        >>> net = nn.Sequential(nn.Linear(3, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
-        >>> with torch.no_grad(): _ = [layer.weight.fill_(-2.0) for layer in (net[0], net[2])]
-        >>> round(math.exp(log_path_norm(net, input_shape=(3,), power=1)), 9)  # 6 paths of 2 * 2
-        24.0
+    >>> net = nn.Sequential(nn.Linear(3, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
+    >>> with torch.no_grad(): _ = [layer.weight.fill_(-2.0) for layer in (net[0], net[2])]
+    >>> round(math.exp(log_path_norm(net, input_shape=(3,), power=1)), 9)  # 6 paths of 2 * 2
+    24.0
     """
     device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
     flow = torch.ones((1, *input_shape), dtype=torch.float64, device=device)
@@ -206,11 +198,10 @@ class LayerSpectrum:
 def layer_spectra(network: Network) -> tuple[LayerSpectrum, ...]:
     """The spectra of all layers of a wrapped network, in forward order.
 
-    Example:
-        >>> from codebound.nets.walk import wrap
-        >>> (spectrum,) = layer_spectra(wrap(torch.nn.Sequential(torch.nn.Linear(3, 2))))
-        >>> spectrum.of, len(spectrum.singular_values), 1.0 <= spectrum.stable_rank <= 2.0
-        ('matrix', 2, True)
+    >>> from codebound.nets.walk import wrap
+    >>> (spectrum,) = layer_spectra(wrap(torch.nn.Sequential(torch.nn.Linear(3, 2))))
+    >>> spectrum.of, len(spectrum.singular_values), 1.0 <= spectrum.stable_rank <= 2.0
+    ('matrix', 2, True)
     """
     return tuple(layer_spectrum(view) for view in network.layers)
 
@@ -242,12 +233,10 @@ def tail_values(view: AbstractLayerView, *, of: TailValues = "absolute") -> NDAr
             a fit to signed weights amounts to in the released code of Shin 2021; "eigenvalues" of
             ``A^T A`` that are not zero.
 
-    Example:
-        >>> from codebound.nets.layers import view_of
-        >>> layer = torch.nn.Linear(3, 1, bias=False)
-        >>> layer.weight.data = torch.tensor([[2.0, -1.0, 0.0]])
-        >>> [tail_values(view_of("last", layer), of=of).tolist() for of in ("absolute", "positive")]
-        [[2.0, 1.0], [2.0]]
+    >>> layer = torch.nn.Linear(3, 1, bias=False)
+    >>> layer.weight.data = torch.tensor([[2.0, -1.0, 0.0]])
+    >>> [tail_values(view_of("last", layer), of=of).tolist() for of in ("absolute", "positive")]
+    [[2.0, 1.0], [2.0]]
     """
     if of == "eigenvalues":
         return layer_spectrum(view).eigenvalues
@@ -264,9 +253,8 @@ def tail_values(view: AbstractLayerView, *, of: TailValues = "absolute") -> NDAr
 def power_iteration_norm(matrix: Tensor, *, iterations: int = 1000, seed: int = 0) -> float:
     """Spectral norm by power iteration on ``A^T A`` from a Gaussian start: from below, with no error bound.
 
-    Example:
-        >>> round(power_iteration_norm(torch.diag(torch.tensor([3.0, 1.0]))), 6)
-        3.0
+    >>> round(power_iteration_norm(torch.diag(torch.tensor([3.0, 1.0]))), 6)
+    3.0
     """
     if iterations < 1:
         raise UsageError(f"iterations must be at least 1. Got {iterations}.")
@@ -289,9 +277,8 @@ def released_stable_rank(matrix: Tensor) -> float:
     0 for a zero matrix. It is not invariant to scaling and can be below 1: twice the matrix has a quarter
     of it. Use :func:`codebound_papers.measure.norms.stable_rank`.
 
-    Example:
-        >>> [round(released_stable_rank(factor * torch.eye(3)), 9) for factor in (1.0, 2.0)]
-        [3.0, 0.75]
+    >>> [round(released_stable_rank(factor * torch.eye(3)), 9) for factor in (1.0, 2.0)]
+    [3.0, 0.75]
     """
     rank, norm = stable_rank(matrix), frobenius_norm(matrix)
     return (rank / norm) ** 2 if norm > 0.0 else 0.0

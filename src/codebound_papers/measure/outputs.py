@@ -35,9 +35,8 @@ def ambiguous_errors(logits: Tensor, labels: Tensor, tolerance: float) -> Tensor
         labels: ``(n,)`` integers in ``[0, classes)``.
         tolerance: At least 0; 0 gives the plain 0-1 loss with ties as errors.
 
-    Example:
-        >>> ambiguous_errors(torch.tensor([[1.0, 0.99995], [1.0, 0.5]]), torch.tensor([0, 0]), 1e-4)
-        tensor([ True, False])
+    >>> ambiguous_errors(torch.tensor([[1.0, 0.99995], [1.0, 0.5]]), torch.tensor([0, 0]), 1e-4)
+    tensor([ True, False])
     """
     if not 0.0 <= tolerance < 1.0:
         raise UsageError(f"tolerance must lie in [0, 1). Got {tolerance}.")
@@ -167,10 +166,7 @@ def margin_report(
     Args:
         model: A classifier; evaluated on a copy, in evaluation mode.
         data: The sample, on the device where the work is to be done.
-        chunk_size: Examples in floating point at a time; bounds the memory.
         dtype: Arithmetic of the forward pass; margins are float64 in any case.
-        engine: Where to work, one part of the sample on each of its workers; None: here.
-        progress: Told the number of examples that are done.
     """
     if engine is not None:
         arguments = {"model": model, "data": data, "chunk_size": chunk_size, "dtype": dtype}
@@ -220,14 +216,13 @@ def evaluate_sample(
 
     With an engine one part of the sample is evaluated on each of its workers.
 
-    Example:
-        >>> from codebound.data.dataset import Dataset
-        >>> net = torch.nn.Linear(2, 2, bias=False)
-        >>> with torch.no_grad(): _ = net.weight.copy_(torch.eye(2))
-        >>> one = Dataset("one", "train", np.array([[3, 4]], dtype="float32"), np.array([0]), 2)
-        >>> found = evaluate_sample(net, one.on("cpu"), classes=2, chunk_size=1)
-        >>> found.margins.minimum, found.errors, found.output_norm, found.input_norm
-        (-1.0, 1, 5.0, 5.0)
+    >>> from codebound.data.dataset import Dataset
+    >>> net = torch.nn.Linear(2, 2, bias=False)
+    >>> with torch.no_grad(): _ = net.weight.copy_(torch.eye(2))
+    >>> one = Dataset("one", "train", np.array([[3, 4]], dtype="float32"), np.array([0]), 2)
+    >>> found = evaluate_sample(net, one.on("cpu"), classes=2, chunk_size=1)
+    >>> found.margins.minimum, found.errors, found.output_norm, found.input_norm
+    (-1.0, 1, 5.0, 5.0)
     """
     if engine is not None:
         settings = {"classes": classes, "chunk_size": chunk_size, "dtype": dtype}

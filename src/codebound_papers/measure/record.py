@@ -5,8 +5,6 @@ measures. What does not apply to a network is kept as a reason, in words: a resi
 product over its layers bounds nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -281,17 +279,13 @@ def measure_facts(
         sample: The sample it was trained on, or a part of that.
         settings: What to measure; what the published bounds need when None.
         initial: The network before training, for cushions relative to the distance from it.
-        engine: Where to work on examples, one part of the sample on each of its workers; None: here. Parts
-            are whole chunks, so the result is the same.
-        progress: Told what is done; its note says of what.
 
-    Example:
-        >>> from codebound.data.load import load_dataset
-        >>> from codebound.nets.loading import load_model
-        >>> net = load_model("mlp:widths=16", input_shape=(1, 8, 8), classes=10)
-        >>> measured = measure_facts(net, load_dataset("digits"), MeasureSettings(examples=20))
-        >>> [(layer.rows, layer.columns) for layer in measured.facts.layers], measured.facts.examples
-        ([(16, 64), (10, 16)], 1797)
+    >>> from codebound.data.load import load_dataset
+    >>> from codebound.nets.loading import load_model
+    >>> net = load_model("mlp:widths=16", input_shape=(1, 8, 8), classes=10)
+    >>> measured = measure_facts(net, load_dataset("digits"), MeasureSettings(examples=20))
+    >>> [(layer.rows, layer.columns) for layer in measured.facts.layers], measured.facts.examples
+    ([(16, 64), (10, 16)], 1797)
     """
     settings = settings or MeasureSettings()
     folded = model if isinstance(model, FoldedNetwork) else fold_and_wrap(model, sample)

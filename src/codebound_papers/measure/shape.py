@@ -1,7 +1,5 @@
 """How near the weights of a layer are to a Gaussian law, and to a Laplace law."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -35,10 +33,9 @@ class WeightShape:
 def weight_shape(weights: Tensor) -> WeightShape:
     """The shape of all entries of a tensor, in double precision.
 
-    Example:
-        >>> found = weight_shape(torch.linspace(-1.0, 1.0, 1001))
-        >>> round(found.excess_kurtosis, 2), found.beyond
-        (-1.2, 0.0)
+    >>> found = weight_shape(torch.linspace(-1.0, 1.0, 1001))
+    >>> round(found.excess_kurtosis, 2), found.beyond
+    (-1.2, 0.0)
     """
     values = weights.detach().double().flatten().sort().values
     n, deviation = len(values), float(values.std(correction=0)) if len(values) else 0.0

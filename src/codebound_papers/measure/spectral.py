@@ -12,8 +12,6 @@ of the Gram matrix before the root is taken. That the eigenvalue solver stays wi
 assumption; :func:`gram_power_bound` does without it. The other bounds carry their own term.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -55,12 +53,11 @@ def spectral_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) -> Spec
         view: A linear or convolutional layer.
         input_shape: Shape of one input, without the batch.
 
-    Example:
-        >>> from codebound.nets.layers import view_of
-        >>> layer = torch.nn.Conv2d(1, 1, 3, padding=1, bias=False)
-        >>> _ = torch.nn.init.ones_(layer.weight)
-        >>> round(spectral_norm(view_of("blur", layer), (1, 2, 2)).value, 9)  # every pixel sees all four
-        4.0
+    >>> from codebound.nets.layers import view_of
+    >>> layer = torch.nn.Conv2d(1, 1, 3, padding=1, bias=False)
+    >>> _ = torch.nn.init.ones_(layer.weight)
+    >>> round(spectral_norm(view_of("blur", layer), (1, 2, 2)).value, 9)  # every pixel sees all four
+    4.0
     """
     entries, scale = scaled(view.matrix, where=f"layer {view.name}: ")
     view = replace(view, weight=view.from_matrix(entries))
@@ -95,9 +92,8 @@ def matrix_spectral_norm(matrix: Tensor) -> SpectralNorm:
 
     Exact up to ``EXACT_SIDE`` rows or columns; above, an estimate from below with :func:`gram_power_bound`.
 
-    Example:
-        >>> round(matrix_spectral_norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]])).value, 9)
-        4.0
+    >>> round(matrix_spectral_norm(torch.tensor([[3.0, 0.0], [0.0, -4.0]])).value, 9)
+    4.0
     """
     entries, scale = scaled(matrix)
     if min(matrix.shape) <= EXACT_SIDE:
@@ -122,9 +118,8 @@ def gram_power_bound(matrix: Tensor, squarings: int = 5) -> float:
     its square differs from the computed :math:`H^2` by at most
     :math:`2\|H\|\|E\| + \|E\|^2 + m\,\epsilon\,\|H\|^2`.
 
-    Example:
-        >>> 1.0 <= gram_power_bound(torch.eye(2)) < 1.006
-        True
+    >>> 1.0 <= gram_power_bound(torch.eye(2)) < 1.006
+    True
     """
     if squarings < 0:
         raise UsageError(f"squarings must be at least 0. Got {squarings}.")

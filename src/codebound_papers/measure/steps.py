@@ -3,8 +3,6 @@
 The steps are cut where one activation determines what comes after.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -80,14 +78,11 @@ class Steps:
 def steps_of(network: Network) -> Steps:
     """The steps of a network's forward pass; refuses networks that cannot be traced.
 
-    Example:
-        >>> from torch import nn
-        >>> from codebound.nets.walk import wrap
-        >>> steps = steps_of(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
-        >>> [step.kind.name for step in steps.sequence], steps.is_chain
-        (['input', 'layer', 'activation', 'layer'], True)
-        >>> steps.segment(1, 3)(torch.zeros(5, 3)).shape
-        torch.Size([5, 2])
+    >>> steps = steps_of(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
+    >>> [step.kind.name for step in steps.sequence], steps.is_chain
+    (['input', 'layer', 'activation', 'layer'], True)
+    >>> steps.segment(1, 3)(torch.zeros(5, 3)).shape
+    torch.Size([5, 2])
     """
     nodes, output = traced_steps(network)
     position = {node: index for index, node in enumerate(nodes)}
@@ -136,12 +131,9 @@ class LayerActivation:
 def activations(network: Network, x: Tensor) -> tuple[LayerActivation, ...]:
     """Inputs and outputs of the layers on a batch, in the order of their calls; no gradients.
 
-    Example:
-        >>> from torch import nn
-        >>> from codebound.nets.walk import wrap
-        >>> net = wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
-        >>> [tuple(a.output.shape) for a in activations(net, torch.zeros(5, 4))]
-        [(5, 3), (5, 2)]
+    >>> net = wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
+    >>> [tuple(a.output.shape) for a in activations(net, torch.zeros(5, 4))]
+    [(5, 3), (5, 2)]
     """
     kept: list[LayerActivation] = []
 
@@ -247,9 +239,8 @@ def workload(model: nn.Module | Network, example: Tensor) -> Workload:
         model: The network, wrapped or not.
         example: A batch of one input.
 
-    Example:
-        >>> workload(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)), torch.zeros(1, 4))
-        Workload(multiplications=18, widest=3, outputs=2)
+    >>> workload(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)), torch.zeros(1, 4))
+    Workload(multiplications=18, widest=3, outputs=2)
     """
     network = model if isinstance(model, Network) else wrap(model, example=example)
     return FoldedNetwork(network, example).workload
@@ -283,11 +274,8 @@ def chain_obstacle(network: Network) -> str:
 def expansions(network: Network) -> tuple[str, ...]:
     """Steps between the layers of a chain that may lengthen a difference: the papers assume that none does.
 
-    Example:
-        >>> from torch import nn
-        >>> from codebound.nets.walk import wrap
-        >>> expansions(wrap(nn.Sequential(nn.Conv2d(1, 1, 3), nn.MaxPool2d(3, stride=2))))
-        ('1 (pooling, by up to 2)',)
+    >>> expansions(wrap(nn.Sequential(nn.Conv2d(1, 1, 3), nn.MaxPool2d(3, stride=2))))
+    ('1 (pooling, by up to 2)',)
     """
     return tuple(
         f"{step.name} ({step.kind.name}, by up to {step.kind.lipschitz:.4g})"

@@ -3,8 +3,6 @@
 None is infinite or missing. What cannot be measured is listed with the reason, never left out in silence.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -59,19 +57,9 @@ NAMES: dict[Quantity, str] = {
 """Quantities that have one value per example, and their names in rows."""
 
 _COLUMNS = (
-    "name",
-    "kind",
-    "shape",
-    "frobenius_norm",
-    "spectral_norm",
-    "matrix_spectral_norm",
-    "stable_rank",
-    "alpha",
-    *NAMES.values(),
-    "minimal_interlayer_cushion",
-    "noise_sensitivity",
-    "distance_from_initial",
-    "distance_cushion",
+    *("name", "kind", "shape", "frobenius_norm", "spectral_norm", "matrix_spectral_norm", "stable_rank"),
+    *("alpha", *NAMES.values(), "minimal_interlayer_cushion", "noise_sensitivity"),
+    *("distance_from_initial", "distance_cushion"),
 )
 _EMPTY: Row = dict.fromkeys(_COLUMNS)
 _LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -129,17 +117,12 @@ def summarise(
         settings: What to measure; everything when None. Where it leaves them open, margins are taken in
             float64, and smoothness under Gaussian noise.
         initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
-        engine: Where margins and noise stability are measured, one part of the sample on each of its workers;
-            None: here. Parts are whole chunks, so the result is the same.
-        progress: Told what is done of each family, whose name is the note.
 
-    Example:
-        >>> from codebound.data.load import load_dataset
-        >>> digits = load_dataset("digits").select(range(20), role="train")
-        >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
-        >>> found = summarise(net, digits, MeasureSettings(families=("spectra", "margins")))
-        >>> found.layers[0]["name"], found.layers[0]["shape"], found.margins["n"]
-        ('1', [10, 64], 20)
+    >>> digits = load_dataset("digits").select(range(20), role="train")
+    >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    >>> found = summarise(net, digits, MeasureSettings(families=("spectra", "margins")))
+    >>> found.layers[0]["name"], found.layers[0]["shape"], found.margins["n"]
+    ('1', [10, 64], 20)
     """
     settings = settings or MeasureSettings(families=FAMILIES)
     unknown = [name for name in settings.families if name not in FAMILIES]
@@ -191,11 +174,7 @@ def _layer_rows(measured: Measured) -> dict[str, Row]:
     rows = {}
     for view in measured.network.layers:
         kind = "linear" if isinstance(view, LinearView) else "convolution"
-        rows[view.name] = row = _EMPTY | {
-            "name": view.name,
-            "kind": kind,
-            "shape": list(view.weight.shape),
-        }
+        rows[view.name] = row = _EMPTY | {"name": view.name, "kind": kind, "shape": list(view.weight.shape)}
         if view.name in measured.spectra:
             spectrum = measured.spectra[view.name]
             row["frobenius_norm"] = spectrum.frobenius_norm
@@ -338,9 +317,8 @@ def survival(values: NDArray[np.float64], *, of: str, fit: PowerLawFit | None = 
 
     The tail is given by its two ends, between which it is straight on logarithmic axes.
 
-    Example:
-        >>> survival(np.array([1.0, 4.0]), of="eigenvalues")
-        {'of': 'eigenvalues', 'x': [4.0, 1.0], 'share': [0.5, 1.0], 'tail': None}
+    >>> survival(np.array([1.0, 4.0]), of="eigenvalues")
+    {'of': 'eigenvalues', 'x': [4.0, 1.0], 'share': [0.5, 1.0], 'tail': None}
     """
     descending = np.sort(values)[::-1]
     n = descending.size
@@ -378,8 +356,6 @@ def measure_from_options(
     Args:
         options: Those of ``codebound measure``.
         out: New folder for the record and a page with figures; None: nothing is written.
-        engine: Where examples are evaluated; None: here.
-        listener: Who follows it.
     """
     model, initial, seed = options["model"], options["initial"], options["seed"]
     device = "cpu" if engine is not None and options["device"] == "auto" else options["device"]

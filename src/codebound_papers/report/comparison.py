@@ -1,10 +1,8 @@
 """The page and the pictures of ``codebound compare``: they show rows, they never compute them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from codebound.bounds.risk import percent, rate
 from codebound.report.html import rendered
@@ -13,8 +11,7 @@ from codebound_papers.compare.rows import NO_MARGIN, ZERO, value_text
 from codebound_papers.report.figures import Mark, Marks, Plot, Series, plots_figure
 from codebound_papers.report.measures import NONE
 
-if TYPE_CHECKING:
-    Record = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 GROUPS = {
     "certified": "certified",
@@ -98,9 +95,8 @@ def is_infinite(row: Record) -> bool:
 def shown(value: float | None, log10: float | None) -> str:
     """A count, deviation or probability as a number or, beyond all doubles, as a power of ten.
 
-    Example:
-        >>> shown(0.0421, -1.4), shown(None, 400.25), shown(None, None)
-        ('0.0421', '10^400.2', 'infinite')
+    >>> shown(0.0421, -1.4), shown(None, 400.25), shown(None, None)
+    ('0.0421', '10^400.2', 'infinite')
     """
     if value is not None:
         return f"{value:.4g}"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-    Curve = Mapping[str, Any]
-
+Curve = Mapping[str, Any]
+LineStyle = Literal["line", "dashed", "points"]
 _INK = "#010203"  # a colour that nothing else has; the page replaces it with that of its text
 _BLUE, _ORANGE = "#3b82d6", "#d9730d"
 _PALETTE = (_ORANGE, "#2e8b57", _BLUE, "#8a4fbf", "#b5446e", "#6b7280")
@@ -127,7 +127,7 @@ def curves(
     rows: Sequence[Curve],
     x: str,
     columns: Mapping[str, str],
-    style: Literal["line", "dashed", "points"] = "line",
+    style: LineStyle = "line",
     *,
     colour: int | None = None,
 ) -> list[Series]:
@@ -135,9 +135,8 @@ def curves(
 
     The first one has the given colour, the others those after it.
 
-    Example:
-        >>> curves([{"n": 1, "a": 2.0}, {"n": 2, "a": None}], "n", {"a": "values"})[0].y
-        [2.0]
+    >>> curves([{"n": 1, "a": 2.0}, {"n": 2, "a": None}], "n", {"a": "values"})[0].y
+    [2.0]
     """
     found = {column: [row for row in rows if row[column] is not None] for column in columns}
     return [
@@ -150,6 +149,17 @@ def curves(
         )
         for place, (column, label) in enumerate(columns.items())
     ]
+
+
+def curves_by(
+    rows: Sequence[Curve], key: str, x: str, column: str, style: LineStyle = "line", *, label: str = "{}"
+) -> list[Series]:
+    """One series of a column for each value of another one, which the label names."""
+    found = []
+    for value in dict.fromkeys(row[key] for row in rows):
+        part = [row for row in rows if row[key] == value]
+        found += curves(part, x, {column: label.format(value)}, style)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +258,8 @@ class Marks:
 def exponent_text(exponent: float) -> str:
     """An error rate that is a power of ten, in per cent.
 
-    Example:
-        >>> exponent_text(-2.0), exponent_text(0.0), exponent_text(12.0)
-        ('1 %', '100 %', '10^14 %')
+    >>> exponent_text(-2.0), exponent_text(0.0), exponent_text(12.0)
+    ('1 %', '100 %', '10^14 %')
     """
     return f"{10.0 ** (exponent + 2):g} %" if -6.0 <= exponent <= 1.0 else f"10^{exponent + 2:g} %"
 
@@ -269,7 +278,7 @@ def plots_figure(plots: Sequence[Plot], *, columns: int = 3) -> str:
 def _draw(axes: Axes, plot: Plot) -> None:
     palette = _PALETTE * len(plot.series)
     colours = iter(palette)
-    bars = [series for series in plot.series if isinstance(series, Series) and series.style == "bars"]
+    sides = [series for series in plot.series if isinstance(series, Series) and series.style == "bars"]
     for series in plot.series:
         if isinstance(series, Contours):
             grid = series.x, series.y, series.values
@@ -282,8 +291,8 @@ def _draw(axes: Axes, plot: Plot) -> None:
                 marker="s", s=16, edgecolors=_BLUE, linewidths=0.4,
             )  # fmt: skip
         elif series.style == "bars":
-            width = 0.8 / len(bars)
-            shift = (bars.index(series) - (len(bars) - 1) / 2) * width
+            width = 0.8 / len(sides)
+            shift = (sides.index(series) - (len(sides) - 1) / 2) * width
             places = [place + shift for place in series.x]
             axes.bar(places, series.y, width, color=next(colours), label=series.label or None)
             axes.axhline(0.0, color=_INK, linewidth=0.6)
@@ -295,15 +304,8 @@ def _draw(axes: Axes, plot: Plot) -> None:
                 linewidth=1.2, markersize=3.5,
             )  # fmt: skip
             if series.deviations:
-                axes.errorbar(
-                    series.x,
-                    series.y,
-                    series.deviations,
-                    fmt="none",
-                    ecolor=colour,
-                    elinewidth=0.8,
-                    capsize=1.5,
-                )
+                bars: Any = {"fmt": "none", "ecolor": colour, "elinewidth": 0.8, "capsize": 1.5}
+                axes.errorbar(series.x, series.y, series.deviations, **bars)
     axes.set(xscale=plot.x_scale, yscale=plot.y_scale, xlabel=plot.x_label, ylabel=plot.y_label)
     axes.set_title(plot.title, parse_math=False)
     axes.tick_params(width=0.5, length=2)

@@ -1,18 +1,15 @@
 """What was measured, for people: tables with a sentence for each column, and a page with figures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codebound.report.html import rendered
 from codebound.report.tables import Table
 from codebound_papers.report.figures import Panel, histogram_figure, survival_figure
 
-if TYPE_CHECKING:
-    Record = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 NONE = "-"
 """A cell without a number."""
@@ -68,11 +65,7 @@ _HISTOGRAMS = {
     "interlayer_smoothness": ("Interlayer smoothness", "rho", "larger is better"),
     "jacobian_spread": ("Spread of the Jacobian over pixels", "max", "smaller is better"),
 }
-_VALUES = {
-    "eigenvalues": "eigenvalue of A^T A",
-    "absolute": "absolute weight",
-    "positive": "positive weight",
-}
+_VALUES = {"eigenvalues": "eigenvalue of A^T A", "absolute": "absolute weight", "positive": "positive weight"}
 
 
 def measure_tables(record: Record) -> tuple[Table, ...]:

@@ -5,8 +5,6 @@ safetensors are installed.
 part finished and writes tables and figures.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

@@ -4,20 +4,17 @@ Run it in the root of the repository after results in ``results/reproduce`` have
 are in its folder ``full``.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codebound.errors import FormatError
 from codebound.files import read_json, write_text
 from codebound_papers.journal import JOURNAL
 from codebound_papers.reproduce.items import Item, known_items
 
-if TYPE_CHECKING:
-    Record = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 RESULTS = Path("results/reproduce")
 SIZES = {"quick": Path(), "full": Path("full")}
@@ -26,40 +23,6 @@ PAGE = Path("results/reproduction.md")
 
 _MOST_ROWS = 20  # of a table on the page; longer ones are in the file of the results
 _VERDICTS = ("We agree", "We do not agree", "Open")
-_HEAD = """# Reproduction of the papers
-
-This page is written by `python -m codebound_papers.reproduce.gallery` from the files in `results/reproduce`;
-those of full runs are in its folder `full`.
-
-```console
-$ codebound reproduce list              # every item, what it costs, and what results are here
-$ codebound reproduce S-Fig2 --quick    # makes it again; the same command continues an interrupted run
-```
-
-Each item has its figure, one sentence, a table with the published numbers beside ours where the paper has
-any, the command, and where its settings differ from the published ones; remarks and further tables fold out.
-One rule for all three papers: **we agree** where a statement holds in all cases that were looked at (layers,
-networks, strengths), **in part** where in at least half of them, **we do not agree** where in fewer and the
-run has the published size, length and networks; else the question is **open**. IDs such as G-E22 are those of
-[errata.md](../docs/errata.md).
-
-`--out` holds the rows, command, machines with versions, seed and time as JSON, the figures as SVG, and the
-finished parts (`*.cells.json`), which only an interrupted run needs. `--full` has the settings of the paper
-but for the deviations that it lists, `--epochs` cuts trainings short. Trained networks are kept in the cache
-folder and shared between items.
-
-Where the GPU is on a machine with nothing but PyTorch, numpy and safetensors, `python -m
-codebound_papers.reproduce ITEM --full --device cuda --out DIR` computes the parts there, of several items
-(`G-Tab1 A-Fig1`), of a paper (`G`) or of `all`; with `--deadline 3000` it begins no part after 3,000 seconds
-and says what is left. Several such commands, for different items or in folders of their own, may run side by
-side: a network that they share is trained and measured by one of them, while the others take another one or
-wait.
-`codebound reproduce ITEM --full --out DIR` then finds the parts finished and writes the results anywhere.
-With `--deadline 0` it begins none: a table of networks then has those that are finished, and names the
-others. The full results below were made so: parts on a GPU by the `parts_command` of each file, figures
-elsewhere. Times are those of the parts of an item; a network that several items need is trained in the time
-of one of them.
-"""
 
 
 def read_results(folder: Path = RESULTS) -> dict[str, dict[str, dict[str, Any]]]:
@@ -92,9 +55,8 @@ def _duration(seconds: float) -> str:
 def outcome(record: Record | None) -> str:
     """Whether there are results, and what they cost.
 
-    Example:
-        >>> outcome(None)
-        'not run'
+    >>> outcome(None)
+    'not run'
     """
     if record is None:
         return "not run"
@@ -117,7 +79,8 @@ def page(results: Mapping[str, Mapping[str, Record]], *, folder: str = "reproduc
         for size in results
     ]
     sections = (_section(id, {size: results[size].get(id) for size in reversed(SIZES)}, folder) for id in ids)
-    return "\n".join([_HEAD, *_table(index), *(line for section in sections for line in section)])
+    head = Path(__file__).with_name("head.md").read_text(encoding="utf-8")
+    return "\n".join([head, *_table(index), *(line for section in sections for line in section)])
 
 
 def _command(id: str, size: str, record: Record | None) -> str:

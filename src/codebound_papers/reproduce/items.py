@@ -6,14 +6,12 @@ Whatever takes long, and whatever needs data, a GPU or files of somebody else, h
 the function runs with PyTorch, numpy and safetensors alone, and needs nothing else once they are finished.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import math
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -44,24 +42,30 @@ class Settings:
     deadline: float = math.inf  # moment of time.monotonic after which no further part is begun
 
 
+def one_line(text: str) -> str:
+    """A sentence that was written over several lines."""
+    return " ".join(text.split())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reproduction:
     """What an item found.
 
-    Attributes:
-        tables: Rows by title: plain numbers and texts, the same columns in every row of a table. Where a
-            paper prints a number, it stands in a column ``published`` or ``published_...`` beside ours.
-        sentences: Whether we agree with the paper; where not, the reason, with the ID of the erratum.
-        deviations: Where our settings differ from the published ones.
-        points: Rows by title that are drawn but too many to print.
-        figures: By the stem of their file.
+    A table has plain numbers and texts, the same columns in every row; where a paper prints a number, it
+    stands in a column ``published`` or ``published_...`` beside ours. Sentences say whether we agree with the
+    paper and, where not, the reason, with the ID of the erratum; deviations, where our settings differ from
+    the published ones. Both may be written over several lines.
     """
 
-    tables: Mapping[str, Sequence[Row]]
-    sentences: Sequence[str]
-    deviations: Sequence[str] = ()
-    points: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    figures: Mapping[str, Figure | Marks] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[Row]]  # by title
+    sentences: Iterable[str]
+    deviations: Iterable[str] = ()
+    points: Mapping[str, Sequence[Row]] = field(default_factory=dict)  # drawn, but too many to print
+    figures: Mapping[str, Figure | Marks] = field(default_factory=dict)  # by the stem of their file
+
+    def __post_init__(self) -> None:
+        for name in ("sentences", "deviations"):
+            object.__setattr__(self, name, tuple(one_line(each) for each in getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +110,16 @@ def nothing(settings: Settings) -> Sequence[str]:
 def item(
     id: str,
     *,
-    title: str,
     quick: str,
     full: str,
     lacks: Callable[[Settings], Sequence[str]] = nothing,
     trains: bool = False,
 ) -> Callable[[Run], Run]:
-    """Registers an item; the docstring of the function says what it is about."""
+    """Registers an item; the docstring of the function is its title, and what it is about."""
 
     def register(function: Run) -> Run:
-        ITEMS[id] = Item(id, title, quick, full, inspect.getdoc(function) or "", function, lacks, trains)
+        title, _, about = (inspect.getdoc(function) or "").partition("\n\n")
+        ITEMS[id] = Item(id, title, quick, full, about, function, lacks, trains)
         return function
 
     return register
@@ -132,3 +136,39 @@ def known_items() -> dict[str, Item]:
         for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
             importlib.import_module(module.name)
     return dict(sorted(ITEMS.items(), key=lambda each: each[1].run.__name__))
+
+
+AGREE, IN_PART, DISAGREE = "We agree", "We agree in part", "We do not agree"
+
+
+def verdict(agreed: int, *, of: int, settings: Settings, differs: str = "") -> str:
+    """Whether we agree, by the number of cases in which a statement holds: one rule for all papers.
+
+    A statement is checked in some cases: layers, networks, strengths. Where it holds in all of them we agree,
+    where in at least half of them we agree in part. Where in fewer, we do not agree only if the run has the
+    published size and length, and the networks are the published ones or trained as those; otherwise the
+    question stays open.
+
+    Args:
+        agreed: Cases in which it holds.
+        of: All cases.
+        settings: How the item was run.
+        differs: What else keeps a run from speaking about the published one, such as other networks.
+
+    >>> [verdict(agreed, of=3, settings=Settings(size="full")) for agreed in (3, 2, 1)]
+    ['We agree', 'We agree in part', 'We do not agree']
+    >>> verdict(1, of=3, settings=Settings(size="quick"))
+    'Open (this run is smaller than the published one)'
+    """
+    if agreed == of:
+        return AGREE
+    if 2 * agreed >= of:
+        return IN_PART
+    reasons = [*shortfalls(settings), *filter(None, (differs,))]
+    return f"Open ({'; '.join(reasons)})" if reasons else DISAGREE
+
+
+def shortfalls(settings: Settings) -> tuple[str, ...]:
+    """What keeps a run below the published one."""
+    words = ["smaller"] * (settings.size != "full") + ["shorter"] * (settings.epochs is not None)
+    return (f"this run is {' and '.join(words)} than the published one",) if words else ()

@@ -1,7 +1,5 @@
 """Runs an item in a folder: finished parts, results as JSON, figures as SVG."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -39,9 +37,8 @@ def find_item(id: str) -> Item:
 def find_items(names: Sequence[str]) -> list[Item]:
     """Items by name, by family (``G`` is all whose name begins with G-), or ``all``; what trains comes first.
 
-    Example:
-        >>> [item.id for item in find_items(["S", "A-FigA1", "A-Fig1"])]
-        ['A-Fig1', 'S-Tab1', 'A-FigA1', 'S-Fig1', 'S-Fig2', 'S-Fig3', 'S-Pow:layers', 'S-5.3:synthetic']
+    >>> [item.id for item in find_items(["S", "A-FigA1", "A-Fig1"])]
+    ['A-Fig1', 'S-Tab1', 'A-FigA1', 'S-Fig1', 'S-Fig2', 'S-Fig3', 'S-Pow:layers', 'S-5.3:synthetic']
     """
     families = {item.family for item in known_items().values()}
     for name in names:

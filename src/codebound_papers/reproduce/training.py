@@ -1,7 +1,5 @@
 """Networks that items need, with their samples, trained once: later runs find them in the cache."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -51,10 +49,9 @@ def made_up_samples(
 ) -> Samples:
     """Noisy copies of one random image a class: for runs of size ``tiny``, which need no files.
 
-    Example:
-        >>> train, test = made_up_samples(n=50)
-        >>> train.x.shape, train.classes, test.n
-        ((50, 1, 8, 8), 10, 50)
+    >>> train, test = made_up_samples(n=50)
+    >>> train.x.shape, train.classes, test.n
+    ((50, 1, 8, 8), 10, 50)
     """
     rng = numpy_stream(seed, "made-up samples")
     centres = rng.integers(0, 256, size=(classes, *shape))
@@ -143,13 +140,7 @@ def trained(
     lock = locked(lock_beside(folder), f"the training in {folder}", advice=advice)
     with nullcontext() if runs.is_finished(folder) else lock:
         result = fit(
-            start,
-            data.train,
-            config,
-            test_set=data.test,
-            device=settings.device,
-            out=folder,
-            progress=told,
+            start, data.train, config, test_set=data.test, device=settings.device, out=folder, progress=told
         )
     record = {"model": spec, "data": data.train.name, **result.record()}
     return Trained(wrap(result.model), record, folder, start)

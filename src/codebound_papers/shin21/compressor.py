@@ -138,9 +138,8 @@ def product_tail(size: float, *, threshold: float, variance: float) -> float:
     Proof.      Hoeffding's lemma for every entry, the moment generating function of G, two tails.
     Needs.      A random A. For trained weights it is a model; measure instead (S-E6).
 
-    Example:
-        >>> round(product_tail(3.0, threshold=1.0, variance=0.5), 4)
-        0.0996
+    >>> round(product_tail(3.0, threshold=1.0, variance=0.5), 4)
+    0.0996
     """
     return _sides(2.0, size, threshold**2 + variance)
 
@@ -152,9 +151,8 @@ def count_tail_bound(count: int, *, entries: int, probability: float) -> float:
     ``exp(-n kl(k/n, p))`` for ``k > n p``, else 1; p is the probability of one: ``(w_m / tau)^alpha``.
     With the entries of one row it is Eq. (11). The exact value is ``binomial_tail``.
 
-    Example:
-        >>> round(count_tail_bound(300, entries=1000, probability=0.25), 6)
-        0.001659
+    >>> round(count_tail_bound(300, entries=1000, probability=0.25), 6)
+    0.001659
     """
     if not 0 <= count <= entries or not 0.0 <= probability <= 1.0:
         raise UsageError(f"no count among {entries} of probability {probability}: {count}.")
@@ -200,9 +198,8 @@ class Split:
 def split(matrix: Tensor, threshold: float) -> Split:
     """Bulk and tail by magnitude.
 
-    Example:
-        >>> split(torch.tensor([[1.0, -3.0]]), 2.0).tail
-        tensor([[ 0., -3.]])
+    >>> split(torch.tensor([[1.0, -3.0]]), 2.0).tail
+    tensor([[ 0., -3.]])
     """
     return _split(matrix, matrix.abs() > threshold)
 
@@ -361,8 +358,6 @@ def replacement_trials(
         trials: Number of draws.
         mask: See ``replace_small``.
         seed: Trial i draws from the stream ``trial i`` of this seed.
-        chunk_size: Examples at a time.
-        progress: Told the examples done.
     """
     if trials < 1:
         raise UsageError(f"there is at least one trial. Got {trials}.")

@@ -6,31 +6,13 @@ from dataclasses import dataclass
 
 from codebound.errors import UsageError
 from codebound.refs import implements
-from codebound_papers.arora18.projection_plan import (
-    contractions,
-    cushion,
-    fits_the_outputs,
-    is_smooth,
-    plan_projection,
-)
+from codebound_papers.arora18 import projection_plan
+from codebound_papers.conditions import is_fully_connected, separates
 from codebound_papers.facts import NetworkFacts
 from codebound_papers.framework import big_o_risk
-from codebound_papers.shin21.compressor import (
-    product_tail,
-    published_product_tail,
-    published_spread,
-    spread,
-)
-from codebound_papers.value import (
-    BIG_O,
-    Hypothesis,
-    PublishedValue,
-    expression,
-    is_fully_connected,
-    log_sum,
-    safe_log,
-    separates,
-)
+from codebound_papers.logs import log_sum, safe_log
+from codebound_papers.shin21 import compressor
+from codebound_papers.value import BIG_O, Hypothesis, PublishedValue, expression
 
 _BALANCE = 0.01  # by which the Frobenius norms of balanced layers may differ
 _ERRATA = ("S-E1", "S-E2", "S-E6", "S-E7", "S-E8", "S-E12", "S-E21", "S-E22")
@@ -57,13 +39,13 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
     Raises:
         UsageError: A measurement is missing; names the layer.
     """
-    planned = plan_projection(facts)
+    planned = projection_plan.plan_projection(facts)
     if planned is None:
         epsilons, published, scale_free = [0.0] * facts.depth, 0.0, 0.0
     else:  # thresholds are proportional to the accuracy
         epsilons = [layer.epsilon for layer in planned.layers]
-        published = math.sqrt(published_spread(1.0, planned.eta))
-        scale_free = math.sqrt(spread(1.0, planned.eta))
+        published = math.sqrt(compressor.published_spread(1.0, planned.eta))
+        scale_free = math.sqrt(compressor.spread(1.0, planned.eta))
     return tuple(
         LayerThreshold(
             name=layer.name,
@@ -76,12 +58,7 @@ def replacement_thresholds(facts: NetworkFacts) -> tuple[LayerThreshold, ...]:
     )
 
 
-@expression(
-    "S-Prop1.1:network",
-    name="Shin 1.1: failure",
-    unit="probability",
-    facts="stability",
-)
+@expression("S-Prop1.1:network", name="Shin 1.1: failure", unit="probability", facts="stability")
 def published_replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
 ) -> PublishedValue:
@@ -93,18 +70,14 @@ def published_replacement_failure(
         facts,
         thresholds,
         variance,
-        tail=published_product_tail,
+        tail=compressor.published_product_tail,
         norms=[1.0] * facts.depth,
         law=_has_random_weights(),
     )
 
 
 @expression(
-    "S-Prop1.1x:network",
-    name="Shin 1.1x: failure",
-    unit="probability",
-    facts="stability",
-    kind="numerics",
+    "S-Prop1.1x:network", name="Shin 1.1x: failure", unit="probability", facts="stability", kind="numerics"
 )
 def replacement_failure(
     facts: NetworkFacts, *, thresholds: Sequence[float], variance: float = 0.0
@@ -114,7 +87,7 @@ def replacement_failure(
         facts,
         thresholds,
         variance,
-        tail=product_tail,
+        tail=compressor.product_tail,
         norms=[layer.frobenius for layer in facts.layers],
         law=Hypothesis(
             "replaced weights are independent, of mean zero, and independent of the directions they act on",
@@ -148,10 +121,10 @@ def heavy_tail_risk_with_logarithms(facts: NetworkFacts, *, kept: Sequence[int])
     """
     log_kappa = (
         2.0
-        + facts.depth * math.log(max(contractions(facts)))
+        + facts.depth * math.log(max(projection_plan.contractions(facts)))
         + safe_log(facts.largest_output)
         + math.log(facts.depth)
-        - sum(safe_log(cushion(layer)) for layer in facts.layers)
+        - sum(safe_log(projection_plan.cushion(layer)) for layer in facts.layers)
     )
     return _risk(
         facts,
@@ -170,9 +143,8 @@ def dudley_integral(numbers: float, *, log_kappa: float, diameter: float = 1.0) 
     Where ``D > 2 q kappa`` one network covers all, and the integral ends at ``2 q kappa``. ``numbers`` is q,
     and ``diameter`` is D, that of the losses.
 
-    Example:
-        >>> round(dudley_integral(100, log_kappa=5.0), 3)
-        33.582
+    >>> round(dudley_integral(100, log_kappa=5.0), 3)
+    33.582
     """
     if numbers < 0 or not 0.0 < diameter < math.inf:
         raise UsageError(f"q is at least 0 and D positive. Got {numbers} and {diameter}.")
@@ -206,8 +178,8 @@ def _risk(facts: NetworkFacts, kept: Sequence[int], *, log_nats: float, sentence
         hypotheses=(
             separates(facts),
             is_fully_connected(facts),
-            is_smooth(facts),
-            fits_the_outputs(facts),
+            projection_plan.is_smooth(facts),
+            projection_plan.fits_the_outputs(facts),
             _has_norms(facts),
             _is_balanced(facts),
             _replaces(facts, kept),
@@ -230,7 +202,7 @@ def _failure(
     _check_layers(facts, thresholds, "threshold")
     if min(*thresholds, variance) < 0.0:
         raise UsageError(f"thresholds and variance are at least 0. Got {list(thresholds)} and {variance}.")
-    planned = plan_projection(facts)
+    planned = projection_plan.plan_projection(facts)
     logs = [math.inf]
     if planned is not None:
         logs = [
@@ -242,7 +214,12 @@ def _failure(
         log_value=directions + log_sum(logs),
         sentence="Probability that replacing the weights below the thresholds moves some output of a layer "
         "too far for the margin, added up over layers, examples and coordinates.",
-        hypotheses=(separates(facts), is_fully_connected(facts), fits_the_outputs(facts), law),
+        hypotheses=(
+            separates(facts),
+            is_fully_connected(facts),
+            projection_plan.fits_the_outputs(facts),
+            law,
+        ),
         errata=("S-E1", "S-E2", "S-E6", "S-E8"),
     )
 

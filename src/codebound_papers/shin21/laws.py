@@ -14,8 +14,6 @@ bracket i holds those between :math:`c^i` and :math:`c^{i+1}`, of which :math:`\
 :math:`c^M`. The published probability of that many among N is a Chernoff bound with the asymptotic density.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -43,9 +41,8 @@ _BRIDGE = np.array(
 class PowerLaw:
     """Density ``a xmin^a x^-(a+1)`` on ``[xmin, inf)``, with a the **tail** exponent.
 
-    Example:
-        >>> PowerLaw(tail_exponent=2.0, xmin=1.0).tail(2.0).item()
-        0.25
+    >>> PowerLaw(tail_exponent=2.0, xmin=1.0).tail(2.0).item()
+    0.25
     """
 
     tail_exponent: float  # of P(X > x), above 0
@@ -110,9 +107,8 @@ class Stable:
     Density and distribution are good to 1e-9 for alpha of at least 0.2; for skewed laws within 0.03 of
     alpha = 1 they are interpolated in alpha, to about 1e-7.
 
-    Example:
-        >>> round(Stable(alpha=1.5).density(0.0).item(), 9)  # gamma(5/3) / pi
-        0.287352751
+    >>> round(Stable(alpha=1.5).density(0.0).item(), 9)  # gamma(5/3) / pi
+    0.287352751
     """
 
     alpha: float  # index in (0, 2]; 2 is Gaussian with variance 2 scale^2, below it tails are x^-alpha
@@ -190,9 +186,8 @@ def tail_constant(alpha: float) -> float:
     Far out ``P(X > x)`` of a symmetric stable law of scale c is ``c_alpha (c / x)^alpha``. Defined on [0, 2]
     by its limits: 1/2 at 0 and 0 at 2, where the tail is Gaussian and no power.
 
-    Example:
-        >>> round(tail_constant(1.0) * math.pi, 12)
-        1.0
+    >>> round(tail_constant(1.0) * math.pi, 12)
+    1.0
     """
     return 0.5 * float(np.sinc(alpha / 2.0)) * math.gamma(alpha + 1.0)
 
@@ -292,10 +287,8 @@ def spiked_second_moment(
     Returns:
         The moment of one row; N1 rows have N1 times it, ``E ||B x||^2``.
 
-    Example:
-        >>> from codebound_papers.shin21.laws import PowerLaw
-        >>> round(spiked_second_moment([1.0, -1.0], PowerLaw(5.0, 1.0), threshold=1.0), 6)
-        3.333333
+    >>> round(spiked_second_moment([1.0, -1.0], PowerLaw(5.0, 1.0), threshold=1.0), 6)
+    3.333333
     """
     vector = np.asarray(x, dtype=np.float64)
     square, mean = law.moment_above(2, threshold), 0.0
@@ -309,10 +302,8 @@ def spiked_second_moment(
 def published_spiked_second_moment(x: ArrayLike, law: PowerLaw, *, threshold: float, row: int = 0) -> float:
     """Eq. (10) as printed, ``N2 E[B^2] x_i^2``: right only where all ``x_j^2`` are equal and B has mean 0.
 
-    Example:
-        >>> from codebound_papers.shin21.laws import PowerLaw
-        >>> round(published_spiked_second_moment([1.0, -1.0], PowerLaw(5.0, 1.0), threshold=1.0), 6)
-        3.333333
+    >>> round(published_spiked_second_moment([1.0, -1.0], PowerLaw(5.0, 1.0), threshold=1.0), 6)
+    3.333333
     """
     vector = np.asarray(x, dtype=np.float64)
     return vector.size * law.moment_above(2, threshold) * float(vector[row]) ** 2
@@ -336,9 +327,8 @@ def asymptotic_bracket_probability(alpha: float, bracket: float, *, scale: float
 
     The asymptotic density is far from the density at these sizes; see :func:`bracket_probability`.
 
-    Example:
-        >>> round(asymptotic_bracket_probability(1.0, 0, scale=1.3), 4)
-        0.0955
+    >>> round(asymptotic_bracket_probability(1.0, 0, scale=1.3), 4)
+    0.0955
     """
     _check(alpha, scale)
     share = -math.expm1(-alpha * math.log(scale))
@@ -353,9 +343,8 @@ def bracket_probability(
 
     What lies below ``c^0 = 1``, and all negative weights, is in no bracket of the published split.
 
-    Example:
-        >>> round(bracket_probability(1.0, 0, scale=1.3), 4)
-        0.0413
+    >>> round(bracket_probability(1.0, 0, scale=1.3), 4)
+    0.0413
     """
     _check(alpha, scale)
     if alpha == 0.0:
@@ -376,11 +365,10 @@ def resilience(probability: float, bracket: float, *, scale: float, top: int, wi
         top: M, the power to be reached.
         width: N, weights in a row.
 
-    Example:
-        >>> p = asymptotic_bracket_probability(1.9, 3, scale=1.3)
-        >>> row = resilience(p, 3, scale=1.3, top=5, width=64)
-        >>> round(row.kappa, 2), round(row.expected, 2), round(row.chernoff, 4), round(row.exact, 4)
-        (1.69, 0.44, 0.3587, 0.0732)
+    >>> p = asymptotic_bracket_probability(1.9, 3, scale=1.3)
+    >>> row = resilience(p, 3, scale=1.3, top=5, width=64)
+    >>> round(row.kappa, 2), round(row.expected, 2), round(row.chernoff, 4), round(row.exact, 4)
+    (1.69, 0.44, 0.3587, 0.0732)
     """
     kappa = scale ** (top - bracket)
     if not 0.0 <= probability <= 1.0:
@@ -420,9 +408,8 @@ def resilience_grid(
     Returns:
         For each pair: alpha, bracket, and the fields of :class:`Resilience`.
 
-    Example:
-        >>> [round(row["exact"], 3) for row in resilience_grid([1.0], range(6))]
-        [0.871, 0.858, 0.708, 0.773, 0.635, 0.811]
+    >>> [round(row["exact"], 3) for row in resilience_grid([1.0], range(6))]
+    [0.871, 0.858, 0.708, 0.773, 0.635, 0.811]
     """
     brackets = tuple(brackets)
     rows = []

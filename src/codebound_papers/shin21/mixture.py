@@ -5,12 +5,9 @@ Each point comes from one of several lines, :math:`y = a_k x + b_k + N(0, s_k^2)
 hence the restarts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +19,7 @@ from codebound.rng import numpy_stream
 from codebound_papers.measure.norms import TailValues, released_stable_rank, stable_rank, tail_values
 from codebound_papers.shin21.tails import estimate_tail
 
-if TYPE_CHECKING:
-    Values = NDArray[np.float64]
+Values = NDArray[np.float64]
 
 _LEAST_SPREAD = 1e-3  # smallest deviation of a line, in deviations of y: the likelihood has no maximum below
 _RIDGE, _FIRST_PRECISION, _RELEASED_STEPS, _RELEASED_CHANGE = 0.01, 100.0, 100, 0.01
@@ -55,11 +51,10 @@ def fit_regressions(
         steps: Most steps from one start; it stops earlier when nothing changes.
         seed: Names the random stream.
 
-    Example:
-        >>> x = np.array([0.0, 1.0, 2.0, 3.0, 0.0, 1.0, 2.0, 3.0])
-        >>> mixture = fit_regressions(x, np.concatenate([x[:4], 9.0 - x[4:]]))
-        >>> [round(slope, 6) + 0.0 for slope in mixture.slopes]
-        [-1.0, 1.0]
+    >>> x = np.array([0.0, 1.0, 2.0, 3.0, 0.0, 1.0, 2.0, 3.0])
+    >>> mixture = fit_regressions(x, np.concatenate([x[:4], 9.0 - x[4:]]))
+    >>> [round(slope, 6) + 0.0 for slope in mixture.slopes]
+    [-1.0, 1.0]
     """
     design, heights = _points(x, y, components)
     if restarts < 1 or steps < 1:
@@ -115,16 +110,9 @@ def rank_against_alpha(
             tail = estimate_tail(values)
         except UsageError as cause:
             raise UsageError(f"layer {view.name}: {cause}") from None
-        rows.append(
-            {
-                "layer": view.name,
-                "density_exponent": tail.density_exponent,
-                "tail_exponent": tail.tail_exponent,
-                "tail_points": tail.tail_points,
-                "stable_rank": stable_rank(view.matrix),
-                "released_stable_rank": released_stable_rank(view.matrix),
-            }
-        )
+        fitted = {name: getattr(tail, name) for name in ("density_exponent", "tail_exponent", "tail_points")}
+        ranks = {each.__name__: each(view.matrix) for each in (stable_rank, released_stable_rank)}
+        rows.append({"layer": view.name, **fitted, **ranks})
     return tuple(rows)
 
 

@@ -1,7 +1,5 @@
 """What replacing small weights by noise would require (Shin 2021, algorithm 1 and theorem 2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from codebound.errors import ModelError
@@ -72,7 +70,6 @@ def heavytail_requirements(measured: Measured, *, progress: Progress = silent) -
 
     Args:
         measured: Margins, norms and noise stability of the network.
-        progress: Told the layers done.
 
     Raises:
         UsageError: The margin is not positive.

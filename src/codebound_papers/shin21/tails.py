@@ -110,10 +110,9 @@ def estimate_tail(values: ArrayLike, *, least_points: int = 2) -> TailEstimate:
         UsageError: Values are not positive and finite, or no tail has ``least_points`` values and two
             different ones.
 
-    Example:
-        >>> fit = estimate_tail([1.0, 2.0, 4.0, 8.0])
-        >>> fit.tail_points, round(fit.density_exponent, 6), round(fit.tail_exponent, 6)
-        (4, 1.961797, 0.961797)
+    >>> fit = estimate_tail([1.0, 2.0, 4.0, 8.0])
+    >>> fit.tail_points, round(fit.density_exponent, 6), round(fit.tail_exponent, 6)
+    (4, 1.961797, 0.961797)
     """
     if least_points < 2:
         raise UsageError(f"least_points must be at least 2. Got {least_points}.")
@@ -140,15 +139,13 @@ def fit_power_law(
         values: Positive numbers.
         resamples: Synthetic samples, and as many resamples of the data for the interval.
         seed: Names the random stream.
-        progress: Told after each sample.
 
-    Example:
-        >>> from codebound_papers.shin21.laws import PowerLaw
-        >>> sample = PowerLaw(tail_exponent=1.5, xmin=1.0).sample(500, seed=1)
-        >>> fit_power_law(sample, resamples=50).status
-        'power law'
-        >>> fit_power_law([1.0, 2.0, 3.0], resamples=50).reason
-        'undecided: 3 of 3 values in the tail, fewer than 50'
+    >>> from codebound_papers.shin21.laws import PowerLaw
+    >>> sample = PowerLaw(tail_exponent=1.5, xmin=1.0).sample(500, seed=1)
+    >>> fit_power_law(sample, resamples=50).status
+    'power law'
+    >>> fit_power_law([1.0, 2.0, 3.0], resamples=50).reason
+    'undecided: 3 of 3 values in the tail, fewer than 50'
     """
     if resamples < 20:
         raise UsageError(f"resamples must be at least 20. Got {resamples}.")
@@ -302,9 +299,8 @@ def compare_alternatives(tail: NDArray[np.float64], *, xmin: float) -> tuple[Com
         tail: Values from ``xmin`` on, at least two different ones.
         xmin: Start of the tail.
 
-    Example:
-        >>> [c.alternative for c in compare_alternatives(np.array([1.0, 2.0, 9.0]), xmin=1.0)]
-        ['exponential', 'lognormal', 'truncated power law']
+    >>> [c.alternative for c in compare_alternatives(np.array([1.0, 2.0, 9.0]), xmin=1.0)]
+    ['exponential', 'lognormal', 'truncated power law']
     """
     with np.errstate(over="ignore"):
         excess = np.minimum(tail / xmin, _LARGEST)

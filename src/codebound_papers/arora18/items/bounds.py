@@ -1,28 +1,19 @@
 """Arora et al. 2018, table 1 and figure 2 (middle, right): the bound by layer, beside others, over epochs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean
 
+from codebound_papers.arora18.items import networks
 from codebound_papers.arora18.items.described import facts_at, facts_of
-from codebound_papers.arora18.items.networks import (
-    GAMMA,
-    Study,
-    accuracies,
-    deviations,
-    vgg19_item,
-)
 from codebound_papers.arora18.noise_stability import table_rows
 from codebound_papers.arora18.projection_plan import plan_projection
 from codebound_papers.baselines import arora_figure, noise_stability_bar
 from codebound_papers.facts import NetworkFacts
+from codebound_papers.logs import safe_log
 from codebound_papers.report.figures import Figure, Mark, Marks, Plot, curves
-from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
-from codebound_papers.reproduce.verdicts import verdict
-from codebound_papers.value import safe_log
+from codebound_papers.reproduce.items import Reproduction, Row, Settings, item, verdict
 
 PUBLISHED = {  # number of the layer: value, weights, percent (not rounded but cut off)
     1: (1644.87, 1728, 95.18),
@@ -40,9 +31,11 @@ _CURVES = ("bound", "generalisation_error")
 _LESS = 0.9  # what falls by less may do so by chance
 
 
-@vgg19_item("A-Tab1", title="What each layer of VGG-19 adds to the bound (Arora et al. 2018, table 1)")
+@networks.vgg19_item("A-Tab1")
 def arora_table1(settings: Settings) -> Reproduction:
-    """For seven layers of VGG-19 the table has c^2 beta^2 ceil(kappa/s)^2 / (mu_i^2 mu_{i->}^2), called the
+    """What each layer of VGG-19 adds to the bound (Arora et al. 2018, table 1)
+
+    For seven layers of VGG-19 the table has c^2 beta^2 ceil(kappa/s)^2 / (mu_i^2 mu_{i->}^2), called the
     effective number of parameters, beside the number of weights, and their ratio as compression in percent.
     Left out are the squared depth, logarithms, constants, and the largest output over the margin; and c and
     beta are those of the layer, where the theorem has the largest of all. The paper does not say over which
@@ -51,7 +44,7 @@ def arora_table1(settings: Settings) -> Reproduction:
     the weights improves the bounds: that value has ||A - A_0||_F in the cushion. Beside it also: the numbers
     that lemmas 3 and 14 ask for with everything that is left out, their open constant as 1 (A-E22).
     """
-    network = Study(settings).measured_vgg19()
+    network = networks.Study(settings).measured_vgg19()
     rows = _layer_rows(network)
     shown = [row for row in rows if row["number"] in PUBLISHED]
     ours = {
@@ -69,10 +62,10 @@ def arora_table1(settings: Settings) -> Reproduction:
             "By the distance from the initial weights, and with all factors": [
                 _pick(row, _OTHERS) for row in shown
             ],
-            "The network": [accuracies("VGG-19", network)],
+            "The network": [networks.accuracies("VGG-19", network)],
         },
-        sentences=tuple(_table_sentences(shown, settings)),
-        deviations=deviations(settings.size, of="vgg19"),
+        sentences=_table_sentences(shown, settings),
+        deviations=networks.deviations(settings.size, of="vgg19"),
         points={"all layers": rows},
         figures={"A-Tab1": Figure([plot], columns=1)},
     )
@@ -133,41 +126,31 @@ def _table_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     }
     numbers = [row["number"] for row in rows]
     agreed = sum((number in below["percent, medians"]) == (number in theirs) for number in numbers)
-    yield (
-        f"{verdict(agreed, of=len(rows), settings=settings)}: the value is below the number of weights in "
-        f"layers {_listed(theirs)} and above it in the others. At medians it is below in "
-        f"{_listed(below['percent, medians'])}, at the worst examples in {_listed(below['percent'])}."
-    )
+    yield f"""{verdict(agreed, of=len(rows), settings=settings)}: the value is below the number of weights in
+        layers {_listed(theirs)} and above it in the others. At medians it is below in
+        {_listed(below["percent, medians"])}, at the worst examples in {_listed(below["percent"])}."""
     typical = ", ".join(f"{row['value, medians'] / row['published_value']:.2g}" for row in rows)
     larger = ", ".join(f"{row['value'] / row['published_value']:.2g}" for row in rows)
-    yield (
-        f"At the medians the values are {typical} times the published ones, layer by layer; at the worst "
-        f"examples, which the theorem needs, {larger} times. That suggests that the published table is of "
-        "typical examples; the paper does not say."
-    )
+    yield f"""At the medians the values are {typical} times the published ones, layer by layer; at the worst
+        examples, which the theorem needs, {larger} times. That suggests that the published table is of
+        typical examples; the paper does not say."""
     moved = [row["distance / norm"] for row in rows]
     gains = [share**2 for share in moved]
     shorter = sum(gain < 1.0 for gain in gains)
-    yield (
-        f"{verdict(shorter, of=len(gains), settings=settings)}: the distance from the initial weights "
-        f"improves the bound (section 4, A-E27). It is {min(moved):.2f} to {max(moved):.2f} times the norm "
-        f"of the weights, so that the values are multiplied by {min(gains):.2g} to {max(gains):.2g}."
-    )
+    yield f"""{verdict(shorter, of=len(gains), settings=settings)}: the distance from the initial weights
+        improves the bound (section 4, A-E27). It is {min(moved):.2f} to {max(moved):.2f} times the norm of
+        the weights, so that the values are multiplied by {min(gains):.2g} to {max(gains):.2g}."""
     if any(row["weights"] < row["published_weights"] for row in rows):
-        yield (
-            "This network is narrower than the published one: its layers have fewer weights to compare the "
-            "value with, so that the percentages are larger."
-        )
+        yield """This network is narrower than the published one: its layers have fewer weights to compare the
+            value with, so that the percentages are larger."""
     planned = [row for row in rows if row["numbers with all factors"] is not None]
     factors = [row["numbers with all factors"] / row["value"] for row in planned]
     if factors:
         least = min(row["percent with all factors"] for row in rows)
-        yield (
-            "The table is no count of parameters (A-E22): what it leaves out multiplies each value by "
-            f"{min(factors):.1e} to {max(factors):.1e}, and with it the least of these layers needs "
-            f"{least:.1e} % of its weights. With its constants the lemma compresses no layer of a realistic "
-            "network (A-E26)."
-        )
+        yield f"""The table is no count of parameters (A-E22): what it leaves out multiplies each value by
+            {min(factors):.1e} to {max(factors):.1e}, and with it the least of these layers needs {least:.1e}
+            % of its weights. With its constants the lemma compresses no layer of a realistic network
+            (A-E26)."""
     yield "Its percentages are cut off, not rounded: 3.1298 % is printed as 3.129."
 
 
@@ -175,17 +158,16 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
 
-@vgg19_item(
-    "A-Fig2M",
-    title="Noise stability beside older bounds, VGG-19 (Arora et al. 2018, figure 2, middle)",
-)
+@networks.vgg19_item("A-Fig2M")
 def arora_figure2_middle(settings: Settings) -> Reproduction:
-    """Bars for a trained VGG-19, from the product of (1, inf) norms to noise stability, and the number of
+    """Noise stability beside older bounds, VGG-19 (Arora et al. 2018, figure 2, middle)
+
+    Bars for a trained VGG-19, from the product of (1, inf) norms to noise stability, and the number of
     parameters beside them. A bar is what stands over n under the root of a bound, without depth, logarithms
     and constants: as long as it is above n, the bound says nothing. Of the numbers the paper has one in the
     text: the best of the older bounds is about 10^15.
     """
-    network = Study(settings).measured_vgg19()
+    network = networks.Study(settings).measured_vgg19()
     facts = facts_of(network)
     bars = [*_bars(facts, facts_at(network, 0.5))]
     n, published = facts.examples, Mark("best older one, published", _BEST_OLDER, "published")
@@ -195,12 +177,9 @@ def arora_figure2_middle(settings: Settings) -> Reproduction:
         line=(math.log10(n), f"n = {n:,}: a bound with a bar above it says nothing"),
     )
     return Reproduction(
-        tables={
-            "Bars, as decimal logarithms": bars,
-            "The network": [accuracies("VGG-19", network)],
-        },
-        sentences=tuple(_bar_sentences(bars, facts, settings)),
-        deviations=(GAMMA, *deviations(settings.size, of="vgg19")),
+        tables={"Bars, as decimal logarithms": bars, "The network": [networks.accuracies("VGG-19", network)]},
+        sentences=_bar_sentences(bars, facts, settings),
+        deviations=(networks.GAMMA, *networks.deviations(settings.size, of="vgg19")),
         figures={"A-Fig2M": marks},
     )
 
@@ -226,37 +205,32 @@ def _bar_sentences(bars: Sequence[Row], facts: NetworkFacts, settings: Settings)
     parameters = next(row for row in bars if row["kind"] == _PARAMETERS)
     lower, fewer = (sum(bar < row["log10"] for bar in ours) for row in (older, parameters))
     both = f"10^{ours[0]:.1f} at the worst examples, which the theorem needs, and 10^{ours[1]:.1f} at medians"
-    yield (
-        f"{verdict(lower, of=2, settings=settings)}: noise stability gives a lower bar than all older "
-        f"bounds. It is {both}; the best of those is {older['bar']} with 10^{older['log10']:.1f}, published "
-        f"about 10^{_BEST_OLDER:.0f}. The paper does not say at which examples its bar is."
-    )
+    yield f"""{verdict(lower, of=2, settings=settings)}: noise stability gives a lower bar than all older
+        bounds. It is {both}; the best of those is {older["bar"]} with 10^{older["log10"]:.1f}, published
+        about 10^{_BEST_OLDER:.0f}. The paper does not say at which examples its bar is."""
     log_n = math.log10(facts.examples)
-    yield (
-        f"{verdict(fewer, of=2, settings=settings)}: the bound is better than counting parameters "
-        f"(contribution 3a). The network has 10^{parameters['log10']:.1f}; the bar is {both}, although "
-        f"depth, logarithms and constants are left out. A bar above n = 10^{log_n:.1f} says nothing."
-    )
+    yield f"""{verdict(fewer, of=2, settings=settings)}: the bound is better than counting parameters
+        (contribution 3a). The network has 10^{parameters["log10"]:.1f}; the bar is {both}, although depth,
+        logarithms and constants are left out. A bar above n = 10^{log_n:.1f} says nothing."""
     squared = 2.0 * math.fsum(safe_log(layer.l1_inf) for layer in facts.layers) - 2.0 * math.log(facts.margin)
-    yield (
-        "The first bar has no square where the others have one (A-E22): squared it is "
-        f"10^{squared / math.log(10.0):.1f} in place of 10^{bars[0]['log10']:.1f}."
-    )
+    yield f"""The first bar has no square where the others have one (A-E22): squared it is
+        10^{squared / math.log(10.0):.1f} in place of 10^{bars[0]["log10"]:.1f}."""
 
 
 @item(
     "A-Fig2R",
-    title="The bound and the generalisation error over the training of VGG-19 (Arora et al. 2018, figure 2)",
     quick="5 minutes on one core, three of them after another item with VGG-19",
     full="an hour on a GPU, half of it after another item with VGG-19",
 )
 def arora_figure2_right(settings: Settings) -> Reproduction:
-    """The bar of noise stability, divided by n and square-rooted, beside the generalisation error of VGG-19,
+    """The bound and the generalisation error over the training of VGG-19 (Arora et al. 2018, figure 2)
+
+    The bar of noise stability, divided by n and square-rooted, beside the generalisation error of VGG-19,
     which is test error less training error, after several epochs. The bound is rescaled, so that only the
     shape of the curve counts. In the paper the training error is about 0 after 120 epochs, and both continue
     to fall. It prints no numbers.
     """
-    study = Study(settings)
+    study = networks.Study(settings)
     rows = [_epoch_row(epoch, found) for epoch, found in study.measured_epochs().items()]
     scale = fmean(row["generalisation_error"] for row in rows) / fmean(row["bound"] for row in rows)
     table = [{**row, "rescaled_bound": scale * row["bound"]} for row in rows]
@@ -268,8 +242,8 @@ def arora_figure2_right(settings: Settings) -> Reproduction:
     ]
     return Reproduction(
         tables={"After some epochs": table},
-        sentences=tuple(_epoch_sentences(table, settings)),
-        deviations=(GAMMA, *deviations(settings.size, of="vgg19 over epochs")),
+        sentences=_epoch_sentences(table, settings),
+        deviations=(networks.GAMMA, *networks.deviations(settings.size, of="vgg19 over epochs")),
         figures={"A-Fig2R": Figure(plots, columns=2)},
     )
 
@@ -290,26 +264,20 @@ def _epoch_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     first, last = rows[0], rows[-1]
     steps = [[after[name] - before[name] for name in _CURVES] for before, after in pairwise(rows)]
     together = sum(bound * error > 0.0 for bound, error in steps)
-    yield (
-        f"From epoch {first['epoch']} to {last['epoch']} the bound goes from {first['bound']:.3g} to "
-        f"{last['bound']:.3g} and the generalisation error from {first['generalisation_error']:.1%} to "
-        f"{last['generalisation_error']:.1%}; both rise or both fall in {together} of {len(steps)} steps."
-    )
+    yield f"""From epoch {first["epoch"]} to {last["epoch"]} the bound goes from {first["bound"]:.3g} to
+        {last["bound"]:.3g} and the generalisation error from {first["generalisation_error"]:.1%} to
+        {last["generalisation_error"]:.1%}; both rise or both fall in {together} of {len(steps)} steps."""
     fitted = [row for row in rows if row["train_error"] < 0.01]
     if len(fitted) < 2:
-        yield (
-            f"Open: whether both fall once the training error is about 0. It is below 1 % at {len(fitted)} "
-            "of the points; in the paper it is from epoch 120 on, of 299."
-        )
+        yield f"""Open: whether both fall once the training error is about 0. It is below 1 % at {len(fitted)}
+            of the points; in the paper it is from epoch 120 on, of 299."""
     else:
         start, end = fitted[0], fitted[-1]
         falls = [name for name in _CURVES if end[name] < _LESS * start[name]]
-        yield (
-            f"{verdict(len(falls), of=2, settings=settings)}: both fall, by a tenth or more, once the "
-            f"training error is about 0. In the {end['epoch'] - start['epoch']} epochs from there the bound "
-            f"goes from {start['bound']:.3g} to {end['bound']:.3g}, the error from "
-            f"{start['generalisation_error']:.2%} to {end['generalisation_error']:.2%}. Theirs are some 180 "
-            "epochs."
-        )
+        yield f"""{verdict(len(falls), of=2, settings=settings)}: both fall, by a tenth or more, once the
+            training error is about 0. In the {end["epoch"] - start["epoch"]} epochs from there the bound goes
+            from {start["bound"]:.3g} to {end["bound"]:.3g}, the error from
+            {start["generalisation_error"]:.2%} to {end["generalisation_error"]:.2%}. Theirs are some 180
+            epochs."""
     least = min(row["bound"] for row in rows)
     yield f"Before it is rescaled the smallest bound is {least:.3g}; above 1 it says nothing."

@@ -1,7 +1,5 @@
 """A measured network as rows of an item: noises, histograms and quantiles by layer, and facts out of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Arora et al. 2018, figures 1, 2 (left) and A.1 to A.7: noise stability of VGG-19 and AlexNet, by layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -20,8 +18,7 @@ from codebound_papers.arora18.items.networks import (
 )
 from codebound_papers.measure.noise.result import Quantity
 from codebound_papers.report.figures import Figure, Plot, Series
-from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
-from codebound_papers.reproduce.verdicts import verdict
+from codebound_papers.reproduce.items import Reproduction, Row, Settings, item, verdict
 
 _FEW_TICKS = 3
 _LAYER = 13
@@ -35,13 +32,11 @@ _alexnet_item = partial(
 )
 
 
-@vgg19_item(
-    "A-Fig1",
-    title="Noise stability of layer 13 of VGG-19, trained and random (Arora et al. 2018, figure 1)",
-    trains=True,
-)
+@vgg19_item("A-Fig1", trains=True)
 def arora_figure1(settings: Settings) -> Reproduction:
-    """Four quantities say how much of a noise that is added at a layer reaches the output. The figure has
+    """Noise stability of layer 13 of VGG-19, trained and random (Arora et al. 2018, figure 1)
+
+    Four quantities say how much of a noise that is added at a layer reaches the output. The figure has
     their histograms over training images, for a trained VGG-19 and for the random network that its training
     began with: layer cushion, smallest interlayer cushion before it is clipped at 1/sqrt(h), activation
     contraction, interlayer smoothness under Gaussian noise a tenth as long as the activation. Cushions and
@@ -67,7 +62,7 @@ def arora_figure1(settings: Settings) -> Reproduction:
             f"Layer {number}, over training images": table,
             "The trained network": [accuracies("VGG-19", network)],
         },
-        sentences=tuple(_figure1_sentences(network, layers, settings)),
+        sentences=_figure1_sentences(network, layers, settings),
         deviations=deviations(settings.size, of="vgg19"),
         points={"histograms": bins([(quantity, layers) for quantity in _SHOWN])},
         figures={"A-Fig1": Figure(plots, columns=2)},
@@ -85,21 +80,19 @@ def _figure1_sentences(network: Row, layers: Mapping[str, Row], settings: Settin
         f"{median(layers['random'], quantity):.3g}"
         for quantity in _SHOWN
     )
-    yield (
-        f"{verdict(len(larger), of=2, settings=settings)}: training makes cushions larger. Medians, trained "
-        f"against random, are {medians}."
-    )
+    yield f"""{verdict(len(larger), of=2, settings=settings)}: training makes cushions larger. Medians,
+        trained against random, are {medians}."""
     yield clipping(network, settings)
-    yield (
-        "The histograms do not say what a bound needs, which is the worst example: the smallest cushion of "
-        f"the trained layer is {layers['trained']['cushion']['quantiles']['0']:.3g}, its median "
-        f"{median(layers['trained'], 'cushion'):.3g}. A convolution may have a cushion above 1 (A-E24)."
-    )
+    yield f"""The histograms do not say what a bound needs, which is the worst example: the smallest cushion
+        of the trained layer is {layers["trained"]["cushion"]["quantiles"]["0"]:.3g}, its median
+        {median(layers["trained"], "cushion"):.3g}. A convolution may have a cushion above 1 (A-E24)."""
 
 
-@vgg19_item("A-FigA1", title="Layer cushions of VGG-19 (Arora et al. 2018, figure A.1)")
+@vgg19_item("A-FigA1")
 def arora_figure_a1(settings: Settings) -> Reproduction:
-    """The layer cushion, ||A x|| / (||A||_F ||x||) for the input x of a layer, in every layer of a trained
+    """Layer cushions of VGG-19 (Arora et al. 2018, figure A.1)
+
+    The layer cushion, ||A x|| / (||A||_F ||x||) for the input x of a layer, in every layer of a trained
     VGG-19 over training images. A random direction would give 1/sqrt(inputs) for a fully connected layer; the
     larger it is, the less a random change of the weights matters. Section 6.1 says that training makes it
     larger, "especially for the higher layers (8 and higher)": beside it is the random network that the
@@ -108,27 +101,33 @@ def arora_figure_a1(settings: Settings) -> Reproduction:
     return _by_layer("A-FigA1", "cushion", settings, has_random=True)
 
 
-@vgg19_item("A-FigA2", title="Interlayer cushions of VGG-19 (Arora et al. 2018, figure A.2)")
+@vgg19_item("A-FigA2")
 def arora_figure_a2(settings: Settings) -> Reproduction:
-    """The interlayer cushion, ||J x|| / (||J||_F ||x||) times the root of the pixels for the Jacobian J from
+    """Interlayer cushions of VGG-19 (Arora et al. 2018, figure A.2)
+
+    The interlayer cushion, ||J x|| / (||J||_F ||x||) times the root of the pixels for the Jacobian J from
     a layer to a later one, in every layer but the last of a trained VGG-19: the smallest over all later
     layers, before it is clipped at 1/sqrt(h). The paper prints no numbers.
     """
     return _by_layer("A-FigA2", "interlayer", settings)
 
 
-@vgg19_item("A-FigA3", title="Activation contraction of VGG-19 (Arora et al. 2018, figure A.3)")
+@vgg19_item("A-FigA3")
 def arora_figure_a3(settings: Settings) -> Reproduction:
-    """The activation contraction, ||x|| / ||phi(x)|| for the output x of a layer and the activation phi after
+    """Activation contraction of VGG-19 (Arora et al. 2018, figure A.3)
+
+    The activation contraction, ||x|| / ||phi(x)|| for the output x of a layer and the activation phi after
     it, in every layer but the last of a trained VGG-19 (A-E24). With signs by chance it would be the root of
     2. The paper prints no numbers.
     """
     return _by_layer("A-FigA3", "contraction", settings, has_random=True)
 
 
-@vgg19_item("A-FigA5", title="Spread of Jacobians over pixels, VGG-19 (Arora et al. 2018, figure A.5)")
+@vgg19_item("A-FigA5")
 def arora_figure_a5(settings: Settings) -> Reproduction:
-    """How evenly the Jacobian from a layer to the output spreads over the pixels of that layer, in every
+    """Spread of Jacobians over pixels, VGG-19 (Arora et al. 2018, figure A.5)
+
+    How evenly the Jacobian from a layer to the output spreads over the pixels of that layer, in every
     layer with pixels of a trained VGG-19: beta is the largest norm of the part of a pixel, over some pixels
     drawn at random, relative to an even spread. The paper reads beta from the upper tail and finds about 1 in
     almost all layers.
@@ -144,29 +143,18 @@ def _by_layer(id: str, quantity: Quantity, settings: Settings, *, has_random: bo
     if has_random:
         for group, row in zip(groups, layers_with(quantity, study.measured_random()), strict=True):
             group["random"] = row
-    plots = [
-        overlaid(
-            f"{group['trained']['number']}: {group['trained']['layer']}",
-            quantity,
-            group if has_random else {"": group["trained"]},
-        )
-        for group in groups
-    ]
-    table = [
-        {
-            "number": group["trained"]["number"],
-            "layer": group["trained"]["layer"],
-            **quantiles(group["trained"], quantity),
-            **({"median, random": median(group["random"], quantity)} if has_random else {}),
-        }
-        for group in groups
-    ]
+    plots, table = [], list[Row]()
+    for group, row in zip(groups, layers, strict=True):
+        named = group if has_random else {"": row}
+        plots.append(overlaid(f"{row['number']}: {row['layer']}", quantity, named))
+        beside = {"median, random": median(group["random"], quantity)} if has_random else {}
+        table.append({"number": row["number"], "layer": row["layer"], **quantiles(row, quantity), **beside})
     return Reproduction(
         tables={
             f"{QUANTITIES[quantity].capitalize()}, over training images": table,
             "The network": [accuracies("VGG-19", network)],
         },
-        sentences=tuple(_layer_sentences(quantity, groups, network, settings)),
+        sentences=_layer_sentences(quantity, groups, network, settings),
         deviations=deviations(settings.size, of="vgg19"),
         points={"histograms": bins([(quantity, group) for group in groups])},
         figures={id: Figure(plots, columns=4)},
@@ -179,10 +167,8 @@ def _layer_sentences(
     layers = [group["trained"] for group in groups]
     medians = {row["layer"]: median(row, quantity) for row in layers}
     low, high = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
-    yield (
-        f"Medians of the {QUANTITIES[quantity]} lie between {medians[low]:.3g} ({low}) and "
-        f"{medians[high]:.3g} ({high})."
-    )
+    yield f"""Medians of the {QUANTITIES[quantity]} lie between {medians[low]:.3g} ({low}) and
+        {medians[high]:.3g} ({high})."""
     worst = [
         row[quantity]["quantiles"]["1" if quantity in ("contraction", "spread") else "0"] for row in layers
     ]
@@ -193,20 +179,16 @@ def _layer_sentences(
     elif quantity == "interlayer":
         yield clipping(network, settings)
     elif quantity == "contraction":
-        yield (
-            f"The largest over all layers and examples is {max(worst):.3g}: that is the c of the theorem, "
-            "where the table takes the largest of each layer (A-E22)."
-        )
+        yield f"""The largest over all layers and examples is {max(worst):.3g}: that is the c of the theorem,
+            where the table takes the largest of each layer (A-E22)."""
         yield f"Examples left out because a whole layer is silent (A-E24): {network['undefined'] or 'none'}."
     else:
         near, typical = (sum(value < _NEAR_1 for value in values) for values in (worst, medians.values()))
         is_met = near >= _ALMOST_ALL * len(worst)
-        yield (
-            f"{verdict(int(is_met), of=1, settings=settings)}: beta is about 1 in almost all layers. Below "
-            f"{_NEAR_1} its largest value is in {near} of {len(worst)} layers, its median in {typical}; the "
-            f"largest of all is {max(worst):.3g}. The paper reads beta from the upper tail, and does not "
-            "say where."
-        )
+        yield f"""{verdict(int(is_met), of=1, settings=settings)}: beta is about 1 in almost all layers. Below
+            {_NEAR_1} its largest value is in {near} of {len(worst)} layers, its median in {typical}; the
+            largest of all is {max(worst):.3g}. The paper reads beta from the upper tail, and does not say
+            where."""
 
 
 def _random_sentences(groups: Sequence[Mapping[str, Row]], settings: Settings) -> Iterator[str]:
@@ -225,19 +207,15 @@ def _random_sentences(groups: Sequence[Mapping[str, Row]], settings: Settings) -
         if part
     ]
     is_met = bool(lower and higher) and min(higher) > 1.0 and fmean(higher) > fmean(lower)
-    yield (
-        f"{verdict(int(is_met), of=1, settings=settings)}: training makes cushions larger, most of all in "
-        f"the layers from {_HIGHER} on. Medians are {' and '.join(told)} those of the random network."
-    )
+    yield f"""{verdict(int(is_met), of=1, settings=settings)}: training makes cushions larger, most of all in
+        the layers from {_HIGHER} on. Medians are {" and ".join(told)} those of the random network."""
 
 
-@_alexnet_item(
-    "A-Fig2L",
-    title="Layer 5 of AlexNet, true and corrupted labels (Arora et al. 2018, figure 2, left)",
-    trains=True,
-)
+@_alexnet_item("A-Fig2L", trains=True)
 def arora_figure2_left(settings: Settings) -> Reproduction:
-    """If noise stability is why networks generalise, it should be lost where they do not: in a network that
+    """Layer 5 of AlexNet, true and corrupted labels (Arora et al. 2018, figure 2, left)
+
+    If noise stability is why networks generalise, it should be lost where they do not: in a network that
     has learnt random labels by heart. The figure has layer cushion and activation contraction of the fifth
     layer of two AlexNets, over training images. With true labels the cushion should be larger and the
     contraction smaller. The paper prints no numbers. The control has true labels and the settings of the
@@ -246,23 +224,22 @@ def arora_figure2_left(settings: Settings) -> Reproduction:
     return _compared("A-Fig2L", settings, ("cushion", "contraction"), layer=5)
 
 
-@_alexnet_item(
-    "A-FigA6", title="Layer cushions of AlexNet, true and corrupted labels (Arora et al. 2018, figure A.6)"
-)
+@_alexnet_item("A-FigA6")
 def arora_figure_a6(settings: Settings) -> Reproduction:
-    """The layer cushion in every layer of two AlexNets, over training images: one has learnt true labels, the
+    """Layer cushions of AlexNet, true and corrupted labels (Arora et al. 2018, figure A.6)
+
+    The layer cushion in every layer of two AlexNets, over training images: one has learnt true labels, the
     other random ones. With true labels it should be larger. The paper prints no numbers. The control has true
     labels and the settings of the other network: between these two, labels alone differ.
     """
     return _compared("A-FigA6", settings, ("cushion",))
 
 
-@_alexnet_item(
-    "A-FigA7",
-    title="Activation contraction of AlexNet, true and corrupted labels (Arora et al. 2018, figure A.7)",
-)
+@_alexnet_item("A-FigA7")
 def arora_figure_a7(settings: Settings) -> Reproduction:
-    """The activation contraction in every layer with an activation, of two AlexNets over training images: one
+    """Activation contraction of AlexNet, true and corrupted labels (Arora et al. 2018, figure A.7)
+
+    The activation contraction in every layer with an activation, of two AlexNets over training images: one
     has learnt true labels, the other random ones. With true labels it should be smaller. The paper prints no
     numbers. The control has true labels and the settings of the other network: between these two, labels
     alone differ.
@@ -281,12 +258,8 @@ def _compared(
         found = [(quantity, dict(zip(networks, rows, strict=True))) for rows in zip(*by_labels, strict=True)]
         groups += found if layer is None else [found[min(layer, len(found)) - 1]]
     table = [
-        {
-            "layer": row["layer"],
-            "quantity": QUANTITIES[quantity],
-            "network": LABELS[labels],
-            **quantiles(row, quantity),
-        }
+        {"layer": row["layer"], "quantity": QUANTITIES[quantity], "network": LABELS[labels]}
+        | quantiles(row, quantity)
         for quantity, group in groups
         for labels, row in group.items()
     ]
@@ -294,7 +267,7 @@ def _compared(
     plots = [overlaid(group["true"]["layer"], quantity, _plain(group)) for quantity, group in groups]
     return Reproduction(
         tables={"Over training images": table, "The networks": networks_table},
-        sentences=tuple(_label_sentences(groups, networks, settings)),
+        sentences=_label_sentences(groups, networks, settings),
         deviations=deviations(settings.size, of="alexnet"),
         points={"histograms": bins([(quantity, _plain(group)) for quantity, group in groups])},
         figures={id: Figure(plots, columns=2 if len(plots) == 2 else 3)},
@@ -316,15 +289,11 @@ def _label_sentences(
         for labels in compared:
             yield _label_sentence(quantity, rows, labels, settings)
         if quantity == "contraction":
-            yield (
-                "A contraction c says that activation and pooling keep a share 1/c^2 of the squared norm: "
-                "it is large where few units are active, whatever the labels are."
-            )
+            yield """A contraction c says that activation and pooling keep a share 1/c^2 of the squared norm:
+                it is large where few units are active, whatever the labels are."""
     if (error := networks["corrupted"]["train_error"]) > 0.02:
-        yield (
-            f"The network has not learnt the random labels by heart: its training error is {error:.1%}, so "
-            "the comparison shows less than the published one."
-        )
+        yield f"""The network has not learnt the random labels by heart: its training error is {error:.1%}, so
+            the comparison shows less than the published one."""
 
 
 def _label_sentence(
@@ -338,11 +307,9 @@ def _label_sentence(
         for row in rows
     )
     which = " and the same settings" if labels == "control" else ""
-    return (
-        f"{verdict(agreed, of=len(rows), settings=settings)}: with true labels{which} the "
-        f"{QUANTITIES[quantity]} is {word}. It is in {agreed} of {len(rows)} layer{'s' * (len(rows) > 1)}; "
-        f"medians, true against corrupted: {middle}."
-    )
+    return f"""{verdict(agreed, of=len(rows), settings=settings)}: with true labels{which} the
+        {QUANTITIES[quantity]} is {word}. It is in {agreed} of {len(rows)} layer{"s" * (len(rows) > 1)};
+        medians, true against corrupted: {middle}."""
 
 
 def layers_with(quantity: Quantity, network: Row) -> list[Row]:
@@ -369,9 +336,8 @@ def overlaid(title: str, quantity: Quantity, layers: Mapping[str, Row]) -> Plot:
 def _log_ticks(low: float, high: float) -> list[float]:
     """Powers of ten in a range; where they are few, some multiples of them too.
 
-    Example:
-        >>> _log_ticks(1.5, 30.0), _log_ticks(22.0, 47.0)
-        ([2.0, 5.0, 10.0, 20.0], [30.0, 40.0])
+    >>> _log_ticks(1.5, 30.0), _log_ticks(22.0, 47.0)
+    ([2.0, 5.0, 10.0, 20.0], [30.0, 40.0])
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     found: list[float] = []

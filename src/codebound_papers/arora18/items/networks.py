@@ -4,8 +4,6 @@ A measurement is kept beside the weights of its network, so that all items with 
 layer as histograms of noise stability, of the whole network as the facts that the expressions are told.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -56,22 +54,14 @@ vgg19_item = partial(
     full="half an hour on a GPU, seconds after another item with VGG-19",
 )
 """Registers an item that needs VGG-19 at the end of its training alone."""
-_BIASES = (
-    "Biases, and batch norms after folding, stay out of cushions as in the paper, although the theory needs "
-    "them inside (A-E20)."
-)
-_POOLING = (
-    "The contraction is that of everything between two layers, max pooling included, because the next layer "
-    "is applied to its result; definition 6 has the activation alone. Pooling raises it."
-)
-_ALEXNET = (
-    "The paper names AlexNet and not its layers: five convolutions and one linear layer are our choice. "
-    "Corrupted labels are redrawn uniformly, not permuted, so that a tenth of them stay true."
-)
-GAMMA = (
-    "gamma is the margin that a tenth of the training images stays below, besides those that are errors; the "
-    "paper does not say."
-)
+_BIASES = """Biases, and batch norms after folding, stay out of cushions as in the paper, although the theory
+    needs them inside (A-E20)."""
+_POOLING = """The contraction is that of everything between two layers, max pooling included, because the next
+    layer is applied to its result; definition 6 has the activation alone. Pooling raises it."""
+_ALEXNET = """The paper names AlexNet and not its layers: five convolutions and one linear layer are our
+    choice. Corrupted labels are redrawn uniformly, not permuted, so that a tenth of them stay true."""
+GAMMA = """gamma is the margin that a tenth of the training images stays below, besides those that are errors;
+    the paper does not say."""
 """How the margin is chosen, for the list of deviations."""
 
 _PIXELS = 16
@@ -175,25 +165,19 @@ def deviations(size: Size, *, of: Literal["vgg19", "vgg19 over epochs", "alexnet
     }[of]
     if size == "full":
         images = "shifted and mirrored images" if config.augment != "none" else "the images as they are"
-        network = (
-            f"{spec} is trained on {images}, from Gaussian weights of variance 2 / fan-out, with products in "
-            "bfloat16; the paper does not say."
-        )
+        network = f"""{spec} is trained on {images}, from Gaussian weights of variance 2 / fan-out, with
+            products in bfloat16; the paper does not say."""
         if of == "alexnet":
-            random_labels = (
-                f"Random labels: {plan.corrupted.spec}, without weight decay, at learning rate "
-                f"{plan.corrupted.config.learning_rate}. With dropout 1/2, weight decay and "
-                f"{config.learning_rate} it does not learn them: 10.5 % training accuracy after 136 epochs. "
-                "So these two networks differ in more than their labels; the control has the settings of the "
-                "second and the labels of the first."
-            )
+            random_labels = f"""Random labels: {plan.corrupted.spec}, without weight decay, at learning rate
+                {plan.corrupted.config.learning_rate}. With dropout 1/2, weight decay and
+                {config.learning_rate} it does not learn them: 10.5 % training accuracy after 136 epochs. So
+                these two networks differ in more than their labels; the control has the settings of the
+                second and the labels of the first."""
     else:
-        network = (
-            f"{spec} is trained on {plan.images} images for at most {config.epochs} epochs with batch size "
-            f"{config.batch_size} and learning rate {config.learning_rate}, {config.schedule}; theirs on "
-            f"50,000 for {_PUBLISHED.epochs}, {_PUBLISHED.batch_size}, {_PUBLISHED.learning_rate}, "
-            f"{_PUBLISHED.schedule}."
-        )
+        network = f"""{spec} is trained on {plan.images} images for at most {config.epochs} epochs with batch
+            size {config.batch_size} and learning rate {config.learning_rate}, {config.schedule}; theirs on
+            50,000 for {_PUBLISHED.epochs}, {_PUBLISHED.batch_size}, {_PUBLISHED.learning_rate},
+            {_PUBLISHED.schedule}."""
     measured = f"Measured on {measuring.examples} training images drawn at random; the paper does not say."
     jacobians = {
         "all": f"Jacobians to hidden layers by {measuring.probes} probes; smoothness on {measuring.noisy} of "

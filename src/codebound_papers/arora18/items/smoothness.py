@@ -1,31 +1,27 @@
 """Arora et al. 2018, figure A.4: how nearly linear VGG-19 is on noise of several lengths, layer by layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from codebound_papers.arora18.items import networks
 from codebound_papers.arora18.items.described import gaussian, projection
 from codebound_papers.arora18.items.histograms import bins, median, overlaid, quantiles
-from codebound_papers.arora18.items.networks import (
-    GAUSSIAN_NOISES,
-    PROJECTIONS,
-    USUAL_NOISE,
-    Study,
-    accuracies,
-    deviations,
-    vgg19_item,
-)
 from codebound_papers.report.figures import Figure, Plot, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings
 
-_DRAWN_NOISES = (gaussian(0.1), gaussian(0.001), *(projection(numbers) for numbers in PROJECTIONS[:2]))
+_DRAWN_NOISES = (
+    gaussian(0.1),
+    gaussian(0.001),
+    *(projection(numbers) for numbers in networks.PROJECTIONS[:2]),
+)
 _POWER = 1.5  # of the length of the noise, in section 3.1
 
 
-@vgg19_item("A-FigA4", title="Interlayer smoothness of VGG-19 (Arora et al. 2018, figure A.4)")
+@networks.vgg19_item("A-FigA4")
 def arora_figure_a4(settings: Settings) -> Reproduction:
-    """The interlayer smoothness rho says how nearly linear everything after a layer is on noise at that
+    """Interlayer smoothness of VGG-19 (Arora et al. 2018, figure A.4)
+
+    The interlayer smoothness rho says how nearly linear everything after a layer is on noise at that
     layer: the smallest over all later layers, for each noise draw, in every layer but the last of a trained
     VGG-19. The theorems need three times the number of layers, for the noise that compression makes. It
     depends on how long the noise is: here it is measured for Gaussian noise of six lengths, and for the
@@ -33,10 +29,10 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
     compresses nothing, and with more. Section 3.1 says that the length of the noise may enter with the power
     1.5: that value is beside it. The paper prints no numbers.
     """
-    study = Study(settings)
+    study = networks.Study(settings)
     network, noises = study.measured_vgg19(), study.measured_noises()
     summary = [_noise_row(label, layers) for label, layers in noises.items()]
-    layers = [_growth_row(number, noises) for number in range(len(noises[gaussian(USUAL_NOISE)]))]
+    layers = [_growth_row(number, noises) for number in range(len(noises[gaussian(networks.USUAL_NOISE)]))]
     drawn = [label for label in noises if label in _DRAWN_NOISES]
     plots = [
         overlaid(
@@ -46,43 +42,30 @@ def arora_figure_a4(settings: Settings) -> Reproduction:
         )
         for place, row in enumerate(layers)
     ]
-    lines = [
-        Plot(
-            "medians over layers and draws",
-            "length of the noise, relative",
-            "smoothness",
-            [
-                series
-                for name, kind in (("Gaussian", "Gaussian"), ("Algorithm 1", "Algorithm"))
-                for series in curves(
-                    [row for row in summary if row["noise"].startswith(kind)],
-                    "length, median",
-                    {"median": f"{name}, as defined", "median, power 1.5": f"{name}, power 1.5"},
-                )
-            ],
-            x_scale="log",
-            y_scale="log",
-            headroom=0.8,
-        )
-    ]
+    series = []
+    for name in ("Gaussian", "Algorithm 1"):
+        rows = [row for row in summary if row["noise"].startswith(name)]
+        labels = {"median": f"{name}, as defined", "median, power 1.5": f"{name}, power 1.5"}
+        series += curves(rows, "length, median", labels)
+    axes = "medians over layers and draws", "length of the noise, relative", "smoothness"
+    lines = Plot(*axes, series, x_scale="log", y_scale="log", headroom=0.8)
     return Reproduction(
         tables={
             "Interlayer smoothness by noise, over layers, training images and draws": summary,
             "By layer: medians, and the power of its length with which the remainder grows": layers,
-            "The network": [accuracies("VGG-19", network)],
+            "The network": [networks.accuracies("VGG-19", network)],
         },
-        sentences=tuple(_noise_sentences(summary, layers, needed=3 * len(network["layers"]))),
-        deviations=deviations(settings.size, of="vgg19"),
+        sentences=_noise_sentences(summary, layers, needed=3 * len(network["layers"])),
+        deviations=networks.deviations(settings.size, of="vgg19"),
         points={"histograms": _noise_bins(noises)},
-        figures={"A-FigA4": Figure(lines, columns=1), "A-FigA4-layers": Figure(plots, columns=4)},
+        figures={"A-FigA4": Figure([lines], columns=1), "A-FigA4-layers": Figure(plots, columns=4)},
     )
 
 
 def _short(label: str) -> str:
     """The name of a noise in a small figure."""
-    return (
-        label.replace(" of the activation", "").replace("Algorithm", "Alg.").replace(" a weight", "/weight")
-    )
+    plain = label.replace(" of the activation", "").replace(" a weight", "/weight")
+    return plain.replace("Algorithm", "Alg.")
 
 
 def _noise_row(label: str, layers: Sequence[Row]) -> Row:
@@ -113,7 +96,7 @@ def _growth_row(place: int, noises: Mapping[str, Sequence[Row]]) -> Row:
     first = next(iter(layers.values()))
     points = [
         (math.log(size), math.log(size / rho))
-        for size in GAUSSIAN_NOISES
+        for size in networks.GAUSSIAN_NOISES
         if gaussian(size) in layers and 0.0 < (rho := median(layers[gaussian(size)], "smoothness")) < math.inf
     ]
     return {
@@ -140,44 +123,36 @@ def _noise_sentences(summary: Sequence[Row], layers: Sequence[Row], *, needed: i
     rows = {row["noise"]: row for row in summary}
     holds = [row["noise"] for row in summary if row["smallest"] is None or row["smallest"] >= needed]
     typical = [row["noise"] for row in summary if row["median"] is None or row["median"] >= needed]
-    yield (
-        f"The theorems need at least three times the number of layers, {needed}, for all examples and nearly "
-        f"all draws of the noise of compression. The smallest value is so large under {len(holds)} of "
-        f"{len(rows)} noises ({'; '.join(holds) or 'none'}), the median of a layer in the middle under "
-        f"{len(typical)} ({'; '.join(typical) or 'none'})."
-    )
-    for numbers in PROJECTIONS:
+    yield f"""The theorems need at least three times the number of layers, {needed}, for all examples and
+        nearly all draws of the noise of compression. The smallest value is so large under {len(holds)} of
+        {len(rows)} noises ({"; ".join(holds) or "none"}), the median of a layer in the middle under
+        {len(typical)} ({"; ".join(typical) or "none"})."""
+    for numbers in networks.PROJECTIONS:
         if (row := rows.get(projection(numbers))) is not None:
             what = (
                 "as many numbers as weights, which compresses nothing,"
                 if numbers == 1.0
                 else (f"{numbers:,.0f} numbers for each weight")
             )
-            yield (
-                f"Algorithm 1 with {what} makes noise {_told(row['length, median'])} times as long as the "
-                f"activation in the layer in the middle; the smoothness there is {_told(row['median'])} in "
-                f"the median, {_told(row['smallest'])} at worst over all layers."
-            )
-    lengths = {size: rows[gaussian(size)] for size in GAUSSIAN_NOISES if gaussian(size) in rows}
+            yield f"""Algorithm 1 with {what} makes noise {_told(row["length, median"])} times as long as the
+                activation in the layer in the middle; the smoothness there is {_told(row["median"])} in the
+                median, {_told(row["smallest"])} at worst over all layers."""
+    lengths = {size: rows[gaussian(size)] for size in networks.GAUSSIAN_NOISES if gaussian(size) in rows}
     finite = {size: row for size, row in lengths.items() if row["median"] is not None}
     powers = sorted(row["power"] for row in layers if row["power"] is not None)
     if powers and finite:
         longest, shortest = max(finite), min(finite)
         first, last = finite[longest], finite[shortest]
-        yield (
-            f"On Gaussian noise the remainder grows like its length to the power {powers[0]:.2f} to "
-            f"{powers[-1]:.2f}, {powers[len(powers) // 2]:.2f} in the layer in the middle. Section 3.1 "
-            f"offers {_POWER} in place of 1. From length {longest:g} to {shortest:g} the median of rho goes "
-            f"from {_told(first['median'])} to {_told(last['median'])}, and with that power from "
-            f"{_told(first['median, power 1.5'])} to {_told(last['median, power 1.5'])}: rho is a number "
-            "only together with the length of the noise, and a network of ReLUs is linear on noise that is "
-            "short enough."
-        )
+        yield f"""On Gaussian noise the remainder grows like its length to the power {powers[0]:.2f} to
+            {powers[-1]:.2f}, {powers[len(powers) // 2]:.2f} in the layer in the middle. Section 3.1 offers
+            {_POWER} in place of 1. From length {longest:g} to {shortest:g} the median of rho goes from
+            {_told(first["median"])} to {_told(last["median"])}, and with that power from
+            {_told(first["median, power 1.5"])} to {_told(last["median, power 1.5"])}: rho is a number only
+            together with the length of the noise, and a network of ReLUs is linear on noise that is short
+            enough."""
     if len(finite) < len(lengths):
-        yield (
-            "On shorter noise the remainder of a layer in the middle is no more than the rounding of single "
-            "precision."
-        )
+        yield """On shorter noise the remainder of a layer in the middle is no more than the rounding of
+            single precision."""
 
 
 def _told(value: float | None) -> str:

@@ -4,11 +4,9 @@ All numbers are natural logarithms, as in the paper; a bound that is infinite, f
 is left out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codebound_papers.baselines import decimal_orders
 from codebound_papers.guha23.items import verdicts
@@ -25,8 +23,7 @@ from codebound_papers.guha23.items.trained import CODE, USUAL_SHARE, Networks, p
 from codebound_papers.report.figures import Figure, Plot, Series, curves
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
 
-if TYPE_CHECKING:
-    Logs = Mapping[str, float | None]
+Logs = Mapping[str, float | None]
 
 _WIDTH = 784  # of the network on MNIST in the figure, and of the one that the text compares with
 
@@ -54,15 +51,11 @@ _MEASURED = {
 """No logarithms, but for the bound where the change is measured."""
 
 
-@item(
-    "G-Tab1",
-    title="Bounds for networks of several widths on MNIST (Guha et al. 2023, table 1)",
-    quick="3 minutes on one core",
-    full="an hour on a GPU",
-    trains=True,
-)
+@item("G-Tab1", quick="3 minutes on one core", full="an hour on a GPU", trains=True)
 def guha_table1(settings: Settings) -> Reproduction:
-    """The table has natural logarithms of three older bounds, of the paper's own, and of the true error, for
+    """Bounds for networks of several widths on MNIST (Guha et al. 2023, table 1)
+
+    The table has natural logarithms of three older bounds, of the paper's own, and of the true error, for
     networks with five layers. Here are four readings of it (G-E22): as the released code computes it, with
     its bisection for the strength of pruning; like for like; the older bounds as their papers have them; and
     what counting parameters and held-out examples give. A dash is a bound that is infinite, because the
@@ -80,15 +73,11 @@ def guha_table1(settings: Settings) -> Reproduction:
     )
 
 
-@item(
-    "G-Tab2",
-    title="Bounds for a network on CIFAR-10 (Guha et al. 2023, table 2)",
-    quick="a minute on one core",
-    full="half an hour on a GPU",
-    trains=True,
-)
+@item("G-Tab2", quick="a minute on one core", full="half an hour on a GPU", trains=True)
 def guha_table2(settings: Settings) -> Reproduction:
-    """The same as table 1, for one network on CIFAR-10. The printed numbers betray its width: the difference
+    """Bounds for a network on CIFAR-10 (Guha et al. 2023, table 2)
+
+    The same as table 1, for one network on CIFAR-10. The printed numbers betray its width: the difference
     of two rows is the logarithm of the mean fan-in at width 2000, not at the 784 of the text. The released
     code takes the norm of a colour image over its channels only, so that the margin it asks for is too small.
     """
@@ -123,28 +112,20 @@ def guha_table2(settings: Settings) -> Reproduction:
 
 def _cifar10_sentences(rows: Sequence[Row], deduced: Sequence[Row]) -> Iterator[str]:
     (printed,), (row,) = CIFAR10.values(), deduced
-    yield (
-        f"The rows of Neyshabur 2017 and Bartlett 2017 differ by "
-        f"{row['Neyshabur 2017 - Bartlett 2017']:.2f}, the logarithm of the mean fan-in at width 2000, "
-        f"{row['ln mean fan-in']:.2f}: that is the width of the network (G-E22)."
-    )
+    yield f"""The rows of Neyshabur 2017 and Bartlett 2017 differ by
+        {row["Neyshabur 2017 - Bartlett 2017"]:.2f}, the logarithm of the mean fan-in at width 2000,
+        {row["ln mean fan-in"]:.2f}: that is the width of the network (G-E22)."""
     ratio = verdicts.span([each["input_norm"] / each["pixel_norm"] for each in rows], ".0f")
-    yield (
-        f"An image has {ratio} times the norm of a pixel, which the code takes in its place; lemma B.2 needs "
-        "the norm of the whole input (G-E5), and the table of norms has both."
-    )
+    yield f"""An image has {ratio} times the norm of a pixel, which the code takes in its place; lemma B.2
+        needs the norm of the whole input (G-E5), and the table of norms has both."""
     mnist = MNIST[_WIDTH]
     orders = [decimal_orders(printed[name] - mnist[name]) for name in BARS if name != "guha"]
-    yield (
-        'The text says that the older bounds differ by "at least 7 orders of magnitude" between MNIST and '
-        f"CIFAR-10: as printed it is {verdicts.span(orders, '.1f')} decimal orders, and a factor "
-        f"{math.exp(printed['guha'] - mnist['guha']):.1f} for the paper's own (G-E23)."
-    )
+    yield f"""The text says that the older bounds differ by "at least 7 orders of magnitude" between MNIST and
+        CIFAR-10: as printed it is {verdicts.span(orders, ".1f")} decimal orders, and a factor
+        {math.exp(printed["guha"] - mnist["guha"]):.1f} for the paper's own (G-E23)."""
     errors = verdicts.span([each["test_error"] for each in rows], ".0%")
-    yield (
-        f"A true error of e^{printed['test_error']} = {math.exp(printed['test_error']):.0%} is implausible "
-        f"for a perceptron on CIFAR-10 (G-E22); here it is {errors}."
-    )
+    yield f"""A true error of e^{printed["test_error"]} = {math.exp(printed["test_error"]):.0%} is implausible
+        for a perceptron on CIFAR-10 (G-E22); here it is {errors}."""
 
 
 def _readings(rows: Sequence[Row], printed: Mapping[int, Logs], *, data: str) -> dict[str, list[Row]]:
@@ -193,12 +174,13 @@ def _log_error(row: Row) -> float | None:
 
 @item(
     "G-Exp1a",
-    title="Bounds for one network on MNIST, as bars (Guha et al. 2023, figure 1a)",
     quick="2 minutes on one core; a network of G-Tab1",
     full="10 minutes on a GPU; a network of G-Tab1",
 )
 def guha_figure1a(settings: Settings) -> Reproduction:
-    """Bars of three older bounds, of the paper's own, and of the true error, on a logarithmic scale: left as
+    """Bounds for one network on MNIST, as bars (Guha et al. 2023, figure 1a)
+
+    Bars of three older bounds, of the paper's own, and of the true error, on a logarithmic scale: left as
     the released code computes them, right like for like, with parameter counting and a certificate from
     held-out examples. A bar above zero stands for a bound above 1, which says nothing on an error rate; a
     missing one for an infinite bound, because the smallest margin of the sample is not positive. The full
@@ -214,12 +196,13 @@ def guha_figure1a(settings: Settings) -> Reproduction:
 
 @item(
     "G-Exp1b",
-    title="Bounds for one network on CIFAR-10, as bars (Guha et al. 2023, figure 1b)",
     quick="a minute on one core; the networks are those of G-Tab2",
     full="half an hour on a GPU; the networks are those of G-Tab2",
 )
 def guha_figure1b(settings: Settings) -> Reproduction:
-    """The bars of figure 1a for a network on CIFAR-10: left as the released code computes them, right like
+    """Bounds for one network on CIFAR-10, as bars (Guha et al. 2023, figure 1b)
+
+    The bars of figure 1a for a network on CIFAR-10: left as the released code computes them, right like
     for like, with parameter counting and a certificate from held-out examples. A missing bar stands for an
     infinite bound, because the smallest margin of the sample is not positive.
     """
@@ -297,12 +280,13 @@ def _bars_plot(title: str, table: Sequence[Row], columns: Mapping[str, str]) -> 
 
 @item(
     "G-Exp1c",
-    title="Bounds against the width of the hidden layers (Guha et al. 2023, figure 1c)",
     quick="3 minutes on one core; the networks are those of G-Tab1",
     full="an hour on a GPU; the networks are those of G-Tab1",
 )
 def guha_figure1c(settings: Settings) -> Reproduction:
-    """The numbers of table 1 against the width: as the released code computes them, like for like, and what
+    """Bounds against the width of the hidden layers (Guha et al. 2023, figure 1c)
+
+    The numbers of table 1 against the width: as the released code computes them, like for like, and what
     counting parameters and held-out examples give. Lines are the networks trained here by the code's
     settings, dashed lines the printed numbers in the same colours.
     """
@@ -358,22 +342,16 @@ def _growth_sentences(rows: Sequence[Row], growth: Sequence[Row]) -> Iterator[st
     finite = len(verdicts.separating(rows))
     where = "" if finite == len(rows) else f" over the {finite} of {len(rows)} widths where they are finite"
     older_here = f", here {verdicts.span(ours, '.2f')}{where}" if ours else ""
-    yield (
-        f"In print the paper's own bound grows like the width to the power {guha['published']:.2f}{here}: "
-        "like the root of the number of weights, times a logarithm, because about the same share of them is "
-        "kept at every width (G-E22)."
-    )
-    yield (
-        f"The older bounds grow like powers {verdicts.span(printed, '.2f')} of the width in print"
-        f"{older_here}; like for like each is half of that, because they are not rooted (G-E22)."
-    )
+    yield f"""In print the paper's own bound grows like the width to the power {guha["published"]:.2f}{here}:
+        like the root of the number of weights, times a logarithm, because about the same share of them is
+        kept at every width (G-E22)."""
+    yield f"""The older bounds grow like powers {verdicts.span(printed, ".2f")} of the width in
+        print{older_here}; like for like each is half of that, because they are not rooted (G-E22)."""
     below = sum(row["parameter_counting"] < row["released"]["guha"] for row in rows)
     narrow, wide = (math.exp(row["hold_out"]) for row in (rows[0], rows[-1]))
-    yield (
-        f"Parameter counting is below the paper's own bound at {below} of {len(rows)} widths here. From the "
-        f"smallest to the largest width the certificate from held-out examples goes from {narrow:.1%} to "
-        f"{wide:.1%}."
-    )
+    yield f"""Parameter counting is below the paper's own bound at {below} of {len(rows)} widths here. From
+        the smallest to the largest width the certificate from held-out examples goes from {narrow:.1%} to
+        {wide:.1%}."""
 
 
 def _bounds(title: str, ours: Mapping[int, Logs], printed: Mapping[int, Logs]) -> Plot:

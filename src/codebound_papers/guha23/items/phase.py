@@ -1,7 +1,5 @@
 """How large a sketch must be: success of random draws over sizes, the law, the printed ensemble, noise."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +24,7 @@ from codebound_papers.guha23.sketch.peeling import peel
 from codebound_papers.guha23.sketch.recovery import Recovery, recover, recover_l1_batch
 from codebound_papers.guha23.sketch.sparsity import column_degree
 from codebound_papers.journal import JOURNAL, computed_once
-from codebound_papers.report.figures import Figure, Plot, Series, curves
+from codebound_papers.report.figures import Figure, Plot, Series, curves, curves_by
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 
 L1, HYBRID = "l1", "peeling, then l1"
@@ -190,9 +188,8 @@ class Fit:
 def fit_constant(measured: Sequence[float], law: Sequence[float]) -> Fit:
     """The c of ``measured = c law``, by least squares of the logarithms.
 
-    Example:
-        >>> fit_constant([2.0, 8.0], [1.0, 4.0])
-        Fit(constant=2.0, spread=0.0, smallest=2.0, largest=2.0, sizes=2)
+    >>> fit_constant([2.0, 8.0], [1.0, 4.0])
+    Fit(constant=2.0, spread=0.0, smallest=2.0, largest=2.0, sizes=2)
     """
     ratios = [value / unit for value, unit in zip(measured, law, strict=True)]
     if not ratios:
@@ -223,14 +220,11 @@ class _Found(NamedTuple):
     noise: list[Row]
 
 
-@item(
-    "sketch:phase",
-    title="How large the sketch of a sparse matrix must be (Guha et al. 2023, theorem 5.1)",
-    quick="2 to 3 minutes on one core",
-    full="an hour on a GPU",
-)
+@item("sketch:phase", quick="2 to 3 minutes on one core", full="an hour on a GPU")
 def guha_sketch_phase(settings: Settings) -> Reproduction:
-    """The theorem says that a p x p matrix with at most j non-zeros in every line can be recovered from a
+    """How large the sketch of a sparse matrix must be (Guha et al. 2023, theorem 5.1)
+
+    The theorem says that a p x p matrix with at most j non-zeros in every line can be recovered from a
     sketch of side m = O(sqrt(jp) log p). It gives no constants and no experiment, so there is no number to
     compare with; what can be measured is where recovery begins: over p, j and m, how many of some random
     matrices are recovered, m resolved to 3.5 %.
@@ -269,7 +263,7 @@ def guha_sketch_phase(settings: Settings) -> Reproduction:
             "Ones placed column by column, and row by row as printed": found.ensembles,
             "Relative noise on the sketch, and relative error of what is recovered": found.noise,
         },
-        sentences=tuple(_sentences(found)),
+        sentences=_sentences(found),
         deviations=(
             "The theorem has neither constants nor an experiment: there is no published number.",
             f"A and B have {_ONES} ones in every column (3 to 5 with peeling), no two columns alike.",
@@ -315,16 +309,9 @@ def _thresholds(counts: Sequence[Row]) -> Iterator[Row]:
     smallest = {(row["decoder"], row["p"], row["j"]): row for row in enough}  # m descends: the last one stays
     for (decoder, p, j), row in smallest.items():
         m, nonzeros = row["m"], row["nonzeros"]
-        yield {
-            "decoder": decoder,
-            "p": p,
-            "j": j,
-            "nonzeros": nonzeros,
-            "m": m,
-            "numbers_per_nonzero": m * m / nonzeros,
-            "c": m / measured_form(nonzeros, p),
-            "C": m / printed_form(j, p),
-        }
+        constants = {"c": m / measured_form(nonzeros, p), "C": m / printed_form(j, p)}
+        size = {"nonzeros": nonzeros, "m": m, "numbers_per_nonzero": m * m / nonzeros}
+        yield {"decoder": decoder, "p": p, "j": j, **size, **constants}
 
 
 def _fit_of(thresholds: Sequence[Row], decoder: str, constant: str) -> Fit:
@@ -353,59 +340,38 @@ def _noise(draws: Draws, p: int, level: float) -> list[Row]:
     for m in (_side(draws, p, 1.4), _side(draws, p, 2.0)):
         errors = draws.errors(Design(p=p, j=_LINE, m=m), level)
         l1, peeling = median(errors["l1"]), median(errors["peeling"])
-        rows.append(
-            {
-                "p": p,
-                "j": _LINE,
-                "m": m,
-                "noise": level,
-                "l1_error": l1,
-                "l1_error_per_noise": l1 / level,
-                "peeling_error": peeling,
-            }
-        )
+        found = {"l1_error": l1, "l1_error_per_noise": l1 / level, "peeling_error": peeling}
+        rows.append({"p": p, "j": _LINE, "m": m, "noise": level, **found})
     return rows
 
 
 def _sentences(found: _Found) -> Iterator[str]:
     c, printed = found.measured[L1], found.printed[L1]
     l1 = sorted((row for row in found.thresholds if row["decoder"] == L1), key=lambda row: row["C"])
-    yield (
-        f"l1 recovers from m = {c.constant:.2f} sqrt(N ln(p^2/N)) on, N being the number of non-zeros: over "
-        f"{c.sizes} sizes the constant is {c.smallest:.2f} to {c.largest:.2f}, a spread of "
-        f"{100 * c.spread:.0f} %."
-    )
-    yield (
-        "The theorem leaves the constant of m = C sqrt(jp) ln p open (G-E20). As an upper bound that form "
-        f"agrees, as a law it does not: C runs from {printed.largest:.2f} (p = {l1[-1]['p']}, "
-        f"j = {l1[-1]['j']}) to {printed.smallest:.2f} (p = {l1[0]['p']}, j = {l1[0]['j']}), a spread of "
-        f"{100 * printed.spread:.0f} %: the root of a logarithm fits better than a logarithm."
-    )
-    yield (
-        "No sketch has fewer numbers than the matrix has non-zeros (G-E18): recovery takes "
-        f"{_numbers(found, L1)} for each by l1, {_numbers(found, HYBRID)} with peeling first."
-    )
+    yield f"""l1 recovers from m = {c.constant:.2f} sqrt(N ln(p^2/N)) on, N being the number of non-zeros:
+        over {c.sizes} sizes the constant is {c.smallest:.2f} to {c.largest:.2f}, a spread of
+        {100 * c.spread:.0f} %."""
+    yield f"""The theorem leaves the constant of m = C sqrt(jp) ln p open (G-E20). As an upper bound that form
+        agrees, as a law it does not: C runs from {printed.largest:.2f} (p = {l1[-1]["p"]}, j = {l1[-1]["j"]})
+        to {printed.smallest:.2f} (p = {l1[0]["p"]}, j = {l1[0]["j"]}), a spread of {100 * printed.spread:.0f}
+        %: the root of a logarithm fits better than a logarithm."""
+    yield f"""No sketch has fewer numbers than the matrix has non-zeros (G-E18): recovery takes
+        {_numbers(found, L1)} for each by l1, {_numbers(found, HYBRID)} with peeling first."""
     columns, rows, as_many, *_ = found.ensembles
-    yield (
-        f"At most {rows['ones']} ones in every row, as the definition is printed, recover "
-        f"{rows['recovered']} of {rows['draws']} draws; {columns['ones']} in every column recover "
-        f"{columns['recovered']} (G-E19): in the former {100 * rows['empty_columns']:.0f} % of the columns "
-        f"are empty, and {100 * rows['lost_nonzeros']:.0f} % of the non-zeros leave no trace. As many ones "
-        f"as in the latter, placed row by row, recover {as_many['recovered']}."
-    )
+    yield f"""At most {rows["ones"]} ones in every row, as the definition is printed, recover
+        {rows["recovered"]} of {rows["draws"]} draws; {columns["ones"]} in every column recover
+        {columns["recovered"]} (G-E19): in the former {100 * rows["empty_columns"]:.0f} % of the columns are
+        empty, and {100 * rows["lost_nonzeros"]:.0f} % of the non-zeros leave no trace. As many ones as in the
+        latter, placed row by row, recover {as_many["recovered"]}."""
     factors = [row["l1_error_per_noise"] for row in found.noise if row["noise"] >= _LOUD]
-    yield (
-        f"l1 is stable: noise of {_LOUD:g} of the sketch or more becomes an error {min(factors):.1f} to "
-        f"{max(factors):.1f} times as large, relative to the matrix. Peeling alone is not: its error is at "
-        f"least {min(row['peeling_error'] for row in found.noise):.2f} at every level of noise."
-    )
+    yield f"""l1 is stable: noise of {_LOUD:g} of the sketch or more becomes an error {min(factors):.1f} to
+        {max(factors):.1f} times as large, relative to the matrix. Peeling alone is not: its error is at least
+        {min(row["peeling_error"] for row in found.noise):.2f} at every level of noise."""
     proven, wrong = (sum(row[key] for row in found.counts) for key in ("proven", "wrong"))
     by_rows = [row for row in found.ensembles if row["ones_by"] == "row"]
-    yield (
-        f"With ones in every column the decoder called {proven} draws recovered, and {wrong} of these were "
-        f"not. Placed row by row it was {sum(row['proven'] for row in by_rows)} and "
-        f"{sum(row['wrong'] for row in by_rows)}."
-    )
+    yield f"""With ones in every column the decoder called {proven} draws recovered, and {wrong} of these were
+        not. Placed row by row it was {sum(row["proven"] for row in by_rows)} and
+        {sum(row["wrong"] for row in by_rows)}."""
 
 
 def _numbers(found: _Found, decoder: str) -> str:
@@ -430,21 +396,14 @@ def _map(p: int, counts: Sequence[Row], thresholds: Sequence[Row], constant: flo
     tried = [row for row in counts if row["j"] in unit]
     peeling = _where(thresholds, {"decoder": HYBRID})
     lines = sorted(unit)
-    return Plot(
-        f"recovered by l1, p = {p} (white: none)",
-        _LINES,
-        "m / sqrt(N ln(p²/N))",
-        (
-            Series(
-                "", _of(tried, "j"), [row["m"] / unit[row["j"]] for row in tried], "shades", _shares(tried)
-            ),
-            Series(f"fitted to all p: {constant:.2f}", lines, [constant for _ in lines]),
-            *curves(peeling, "j", {"c": "enough with peeling first"}, "dashed"),
-        ),
-        x_scale="log",
-        x_ticks=lines,
-        headroom=0.35,
-    )
+    sides = [row["m"] / unit[row["j"]] for row in tried]
+    series = [
+        Series("", _of(tried, "j"), sides, "shades", _shares(tried)),
+        Series(f"fitted to all p: {constant:.2f}", lines, [constant for _ in lines]),
+        *curves(peeling, "j", {"c": "enough with peeling first"}, "dashed"),
+    ]
+    names = f"recovered by l1, p = {p} (white: none)", _LINES, "m / sqrt(N ln(p²/N))"
+    return Plot(*names, series, x_scale="log", x_ticks=lines, headroom=0.35)
 
 
 def _constants(thresholds: Sequence[Row]) -> Plot:
@@ -455,29 +414,24 @@ def _constants(thresholds: Sequence[Row]) -> Plot:
 
 def _placements(ensembles: Sequence[Row]) -> Plot:
     placed = {line: _where(ensembles, {"ones_by": line}) for line in ("row", "column")}
-    return Plot(
-        f"recovered by l1, p = {ensembles[0]['p']}, j = {ensembles[0]['j']}",
-        "mean number of ones in a column",
-        "share of draws",
-        tuple(
-            Series(f"{line} by {line}", _of(rows, "ones_per_column"), _shares(rows), "points")
-            for line, rows in placed.items()
-        ),
-    )
+    series = [
+        Series(f"{line} by {line}", _of(rows, "ones_per_column"), _shares(rows), "points")
+        for line, rows in placed.items()
+    ]
+    title = f"recovered by l1, p = {ensembles[0]['p']}, j = {ensembles[0]['j']}"
+    return Plot(title, "mean number of ones in a column", "share of draws", series)
 
 
 def _stability(noise: Sequence[Row]) -> Plot:
-    by_side = {m: _where(noise, {"m": m}) for m in dict.fromkeys(row["m"] for row in noise)}
-    l1 = [line for m, rows in by_side.items() for line in curves(rows, "noise", {"l1_error": f"l1, m = {m}"})]
-    peeling = curves(by_side[max(by_side)], "noise", {"peeling_error": "peeling"}, "dashed")
-    return Plot(
+    l1 = curves_by(noise, "m", "noise", "l1_error", label="l1, m = {}")
+    largest = _where(noise, {"m": max(row["m"] for row in noise)})
+    peeling = curves(largest, "noise", {"peeling_error": "peeling"}, "dashed")
+    names = (
         f"noise, p = {noise[0]['p']}, j = {noise[0]['j']}",
         "relative noise on the sketch",
         "relative error",
-        [*l1, *peeling],
-        x_scale="log",
-        y_scale="log",
     )
+    return Plot(*names, [*l1, *peeling], x_scale="log", y_scale="log")
 
 
 def _of(rows: Sequence[Row], column: str) -> list[float]:

@@ -1,9 +1,8 @@
 """The tables that Guha et al. 2023 print, and what can be deduced from their numbers alone (G-E22)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 
@@ -55,14 +54,15 @@ EPOCHS = 300
 """How long, by text and code."""
 INPUTS = {"mnist": 784, "cifar10": 3072}
 _DEPTH, _CLASSES = 5, 10
+_NORMS = dict.fromkeys(("frobenius", "spectral", "operator_norm", "l2_1", "l1_inf", "variance"), 0.0)
+_UNKNOWN = LayerFacts(name="", rows=1, columns=1, **_NORMS)  # type: ignore[arg-type]  # norms alone
 
 
 def like_for_like(bars: Mapping[str, float | None], n: int) -> dict[str, float | None]:
     """The bars as excess risks: the older ones divided by n and square-rooted, as the paper's own one is.
 
-    Example:
-        >>> {name: round(log, 2) for name, log in like_for_like(MNIST[784], 48_000).items()}
-        {'neyshabur15': 6.39, 'neyshabur17': 3.78, 'bartlett17': 0.45, 'guha': 3.77}
+    >>> {name: round(log, 2) for name, log in like_for_like(MNIST[784], 48_000).items()}
+    {'neyshabur15': 6.39, 'neyshabur17': 3.78, 'bartlett17': 0.45, 'guha': 3.77}
     """
     logs = {name: bars[name] for name in BARS}
     return {
@@ -80,17 +80,7 @@ def printed_network(data: str, width: int) -> NetworkFacts:
     """The sizes of a network of the tables, which separates its sample; its norms are unknown, zero here."""
     sides = [INPUTS[data], *[width] * (_DEPTH - 1), _CLASSES]
     layers = tuple(
-        LayerFacts(
-            name=f"linear{place}",
-            rows=rows,
-            columns=columns,
-            frobenius=0.0,
-            spectral=0.0,
-            operator_norm=0.0,
-            l2_1=0.0,
-            l1_inf=0.0,
-            variance=0.0,
-        )
+        replace(_UNKNOWN, name=f"linear{place}", rows=rows, columns=columns)
         for place, (columns, rows) in enumerate(pairwise(sides), start=1)
     )
     return NetworkFacts(

@@ -1,7 +1,5 @@
 """What the released code of Guha et al. 2023 computes: how strongly a network is pruned, and its bound."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -136,11 +134,10 @@ def search_strength(margin: float, asked: Callable[[float], float]) -> float:
     Nothing is pruned unless the smallest margin of the sample is positive. Every time that a strength is
     asked for the margin it needs, a new mask is drawn: what is searched is noisy, and so is where it ends.
 
-    Example:
-        >>> round(search_strength(2.0, lambda strength: strength**2), 2)
-        1.41
-        >>> search_strength(-1.0, lambda strength: 0.0)
-        0.0
+    >>> round(search_strength(2.0, lambda strength: strength**2), 2)
+    1.41
+    >>> search_strength(-1.0, lambda strength: 0.0)
+    0.0
     """
     if margin <= 0.0:
         return 0.0

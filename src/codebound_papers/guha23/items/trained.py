@@ -1,7 +1,5 @@
 """The networks of Guha et al. 2023, tables 1 and 2: trained by the code and by the text, and measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,15 +15,9 @@ from codebound.facts import HoldoutFacts
 from codebound.files import finite
 from codebound.train.config import Constant, TrainConfig, preset
 from codebound_papers.baselines import guha_code, literature, parameter_counting
+from codebound_papers.guha23.items import released
 from codebound_papers.guha23.items.printed import BARS, EXAMPLES
 from codebound_papers.guha23.items.printed import MNIST as PRINTED
-from codebound_papers.guha23.items.released import (
-    bound_by_change,
-    draw_pruning,
-    measure_smallest_margin,
-    needed_margin,
-    released_bound,
-)
 from codebound_papers.guha23.pruning import strength_for
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.record import Measured
@@ -99,11 +91,9 @@ def plan_for(data: Data, size: Size) -> Plan:
         )
     few, taken = ((100, 200, 500), 6000) if is_mnist else ((200,), 2500)
     listed, published = (", ".join(map(str, widths)) for widths in (few, full.widths))
-    cut = (
-        f"Hidden width {listed} in place of {published}, {taken * 4 // 5:,} examples in place of "
-        f"{EXAMPLES[data]:,}, at most 60 epochs in place of 300, batch size 32: on few examples small "
-        "networks reach a positive margin in minutes."
-    )
+    cut = f"""Hidden width {listed} in place of {published}, {taken * 4 // 5:,} examples in place of
+        {EXAMPLES[data]:,}, at most 60 epochs in place of 300, batch size 32: on few examples small networks
+        reach a positive margin in minutes."""
     return replace(
         often,
         widths=few,
@@ -118,20 +108,15 @@ def plan_for(data: Data, size: Size) -> Plan:
 
 def _known_deviations(data: Data) -> Iterator[str]:
     if data == "cifar10":
-        yield (
-            "Batch size 64, as in the second version of the code, with either optimiser; the text and the "
-            "first version have 4, and 300 epochs of 10,000 steps are out of reach."
-        )
+        yield """Batch size 64, as in the second version of the code, with either optimiser; the text and the
+            first version have 4, and 300 epochs of 10,000 steps are out of reach."""
         yield "Width 2000 as in the code; the text says 784 (G-E22)."
     else:
-        yield (
-            "By the code: SGD with momentum 0.9, weight decay 1e-4, learning rate 0.02 without steps. Its "
-            "loop begins anew, momentum included, before it looks at the network; here there is one training."
-        )
-    yield (
-        "Pixels in [-1, 1], and a fifth of the training set held out; there it is for validation, here for "
-        "a certificate. Beside the text's optimiser stands the code's (G-E29)."
-    )
+        yield """By the code: SGD with momentum 0.9, weight decay 1e-4, learning rate 0.02 without steps. Its
+            loop begins anew, momentum included, before it looks at the network; here there is one
+            training."""
+    yield """Pixels in [-1, 1], and a fifth of the training set held out; there it is for validation, here for
+        a certificate. Beside the text's optimiser stands the code's (G-E29)."""
 
 
 class Parts(NamedTuple):
@@ -219,7 +204,7 @@ class Networks:
     def plotted(self) -> Measured:
         """That network as it was then, with its norms and margins."""
         network, sample = self.watched.at(self.plotted_epoch), self.parts.samples.train
-        return measure_smallest_margin(network, sample, device=self.settings.device)
+        return released.measure_smallest_margin(network, sample, device=self.settings.device)
 
     def plotted_record(self) -> Row:
         """What it is, how long it was trained, and its errors."""
@@ -257,14 +242,18 @@ class Networks:
 
     def _measure(self, subject: Trained) -> Row:
         settings, (samples, _) = self.settings, self.parts
-        measured = measure_smallest_margin(subject.network, samples.train, device=settings.device)
+        measured = released.measure_smallest_margin(subject.network, samples.train, device=settings.device)
         facts, margins = measured.facts, measured.margins
-        found = by_image = released_bound(measured, seed=settings.seed)
+        found = by_image = released.released_bound(measured, seed=settings.seed)
         by_code = self.by_code(measured)
         if by_code is not measured:
-            found = released_bound(by_code, seed=settings.seed)
-        by_change = bound_by_change(by_code, samples.train, seed=settings.seed, device=settings.device)
-        usual = draw_pruning(measured.network, strength=strength_for(USUAL_SHARE), seed=settings.seed)
+            found = released.released_bound(by_code, seed=settings.seed)
+        by_change = released.bound_by_change(
+            by_code, samples.train, seed=settings.seed, device=settings.device
+        )
+        usual = released.draw_pruning(
+            measured.network, strength=strength_for(USUAL_SHARE), seed=settings.seed
+        )
         # counting takes any margin above zero: its loss is the plain training error
         counting = parameter_counting(replace(facts, margin=1.0, margin_loss=margins.loss(0.0)))
         return {
@@ -278,7 +267,7 @@ class Networks:
             "kept_share": found.pruned.kept_share,
             "needed": found.needed,
             "needed_loss": margins.loss(found.needed),
-            "needed_for_usual_share": needed_margin(by_code, usual),
+            "needed_for_usual_share": released.needed_margin(by_code, usual),
             "chi_by_change": by_change.pruned.chi,
             "guha_by_change": by_change.bound.log_value,
             "input_norm": measured.facts.input_norm,

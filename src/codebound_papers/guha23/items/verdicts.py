@@ -1,22 +1,17 @@
 """Whether we agree with the comparisons in Guha et al. 2023, in sentences."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from codebound_papers.baselines import decimal_orders
 from codebound_papers.guha23.items.printed import BARS, EPOCHS, fair
 from codebound_papers.guha23.items.trained import CODE, TEXT, USUAL_SHARE
-from codebound_papers.reproduce.items import Row, Settings
-from codebound_papers.reproduce.verdicts import verdict
+from codebound_papers.reproduce.items import Row, Settings, verdict
 
 _CLOSE, _SAME = 0.5, 0.1  # of natural logarithms
 _GUESSING = 0.88  # errors of who guesses among ten classes, less a little
-_NONE = (
-    "Open: no network here has a positive margin, so that the older bounds are infinite and the code prunes "
-    "nothing: there is no comparison."
-)
+_NONE = """Open: no network here has a positive margin, so that the older bounds are infinite and the code
+    prunes nothing: there is no comparison."""
 
 
 def separating(rows: Iterable[Row]) -> list[Row]:
@@ -53,13 +48,10 @@ def as_released(rows: Sequence[Row], deduced: Sequence[Row], *, claimed: int, se
     is_long = settings.size == "full" and settings.epochs is None
     differs = f"a network after {least} epochs" if is_long and least < EPOCHS else ""
     word = verdict(agreed, of=len(found), settings=settings, differs=differs)
-    return (
-        f'{word}: as the code computes it, the bound called "Bartlett" is at least {claimed} decimal orders '
-        f"above the paper's own. It is {span(orders, '.1f')} in the {len(found)} of {len(rows)} networks "
-        "with a positive margin. Here: "
-        f"{_sizes(rows)}, {span(epochs, 'd')} epochs. There: "
-        f"{_sizes(deduced)}, {EPOCHS} epochs."
-    )
+    return f"""{word}: as the code computes it, the bound called "Bartlett" is at least {claimed} decimal
+        orders above the paper's own. It is {span(orders, ".1f")} in the {len(found)} of {len(rows)} networks
+        with a positive margin. Here: {_sizes(rows)}, {span(epochs, "d")} epochs. There: {_sizes(deduced)},
+        {EPOCHS} epochs."""
 
 
 def at_printed_widths(rows: Sequence[Row], printed: Mapping[int, Mapping[str, float]], *, n: int) -> str:
@@ -77,16 +69,12 @@ def at_printed_widths(rows: Sequence[Row], printed: Mapping[int, Mapping[str, fl
     ]
     own = [row["released"]["guha"] - printed[row["width"]]["guha"] for row in shared]
     by_n = span([0.5 * math.log(n / row["n"]) for row in shared], ".2f")
-    why = (
-        " The older ones are products of squared norms over the squared smallest margin, so that all of the "
-        "training is in them; what differs there stays open."
-    )
-    return (
-        f"At width {span([row['width'] for row in shared], 'd')} the older bounds, as the code computes "
-        f"them, differ from the printed logarithms by {span(older, '+.2f')}, and the paper's own by "
-        f"{span(own, '+.2f')}, of which {by_n} is due to the number of examples."
-        + (why if max(map(abs, older)) > _CLOSE else "")
-    )
+    why = """The older ones are products of squared norms over the squared smallest margin, so that all of the
+        training is in them; what differs there stays open."""
+    return f"""At width {span([row["width"] for row in shared], "d")} the older bounds, as the code computes
+        them, differ from the printed logarithms by {span(older, "+.2f")}, and the paper's own by
+        {span(own, "+.2f")}, of which {by_n} is due to the number of examples.
+        {why if max(map(abs, older)) > _CLOSE else ""}"""
 
 
 def on_one_scale(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
@@ -94,11 +82,9 @@ def on_one_scale(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
     printed = [row["Guha / Bartlett, like for like"] for row in deduced]
     ours = [math.exp(bars["guha"] - bars["bartlett17"]) for bars in _finite_bars(rows)]
     here = f" Here it is {span(ours, '.3g')} times it: {_stands(ours)}." if ours else ""
-    return (
-        "That comparison sets a bound that is divided by n and rooted beside others that are neither, and "
-        'what is called "Bartlett" has Frobenius norms where sums of row norms belong (G-E22). Like for '
-        f"like the paper's own bound is {span(printed, '.3g')} times it in print: {_stands(printed)}.{here}"
-    )
+    return f"""That comparison sets a bound that is divided by n and rooted beside others that are neither,
+        and what is called "Bartlett" has Frobenius norms where sums of row norms belong (G-E22). Like for
+        like the paper's own bound is {span(printed, ".3g")} times it in print: {_stands(printed)}.{here}"""
 
 
 def _stands(factors: Sequence[float]) -> str:
@@ -118,14 +104,12 @@ def on_pruning(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
     word = "We find as much" if min(kept) <= max(implied) else "We do not find that"
     above = sum(row["needed"] > row["smallest_margin"] for row in found)
     short = span([row["needed_for_usual_share"] / row["smallest_margin"] for row in found], ",.0f")
-    return (
-        f"{sentence}{word} with the search that the code calls: it ends where {span(kept, '.1%')} are kept, "
-        f"and asks for more than the smallest margin there in {above} of {len(found)} networks. To keep "
-        f"{USUAL_SHARE:.0%}, that margin would have to be {short} times as large. The first version of the "
-        "code defines another search, and does not call it: it compares the smallest margin with the "
-        "measured change of the examples' scores, not with a bound on it. That one ends where "
-        f"{span(by_change, '.0%')} are kept here{_by_other_search(found, deduced)}."
-    )
+    return f"""{sentence}{word} with the search that the code calls: it ends where {span(kept, ".1%")} are
+        kept, and asks for more than the smallest margin there in {above} of {len(found)} networks. To keep
+        {USUAL_SHARE:.0%}, that margin would have to be {short} times as large. The first version of the code
+        defines another search, and does not call it: it compares the smallest margin with the measured change
+        of the examples' scores, not with a bound on it. That one ends where {span(by_change, ".0%")} are kept
+        here{_by_other_search(found, deduced)}."""
 
 
 def _by_other_search(found: Sequence[Row], deduced: Sequence[Row]) -> str:
@@ -162,12 +146,10 @@ def on_training(rows: Sequence[Row]) -> str:
     setback = " A training whose rate never falls may be thrown back before its end (G-Exp2)."
     before = separating([row for row in rows if row["training"] not in (CODE, TEXT)])
     on_the_way = "".join(f" After {row['epochs']} epochs it was positive." for row in before)
-    return (
-        f"With the code's SGD the smallest margin is positive in {told(CODE)}.{setback * is_thrown_back}"
-        f"{on_the_way} "
-        f"With the text's Adam at learning rate 0.02 it is positive in {told(TEXT)} (G-E29).{guessing} The "
-        "printed values are below that of a network that is not pruned, so theirs had a positive margin."
-    )
+    return f"""With the code's SGD the smallest margin is positive in
+        {told(CODE)}.{setback * is_thrown_back}{on_the_way} With the text's Adam at learning rate 0.02 it is
+        positive in {told(TEXT)} (G-E29).{guessing} The printed values are below that of a network that is not
+        pruned, so theirs had a positive margin."""
 
 
 def on_plain_lines(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
@@ -176,29 +158,24 @@ def on_plain_lines(rows: Sequence[Row], deduced: Sequence[Row]) -> str:
     here = sum(row["parameter_counting"] < row["released"]["guha"] for row in rows)
     held_out = span([math.exp(row["hold_out"]) for row in rows], ".1%")
     least = math.exp(min(min(row["parameter_counting"], row["released"]["guha"]) for row in rows))
-    return (
-        "One bit for every parameter gives less than the paper's own bound: at "
-        f"{below} of {len(deduced)} printed widths, in {here} of {len(rows)} networks here. The least of all "
-        f"is {least:.1f} here, and an error rate is at most 1; the examples held out certify {held_out}, for "
-        "all networks at once with probability 95 % (C-11)."
-    )
+    return f"""One bit for every parameter gives less than the paper's own bound: at {below} of {len(deduced)}
+        printed widths, in {here} of {len(rows)} networks here. The least of all is {least:.1f} here, and an
+        error rate is at most 1; the examples held out certify {held_out}, for all networks at once with
+        probability 95 % (C-11)."""
 
 
 def on_probability(deduced: Sequence[Row]) -> str:
     """What the theorem leaves out of its probability."""
     lost = [row["failure probability left out"] for row in deduced]
-    return (
-        "Theorem 5.2 leaves a part of lemma 5.1 out of its failure probability. At the printed widths that "
-        f"part alone is {span(lost, '.2f')} (G-E16): with it the theorem says nothing."
-    )
+    return f"""Theorem 5.2 leaves a part of lemma 5.1 out of its failure probability. At the printed widths
+        that part alone is {span(lost, ".2f")} (G-E16): with it the theorem says nothing."""
 
 
 def span(numbers: Iterable[float], form: str) -> str:
     """The smallest and the largest number, or the one there is.
 
-    Example:
-        >>> span([0.5, 0.25], ".0%"), span([2.0, 2.0], ".1f")
-        ('25% to 50%', '2.0')
+    >>> span([0.5, 0.25], ".0%"), span([2.0, 2.0], ".1f")
+    ('25% to 50%', '2.0')
     """
     values = list(numbers)
     ends = dict.fromkeys(format(end, form) for end in (min(values), max(values)))

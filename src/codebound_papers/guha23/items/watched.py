@@ -3,31 +3,20 @@
 What pruning does to outputs and to the fullest rows is plotted by the released code, not in the paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 import torch
 
 from codebound.bounds.original import LayerBounds, output_deviation
+from codebound_papers.guha23.items import released
 from codebound_papers.guha23.items.printed import CHANGES, FULLEST_ROWS
-from codebound_papers.guha23.items.released import (
-    bound_by_change,
-    draw_pruning,
-    largest_change,
-    measure_smallest_margin,
-    needed_margin,
-    released_bound,
-    strengths,
-)
 from codebound_papers.guha23.items.trained import PLOTTED, Data, Networks, plan_for
 from codebound_papers.guha23.items.verdicts import span
 from codebound_papers.guha23.pruning import has_small_changes, kept_share
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.report.figures import Figure, Plot, Series, curves
-from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
-from codebound_papers.reproduce.verdicts import verdict
+from codebound_papers.reproduce.items import Reproduction, Row, Settings, item, verdict
 
 _SHOWN_EPOCHS = 15  # in the table
 _READ = "Published numbers are read off the plot for MNIST in the repository, which has none in print."
@@ -38,9 +27,9 @@ def _state(networks: Networks, epoch: int) -> Row:
     """The bound as the code computes it, and the errors, after so many epochs."""
     settings, (train, test), network = networks.settings, networks.parts.samples, networks.watched.at(epoch)
     assert test is not None
-    measured = measure_smallest_margin(network, train, device=settings.device)
-    found = released_bound(measured, seed=settings.seed)
-    by_change = bound_by_change(measured, train, seed=settings.seed, device=settings.device)
+    measured = released.measure_smallest_margin(network, train, device=settings.device)
+    found = released.released_bound(measured, seed=settings.seed)
+    by_change = released.bound_by_change(measured, train, seed=settings.seed, device=settings.device)
     tested = margin_report(network.predictor, test.on(settings.device))
     return {
         "epoch": epoch,
@@ -57,12 +46,13 @@ def _state(networks: Networks, epoch: int) -> Row:
 
 @item(
     "G-Exp2",
-    title="The bound and the true error over the epochs of a training (Guha et al. 2023, figure 2)",
     quick="a minute on one core; a network of G-Tab1",
     full="20 minutes on a GPU; a network of G-Tab1",
 )
 def guha_figure2(settings: Settings) -> Reproduction:
-    """The figure has the paper's bound and the true error of a network on MNIST over the epochs, each
+    """The bound and the true error over the epochs of a training (Guha et al. 2023, figure 2)
+
+    The figure has the paper's bound and the true error of a network on MNIST over the epochs, each
     divided by its largest value in the released script. The text sees two drops of the bound: one when the
     training error falls, and one when the smallest margin of the sample becomes positive. Here is the same,
     the bound also stretched to the range of the error and as it is, with the margin; both by the margin that
@@ -74,14 +64,12 @@ def guha_figure2(settings: Settings) -> Reproduction:
     parts = {f"epoch {epoch}": partial(_state, networks, epoch) for epoch in epochs}
     states = networks.measured("bound", parts)
     rows = relative(rescaled(rescaled(states, "bound"), "bound_by_change"))
-    watched = (
-        f"One network of width {plan.watched}, looked at every {plan.keep_every} epochs, trained by the "
-        "code's settings. The paper prints no numbers for this figure."
-    )
+    watched = f"""One network of width {plan.watched}, looked at every {plan.keep_every} epochs, trained by
+        the code's settings. The paper prints no numbers for this figure."""
     step = -(-len(rows) // _SHOWN_EPOCHS)
     return Reproduction(
         tables={"States of the training": [*rows[:-1:step], rows[-1]]},
-        sentences=tuple(_epoch_sentences(rows, settings)),
+        sentences=_epoch_sentences(rows, settings),
         deviations=(watched, *plan.deviations),
         points={"epochs": rows},
         figures={"G-Exp2": _epoch_figure(rows)},
@@ -91,10 +79,9 @@ def guha_figure2(settings: Settings) -> Reproduction:
 def rescaled(rows: Sequence[Row], column: str) -> list[Row]:
     """The rows with a bound moved and stretched to the range of the test error.
 
-    Example:
-        >>> rows = [{"bound": 9.0, "test_error": 0.5}, {"bound": 7.0, "test_error": 0.25}]
-        >>> [row["bound_rescaled"] for row in rescaled(rows, "bound")]
-        [0.5, 0.25]
+    >>> rows = [{"bound": 9.0, "test_error": 0.5}, {"bound": 7.0, "test_error": 0.25}]
+    >>> [row["bound_rescaled"] for row in rescaled(rows, "bound")]
+    [0.5, 0.25]
     """
     bounds, errors = ([row[name] for row in rows] for name in (column, "test_error"))
     stretch = (max(errors) - min(errors)) / ((max(bounds) - min(bounds)) or 1.0)
@@ -109,47 +96,35 @@ def _epoch_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     lost = [row for row in rows[begins:] if row["smallest_margin"] <= 0.0]
     first, last = rows[0], rows[-1]
     if before:
-        yield (
-            "We agree: the bound drops first with the training error. While the smallest margin is not "
-            "positive, the code prunes nothing, and its bound is the training error plus a number that "
-            f"never changes. Up to epoch {before[-1]['epoch']} the training error goes from "
-            f"{before[0]['train_error']:.1%} to {before[-1]['train_error']:.3%}, and the bound from "
-            f"{before[0]['bound']:.2f} to {before[-1]['bound']:.2f}."
-        )
+        yield f"""We agree: the bound drops first with the training error. While the smallest margin is not
+            positive, the code prunes nothing, and its bound is the training error plus a number that never
+            changes. Up to epoch {before[-1]["epoch"]} the training error goes from
+            {before[0]["train_error"]:.1%} to {before[-1]["train_error"]:.3%}, and the bound from
+            {before[0]["bound"]:.2f} to {before[-1]["bound"]:.2f}."""
     if after:
         start, end = (before or after)[-1], after[-1]
         drops = [end[name] < start[name] for name in ("bound", "bound_by_change")]
-        yield (
-            f"{verdict(int(drops[0]), of=1, settings=settings)}: the bound drops again once the smallest "
-            f"margin is positive, which it is from epoch {after[0]['epoch']} on. By the margin that the "
-            f"code asks for the search then ends at a strength that keeps {end['chi']:.1%} of the weights "
-            f"and asks for a margin that {end['margin_loss']:.1%} of the sample do not have at epoch "
-            f"{end['epoch']}; that loss is part of the bound, which goes from {start['bound']:.2f} to "
-            f"{end['bound']:.2f}."
-        )
-        yield (
-            f"{verdict(int(drops[1]), of=1, settings=settings)}: by the measured change of scores it drops "
-            f"too. {end['chi_by_change']:.1%} of the weights are kept at epoch {end['epoch']}, and the bound "
-            f"goes from {start['bound_by_change']:.2f} to {end['bound_by_change']:.2f}. The theorem asks for "
-            "the other search."
-        )
+        yield f"""{verdict(int(drops[0]), of=1, settings=settings)}: the bound drops again once the smallest
+            margin is positive, which it is from epoch {after[0]["epoch"]} on. By the margin that the code
+            asks for the search then ends at a strength that keeps {end["chi"]:.1%} of the weights and asks
+            for a margin that {end["margin_loss"]:.1%} of the sample do not have at epoch {end["epoch"]}; that
+            loss is part of the bound, which goes from {start["bound"]:.2f} to {end["bound"]:.2f}."""
+        yield f"""{verdict(int(drops[1]), of=1, settings=settings)}: by the measured change of scores it drops
+            too. {end["chi_by_change"]:.1%} of the weights are kept at epoch {end["epoch"]}, and the bound
+            goes from {start["bound_by_change"]:.2f} to {end["bound_by_change"]:.2f}. The theorem asks for the
+            other search."""
     else:
         yield "Open: the smallest margin does not become positive here, so that there is no second drop."
     if lost:
         worst = max(row["train_error"] for row in lost)
-        yield (
-            f"From epoch {lost[0]['epoch']} on the margin is negative again, at {len(lost)} of the epochs "
-            "that were looked at: the learning rate never falls, and the training was thrown back to a "
-            f"training error of {worst:.1%}. The bound is then {lost[-1]['bound']:.2f}, as before the second "
-            "drop."
-        )
-    yield (
-        "Over its largest value, as the released script draws both, the bound ends at "
-        f"{last['bound_relative']:.3f} and the error at {last['error_relative']:.3f}: the bound hardly "
-        f"moves, from {first['bound']:.2f} to {last['bound']:.2f}, while the test error goes from "
-        f"{first['test_error']:.1%} to {last['test_error']:.1%}. Its smallest value is "
-        f"{min(row['bound'] for row in rows):.1f}, and an error rate is at most 1 (G-E22)."
-    )
+        yield f"""From epoch {lost[0]["epoch"]} on the margin is negative again, at {len(lost)} of the epochs
+            that were looked at: the learning rate never falls, and the training was thrown back to a training
+            error of {worst:.1%}. The bound is then {lost[-1]["bound"]:.2f}, as before the second drop."""
+    yield f"""Over its largest value, as the released script draws both, the bound ends at
+        {last["bound_relative"]:.3f} and the error at {last["error_relative"]:.3f}: the bound hardly moves,
+        from {first["bound"]:.2f} to {last["bound"]:.2f}, while the test error goes from
+        {first["test_error"]:.1%} to {last["test_error"]:.1%}. Its smallest value is
+        {min(row["bound"] for row in rows):.1f}, and an error rate is at most 1 (G-E22)."""
 
 
 def _epoch_figure(rows: Sequence[Row]) -> Figure:
@@ -159,12 +134,12 @@ def _epoch_figure(rows: Sequence[Row]) -> Figure:
 
     zero = Series("zero", [rows[0]["epoch"], rows[-1]["epoch"]], [0.0, 0.0], "dashed")
     margins = [*curves(rows, "epoch", {"smallest_margin": "smallest margin"}), zero]
-    released = lines("bound_relative", "bound_by_change_relative", "error_relative")
+    shares = lines("bound_relative", "bound_by_change_relative", "error_relative")
     stretched = lines("bound_rescaled", "bound_by_change_rescaled", "test_error")
     plain = lines("bound", "bound_by_change", "test_error")
     return Figure(
         [
-            Plot("over the largest value, as released", "epoch", "share", released, headroom=0.5),
+            Plot("over the largest value, as released", "epoch", "share", shares, headroom=0.5),
             Plot("bound, in the range of the error", "epoch", "error", stretched, headroom=0.5),
             Plot("bound as it is", "epoch", "value", plain, y_scale="log"),
             Plot("smallest margin of the sample", "epoch", "margin", margins),
@@ -176,11 +151,10 @@ def _epoch_figure(rows: Sequence[Row]) -> Figure:
 def relative(rows: Sequence[Row]) -> list[Row]:
     """The rows with bounds and error divided by their largest values, as the released script has them.
 
-    Example:
-        >>> rows = [{"bound": 8.0, "bound_by_change": 8.0, "test_error": 0.5},
-        ...         {"bound": 6.0, "bound_by_change": 4.0, "test_error": 0.25}]
-        >>> [(row["bound_relative"], row["error_relative"]) for row in relative(rows)]
-        [(1.0, 1.0), (0.75, 0.5)]
+    >>> rows = [{"bound": 8.0, "bound_by_change": 8.0, "test_error": 0.5},
+    ...         {"bound": 6.0, "bound_by_change": 4.0, "test_error": 0.25}]
+    >>> [(row["bound_relative"], row["error_relative"]) for row in relative(rows)]
+    [(1.0, 1.0), (0.75, 0.5)]
     """
     names = {
         "bound": "bound_relative",
@@ -193,12 +167,13 @@ def relative(rows: Sequence[Row]) -> list[Row]:
 
 @item(
     "G-ExpX1",
-    title="Change of outputs by pruning, and the margin the theory asks for (Guha et al. 2023, code)",
     quick="a minute on one core; a network of G-Tab1",
     full="some 10 minutes on a GPU; a network of G-Tab1",
 )
 def guha_exp_x1(settings: Settings) -> Reproduction:
-    """The bound holds for a pruned network if the margin exceeds what pruning may do to an output. The
+    """Change of outputs by pruning, and the margin the theory asks for (Guha et al. 2023, code)
+
+    The bound holds for a pruned network if the margin exceeds what pruning may do to an output. The
     repository plots, over 100 strengths d of pruning in [0, 10], the largest change of the score of an
     example's own class over the training set, beside the margin that its code asks for: the e-form of lemma
     B.2 with measured norms, times the factors kappa. The network is the one after 100 epochs. Beside it here:
@@ -210,12 +185,13 @@ def guha_exp_x1(settings: Settings) -> Reproduction:
 
 @item(
     "G-ExpX1:cifar10",
-    title="Change of outputs by pruning on CIFAR-10, and the margin asked for (Guha et al. 2023, code)",
     quick="a minute on one core; a network of G-Tab2",
     full="some 10 minutes on a GPU; a network of G-Tab2",
 )
 def guha_exp_x1_cifar10(settings: Settings) -> Reproduction:
-    """As G-ExpX1, for the network on CIFAR-10, whose plot is in the repository too: what pruning does to
+    """Change of outputs by pruning on CIFAR-10, and the margin asked for (Guha et al. 2023, code)
+
+    As G-ExpX1, for the network on CIFAR-10, whose plot is in the repository too: what pruning does to
     outputs, beside the margin that the code asks for.
     """
     return _changes("G-ExpX1:cifar10", "cifar10", settings)
@@ -225,12 +201,10 @@ def _changes(id: str, data: Data, settings: Settings) -> Reproduction:
     plan = plan_for(data, settings.size)
     networks, cells = Networks(plan, settings), settings.cells
     trained = cells.get("network", networks.plotted_record)
-    parts = {f"d={d:.6g}": partial(_change, networks, d) for d in strengths(settings.size)}
+    parts = {f"d={d:.6g}": partial(_change, networks, d) for d in released.strengths(settings.size)}
     points = networks.measured(f"pruned after {PLOTTED} epochs", parts)
     pruned = [row for row in points if row["d"] > 0.0]
-    fewer: tuple[str, ...] = (
-        (f"{len(points)} strengths; the repository has 100.",) if len(points) < 100 else ()
-    )
+    fewer = [f"{len(points)} strengths; the repository has 100."] * (len(points) < 100)
     fewer += _other_epochs(trained["epochs"])
     shown = [_beside_plot(_nearest(pruned, d), *theirs, data) for d, theirs in CHANGES.items()]
     norms = {
@@ -289,40 +263,32 @@ def _published_changes(rows: Sequence[Row], data: Data) -> Iterator[str]:
         needed, change = (
             [row[name] / row[f"published_{name}"] for row in rows] for name in ("needed", "score_change")
         )
-        yield (
-            f"Beside the repository's plot, at {len(rows)} strengths: the margin asked for is "
-            f"{span(needed, '.2f')} times the plotted one, the largest change of a score "
-            f"{span(change, '.2f')} times."
-        )
+        yield f"""Beside the repository's plot, at {len(rows)} strengths: the margin asked for is
+            {span(needed, ".2f")} times the plotted one, the largest change of a score {span(change, ".2f")}
+            times."""
 
 
 def _change_sentences(rows: Sequence[Row], settings: Settings) -> Iterator[str]:
     needed = [row["needed"] / row["largest_change"] for row in rows]
     agreed = sum(ratio >= 1.0 for ratio in needed)
-    yield (
-        f"{verdict(agreed, of=len(rows), settings=settings)}: the margin asked for is above the largest "
-        f"change. It is at {agreed} of {len(rows)} strengths, {min(needed):,.0f} to {max(needed):,.0f} "
-        "times as large."
-    )
+    yield f"""{verdict(agreed, of=len(rows), settings=settings)}: the margin asked for is above the largest
+        change. It is at {agreed} of {len(rows)} strengths, {min(needed):,.0f} to {max(needed):,.0f} times as
+        large."""
     over = [row["d"] for row in rows if not row["is_small"]]
     recursion = [row["recursion"] / row["largest_change"] for row in rows]
-    yield (
-        "The lemma behind it needs a change of every layer below its norm over the number of layers (G-E6): "
-        + (f"that fails from d = {min(over):.2g} on. " if over else "that holds at all of them. ")
-        + "The recursion needs no such condition and counts biases; it gives "
-        f"{min(recursion):,.0f} to {max(recursion):,.0f} times the largest change."
-    )
-    yield (
-        "The factor for the input is the norm of an input, not its dimension as printed (G-E5). The factors "
-        "kappa, at most 1, have no proof (G-E11)."
-    )
+    fails = f"that fails from d = {min(over):.2g} on" if over else "that holds at all of them"
+    yield f"""The lemma behind it needs a change of every layer below its norm over the number of layers
+        (G-E6): {fails}. The recursion needs no such condition and counts biases; it gives
+        {min(recursion):,.0f} to {max(recursion):,.0f} times the largest change."""
+    yield """The factor for the input is the norm of an input, not its dimension as printed (G-E5). The
+        factors kappa, at most 1, have no proof (G-E11)."""
 
 
 def _change(networks: Networks, strength: float) -> Row:
     settings, measured = networks.settings, networks.plotted
     facts = measured.facts
-    pruned = draw_pruning(measured.network, strength=strength, seed=settings.seed)
-    change = largest_change(pruned, networks.parts.samples.train, device=settings.device)
+    pruned = released.draw_pruning(measured.network, strength=strength, seed=settings.seed)
+    change = released.largest_change(pruned, networks.parts.samples.train, device=settings.device)
     bounds = [
         LayerBounds(
             weight=layer.spectral,
@@ -337,7 +303,7 @@ def _change(networks: Networks, strength: float) -> Row:
         "gaussian_kept_share": pruned.chi,
         "score_change": change.score,
         "largest_change": change.output,
-        "needed": needed_margin(networks.by_code(measured), pruned),
+        "needed": released.needed_margin(networks.by_code(measured), pruned),
         "recursion": output_deviation(bounds, input_norm=facts.input_norm),
         "is_small": bool(has_small_changes(facts, [taken.upper for taken in pruned.changes]).holds),
     }
@@ -345,12 +311,13 @@ def _change(networks: Networks, strength: float) -> Row:
 
 @item(
     "G-ExpX2",
-    title="Non-zeros in the fullest row of a pruned layer, and the prediction (Guha et al. 2023, code)",
     quick="half a minute on one core; a network of G-Tab1",
     full="minutes on a GPU; a network of G-Tab1",
 )
 def guha_exp_x2(settings: Settings) -> Reproduction:
-    """The size of a sketch depends on the fullest row of a pruned matrix. Lemma 5.1 predicts at most 3 lambda
+    """Non-zeros in the fullest row of a pruned layer, and the prediction (Guha et al. 2023, code)
+
+    The size of a sketch depends on the fullest row of a pruned matrix. Lemma 5.1 predicts at most 3 lambda
     times the mean, for Gaussian weights; the repository plots the largest number of non-zeros in a row of the
     layer with the most inputs beside 3 fan_in chi(d), over strengths d in [0, 10], after 100 epochs.
     """
@@ -359,12 +326,13 @@ def guha_exp_x2(settings: Settings) -> Reproduction:
 
 @item(
     "G-ExpX2:cifar10",
-    title="Non-zeros in the fullest row of a pruned layer on CIFAR-10 (Guha et al. 2023, code)",
     quick="half a minute on one core; a network of G-Tab2",
     full="minutes on a GPU; a network of G-Tab2",
 )
 def guha_exp_x2_cifar10(settings: Settings) -> Reproduction:
-    """As G-ExpX2, for the network on CIFAR-10, whose plot is in the repository too: the fullest row of a
+    """Non-zeros in the fullest row of a pruned layer on CIFAR-10 (Guha et al. 2023, code)
+
+    As G-ExpX2, for the network on CIFAR-10, whose plot is in the repository too: the fullest row of a
     pruned layer, beside what lemma 5.1 predicts.
     """
     return _fullest_rows("G-ExpX2:cifar10", "cifar10", settings)
@@ -376,7 +344,7 @@ def _fullest_rows(id: str, data: Data, settings: Settings) -> Reproduction:
     epochs = cells.get("epochs", lambda: {"plotted": networks.plotted_epoch})["plotted"]
     points = [
         row
-        for d in strengths(settings.size)
+        for d in released.strengths(settings.size)
         for row in cells.get(f"d={d:.6g}", partial(_rows, networks, d))["rows"]
     ]
     shown = [row for d in FULLEST_ROWS for row in points if row["d"] == _nearest(points, d)["d"]]
@@ -401,40 +369,30 @@ def _fullest_rows(id: str, data: Data, settings: Settings) -> Reproduction:
 def _published_rows(rows: Sequence[Row]) -> Iterator[str]:
     if rows:
         ratios = [row["fullest_row"] / row["published_fullest_row"] for row in rows]
-        yield (
-            f"Beside the repository's plot, in {rows[0]['layer']} at {len(rows)} strengths: the fullest row "
-            f"has {span(ratios, '.2f')} times the plotted number of non-zeros."
-        )
+        yield f"""Beside the repository's plot, in {rows[0]["layer"]} at {len(rows)} strengths: the fullest
+            row has {span(ratios, ".2f")} times the plotted number of non-zeros."""
 
 
 def _row_sentences(points: Sequence[Row], settings: Settings) -> Iterator[str]:
     ratios = [row["fullest_row"] / row["predicted"] for row in points]
     below = sum(ratio <= 1.0 for ratio in ratios)
-    yield (
-        f"{verdict(below, of=len(points), settings=settings)}: the fullest row is below the prediction. It "
-        f"is in {below} of {len(points)} cases, and has {min(ratios):.2f} to {max(ratios):.2f} of the "
-        "prediction."
-        + (
-            ""
-            if below == len(points)
-            else " Where it is above, more of a row is large than in Gaussian weights."
-        )
-    )
+    above = "Where it is above, more of a row is large than in Gaussian weights." * (below < len(points))
+    yield f"""{verdict(below, of=len(points), settings=settings)}: the fullest row is below the prediction. It
+        is in {below} of {len(points)} cases, and has {min(ratios):.2f} to {max(ratios):.2f} of the
+        prediction. {above}"""
     told = [row["d"] for row in points if row["predicted"] < row["fan_in"]]
     yield (
         f"In {len(points) - len(told)} cases the prediction is not below the length of a row and says nothing"
         + (f"; from d = {min(told):.2g} on it does say something." if told else ".")
     )
     more = max(row["with_diagonal"] - row["fullest_row"] for row in points)
-    yield (
-        f"The text keeps the diagonal, the code does not: in the same draws it adds at most {more} to the "
-        "fullest row. The lemma leaves it out (G-E4), which matters once a row keeps about one weight."
-    )
+    yield f"""The text keeps the diagonal, the code does not: in the same draws it adds at most {more} to the
+        fullest row. The lemma leaves it out (G-E4), which matters once a row keeps about one weight."""
 
 
 def _rows(networks: Networks, strength: float) -> dict[str, list[Row]]:
     network = networks.watched.at(networks.plotted_epoch)
-    drawn = partial(draw_pruning, network, strength=strength, seed=networks.settings.seed)
+    drawn = partial(released.draw_pruning, network, strength=strength, seed=networks.settings.seed)
     plain, with_diagonal = drawn(), drawn(keep_diagonal=True)
     rows: list[Row] = [
         {
@@ -454,9 +412,7 @@ def _layer_plots(points: Sequence[Row], *, is_published: bool) -> Iterator[Plot]
     layers = list(dict.fromkeys(row["layer"] for row in points))
     for layer in layers:
         rows = [row for row in points if row["layer"] == layer]
-        series = [
-            *curves(rows, "d", {"predicted": "3 fan_in chi(d)", "fullest_row": "fullest row"}),
-        ]
+        series = [*curves(rows, "d", {"predicted": "3 fan_in chi(d)", "fullest_row": "fullest row"})]
         if is_published and layer == layers[0]:
             theirs = list(FULLEST_ROWS), list(FULLEST_ROWS.values())
             series.append(Series("fullest row, published", *theirs, "points"))

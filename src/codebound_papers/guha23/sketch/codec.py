@@ -3,8 +3,6 @@
 The encoder runs the decoder: a sketch from which the matrix is not recovered, with proof, is never written.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,9 +41,8 @@ _PATIENCE = 500  # of the decoder: bounds what a hostile file can ask for
 def sides(m: int, *, rows: int, columns: int) -> tuple[int, int]:
     """m1 and m2: m each; where a side of the matrix is shorter, the other one makes up for it.
 
-    Example:
-        >>> sides(20, rows=100, columns=100), sides(20, rows=10, columns=100), sides(20, rows=10, columns=30)
-        ((20, 20), (10, 40), (10, 30))
+    >>> sides(20, rows=100, columns=100), sides(20, rows=10, columns=100), sides(20, rows=10, columns=30)
+    ((20, 20), (10, 40), (10, 30))
     """
     if m < 1:
         raise UsageError(f"a sketch has sides of at least 1. Got {m}.")
@@ -86,12 +83,10 @@ def sketched(
         m: Side of the sketch; see ``sides``.
         degree: Ones in each column of A and B.
         seed: Seed of A and B; the decoder needs it, so it is paid.
-        progress: Told the iterations.
 
-    Example:
-        >>> code = sketched(np.diag(np.arange(1, 17)), step=0, m=12, degree=4)
-        >>> code.inner.shape, code.values().diagonal()[:4].tolist()
-        ((12, 12), [1.0, 2.0, 3.0, 4.0])
+    >>> code = sketched(np.diag(np.arange(1, 17)), step=0, m=12, degree=4)
+    >>> code.inner.shape, code.values().diagonal()[:4].tolist()
+    ((12, 12), [1.0, 2.0, 3.0, 4.0])
     """
     return _proven(unsolved(levels, step=step, m=m, degree=degree, seed=seed), levels, progress)
 
@@ -102,7 +97,6 @@ def solved(code: Sketched, *, iterations: int = _PATIENCE, progress: Progress = 
     Args:
         code: As it was read.
         iterations: Most steps of the solver.
-        progress: Told the iterations.
 
     Raises:
         FormatError: No proof was found: what the sketch stands for is not known.
@@ -157,9 +151,8 @@ class PlainBits:
 def plain_bits(levels: NDArray[Any], *, step: int) -> PlainBits:
     """What a tensor of integers costs without a sketch.
 
-    Example:
-        >>> plain_bits(np.eye(16, dtype=np.int32), step=0)
-        PlainBits(sparse=115, dense=411)
+    >>> plain_bits(np.eye(16, dtype=np.int32), step=0)
+    PlainBits(sparse=115, dense=411)
     """
     nonzeros, limit = int(np.count_nonzero(levels)), max(1, int(np.abs(levels).max()))
     grid = signed_bits(step) + gamma_bits(limit)
@@ -200,11 +193,9 @@ def smallest_sketch(
         degree: Ones in each column of A and B (default: 5, or less where that could not be proven).
         seed: Seed of the first A and B.
         most_bits: Length of a sketch from which on it is not worth solving.
-        progress: Told the iterations of each size.
 
-    Example:
-        >>> smallest_sketch(np.diag(np.arange(1, 33)), step=0).code.inner.shape
-        (14, 14)
+    >>> smallest_sketch(np.diag(np.arange(1, 33)), step=0).code.inner.shape
+    (14, 14)
     """
     rows, columns = matrix_shape(levels.shape)
     sparsity = distributed_sparsity(torch.from_numpy(levels.reshape(rows, columns)))

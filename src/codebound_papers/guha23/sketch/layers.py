@@ -1,7 +1,5 @@
 """Pruned layers as sketches: squeezed to small matrices and recovered, what that costs, and as messages."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

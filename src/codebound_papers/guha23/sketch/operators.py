@@ -77,11 +77,9 @@ def column_ensemble(stream: Stream, *, m: int, p: int, degree: int = 5) -> Bipar
     The columns are the first p candidates that differ from all earlier ones. Two equal columns would make
     two rows of X indistinguishable; a column without ones would make a row invisible.
 
-    Example:
-        >>> from codebound.coding.stream import Stream
-        >>> a = column_ensemble(Stream(0, "sketch/left"), m=6, p=8, degree=2)
-        >>> a.degrees.tolist()
-        [2, 2, 2, 2, 2, 2, 2, 2]
+    >>> a = column_ensemble(Stream(0, "sketch/left"), m=6, p=8, degree=2)
+    >>> a.degrees.tolist()
+    [2, 2, 2, 2, 2, 2, 2, 2]
     """
     _check_sides(m, p)
     if not 1 <= degree <= m or math.comb(m, degree) < p:
@@ -136,12 +134,10 @@ def sketch(x: Tensor, a: Bipartite, b: Bipartite) -> Tensor:
 def adjoint(y: Tensor, a: Bipartite, b: Bipartite) -> Tensor:
     """``A^T Y B``, exact for integers.
 
-    Example:
-        >>> from codebound.coding.stream import Stream
-        >>> a, b = (column_ensemble(Stream(0, side), m=4, p=6, degree=2) for side in ("left", "right"))
-        >>> x, y = torch.arange(36).reshape(6, 6), torch.arange(16).reshape(4, 4)
-        >>> bool((sketch(x, a, b) * y).sum() == (x * adjoint(y, a, b)).sum())
-        True
+    >>> a, b = (column_ensemble(Stream(0, side), m=4, p=6, degree=2) for side in ("left", "right"))
+    >>> x, y = torch.arange(36).reshape(6, 6), torch.arange(16).reshape(4, 4)
+    >>> bool((sketch(x, a, b) * y).sum() == (x * adjoint(y, a, b)).sum())
+    True
     """
     check_shape("the sketch", y, (a.m, b.m))
     return _sum_rows(_sum_rows(y.T, b).T, a)

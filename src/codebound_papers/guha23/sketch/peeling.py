@@ -1,7 +1,5 @@
 """Peeling: an exact decoder that reads single entries off a sketch, and whether a support has one value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -19,22 +19,13 @@ are comparisons of integers; (1) is decided by ``is_injective``. A decoder that 
 matrices returns the same X on every machine, whatever solver found it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from codebound_papers.guha23.sketch.operators import (
-    Bipartite,
-    Projector,
-    Restricted,
-    adjoint,
-    check_shape,
-    sketch,
-)
+from codebound_papers.guha23.sketch import operators
 from codebound_papers.guha23.sketch.peeling import is_injective
 
 UNIT_BITS = 48  # the dual is an integer matrix in units of 2^-48
@@ -52,7 +43,7 @@ class Proof:
     dual: Tensor  # W in units of 2^-48, (m1, m2), int64
 
 
-def objection(x: Tensor, y: Tensor, a: Bipartite, b: Bipartite, *, proof: Proof) -> str:
+def objection(x: Tensor, y: Tensor, a: operators.Bipartite, b: operators.Bipartite, *, proof: Proof) -> str:
     """Why the dual does not prove that x is the only minimiser (the lemma); empty if it does.
 
     Args:
@@ -62,19 +53,19 @@ def objection(x: Tensor, y: Tensor, a: Bipartite, b: Bipartite, *, proof: Proof)
         b: Right matrix.
         proof: The dual matrix.
     """
-    check_shape("the matrix", x, (a.p, b.p))
-    check_shape("the sketch", y, (a.m, b.m))
-    check_shape("the dual matrix", proof.dual, (a.m, b.m))
+    operators.check_shape("the matrix", x, (a.p, b.p))
+    operators.check_shape("the sketch", y, (a.m, b.m))
+    operators.check_shape("the dual matrix", proof.dual, (a.m, b.m))
     if {x.dtype, y.dtype, proof.dual.dtype} != {torch.int64}:
         return "the matrices are not of 64-bit integers"
     cells = int(a.degrees.max()) * int(b.degrees.max())
     norm = _l1(x)
     if max(norm, _largest(y), _largest(proof.dual) * cells) >= 1 << 62:
         return "a number is too large for exact 64-bit sums"
-    if not torch.equal(sketch(x, a, b), y):
+    if not torch.equal(operators.sketch(x, a, b), y):
         return "the sketch of the matrix is another one"
     support = x != 0
-    image = adjoint(proof.dual, a, b)
+    image = operators.adjoint(proof.dual, a, b)
     unit = 1 << UNIT_BITS
     eta = _largest((image - unit * x.sign())[support])
     slack = unit - _largest(image[~support])
@@ -94,7 +85,13 @@ def round_dual(dual: Tensor) -> Proof:
 
 
 def find_dual(
-    x: Tensor, a: Bipartite, b: Bipartite, *, coarse: Projector, fine: Projector, iterations: int
+    x: Tensor,
+    a: operators.Bipartite,
+    b: operators.Bipartite,
+    *,
+    coarse: operators.Projector,
+    fine: operators.Projector,
+    iterations: int,
 ) -> Tensor | None:
     """A matrix W with ``K^T W = sign(X)`` on the support of X and ``|K^T W| < 1`` off it, if one is found.
 
@@ -105,7 +102,7 @@ def find_dual(
     signs = x.sign()[None]
     outside = signs == 0
     entries = (~outside).flatten().nonzero()[:, 0]
-    support = Restricted(fine, entries, a, b)
+    support = operators.Restricted(fine, entries, a, b)
     centre = signs.to(coarse.dtype)
     for slack, most in _SLACKS.items():
         steps = min(iterations, most)

@@ -6,8 +6,6 @@ a matrix with too many non-zeros, in all or in one line, fits every sketch. What
 its docstring. On a GPU results in float64 repeat to rounding error; integers repeat exactly.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -80,7 +78,6 @@ def recover(
         a: Left matrix.
         b: Right matrix.
         iterations: Most steps of the l1 part.
-        progress: Told the iterations.
     """
     _check_sketch(y, a, b, torch.float64)
     peeled = peel(y.cpu().numpy(), a, b)
@@ -133,13 +130,12 @@ def recover_integers(
     ``RECOVERED`` means that ``proof`` is there, checked in integers (``objection``): the result depends on y,
     a and b alone, not on the machine or the solver. Arguments are those of ``recover``, but y is int64.
 
-    Example:
-        >>> from codebound.coding.stream import Stream
-        >>> from codebound_papers.guha23.sketch.operators import column_ensemble, sketch
-        >>> a, b = (column_ensemble(Stream(0, side), m=12, p=16, degree=4) for side in ("left", "right"))
-        >>> x = torch.diag(torch.arange(1, 17))
-        >>> torch.equal(recover_integers(sketch(x, a, b), a, b).value, x)
-        True
+    >>> from codebound.coding.stream import Stream
+    >>> from codebound_papers.guha23.sketch.operators import column_ensemble, sketch
+    >>> a, b = (column_ensemble(Stream(0, side), m=12, p=16, degree=4) for side in ("left", "right"))
+    >>> x = torch.diag(torch.arange(1, 17))
+    >>> torch.equal(recover_integers(sketch(x, a, b), a, b).value, x)
+    True
     """
     _check_sketch(y, a, b, torch.int64)
     if float(y.double().abs().max()) > 2.0**53:

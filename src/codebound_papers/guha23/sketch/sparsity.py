@@ -44,10 +44,9 @@ class DistributedSparsity:
 def distributed_sparsity(x: Tensor) -> DistributedSparsity:
     """Counts the non-zeros of a matrix by row, by column and on the diagonal.
 
-    Example:
-        >>> import torch
-        >>> distributed_sparsity(torch.eye(3)).j_c
-        1
+    >>> import torch
+    >>> distributed_sparsity(torch.eye(3)).j_c
+    1
     """
     if x.ndim != 2 or x.numel() == 0:
         raise UsageError(f"distributed sparsity is of a matrix. Got shape {tuple(x.shape)}.")
@@ -70,9 +69,8 @@ def published_sketch_size(j_r: int, j_c: int, *, d1: int, d2: int, constant: flo
     The constant is open and the statement is for one given X, so it promises nothing for a number: run the
     decoder and compare. Measured, the constant drifts from 0.55 to 0.30.
 
-    Example:
-        >>> published_sketch_size(8, 8, d1=784, d2=784)
-        528
+    >>> published_sketch_size(8, 8, d1=784, d2=784)
+    528
     """
     return math.ceil(constant * math.sqrt(max(j_c * d1, j_r * d2)) * math.log(max(d1, d2)))
 
@@ -83,9 +81,8 @@ def sketch_size(nonzeros: int, *, d1: int, d2: int, constant: float = EMPIRICAL_
     It was fitted to non-zeros spread evenly, degree 5 to 8, l1 recovery. At high densities, where the law
     turns down, sqrt(2 N) is returned: fewer than 2 N numbers never sufficed.
 
-    Example:
-        >>> sketch_size(6240, d1=784, d2=784)
-        221
+    >>> sketch_size(6240, d1=784, d2=784)
+    221
     """
     if not 0 < nonzeros <= d1 * d2:
         raise UsageError(f"a {d1} x {d2} matrix has from 1 to {d1 * d2} non-zeros. Got {nonzeros}.")

@@ -19,24 +19,7 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets.kinds import SHAPE
 from codebound.nets.layers import AbstractLayerView, LinearView
 from codebound.rng import numpy_stream, stream_seed
-from codebound_papers.measure.noise.jacobian import (
-    AbstractDerivative,
-    LayerDerivative,
-    SegmentDerivative,
-    column_squares,
-)
-from codebound_papers.measure.noise.quantities import (
-    Smoothness,
-    activation_contraction,
-    augmented_matrix,
-    gaussian_noise,
-    interlayer_cushion,
-    jacobian_spread,
-    layer_cushion,
-    map_frobenius_norm,
-    norms,
-    smoothness_ratios,
-)
+from codebound_papers.measure.noise import jacobian, quantities
 from codebound_papers.measure.noise.result import Key, Site
 from codebound_papers.measure.norms import frobenius_norm
 from codebound_papers.measure.steps import Steps
@@ -120,13 +103,13 @@ class Link:
     elementwise: Callable[[Tensor], Tensor] | None = field(repr=False)
     matrix: Tensor | None = field(repr=False)  # A, in that case
 
-    def at(self, x: Tensor, out_shape: tuple[int, ...]) -> AbstractDerivative:
+    def at(self, x: Tensor, out_shape: tuple[int, ...]) -> jacobian.AbstractDerivative:
         """The derivative at a batch of activations."""
         if self.elementwise is not None and self.matrix is not None and x.dim() == 2:
             value, pullback = torch.func.vjp(self.elementwise, x)[:2]
             if value.shape == x.shape:
-                return LayerDerivative(self.matrix, pullback(torch.ones_like(x))[0])
-        return SegmentDerivative(self.function, x, out_shape)
+                return jacobian.LayerDerivative(self.matrix, pullback(torch.ones_like(x))[0])
+        return jacobian.SegmentDerivative(self.function, x, out_shape)
 
 
 def _link(steps: Steps, start: int, stop: int) -> Link:
@@ -172,13 +155,11 @@ class Layout:
 def layout_of(steps: Steps, *, layers: Sequence[str] | None, augments: bool) -> Layout:
     """The layout of a network: places to report by name, or all; biases part of the matrices or not.
 
-    Example:
-        >>> from torch import nn
-        >>> from codebound_papers.measure.steps import steps_of
-        >>> from codebound.nets.walk import wrap
-        >>> steps = steps_of(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
-        >>> [place.name for place in layout_of(steps, layers=None, augments=True).points]
-        ['0', '2']
+    >>> from codebound_papers.measure.steps import steps_of
+    >>> from codebound.nets.walk import wrap
+    >>> steps = steps_of(wrap(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))))
+    >>> [place.name for place in layout_of(steps, layers=None, augments=True).points]
+    ['0', '2']
     """
     places = _places_of(steps)
     names = [place.name for place in places]
@@ -254,10 +235,10 @@ class Observation(fx.Interpreter):
         """Runs a step; takes what is wanted of its output."""
         result = super().run_node(n)
         if n in self._watch:
-            self.norms[n] = norms(result)
+            self.norms[n] = quantities.norms(result)
             self.shapes[n] = tuple(result.shape[1:])
         if n in self._biases:
-            self.linear_norms[n] = norms(result - self._biases[n])
+            self.linear_norms[n] = quantities.norms(result - self._biases[n])
         if n in self._keep:
             self.kept[n] = result.clone()
         return result
@@ -274,15 +255,15 @@ def site_of(
     if place.view is None or place.input is None:
         return Site(place.name, width, positions, self_cushion=own)
     view, matrix = place.view, place.view.matrix
-    of_map = map_frobenius_norm(view, seen.shapes[place.input])
+    of_map = quantities.map_frobenius_norm(view, seen.shapes[place.input])
     if layout.augments:
-        matrix = augmented_matrix(view, last=constant == 0.0)
+        matrix = quantities.augmented_matrix(view, last=constant == 0.0)
         bias_norm = 0.0 if view.bias is None else float(view.bias.double().norm())
         of_map = math.hypot(of_map, math.sqrt(positions) * bias_norm, constant)
     distance = None
     if initial is not None:
         first = initial[view.name]
-        before = augmented_matrix(first, last=constant == 0.0) if layout.augments else first.matrix
+        before = quantities.augmented_matrix(first, last=constant == 0.0) if layout.augments else first.matrix
         distance = frobenius_norm(matrix.double() - before.to(matrix.device).double())
     return Site(
         name=place.name,
@@ -301,14 +282,14 @@ def layer_values(layout: Layout, sites: Sequence[Site], seen: Observation) -> di
     for site, place in zip(sites, layout.reported, strict=True):
         size = _norm(layout, place, seen)
         if place.input is not None and site.frobenius is not None:
-            values[Key("cushion", site.name)] = layer_cushion(
+            values[Key("cushion", site.name)] = quantities.layer_cushion(
                 _with_constant(seen.norms[place.input], layout.hidden_constant),
                 seen.linear_norms.get(place.node, size),
                 frobenius=site.frobenius,
             )
         if place.images:
             after = torch.stack([seen.norms[node] for node in place.images]).amin(dim=0)
-            values[Key("contraction", site.name)] = activation_contraction(
+            values[Key("contraction", site.name)] = quantities.activation_contraction(
                 size, _with_constant(after, layout.hidden_constant)
             )
     return values
@@ -317,7 +298,7 @@ def layer_values(layout: Layout, sites: Sequence[Site], seen: Observation) -> di
 def interlayer_values(
     layout: Layout,
     points: Sequence[Tensor],
-    derivatives: Sequence[AbstractDerivative],
+    derivatives: Sequence[jacobian.AbstractDerivative],
     seen: Observation,
     *,
     targets: Mapping[int, Sequence[int]],
@@ -328,7 +309,11 @@ def interlayer_values(
     ``targets`` has the numbers of the points to measure from, and for each of them those to measure to.
     """
     pairs = [(i, j) for i, wanted in targets.items() for j in wanted]
-    squares = column_squares(derivatives, pairs, probes=settings.probes, seed=settings.seed) if pairs else {}
+    squares = (
+        jacobian.column_squares(derivatives, pairs, probes=settings.probes, seed=settings.seed)
+        if pairs
+        else {}
+    )
     values = {}
     for i, wanted in targets.items():
         source, image = layout.points[i], points[i].unsqueeze(0)
@@ -341,18 +326,18 @@ def interlayer_values(
             target = layout.points[j]
             by_pixel = squares[i, j].sum(dim=_channel_axis(source, batched=True)).view(len(points[i]), -1)
             total, positions = by_pixel.sum(dim=1), by_pixel.shape[1]
-            image_norm = norms(image[0])
+            image_norm = quantities.norms(image[0])
             if positions > 1:
                 stream = numpy_stream(settings.seed, f"pixels/{source.name}")  # the same in every batch
                 picked = sorted(stream.permutation(positions)[: settings.pixels].tolist())
-                values[Key("spread", source.name, target.name)] = jacobian_spread(
+                values[Key("spread", source.name, target.name)] = quantities.jacobian_spread(
                     by_pixel[:, picked], total / positions
                 )
             if layout.augments:
                 # the constant is one more column, x^j - J x^i, and in hidden layers one more row
-                total = total + norms(points[j] - image[0]) ** 2 + layout.constant(target)
+                total = total + quantities.norms(points[j] - image[0]) ** 2 + layout.constant(target)
                 image_norm = _norm(layout, target, seen)
-            values[Key("interlayer", source.name, target.name)] = interlayer_cushion(
+            values[Key("interlayer", source.name, target.name)] = quantities.interlayer_cushion(
                 _norm(layout, source, seen), image_norm, jacobian_norm=total.sqrt(), positions=positions
             )
     return values
@@ -362,10 +347,10 @@ def smoothness_values(
     layout: Layout,
     x: Tensor,
     points: Sequence[Tensor],
-    derivatives: Sequence[AbstractDerivative],
+    derivatives: Sequence[jacobian.AbstractDerivative],
     seen: Observation,
     *,
-    settings: Smoothness,
+    settings: quantities.Smoothness,
     noisy: Sequence[nn.Module],
 ) -> dict[Key, Tensor]:
     """Smoothness of the maps that start at each reported point, and the length of the noise there relative to
@@ -388,10 +373,10 @@ def smoothness_values(
                     noises.append(functions[i - 1](moved[nodes[i - 1]]) - points[i])
             else:
                 seed = stream_seed(settings.seed, f"noise/{draw}/{layout.points[i].name}")
-                noises = [gaussian_noise(points[i], settings.noise, seed=seed)]
-            lengths[i].append(norms(noises[0]) / sizes[i])
+                noises = [quantities.gaussian_noise(points[i], settings.noise, seed=seed)]
+            lengths[i].append(quantities.norms(noises[0]) / sizes[i])
             draws[i].append(
-                smoothness_ratios(
+                quantities.smoothness_ratios(
                     points[i:], functions[i:], derivatives[i:], torch.stack(noises), point_norms=sizes[i:]
                 )
             )

@@ -8,8 +8,6 @@ One sweep from j serves all i before it.
 The leading axis of cotangents and tangents counts the vectors, the second one the examples.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -126,10 +124,9 @@ def column_squares(
     Returns:
         For each wanted pair ``(i, j)``, ``i < j``, a tensor of shape ``(examples, *shape of point i)``.
 
-    Example:
-        >>> step = LayerDerivative(torch.tensor([[3.0, 1.0], [4.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
-        >>> column_squares([step], [(0, 1)])[0, 1]
-        tensor([[25.,  0.]])
+    >>> step = LayerDerivative(torch.tensor([[3.0, 1.0], [4.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
+    >>> column_squares([step], [(0, 1)])[0, 1]
+    tensor([[25.,  0.]])
     """
     if probes is not None and probes < 1:
         raise UsageError(f"a Jacobian norm needs at least 1 probe. Got {probes}.")
@@ -259,9 +256,8 @@ def probe_interval(probes: int, confidence: float) -> tuple[float, float]:
         ``low`` and ``high``. The cushion, which divides by the root of Q, lies between ``sqrt(low)`` and
         ``sqrt(high)`` times its estimate.
 
-    Example:
-        >>> tuple(round(end, 3) for end in probe_interval(64, 0.95))
-        (0.593, 1.56)
+    >>> tuple(round(end, 3) for end in probe_interval(64, 0.95))
+    (0.593, 1.56)
     """
     if probes < 1 or not 0.0 < confidence < 1.0:
         raise UsageError(

@@ -106,14 +106,13 @@ class StabilityMeter:
         initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
         device: Where to compute; where the network is when None.
 
-    Example:
-        >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
-        >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
-        >>> meter = StabilityMeter(net)
-        >>> meter.update(torch.tensor([[1.0, 0.0]]))
-        >>> meter.update(torch.tensor([[1.0, -0.5]]))
-        >>> [round(row.cushion, 4) for row in meter.compute().layers]
-        [0.3162, 1.0]
+    >>> net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 1, bias=False))
+    >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
+    >>> meter = StabilityMeter(net)
+    >>> meter.update(torch.tensor([[1.0, 0.0]]))
+    >>> meter.update(torch.tensor([[1.0, -0.5]]))
+    >>> [round(row.cushion, 4) for row in meter.compute().layers]
+    [0.3162, 1.0]
     """
 
     def __init__(
@@ -174,12 +173,7 @@ class StabilityMeter:
                 for link, (start, stop) in zip(layout.links, pairwise(points), strict=True)
             ]
             values |= interlayer_values(
-                layout,
-                points,
-                derivatives,
-                seen,
-                targets=self._targets(),
-                settings=settings,
+                layout, points, derivatives, seen, targets=self._targets(), settings=settings
             )
             if settings.smoothness is not None:
                 values |= smoothness_values(
@@ -275,17 +269,13 @@ def stability(
         noisy: Examples for smoothness, where those of ``data`` would take too long; the result has it as
             ``noisy``.
         initial: The network before training, for cushions relative to the distance from it (A-Imp-i).
-        chunk_size: Examples at a time; bounds the memory.
         device: Where to compute; where the network is when None.
-        engine: Where to work, one part of the dataset on each of its workers; None: here.
-        progress: Told the number of examples that are done.
 
-    Example:
-        >>> net = nn.Sequential(nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False))
-        >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
-        >>> found = stability(net, torch.ones(5, 4))
-        >>> [(row.layer, round(row.cushion, 3), round(row.minimal_interlayer, 3)) for row in found.layers]
-        [('0', 1.0, 0.577), ('2', 1.0, 0.707)]
+    >>> net = nn.Sequential(nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2, bias=False))
+    >>> with torch.no_grad(): _ = [weight.fill_(1.0) for weight in net.parameters()]
+    >>> found = stability(net, torch.ones(5, 4))
+    >>> [(row.layer, round(row.cushion, 3), round(row.minimal_interlayer, 3)) for row in found.layers]
+    [('0', 1.0, 0.577), ('2', 1.0, 0.707)]
     """
     if chunk_size < 1:
         raise UsageError(f"chunk_size must be at least 1. Got {chunk_size}.")

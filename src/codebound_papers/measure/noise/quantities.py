@@ -10,8 +10,6 @@ of A-Lem3 uses its inequality for two noises at each layer i: layers before i ar
 is replaced too (A-E8). Both count.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -58,10 +56,9 @@ def noise_sensitivity(
     Returns:
         Per example, the mean over the draws and its standard error.
 
-    Example:
-        >>> mean, error = noise_sensitivity(lambda x: 2 * x, torch.tensor([[3.0, 4.0]]), draws=1000)
-        >>> bool(abs(mean - 2) < 4 * error)
-        True
+    >>> mean, error = noise_sensitivity(lambda x: 2 * x, torch.tensor([[3.0, 4.0]]), draws=1000)
+    >>> bool(abs(mean - 2) < 4 * error)
+    True
     """
     if draws < 2:
         raise UsageError(f"noise sensitivity needs at least 2 draws for its standard error. Got {draws}.")
@@ -96,12 +93,11 @@ def map_frobenius_norm(view: AbstractLayerView, input_shape: tuple[int, ...]) ->
     A tap of a zero-padded convolution counts once for every input it meets. Other ways of padding read an
     input more than once in a patch, so the map is written out.
 
-    Example:
-        >>> from codebound.nets.layers import view_of
-        >>> layer = torch.nn.Conv1d(1, 1, 3, padding=1, bias=False)
-        >>> _ = torch.nn.init.ones_(layer.weight)
-        >>> round(map_frobenius_norm(view_of("blur", layer), (1, 4)) ** 2, 6)  # 2 + 3 + 3 + 2
-        10.0
+    >>> from codebound.nets.layers import view_of
+    >>> layer = torch.nn.Conv1d(1, 1, 3, padding=1, bias=False)
+    >>> _ = torch.nn.init.ones_(layer.weight)
+    >>> round(map_frobenius_norm(view_of("blur", layer), (1, 4)) ** 2, 6)  # 2 + 3 + 3 + 2
+    10.0
     """
     exact = replace(view, weight=view.weight.double())
     if isinstance(view, AbstractConvView) and view.padding_mode != "zeros":
@@ -123,9 +119,8 @@ def layer_cushion(input_norm: Tensor, output_norm: Tensor, *, frobenius: float) 
         output_norm: ``||A phi(x^{i-1})||``, without the bias.
         frobenius: ``||A||_F`` or ``||A - A_0||_F``.
 
-    Example:
-        >>> layer_cushion(torch.tensor([5.0]), torch.tensor([3.0]), frobenius=2.0)
-        tensor([0.3000])
+    >>> layer_cushion(torch.tensor([5.0]), torch.tensor([3.0]), frobenius=2.0)
+    tensor([0.3000])
     """
     return output_norm / (frobenius * input_norm)
 
@@ -152,9 +147,8 @@ def activation_contraction(before: Tensor, after: Tensor) -> Tensor:
     ``phi`` is all that happens before the next layer, pooling included, because the next layer is applied
     to its result. Layers 1 to d - 1 have one. NaN where ``phi(x^i) = 0`` (A-E24).
 
-    Example:
-        >>> activation_contraction(torch.tensor([5.0, 1.0]), torch.tensor([4.0, 0.0]))
-        tensor([1.2500,    nan])
+    >>> activation_contraction(torch.tensor([5.0, 1.0]), torch.tensor([4.0, 0.0]))
+    tensor([1.2500,    nan])
     """
     return torch.where(after > 0, before / after, torch.nan)
 
@@ -177,9 +171,8 @@ def jacobian_spread(pixel_squares: Tensor, mean_square: Tensor) -> Tensor:
 def tensor_spread(tensor: Tensor) -> float:
     """:func:`jacobian_spread` of a tensor ``U`` of shape ``(channels, n1, n2, outputs)``.
 
-    Example:
-        >>> tensor_spread(torch.ones(3, 4, 4, 2))
-        1.0
+    >>> tensor_spread(torch.ones(3, 4, 4, 2))
+    1.0
     """
     if tensor.dim() != 4:
         raise UsageError(
@@ -226,9 +219,8 @@ def smoothness_quantile(draw_minima: Sequence[float], delta: float) -> float:
     Needs.      ``draw_minima`` holds, per draw, the smallest ``||eta|| ||x^j|| / (||x^i|| ||M - J||)`` over
                 pairs and examples. An empirical quantile of few draws is an estimate, not a bound.
 
-    Example:
-        >>> smoothness_quantile([5.0, 3.0, 4.0, 6.0], delta=0.25)
-        4.0
+    >>> smoothness_quantile([5.0, 3.0, 4.0, 6.0], delta=0.25)
+    4.0
     """
     allowed = math.floor(round(delta * len(draw_minima), 9))
     return float(sorted(draw_minima)[allowed])
@@ -241,9 +233,8 @@ def adversarial_smoothness(*, cushion: float, stable_rank: float, contraction: f
     ``cushion`` and ``stable_rank`` belong to the layer after the activation. The paper prints ``mu r / c``;
     since ``||A|| / ||A||_F = 1 / sqrt(r)``, the root is what follows.
 
-    Example:
-        >>> adversarial_smoothness(cushion=0.25, stable_rank=4.0, contraction=2.0)
-        0.25
+    >>> adversarial_smoothness(cushion=0.25, stable_rank=4.0, contraction=2.0)
+    0.25
     """
     return cushion * math.sqrt(stable_rank) / contraction
 
@@ -252,9 +243,8 @@ def adversarial_smoothness(*, cushion: float, stable_rank: float, contraction: f
 def gaussian_smoothness(*, cushion: float, width: int, contraction: float) -> float:
     """Smoothness of one layer of ``width`` inputs under Gaussian noise is about ``sqrt(h) mu / c``.
 
-    Example:
-        >>> gaussian_smoothness(cushion=0.25, width=16, contraction=2.0)
-        0.5
+    >>> gaussian_smoothness(cushion=0.25, width=16, contraction=2.0)
+    0.5
     """
     return math.sqrt(width) * cushion / contraction
 
@@ -339,11 +329,9 @@ def augmented_matrix(view: AbstractLayerView, *, last: bool) -> Tensor:
     Returns:
         A new ``(out + 1, in + 1)`` matrix, or ``(out, in + 1)`` for the last layer.
 
-    Example:
-        >>> from torch import nn
-        >>> from codebound.nets.layers import view_of
-        >>> augmented_matrix(view_of("fc", nn.Linear(3, 2)), last=False)[-1]
-        tensor([0., 0., 0., 1.])
+    >>> from codebound.nets.layers import view_of
+    >>> augmented_matrix(view_of("fc", nn.Linear(3, 2)), last=False)[-1]
+    tensor([0., 0., 0., 1.])
     """
     matrix = view.matrix
     bias = matrix.new_zeros(len(matrix)) if view.bias is None else view.bias

@@ -38,13 +38,12 @@ class Key(NamedTuple):
 class Examples:
     """Columns of per-example values that grow; on the device of the values until they are read.
 
-    Example:
-        >>> import torch
-        >>> seen = Examples()
-        >>> seen.update({Key("cushion", "fc"): torch.tensor([0.5, 0.25])})
-        >>> seen.update({Key("cushion", "fc"): torch.tensor([1.0])})
-        >>> seen.n, seen.compute()[Key("cushion", "fc")].tolist()
-        (3, [0.5, 0.25, 1.0])
+    >>> import torch
+    >>> seen = Examples()
+    >>> seen.update({Key("cushion", "fc"): torch.tensor([0.5, 0.25])})
+    >>> seen.update({Key("cushion", "fc"): torch.tensor([1.0])})
+    >>> seen.n, seen.compute()[Key("cushion", "fc")].tolist()
+    (3, [0.5, 0.25, 1.0])
     """
 
     def __init__(self) -> None:
@@ -137,9 +136,8 @@ def best_examples(complexity: NDArray[np.floating], outliers: float) -> NDArray[
         complexity: Per example, how badly it stands; NaN where undefined.
         outliers: In [0, 1); ``floor(outliers n)`` examples are left out.
 
-    Example:
-        >>> best_examples(np.array([1.0, 9.0, np.nan, 2.0]), outliers=0.5)
-        array([ True, False, False,  True])
+    >>> best_examples(np.array([1.0, 9.0, np.nan, 2.0]), outliers=0.5)
+    array([ True, False, False,  True])
     """
     if not 0.0 <= outliers < 1.0:
         raise UsageError(f"the fraction of outliers lies in [0, 1). Got {outliers}.")

@@ -1,24 +1,13 @@
 """Shin 2021, figure 3: stable rank of last layers against the exponent of their tail."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codebound_papers.report.figures import Figure, Plot, Series, curves
-from codebound_papers.reproduce.items import Reproduction, Row, Settings, item
-from codebound_papers.reproduce.verdicts import verdict
-from codebound_papers.shin21.items.networks import (
-    FILES,
-    counted,
-    last_layer,
-    last_layer_obstacle,
-    measured,
-    own,
-    published,
-)
+from codebound_papers.report.figures import Figure, Plot, Series, curves_by
+from codebound_papers.reproduce.items import Reproduction, Row, Settings, item, verdict
+from codebound_papers.shin21.items import networks
 from codebound_papers.shin21.mixture import RegressionMixture, fit_regressions, released_regressions
 
 _RELEASED_LIST = """
@@ -32,33 +21,35 @@ _RELEASED_LIST = """
     sepreresnet20_svhn wrn16_10_cifar10 wrn28_10_cifar10 wrn28_10_svhn wrn40_8_cifar10 wrn40_8_svhn
     wrn16_10_svhn
 """  # 43 entries, 41 of them different (S-E19)
-_NETWORKS = published(_RELEASED_LIST.split())
-_RANKS = {
-    "released_stable_rank": "as released, ||W||_F² / σ⁴",
-    "stable_rank": "stable rank, ||W||_F² / σ²",
-}
+_NETWORKS = networks.published(_RELEASED_LIST.split())
+_RANKS = {"released_stable_rank": "as released, ||W||_F² / σ⁴", "stable_rank": "stable rank, ||W||_F² / σ²"}
 _STARTS = 10  # of the released algorithm, whose end depends on its start
 
 
 def _lacks(settings: Settings) -> tuple[str, ...]:
-    return counted(last_layer_obstacle(subject, settings) for subject in (*_NETWORKS, *FILES))
+    return networks.counted(
+        networks.last_layer_obstacle(subject, settings) for subject in (*_NETWORKS, *networks.FILES)
+    )
 
 
 @item(
     "S-Fig3",
-    title="Stable rank of last layers against the exponent of their tail (Shin 2021, figure 3)",
     quick="2 minutes on one core; the networks are those of S-Tab1",
     full="half an hour on one core, minutes on a GPU",
     lacks=_lacks,
 )
 def shin_figure3(settings: Settings) -> Reproduction:
-    """Each point is the last dense layer of a network: the exponent alpha of its positive weights, and its
+    """Stable rank of last layers against the exponent of their tail (Shin 2021, figure 3)
+
+    Each point is the last dense layer of a network: the exponent alpha of its positive weights, and its
     stable rank. A mixture of two linear regressions is fitted, which the paper reads as two clusters. What
     the released script plots as stable rank is divided by the squared spectral norm twice (S-E25); here are
     both, each with the released algorithm from several starts and with expectation-maximisation from many.
     """
-    subjects = (*_NETWORKS, *FILES, *own(settings.size))
-    layers, missing = measured("last layer", subjects, settings, last_layer, last_layer_obstacle)
+    subjects = (*_NETWORKS, *networks.FILES, *networks.own(settings.size))
+    layers, missing = networks.measured(
+        "last layer", subjects, settings, networks.last_layer, networks.last_layer_obstacle
+    )
     found = [{"network": each.name, "source": each.source, **layer} for each, layer in layers]
     fits = [fit for rank in _RANKS for fit in _fits(found, rank, settings.seed)]
     return Reproduction(
@@ -70,7 +61,7 @@ def shin_figure3(settings: Settings) -> Reproduction:
                 for why, count in Counter(why for _, why in missing).items()
             ],
         },
-        sentences=tuple(_sentences(found, fits, settings)),
+        sentences=_sentences(found, fits, settings),
         deviations=(f"{len(found)} networks, most of them small and trained here; the paper has 41.",),
         figures={"S-Fig3": Figure([_plot(found, fits, rank) for rank in _RANKS], columns=2)},
     )
@@ -110,12 +101,9 @@ def _sentences(rows: Sequence[Row], fits: Sequence[Row], settings: Settings) -> 
         + " In matrices of independent entries it is so without exception (S-5.3:synthetic)."
     )
     below = sum(row["released_stable_rank"] < 1.0 for row in rows)
-    yield (
-        "What the released script plots is no stable rank (S-E25): for "
-        f"{below} of {len(rows)} layers it is below 1, which a stable rank never is, and twice the weights "
-        "would have a quarter of it. Its correlation with alpha is "
-        f"{correlation['released_stable_rank']:.2f}."
-    )
+    yield f"""What the released script plots is no stable rank (S-E25): for {below} of {len(rows)} layers it
+        is below 1, which a stable rank never is, and twice the weights would have a quarter of it. Its
+        correlation with alpha is {correlation["released_stable_rank"]:.2f}."""
     ends = [fit["different_ends"] for fit in fits if fit["different_ends"] > 1]
     yield (
         "Two lines can be fitted to any cloud, and where the released algorithm ends depends on its start: "
@@ -141,31 +129,17 @@ def _plot(rows: Sequence[Row], fits: Sequence[Row], rank: str) -> Plot:
         )
         for line in (1, 2)
     ]
-    points = [
-        series
-        for source in dict.fromkeys(row["source"] for row in rows)
-        for series in curves(
-            [row for row in rows if row["source"] == source],
-            "alpha_positive",
-            {rank: f"from {source}"},
-            "points",
-        )
-    ]
+    points = curves_by(rows, "source", "alpha_positive", rank, "points", label="from {}")
     return Plot(
-        _RANKS[rank],
-        "exponent alpha of the density",
-        rank.replace("_", " "),
-        (*points, *lines),
-        headroom=0.6,
+        _RANKS[rank], "exponent alpha of the density", rank.replace("_", " "), (*points, *lines), headroom=0.6
     )
 
 
 def _above_zero(slope: float, intercept: float, ends: tuple[float, float]) -> tuple[list[float], list[float]]:
     """A line between two ends, cut where it would go below zero, which no rank does.
 
-    Example:
-        >>> _above_zero(1.0, -2.0, (1.0, 5.0)), _above_zero(1.0, 0.0, (1.0, 5.0))
-        (([2.0, 5.0], [0.0, 3.0]), ([1.0, 5.0], [1.0, 5.0]))
+    >>> _above_zero(1.0, -2.0, (1.0, 5.0)), _above_zero(1.0, 0.0, (1.0, 5.0))
+    (([2.0, 5.0], [0.0, 3.0]), ([1.0, 5.0], [1.0, 5.0]))
     """
     values = [slope * end + intercept for end in ends]
     x = [end if value >= 0.0 else -intercept / slope for end, value in zip(ends, values, strict=True)]

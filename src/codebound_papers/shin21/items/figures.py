@@ -1,14 +1,12 @@
 """Shin 2021, figures 1 and 2: densities of symmetric stable laws, and weights of one size in a row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
-from codebound_papers.report.figures import Contours, Figure, Plot, Series
+from codebound_papers.report.figures import Contours, Figure, Plot, curves_by
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 from codebound_papers.shin21.laws import Stable, bracket_probability, resilience, resilience_grid
 
@@ -17,14 +15,11 @@ _POINTS: dict[Size, int] = {"tiny": 5, "quick": 201, "full": 201}
 _SHARE = 0.01  # of the law of the largest alpha that lies beyond each end of the figure
 
 
-@item(
-    "S-Fig1",
-    title="Densities of symmetric stable laws (Shin 2021, figure 1)",
-    quick="a second",
-    full="a second",
-)
+@item("S-Fig1", quick="a second", full="a second")
 def shin_figure1(settings: Settings) -> Reproduction:
-    """The smaller alpha is, the heavier are the tails and the sharper is the peak. Drawn as in the released
+    """Densities of symmetric stable laws (Shin 2021, figure 1)
+
+    The smaller alpha is, the heavier are the tails and the sharper is the peak. Drawn as in the released
     script: alpha = 1.9, 1.5, 1, 0.5, beta = 0, between the percentiles 1 and 99 of the law with alpha = 1.9.
     The paper prints no numbers; what can be checked are closed forms.
     """
@@ -33,13 +28,17 @@ def shin_figure1(settings: Settings) -> Reproduction:
         for alpha in _ALPHAS
         for row in settings.cells.get(f"alpha={alpha}", partial(_density, alpha, settings.size))["rows"]
     ]
-    by_alpha = {alpha: [row for row in points if row["alpha"] == alpha] for alpha in _ALPHAS}
-    table = [_peak(alpha, by_alpha[alpha]) for alpha in _ALPHAS]
+    table = [_peak(alpha, [row for row in points if row["alpha"] == alpha]) for alpha in _ALPHAS]
+    series = curves_by(points, "alpha", "x", "density", label="alpha = {}")
+    plots = [
+        Plot("densities, as published", "x", "density", series),
+        Plot("the same on a logarithmic scale", "x", "density", series, y_scale="log"),
+    ]
     return Reproduction(
         tables={"Peak, and what the figure leaves out": table},
-        sentences=tuple(_law_sentences(table)),
+        sentences=_law_sentences(table),
         points={"density": points},
-        figures={"S-Fig1": _law_figure(by_alpha)},
+        figures={"S-Fig1": Figure(plots, columns=2)},
     )
 
 
@@ -75,30 +74,13 @@ def _peak(alpha: float, rows: Sequence[Row]) -> Row:
 
 def _law_sentences(table: Sequence[Row]) -> Iterator[str]:
     widest, narrowest = table[0], table[-1]
-    yield (
-        "We agree: the smaller alpha, the higher the peak and the more of the law lies beyond the range, "
-        f"from {widest['beyond']:.0%} at alpha = {widest['alpha']} to {narrowest['beyond']:.0%} at alpha = "
-        f"{narrowest['alpha']}. The density at 0 and gamma(1 + 1/alpha) / pi differ by at most "
-        f"{max(row['difference'] for row in table):.0e}."
-    )
-    yield (
-        "At alpha = 1 the law is Cauchy's, 1 / (pi (1 + x^2)), as the footnote has it for a scale of 1; for "
-        "another scale gamma it is gamma^2 that belongs where the footnote, as we read it, has gamma (S-E23)."
-    )
-
-
-def _law_figure(by_alpha: dict[float, list[Row]]) -> Figure:
-    series = [
-        Series(f"alpha = {alpha}", [row["x"] for row in rows], [row["density"] for row in rows])
-        for alpha, rows in by_alpha.items()
-    ]
-    return Figure(
-        [
-            Plot("densities, as published", "x", "density", series),
-            Plot("the same on a logarithmic scale", "x", "density", series, y_scale="log"),
-        ],
-        columns=2,
-    )
+    yield f"""We agree: the smaller alpha, the higher the peak and the more of the law lies beyond the range,
+        from {widest["beyond"]:.0%} at alpha = {widest["alpha"]} to {narrowest["beyond"]:.0%} at alpha =
+        {narrowest["alpha"]}. The density at 0 and gamma(1 + 1/alpha) / pi differ by at most
+        {max(row["difference"] for row in table):.0e}."""
+    yield """At alpha = 1 the law is Cauchy's, 1 / (pi (1 + x^2)), as the footnote has it for a scale of 1;
+        for another scale gamma it is gamma^2 that belongs where the footnote, as we read it, has gamma
+        (S-E23)."""
 
 
 _SCALE, _TOP, _WIDTH = 1.3, 5, 64  # c, M, N
@@ -115,14 +97,11 @@ _CURVES = {
 }
 
 
-@item(
-    "S-Fig2",
-    title="Chance of enough weights of one size in a row (Shin 2021, figure 2)",
-    quick="a few seconds",
-    full="a few seconds: the quick run is the published grid",
-)
+@item("S-Fig2", quick="a few seconds", full="a few seconds: the quick run is the published grid")
 def shin_figure2(settings: Settings) -> Reproduction:
-    """Weights of a row follow a symmetric stable law of scale c. Bracket i holds those between c^i and
+    """Chance of enough weights of one size in a row (Shin 2021, figure 2)
+
+    Weights of a row follow a symmetric stable law of scale c. Bracket i holds those between c^i and
     c^(i+1); kappa = c^(M-i) of them sum to c^M. The figure shows, over alpha and i, a bound on the chance
     that a row of N weights has so many, for c = 1.3, M = 5, N = 64. Three versions of it: what the released
     script evaluates, equation 16 where its condition kappa > N p holds, and the exact binomial probability,
@@ -134,7 +113,7 @@ def shin_figure2(settings: Settings) -> Reproduction:
     table = settings.cells.get("table", lambda: {"rows": [_shown(*pair) for pair in _SHOWN]})["rows"]
     return Reproduction(
         tables={f"At single points, c = {_SCALE}, M = {_TOP}, N = {_WIDTH}": table},
-        sentences=tuple(_row_sentences(points, table)),
+        sentences=_row_sentences(points, table),
         figures={"S-Fig2": Figure([_plot(points, alphas, brackets, column) for column in _CURVES])},
     )
 
@@ -142,23 +121,16 @@ def shin_figure2(settings: Settings) -> Reproduction:
 def _row_sentences(points: Sequence[Row], table: Sequence[Row]) -> Iterator[str]:
     below = [row for row in points if row["released"] < row["exact"]]
     first, cauchy = table[0], next(row for row in table if row["alpha"] == 1.0)
-    yield (
-        "We do not agree: the figure shows the bound of equation 16. The released script misplaces a "
-        "parenthesis (S-E26): on "
-        f"{len(below) / len(points):.0%} of the grid it lies below the probability it should bound, such as "
-        f"{first['released']:.4f} for an exact {first['exact']:.4f} at alpha = {first['alpha']}, "
-        f"i = {first['i']}, where equation 16 gives {first['eq_16']:.4f}."
-    )
+    yield f"""We do not agree: the figure shows the bound of equation 16. The released script misplaces a
+        parenthesis (S-E26): on {len(below) / len(points):.0%} of the grid it lies below the probability it
+        should bound, such as {first["released"]:.4f} for an exact {first["exact"]:.4f} at alpha =
+        {first["alpha"]}, i = {first["i"]}, where equation 16 gives {first["eq_16"]:.4f}."""
     empty = [row for row in points if row["chernoff"] >= 1.0]
-    yield (
-        f"Equation 16 itself says nothing on {len(empty) / len(points):.0%} of the grid, where kappa is not "
-        "above N p (S-E15). It is an upper bound: it cannot show that anything is probable."
-    )
-    yield (
-        "The asymptotic density is far from the law at these sizes (S-E14): with the law itself the exact "
-        f"probability at alpha = 1, i = 0 is {cauchy['exact_with_the_law']:.3f} in place of "
-        f"{cauchy['exact']:.3f}."
-    )
+    yield f"""Equation 16 itself says nothing on {len(empty) / len(points):.0%} of the grid, where kappa is
+        not above N p (S-E15). It is an upper bound: it cannot show that anything is probable."""
+    yield f"""The asymptotic density is far from the law at these sizes (S-E14): with the law itself the exact
+        probability at alpha = 1, i = 0 is {cauchy["exact_with_the_law"]:.3f} in place of
+        {cauchy["exact"]:.3f}."""
 
 
 def _grid(alphas: Sequence[float], brackets: Sequence[float]) -> list[Row]:

@@ -1,7 +1,5 @@
 """Files of others that Shin 2021 starts from: checkpoints of pytorchcv, and SVHN as MATLAB files."""
 
-from __future__ import annotations
-
 import math
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Shin 2021, sections 3.1 and 5: tails of all layers of a network over its training; and synthetic ones."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -13,23 +11,17 @@ import torch
 from numpy.typing import NDArray
 
 from codebound.nets.layers import AbstractLayerView
-from codebound.nets.walk import Network
 from codebound.rng import numpy_stream
 from codebound_papers.arora18.items.networks import Study, deviations
 from codebound_papers.measure.norms import released_stable_rank, stable_rank, tail_values
 from codebound_papers.measure.shape import weight_shape
-from codebound_papers.report.figures import Figure, Plot, Series, curves
-from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
-from codebound_papers.reproduce.verdicts import verdict
+from codebound_papers.report.figures import Figure, Plot, Series, curves, curves_by
+from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item, verdict
 from codebound_papers.shin21.laws import PowerLaw
 from codebound_papers.shin21.tails import estimate_tail, fit_power_law
 
 _ENTRIES: dict[Size, int] = {"tiny": 500, "quick": 20_000, "full": 100_000}  # of a layer, for its exponent
-_TESTED: dict[Size, int] = {
-    "tiny": 200,
-    "quick": 2_000,
-    "full": 10_000,
-}  # of these, for the test of a power law
+_TESTED: dict[Size, int] = {"tiny": 200, "quick": 2_000, "full": 10_000}  # of these, for the test of a law
 _RESAMPLES: dict[Size, int] = {"tiny": 20, "quick": 40, "full": 100}
 _EXPONENTS = (0.5, 1.0, 1.39, 1.84, 2.5, 3.0, 4.0, 8.0)  # of tails, of synthetic matrices
 _OTHER = "one network, which is none of the paper's"
@@ -39,12 +31,13 @@ _DRAWS: dict[Size, int] = {"tiny": 20, "quick": 200, "full": 1000}
 
 @item(
     "S-Pow:layers",
-    title="Tails of every layer of VGG-19 over its training (Shin 2021, sections 3.1 and 5)",
     quick="a minute on one core; the network is that of A-Fig1",
     full="minutes; the network is that of A-Fig1",
 )
 def shin_layers(settings: Settings) -> Reproduction:
-    """The paper takes from the literature that trained weights are heavy-tailed, later layers more so, and
+    """Tails of every layer of VGG-19 over its training (Shin 2021, sections 3.1 and 5)
+
+    The paper takes from the literature that trained weights are heavy-tailed, later layers more so, and
     that stochastic gradient descent drives weights to stable laws; remark 1 looks at eigenvalues of W^T W
     where the theory has entries. Here are the exponents of both for every layer of VGG-19, with a test of
     the power law, and those of the entries over the training. The paper has no such numbers.
@@ -53,7 +46,8 @@ def shin_layers(settings: Settings) -> Reproduction:
     epochs = settings.cells.get("epochs", lambda: {"kept": list(study.vgg19.kept_epochs)})["kept"]
 
     def measure(epoch: int) -> dict[str, list[Row]]:
-        return {"rows": _layers(study.vgg19.at(epoch), settings, is_tested=epoch == epochs[-1])}
+        views, is_tested = study.vgg19.at(epoch).layers, epoch == epochs[-1]
+        return {"rows": [_layer(*each, settings, is_tested=is_tested) for each in enumerate(views, start=1)]}
 
     parts = {f"epoch {epoch}": partial(measure, epoch) for epoch in epochs}
     found = [each["rows"] for each in settings.cells.get_all(parts)]
@@ -61,7 +55,7 @@ def shin_layers(settings: Settings) -> Reproduction:
     ends = [row for row in rows if row["epoch"] == epochs[-1]]
     return Reproduction(
         tables={"At the end of the training": [_shown(row) for row in ends]},
-        sentences=tuple(_layer_sentences(rows, ends, settings)),
+        sentences=_layer_sentences(rows, ends, settings),
         deviations=(
             "The paper looks at last layers of other networks; here is the VGG-19 of Arora et al.",
             (
@@ -75,14 +69,7 @@ def shin_layers(settings: Settings) -> Reproduction:
     )
 
 
-def _layers(network: Network, settings: Settings, *, is_tested: bool) -> list[Row]:
-    return [
-        _layer(view, number, settings, is_tested=is_tested)
-        for number, view in enumerate(network.layers, start=1)
-    ]
-
-
-def _layer(view: AbstractLayerView, number: int, settings: Settings, *, is_tested: bool) -> Row:
+def _layer(number: int, view: AbstractLayerView, settings: Settings, *, is_tested: bool) -> Row:
     stream, size = numpy_stream(settings.seed, f"tails/{view.name}"), settings.size
     entries = _some(tail_values(view), _ENTRIES[size], stream)
     shape = weight_shape(view.matrix)
@@ -125,21 +112,17 @@ def _layer_sentences(rows: Sequence[Row], ends: Sequence[Row], settings: Setting
     order = _correlation([row["number"] for row in ends], [row["alpha"] for row in ends])
     half = len(ends) // 2
     early, late = (median(row["alpha"] for row in part) for part in (ends[:half], ends[half:]))
-    yield (
-        f"{verdict(int(order < 0.0 and late < early), of=1, settings=settings, differs=_OTHER)}: later "
-        f"layers are heavier-tailed: the exponent of the density of magnitudes is {early:.2f} in the first "
-        f"half of the layers and {late:.2f} in the second, in the median; its rank correlation with the "
-        f"number of the layer is {order:.2f}. A smaller exponent is a heavier tail."
-    )
+    yield f"""{verdict(int(order < 0.0 and late < early), of=1, settings=settings, differs=_OTHER)}: later
+        layers are heavier-tailed: the exponent of the density of magnitudes is {early:.2f} in the first half
+        of the layers and {late:.2f} in the second, in the median; its rank correlation with the number of the
+        layer is {order:.2f}. A smaller exponent is a heavier tail."""
     start = [row for row in rows if row["epoch"] == rows[0]["epoch"]]
     fallen = sum(b["alpha"] < a["alpha"] for a, b in zip(start, ends, strict=True))
     kurtosis = [median(row["excess kurtosis"] for row in part) for part in (start, ends)]
-    yield (
-        f"Over the training the exponent falls in {fallen} of {len(ends)} layers, from "
-        f"{median(row['alpha'] for row in start):.1f} to {median(row['alpha'] for row in ends):.1f} in the "
-        f"median; the excess kurtosis goes from {kurtosis[0]:.2f} to {kurtosis[1]:.2f}. Convolutions start "
-        "Gaussian, for which the fit gives an exponent too, though there is no power law."
-    )
+    yield f"""Over the training the exponent falls in {fallen} of {len(ends)} layers, from
+        {median(row["alpha"] for row in start):.1f} to {median(row["alpha"] for row in ends):.1f} in the
+        median; the excess kurtosis goes from {kurtosis[0]:.2f} to {kurtosis[1]:.2f}. Convolutions start
+        Gaussian, for which the fit gives an exponent too, though there is no power law."""
     for name in ("entries", "eigenvalues"):
         found = [row[f"{name}: verdict"] for row in ends]
         told = ", ".join(f"{status} in {found.count(status)}" for status in dict.fromkeys(found))
@@ -151,11 +134,9 @@ def _layer_sentences(rows: Sequence[Row], ends: Sequence[Row], settings: Setting
     ]
     if len(pairs) > 2:
         both = _correlation(*zip(*pairs, strict=True))
-        yield (
-            "Exponents of entries and of eigenvalues are different numbers (remark 1): their rank "
-            f"correlation over the layers is {both:.2f}. For entries with tail exponent below 4 theory has "
-            "the eigenvalues fall with half of it."
-        )
+        yield f"""Exponents of entries and of eigenvalues are different numbers (remark 1): their rank
+            correlation over the layers is {both:.2f}. For entries with tail exponent below 4 theory has the
+            eigenvalues fall with half of it."""
     laplace = sum(row["Laplace over Gaussian"] > 0.0 for row in ends)
     yield f"A Laplace law fits the entries better than a Gaussian one in {laplace} of {len(ends)} layers."
 
@@ -167,31 +148,20 @@ def _correlation(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def _layer_plots(rows: Sequence[Row], ends: Sequence[Row]) -> list[Plot]:
-    shown = [ends[place] for place in sorted({0, len(ends) // 3, 2 * len(ends) // 3, len(ends) - 1})]
-    by_layer = {row["layer"]: [each for each in rows if each["layer"] == row["layer"]] for row in shown}
-    over = [series for name, part in by_layer.items() for series in curves(part, "epoch", {"alpha": name})]
-    columns = {"alpha": "entries", "eigenvalues: alpha": "eigenvalues"}
+    shown = [ends[place]["layer"] for place in {0, len(ends) // 3, 2 * len(ends) // 3, len(ends) - 1}]
+    over = curves_by([each for each in rows if each["layer"] in shown], "layer", "epoch", "alpha")
+    columns, exponent = {"alpha": "entries", "eigenvalues: alpha": "eigenvalues"}, "exponent of the density"
     return [
-        Plot("end of the training", "layer", "exponent of the density", curves(ends, "number", columns)),
-        Plot(
-            "over the training, entries",
-            "epoch",
-            "exponent of the density",
-            over,
-            y_scale="log",
-            headroom=0.4,
-        ),
+        Plot("end of the training", "layer", exponent, curves(ends, "number", columns)),
+        Plot("over the training, entries", "epoch", exponent, over, y_scale="log", headroom=0.4),
     ]
 
 
-@item(
-    "S-5.3:synthetic",
-    title="Stable rank against the tail exponent, of synthetic matrices (Shin 2021, section 5.3)",
-    quick="seconds",
-    full="seconds",
-)
+@item("S-5.3:synthetic", quick="seconds", full="seconds")
 def shin_synthetic(settings: Settings) -> Reproduction:
-    """Section 5.3 argues that heavier tails go with a smaller stable rank, and figure 3 looks for it in
+    """Stable rank against the tail exponent, of synthetic matrices (Shin 2021, section 5.3)
+
+    Section 5.3 argues that heavier tails go with a smaller stable rank, and figure 3 looks for it in
     trained layers. In matrices of independent entries with a power law nothing else is at work. Here are
     their stable rank, what the released script plots in its place (S-E25), and Gaussian matrices beside
     them. The paper has no such numbers; the released code draws such matrices.
@@ -218,7 +188,7 @@ def shin_synthetic(settings: Settings) -> Reproduction:
     )
     return Reproduction(
         tables={f"Means over {draws} matrices of independent entries": rows},
-        sentences=tuple(_synthetic_sentences(rows)),
+        sentences=_synthetic_sentences(rows),
         figures={"S-5.3-synthetic": Figure([plot], columns=1)},
     )
 
@@ -250,9 +220,7 @@ def _synthetic_sentences(rows: Sequence[Row]) -> Iterator[str]:
     *laws, gaussian = rows
     ranks = [row["stable rank"] for row in laws]
     rises = all(after > before for before, after in pairwise(ranks))
-    yield (
-        f"{'We agree' if rises else 'We agree in part'} (section 5.3): the heavier the tail, the smaller "
-        f"the stable rank, from {ranks[0]:.1f} at tail exponent {laws[0]['tail exponent']:g} to "
-        f"{ranks[-1]:.1f} at {laws[-1]['tail exponent']:g}; Gaussian entries have "
-        f"{gaussian['stable rank']:.1f}. The heuristic is right once the quantity is the stable rank (S-E25)."
-    )
+    yield f"""{"We agree" if rises else "We agree in part"} (section 5.3): the heavier the tail, the smaller
+        the stable rank, from {ranks[0]:.1f} at tail exponent {laws[0]["tail exponent"]:g} to {ranks[-1]:.1f}
+        at {laws[-1]["tail exponent"]:g}; Gaussian entries have {gaussian["stable rank"]:.1f}. The heuristic
+        is right once the quantity is the stable rank (S-E25)."""

@@ -1,7 +1,5 @@
 """The networks whose last layers Shin 2021 looks at, as far as they can be had, and small ones of our own."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -23,13 +21,7 @@ from codebound.train.config import TrainConfig
 from codebound_papers.measure.norms import released_stable_rank, stable_rank
 from codebound_papers.reproduce.items import Row, Settings, Size
 from codebound_papers.reproduce.training import Trained, made_up_samples, named_samples, trained
-from codebound_papers.shin21.items.files import (
-    find_checkpoint,
-    last_dense,
-    read_checkpoint,
-    read_svhn,
-    svhn_path,
-)
+from codebound_papers.shin21.items import files
 from codebound_papers.shin21.tails import fit_power_law
 
 _HERE = Scaling(255.0, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))  # of the networks in files
@@ -107,7 +99,7 @@ def checkpoint(subject: Subject, settings: Settings) -> Path | None:
     """The checkpoint of a network of the other project, where the folder of pretrained networks has it."""
     if settings.models is None or subject.config is not None or subject.file:
         return None
-    return find_checkpoint(settings.models, subject.name)
+    return files.find_checkpoint(settings.models, subject.name)
 
 
 def last_layer_obstacle(subject: Subject, settings: Settings) -> str:
@@ -166,7 +158,7 @@ def _from_model_zoo(name: str, weights: Path | None) -> Any:
     try:
         model = get_model(name, pretrained=weights is None)
         if weights is not None:
-            model.load_state_dict(read_checkpoint(weights))
+            model.load_state_dict(files.read_checkpoint(weights))
         return model
     except Exception as cause:  # whatever its download or its reader raises
         raise ModelError(f"{_MODEL_ZOO} does not give {name}: {type(cause).__name__}: {cause}") from cause
@@ -176,7 +168,11 @@ def images_for(subject: Subject) -> Dataset:
     """What accuracies are counted on."""
     if subject.data == "made-up":
         return made_up_samples().train.select(range(100), role="test")
-    images = read_svhn(svhn_path()) if subject.data == "svhn" else load_dataset(subject.data, role="test")
+    images = (
+        files.read_svhn(files.svhn_path())
+        if subject.data == "svhn"
+        else load_dataset(subject.data, role="test")
+    )
     if subject.data in ("cifar10", "svhn"):
         return replace(images, scaling=_HERE if subject.file else _THEIRS)
     return images
@@ -185,7 +181,7 @@ def images_for(subject: Subject) -> Dataset:
 def last_layer(subject: Subject, settings: Settings) -> Row:
     """Both exponents of the last dense layer, their verdicts, and both stable ranks."""
     if (path := checkpoint(subject, settings)) is not None:
-        return _described(last_dense(path), subject.name, settings)
+        return _described(files.last_dense(path), subject.name, settings)
     if subject.config is None:
         return _last_layer(load(subject, settings), subject.name, settings)
     found = _trained(subject, subject.config, settings)

@@ -1,7 +1,5 @@
 """Shin 2021, table 1: accuracy when the small weights of the last layer are drawn anew."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import fmean
@@ -10,19 +8,8 @@ from codebound.rng import numpy_stream
 from codebound_papers.report.figures import Figure, Plot, Series
 from codebound_papers.reproduce.items import Reproduction, Row, Settings, Size, item
 from codebound_papers.shin21.compressor import replacement_trials
+from codebound_papers.shin21.items import networks
 from codebound_papers.shin21.items.files import svhn_path
-from codebound_papers.shin21.items.networks import (
-    FILES,
-    Subject,
-    counted,
-    images_for,
-    last_layer,
-    load,
-    measured,
-    obstacle,
-    own,
-    published,
-)
 from codebound_papers.shin21.tails import estimate_tail
 
 _PUBLISHED = {  # alpha, accuracy in %, accuracy with redrawn weights in %, its deviation
@@ -47,32 +34,35 @@ _RARE = 0.05
 
 
 def _lacks(settings: Settings) -> tuple[str, ...]:
-    return counted(_obstacle(subject, settings) for subject in (*published(_PUBLISHED), *FILES))
+    return networks.counted(
+        _obstacle(subject, settings) for subject in (*networks.published(_PUBLISHED), *networks.FILES)
+    )
 
 
-def _obstacle(subject: Subject, settings: Settings) -> str:
+def _obstacle(subject: networks.Subject, settings: Settings) -> str:
     if subject.data == "svhn" and not (path := svhn_path()).is_file():
         return f"{path.name} of SVHN is not in the folder svhn of the data cache"
-    return obstacle(subject, settings)
+    return networks.obstacle(subject, settings)
 
 
 @item(
     "S-Tab1",
-    title="Accuracy with the small weights of the last layer drawn anew (Shin 2021, table 1)",
     quick="5 minutes on one core",
     full="half an hour on one core, minutes on a GPU",
     lacks=_lacks,
     trains=True,
 )
 def shin_table1(settings: Settings) -> Reproduction:
-    """If a layer's weights are heavy-tailed, the few large ones should do: those up to the standard deviation
+    """Accuracy with the small weights of the last layer drawn anew (Shin 2021, table 1)
+
+    If a layer's weights are heavy-tailed, the few large ones should do: those up to the standard deviation
     of all are replaced by Gaussian draws with the mean and deviation of all, ten times over. The table has
     the exponent of the tail, fitted to the positive weights as the released code does, and the accuracies in
     per cent. Here the fit comes with a test of it, and also for magnitudes; the draws also with the mask of
     the text, which compares signed weights and so redraws every negative one.
     """
-    subjects = (*published(_PUBLISHED), *FILES, *own(settings.size))
-    found, left = measured("replacement", subjects, settings, _measure, _obstacle)
+    subjects = (*networks.published(_PUBLISHED), *networks.FILES, *networks.own(settings.size))
+    found, left = networks.measured("replacement", subjects, settings, _measure, _obstacle)
     run = [
         {"network": subject.name, "weights": subject.source, **row, **_theirs(subject)}
         for subject, row in found
@@ -82,24 +72,21 @@ def shin_table1(settings: Settings) -> Reproduction:
     shares = settings.cells.get(
         f"Gaussian layers, {draws} draws", partial(gaussian_shares, draws=draws, seed=settings.seed)
     )
+    beside = [
+        {"network": name, "weights": _CLASSES * _inputs(name), "published_alpha": alpha}
+        | {"share of Gaussian layers up to it": shares[name]}
+        for name, (alpha, *_) in _PUBLISHED.items()
+    ]
     return Reproduction(
         tables={
             "Accuracy in %, as it is and with redrawn weights": [_accuracies(row) for row in run],
             "Exponents of the density, and whether the weights can carry a power law": [
                 _exponents(row) for row in run
             ],
-            "Published exponents beside Gaussian layers of the same size": [
-                {
-                    "network": name,
-                    "weights": _CLASSES * _inputs(name),
-                    "published_alpha": alpha,
-                    "share of Gaussian layers up to it": shares[name],
-                }
-                for name, (alpha, *_) in _PUBLISHED.items()
-            ],
+            "Published exponents beside Gaussian layers of the same size": beside,
             "Not run": missing,
         },
-        sentences=tuple(_sentences(run, shares)),
+        sentences=_sentences(run, shares),
         deviations=(
             f"{len(run)} networks were run, {len(missing)} were not, for the reasons given.",
             "Networks from files have published architectures, but other weights: compare them in kind.",
@@ -109,7 +96,7 @@ def shin_table1(settings: Settings) -> Reproduction:
     )
 
 
-def _theirs(subject: Subject) -> Row:
+def _theirs(subject: networks.Subject) -> Row:
     numbers = _PUBLISHED.get(subject.like, (None, None, None, None))
     columns = ("published_alpha", "published_original", "published_redrawn", "published_deviation")
     return dict(zip(columns, numbers, strict=True))
@@ -145,16 +132,16 @@ def _exponents(row: Row) -> Row:
     }
 
 
-def _measure(subject: Subject, settings: Settings) -> Row:
+def _measure(subject: networks.Subject, settings: Settings) -> Row:
     """Exponents, and accuracies in per cent."""
-    network = load(subject, settings)
-    sample = images_for(subject).on(settings.device)
+    network = networks.load(subject, settings)
+    sample = networks.images_for(subject).on(settings.device)
     by_size, signed = (
         replacement_trials(network, sample, trials=_TRIALS, mask=mask, seed=settings.seed)
         for mask in ("absolute", "signed")
     )
     return {
-        **last_layer(subject, settings),
+        **networks.last_layer(subject, settings),
         "original": 100.0 * by_size.original,
         "redrawn": 100.0 * by_size.mean,
         "deviation": 100.0 * by_size.deviation,
@@ -184,16 +171,12 @@ def _inputs(name: str) -> int:
 def _sentences(rows: Sequence[Row], shares: Row) -> Iterator[str]:
     for row in rows:
         if row["published_original"] is not None:
-            yield (
-                f"{row['network']}: redrawing costs {row['original'] - row['redrawn']:.2f} points of "
-                f"accuracy; published are {row['published_original'] - row['published_redrawn']:.2f}."
-            )
+            yield f"""{row["network"]}: redrawing costs {row["original"] - row["redrawn"]:.2f} points of
+                accuracy; published are {row["published_original"] - row["published_redrawn"]:.2f}."""
     small = [row["original"] - row["redrawn"] for row in rows if row["published_original"] is None]
-    yield (
-        "Open (none of the twelve published networks is here): the small weights of a last layer hardly "
-        f"matter. In {len(small)} small networks trained here redrawing costs {min(small):.2f} to "
-        f"{max(small):.2f} points, so that it is not general."
-    )
+    yield f"""Open (none of the twelve published networks is here): the small weights of a last layer hardly
+        matter. In {len(small)} small networks trained here redrawing costs {min(small):.2f} to
+        {max(small):.2f} points, so that it is not general."""
     below = [name for name, share in shares.items() if share <= _RARE]
     others = ", ".join(
         f"{_PUBLISHED[name][0]} of {name} ({share:.0%})" for name, share in shares.items() if share > _RARE
@@ -206,47 +189,23 @@ def _sentences(rows: Sequence[Row], shares: Row) -> Iterator[str]:
         + " They are exponents of the density, one above those of the tail (S-E17)."
     )
     heavy = sum(row["verdict_positive"] == "power law" for row in rows)
-    yield (
-        "That a tail is a power law is another question: the positive weights can carry that claim in "
-        f"{heavy} of the {len(rows)} networks here. Whether it is the tail that makes redrawing harmless is "
-        "not shown by either."
-    )
+    yield f"""That a tail is a power law is another question: the positive weights can carry that claim in
+        {heavy} of the {len(rows)} networks here. Whether it is the tail that makes redrawing harmless is not
+        shown by either."""
     worst = max(row["original"] - row["redrawn_signed"] for row in rows)
-    yield (
-        "The text compares the signed weight with the deviation, so that every negative weight is redrawn; "
-        f"the released code compares magnitudes (S-E18). By the text up to {worst:.2f} points are lost."
-    )
-    yield (
-        "Redrawing one layer is no bound: the others stay as they are, and no value of a bound is computed "
-        "in the paper (S-E22)."
-    )
+    yield f"""The text compares the signed weight with the deviation, so that every negative weight is
+        redrawn; the released code compares magnitudes (S-E18). By the text up to {worst:.2f} points are
+        lost."""
+    yield """Redrawing one layer is no bound: the others stay as they are, and no value of a bound is computed
+        in the paper (S-E22)."""
 
 
 def _figure(rows: Sequence[Row]) -> Figure:
-    theirs = list(_PUBLISHED.values())
-    return Figure(
-        [
-            Plot(
-                "points of accuracy lost",
-                "exponent alpha of the density",
-                "points",
-                (
-                    Series(
-                        "published",
-                        [alpha for alpha, *_ in theirs],
-                        [before - after for _, before, after, _ in theirs],
-                        "points",
-                        deviations=[deviation for *_, deviation in theirs],
-                    ),
-                    Series(
-                        "here",
-                        [row["alpha_positive"] for row in rows],
-                        [row["original"] - row["redrawn"] for row in rows],
-                        "points",
-                        deviations=[row["deviation"] for row in rows],
-                    ),
-                ),
-            )
-        ],
-        columns=1,
-    )
+    theirs = [(alpha, before - after, deviation) for alpha, before, after, deviation in _PUBLISHED.values()]
+    ours = [(row["alpha_positive"], row["original"] - row["redrawn"], row["deviation"]) for row in rows]
+    series = []
+    for label, points in (("published", theirs), ("here", ours)):
+        x, y, deviations = (list(each) for each in zip(*points, strict=True))
+        series.append(Series(label, x, y, "points", deviations=deviations))
+    plot = Plot("points of accuracy lost", "exponent alpha of the density", "points", series)
+    return Figure([plot], columns=1)

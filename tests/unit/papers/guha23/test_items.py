@@ -32,7 +32,7 @@ from codebound_papers.guha23.items.watched import _epoch_sentences, guha_figure2
 from codebound_papers.guha23.pruning import kept_share
 from codebound_papers.journal import Journal
 from codebound_papers.measure.outputs import margin_report
-from codebound_papers.reproduce.items import Settings
+from codebound_papers.reproduce.items import Settings, one_line
 
 pytestmark = pytest.mark.usefixtures("tiny_networks")
 
@@ -226,7 +226,7 @@ def test_verdicts_follow_the_numbers():
     assert full([near], printed).startswith("We do not agree")
     assert full([{**near, "epochs": 100}], printed).startswith("Open (a network after 100 epochs)")
     assert as_released([near], printed, claimed=3, settings=TINY).startswith("Open")
-    assert full([far], printed).endswith(
+    assert one_line(full([far], printed)).endswith(
         "Here: width 5, n = 100, 300 epochs. There: width 500 to 2,500, n = 48,000, 300 epochs."
     )
     assert "no comparison" in full([row_of(None, 3.0, margin=-1.0)], printed)
@@ -251,15 +251,19 @@ def test_a_network_that_has_not_learnt_is_no_success():
         margin = -1.0 if error else 1.0
         return {"training": training, "width": width, "train_error": error, "smallest_margin": margin}
 
-    told = on_training([row(CODE, 5, 0.0), row(CODE, 6, 0.0), row(TEXT, 5, 0.1), row(TEXT, 6, 0.9)])
+    told = one_line(on_training([row(CODE, 5, 0.0), row(CODE, 6, 0.0), row(TEXT, 5, 0.1), row(TEXT, 6, 0.9)]))
     assert "positive in 2 of 2 networks (training error 0.0%)" in told
     assert "positive in 0 of 2 networks (training error 10.0% at width 5, 90.0% at width 6)" in told
     assert "At width 6 that is no better than guessing." in told
     assert "thrown back" not in told
-    assert "thrown back before its end (G-Exp2). With" in on_training([row(CODE, 5, 0.1), row(TEXT, 5, 0.1)])
+    assert "thrown back before its end (G-Exp2). With" in one_line(
+        on_training([row(CODE, 5, 0.1), row(TEXT, 5, 0.1)])
+    )
     earlier = row(f"{CODE}, 100 epochs", 5, 0.0) | {"epochs": 100}
-    assert "(G-Exp2). After 100 epochs it was positive. With" in on_training([row(CODE, 5, 0.1), earlier])
-    told = on_training([row(CODE, 5, 0.0)])
+    assert "(G-Exp2). After 100 epochs it was positive. With" in one_line(
+        on_training([row(CODE, 5, 0.1), earlier])
+    )
+    told = one_line(on_training([row(CODE, 5, 0.0)]))
     assert "no network, for none was run (G-E29)" in told
     assert "guessing" not in told
 

@@ -31,12 +31,15 @@ def squares(monkeypatch):
     """An item of two parts."""
 
     def squares_of_two(settings: Settings) -> Reproduction:
-        """About squares."""
+        """Squares
+
+        About squares.
+        """
         rows = [settings.cells.get(f"{n}", lambda n=n: {"n": n, "square": n * n}) for n in (2, 3)]
         return Reproduction(tables={"Squares": rows}, sentences=["We agree."], deviations=["None."])
 
     monkeypatch.delitem(ITEMS, "test:squares", raising=False)
-    item("test:squares", title="Squares", quick="nothing", full="nothing")(squares_of_two)
+    item("test:squares", quick="nothing", full="nothing")(squares_of_two)
     yield "test:squares"
     del ITEMS["test:squares"]
 
@@ -111,9 +114,7 @@ def test_a_training_cut_short_stands_beside_the_published_one(id, epochs, monkey
 def test_the_folder_of_pretrained_networks_comes_from_the_environment(squares, tmp_path, monkeypatch):
     seen = []
     lacks = lambda settings: seen.append(settings.models) or ()  # noqa: E731
-    item(squares, title="Squares", quick="", full="")(
-        lambda settings: Reproduction(tables={}, sentences=[*lacks(settings)])
-    )
+    item(squares, quick="", full="")(lambda settings: Reproduction(tables={}, sentences=[*lacks(settings)]))
     reproduce(squares, tmp_path, Settings())
     monkeypatch.setenv("CODEBOUND_MODELS", str(tmp_path))
     reproduce(squares, tmp_path, Settings())
@@ -155,7 +156,7 @@ def test_a_table_of_networks_has_the_finished_ones_and_names_the_others(squares,
         rows = settings.cells.get_some({f"row {n}": lambda n=n: {"n": n} for n in (1, 2, 3)})
         return Reproduction(tables={"Rows": rows}, sentences=["We agree."])
 
-    item(squares, title="Rows", quick="nothing", full="nothing")(run)
+    item(squares, quick="nothing", full="nothing")(run)
     assert (
         reproduce(squares, tmp_path, Settings(size="tiny", device="cpu", deadline=math.inf)).record["not_run"]
         == []

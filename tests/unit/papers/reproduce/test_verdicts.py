@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import codebound_papers
-from codebound_papers.reproduce.items import Settings
-from codebound_papers.reproduce.verdicts import verdict
+from codebound_papers.reproduce.items import Settings, verdict
 
 FULL = Settings(size="full")
 
