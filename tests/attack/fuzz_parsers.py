@@ -32,10 +32,11 @@ from PIL import Image
 from safetensors.torch import save
 
 from codebound.certificate.file import Certificate
-from codebound.data.arrays import from_arrays, read_image_folder, read_npy_folder, read_npz
+from codebound.data.arrays import from_arrays, read_npy_folder, read_npz
 from codebound.data.cifar import read_pickled
 from codebound.data.idx import parse_idx
 from codebound.data.load import load_dataset
+from codebound.data.pictures import read_image_folder
 from codebound.errors import CodeboundError
 from codebound.estimator.reruns import RerunCertificate
 from codebound.files import read_json, read_toml

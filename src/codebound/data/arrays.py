@@ -1,15 +1,9 @@
-"""Samples of the user's: arrays in memory or in an ``.npz`` file, and folders of images, by fixed rules."""
+"""Samples of the user's in arrays: in memory, in an ``.npz`` file or in ``.npy`` files, by fixed rules."""
 
 from __future__ import annotations
 
 import math
-import os
-import tempfile
 import zipfile
-from contextlib import contextmanager
-from dataclasses import dataclass
-from io import BufferedReader, FileIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,21 +15,13 @@ from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
-    from PIL import Image
 
 MAX_CLASSES = 1_000_000
 _EXACT_IN_FLOAT64 = 1 << 53
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
-_GREY = frozenset({"1", "L", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"})
-_USUAL = (32, 32)
-_MAX_SIDE = 20_000
-_PIXELS = 1 << 24  # that any file may hold; more only at
-_PIXELS_PER_BYTE = 100  # which no photograph reaches
-_IN_MEMORY = 1 << 30  # bytes of decoded images
-_NAMED_CLASSES = 20
 _NAMED = 8  # arrays of a file, in a message
 
 
@@ -231,154 +217,3 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, name: str) 
         if stream.read(1):
             raise DataError(f"{name} has bytes after its last value. Save the file again.")
     return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if is_fortran else "C")
-
-
-def read_image_folder(
-    folder: Path, *, role: str, classes: int | None = None, size: tuple[int, int] | None = None
-) -> Dataset:
-    """The images under ``folder``, in a fixed order.
-
-    Sub-folders sorted by name are the classes 0, 1, ...; inside a class, images are sorted by their path.
-    Images are stored as bytes, ``(n, channels, height, width)``: one channel when all are grey, else three.
-    Values of 16 bits are divided by 256. More than a gigabyte is decoded into a file without a name.
-
-    Args:
-        folder: The folder.
-        role: What the sample may be used for.
-        classes: Number of classes; by default the number of sub-folders.
-        size: Height and width that all images are brought to; by default their own, or 32 x 32 where they
-            differ.
-
-    Raises:
-        DataError: There is no image, or one cannot be read.
-    """
-    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    files: list[tuple[Path, int]] = []
-    skipped = 0
-    for label, name in enumerate(names):
-        inside = sorted((path for path in (folder / name).rglob("*") if path.is_file()), key=Path.as_posix)
-        images = [path for path in inside if path.suffix.lower() in SUFFIXES]
-        skipped += len(inside) - len(images)
-        files += [(path, label) for path in images]
-        if not images:
-            raise DataError(
-                f"{folder / name} holds no image ({', '.join(sorted(SUFFIXES))}). An image folder has one "
-                "sub-folder per class with the images of that class in it."
-            )
-    if not files:
-        raise DataError(
-            f"{folder} has no sub-folders. An image folder has one sub-folder per class with its images in "
-            "it; the files of a known dataset keep their usual names."
-        )
-    named = ", ".join(f"{label} = {name}" for label, name in enumerate(names[:_NAMED_CLASSES]))
-    warnings = [f"{skipped} files in {folder} are no images and were left out"] if skipped else []
-    images = [path for path, _ in files]
-    form = _form(images)
-    if size is None and form.size is None:
-        warnings.append(
-            f"the images differ in size and were brought to {_USUAL[0]} x {_USUAL[1]} pixels, each by "
-            f"itself; {folder}@64x64 takes another size"
-        )
-    return Dataset(
-        name=str(folder),
-        role=role,
-        x=_decoded(images, size or form.size or _USUAL, is_grey=form.is_grey),
-        y=np.array([label for _, label in files], dtype=np.int64),
-        classes=len(names) if classes is None else classes,
-        scaling=Scaling(divisor=255.0),
-        source=f"image folder {folder}; classes {named}{', ...' if len(names) > _NAMED_CLASSES else ''}",
-        warnings=tuple(warnings),
-        class_names=tuple(names) if classes in (None, len(names)) else (),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """What images have in common: height and width, or None where these differ, and whether all are grey."""
-
-    size: tuple[int, int] | None
-    is_grey: bool
-
-
-def _form(files: Sequence[Path]) -> _Form:
-    """Reads the headers alone."""
-    from PIL import Image
-
-    sizes, modes = set(), set()
-    for path in files:
-        with _readable(path), _Whole(FileIO(path)) as file, Image.open(file) as image:
-            if max(image.size) > _MAX_SIDE:
-                raise DataError(f"{path} is {image.size} pixels; {_MAX_SIDE} a side are read.")
-            pixels, size = math.prod(image.size), path.stat().st_size
-            if pixels > max(_PIXELS, _PIXELS_PER_BYTE * size):
-                raise DataError(
-                    f"{path} promises {pixels} pixels in {size} bytes and may be meant to fill the memory; "
-                    f"{_PIXELS} are read, or {_PIXELS_PER_BYTE} for every byte. Make the image smaller."
-                )
-            sizes.add((image.height, image.width))
-            modes.add(image.mode)
-    return _Form(sizes.pop() if len(sizes) == 1 else None, modes <= _GREY)
-
-
-def _decoded(files: Sequence[Path], size: tuple[int, int], *, is_grey: bool) -> NDArray[np.uint8]:
-    from PIL import Image
-
-    shape = (len(files), 1 if is_grey else 3, *size)
-    x = _room(shape)
-    for row, path in zip(x, files, strict=True):
-        with _readable(path), _Whole(FileIO(path)) as file, Image.open(file) as image:
-            plain = _of_8_bits(image).convert("L" if is_grey else "RGB")
-            if (plain.height, plain.width) != size:
-                plain = plain.resize(size[::-1], Image.Resampling.BOX)
-            row[...] = np.asarray(plain).reshape(*size, -1).transpose(2, 0, 1)
-    return x
-
-
-def _room(shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """An array in memory, or in a file without a name where that would be too large."""
-    size = math.prod(shape)
-    if size <= _IN_MEMORY:
-        return np.empty(shape, dtype=np.uint8)
-    try:
-        with tempfile.TemporaryFile() as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)  # a mapped page without room would end the process
-            return np.memmap(file, dtype=np.uint8, mode="w+", shape=shape)
-    except OSError as error:
-        raise DataError(
-            f"{size} bytes of images have no room in {tempfile.gettempdir()}: {error.strerror}. Set TMPDIR "
-            "to a folder with room, or take smaller images."
-        ) from error
-
-
-def _of_8_bits(image: Image.Image) -> Image.Image:
-    """An image of 16 or more bits a pixel as one of 8: values divided by 256; floats as they are, cut off."""
-    from PIL import Image
-
-    if image.mode.startswith("I"):
-        levels = np.asarray(image) >> 8
-        return Image.fromarray(levels.clip(0, 255, out=levels).astype(np.uint8))
-    if image.mode == "F":
-        floats = np.nan_to_num(np.asarray(image))
-        return Image.fromarray(floats.clip(0, 255, out=floats).astype(np.uint8))
-    return image
-
-
-class _Whole(BufferedReader):
-    """A file that is asked for no more bytes than it has: room would be made for all that one promises."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        left = max(0, os.fstat(self.fileno()).st_size - self.tell())
-        return super().read(left if size is None or size < 0 else min(size, left))
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    from PIL import Image
-
-    try:
-        yield
-    except DataError:
-        raise
-    except (OSError, SyntaxError, ValueError, TypeError, Image.DecompressionBombError) as error:
-        raise DataError(f"{path} cannot be read as an image: {error}.") from error

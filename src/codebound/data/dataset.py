@@ -219,7 +219,12 @@ def as_dataset(given: object, *, role: str = "train", like: Dataset | None = Non
 
 def as_read(sample: Dataset) -> dict[str, Any]:
     """What ``load_dataset`` has to be told to read another sample as this one was read."""
-    return {"classes": sample.classes, "class_names": sample.class_names, "columns": sample.columns}
+    return {
+        "classes": sample.classes,
+        "class_names": sample.class_names,
+        "columns": sample.columns,
+        "input_shape": () if sample.encoder else sample.input_shape,  # what was encoded had another
+    }
 
 
 def named_alike(dataset: Dataset, names: tuple[str, ...]) -> Dataset:

@@ -13,10 +13,11 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from codebound.data.arrays import from_arrays, read_image_folder, read_npy_folder, read_npz
+from codebound.data.arrays import from_arrays, read_npy_folder, read_npz
 from codebound.data.catalogue import KNOWN, NOT_READ, Found, Known, find, has_digest, located, read
 from codebound.data.dataset import Dataset, Scaling, named_alike
 from codebound.data.given import collected
+from codebound.data.pictures import read_image_folder
 from codebound.data.splits import ROLES
 from codebound.data.standard import STANDARDISED, looks_standardised
 from codebound.data.tables import SUFFIXES, read_table, table_of
@@ -39,6 +40,7 @@ def load_dataset(
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
     columns: tuple[Title, ...] = (),
+    input_shape: tuple[int, ...] = (),
 ) -> Dataset:
     """Loads a sample; never downloads.
 
@@ -56,6 +58,7 @@ def load_dataset(
         class_names: What the classes of another sample are called, in the order of its labels: folders and
             words get the labels that they have there.
         columns: What became the inputs of another sample, where it is a table: this one is read by the same.
+        input_shape: Of another sample: images in a folder are brought to its size and channels.
 
     Raises:
         DataError: The sample is missing, damaged or unreadable; the message says what to do.
@@ -69,7 +72,7 @@ def load_dataset(
     if role not in ROLES:
         raise UsageError(f"a sample has the role {', '.join(ROLES)}. Got {role!r}.")
     names = tuple(class_names)
-    return named_alike(_loaded(spec, role, folder, classes, names, tuple(columns)), names)
+    return named_alike(_loaded(spec, role, folder, classes, names, tuple(columns), tuple(input_shape)), names)
 
 
 def _loaded(
@@ -79,6 +82,7 @@ def _loaded(
     classes: int | None,
     names: tuple[str, ...],
     columns: tuple[Title, ...],
+    shape: tuple[int, ...],
 ) -> Dataset:
     if isinstance(spec, Dataset):
         return _with_role(spec, role)
@@ -95,10 +99,10 @@ def _loaded(
         )
     path = Path(spec).expanduser()
     if path.is_dir():
-        return _load_folder(path, role, classes, names)
+        return _load_folder(path, role, classes, names, shape)
     if (sized := _SIZED.fullmatch(spec)) is not None and Path(sized["folder"]).expanduser().is_dir():
-        size = int(sized["height"]), int(sized["width"])
-        return _load_images(Path(sized["folder"]).expanduser(), role, classes, names, size)
+        shape = *shape[:-2], int(sized["height"]), int(sized["width"])
+        return _load_images(Path(sized["folder"]).expanduser(), role, classes, names, shape)
     if (table := table_of(spec)) is not None:
         return read_table(table, role=role, classes=classes, class_names=names, columns=columns)
     if path.is_file() and path.suffix.lower() != ".npz" and not is_zipfile(path):
@@ -178,13 +182,15 @@ def _load_digits(known: Known) -> Dataset:
     )
 
 
-def _load_folder(path: Path, role: str, classes: int | None, names: tuple[str, ...]) -> Dataset:
+def _load_folder(
+    path: Path, role: str, classes: int | None, names: tuple[str, ...], shape: tuple[int, ...]
+) -> Dataset:
     if (path / "x.npy").is_file():
         return read_npy_folder(path, role=role, classes=classes)
     split = "test" if role == "test" else "train"
     candidates = [found for known in KNOWN.values() if (found := find(known, split, path)) is not None]
     if not candidates:
-        return _load_images(path, role, classes, names)
+        return _load_images(path, role, classes, names, shape)
     likely = candidates if len(candidates) == 1 else [found for found in candidates if _is_told_apart(found)]
     if len(likely) != 1:
         known = ", ".join(found.known.name for found in likely or candidates)
@@ -203,12 +209,21 @@ def _load_images(
     role: str,
     classes: int | None,
     names: tuple[str, ...],
-    size: tuple[int, int] | None = None,
+    shape: tuple[int, ...],
 ) -> Dataset:
-    """A folder of images, or its part for the role, with the classes of its part to learn from."""
+    """A folder of images, or its part for the role, with the classes of its part to learn from.
+
+    The shape is what is asked for: channels, height and width, or the last two, or nothing.
+    """
     part, learned = _part_of(path, role)
     names = names or learned
-    found = read_image_folder(part, role=role, classes=None if names else classes, size=size)
+    found = read_image_folder(
+        part,
+        role=role,
+        classes=None if names else classes,
+        size=(shape[-2], shape[-1]) if len(shape) in (2, 3) else None,
+        channels=shape[0] if len(shape) == 3 else None,
+    )
     return _with_role(named_alike(found, names), role)
 
 

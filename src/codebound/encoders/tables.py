@@ -37,6 +37,7 @@ def load_table(
     classes: int | None = None,
     class_names: tuple[str, ...] = (),
     columns: tuple[Title, ...] = (),
+    input_shape: tuple[int, ...] = (),
     device: str | torch.device = "cpu",
     progress: Progress = silent,
 ) -> Dataset:
@@ -50,6 +51,7 @@ def load_table(
         classes: As there.
         class_names: As there.
         columns: As there.
+        input_shape: As there.
         device: Where it is encoded.
         progress: Told how far it is.
     """
@@ -58,7 +60,13 @@ def load_table(
         raw = load_texts(spec, role=role, folder=folder, classes=classes, class_names=class_names)
     else:
         raw = load_dataset(
-            spec, role=role, folder=folder, classes=classes, class_names=class_names, columns=columns
+            spec,
+            role=role,
+            folder=folder,
+            classes=classes,
+            class_names=class_names,
+            columns=columns,
+            input_shape=input_shape,
         )
     return encoded(encoder, raw, device=device, progress=progress)
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from codebound.data.arrays import read_image_folder
+from codebound.data.dataset import as_dataset
 from codebound.data.load import load_dataset
+from codebound.data.pictures import read_image_folder
 from codebound.errors import DataError
 
 
@@ -45,9 +46,15 @@ def test_other_files_are_left_out_with_a_warning(tmp_path):
     save(tmp_path / "a/1.png", 0)
     (tmp_path / "a/notes.txt").write_text("hello")
     (tmp_path / ".hidden").mkdir()
+    save(tmp_path / "a/.thumbs/1.png", 0)
+    save(tmp_path / "2.png", 0)
+    (tmp_path / "a/._1.png").write_bytes(b"no image")
+    (tmp_path / "a/gone.png").symlink_to("nowhere.png")
+    (tmp_path / "a/loop").symlink_to(".", target_is_directory=True)
     data = read_image_folder(tmp_path, role="train")
     assert data.n == 1
-    assert data.warnings == (f"1 files in {tmp_path} are no images and were left out",)
+    (said,) = data.warnings
+    assert said.startswith(f"6 files in {tmp_path} were left out: hidden, in no sub-folder, not named like")
 
 
 def test_images_of_many_sizes_are_brought_to_one_each_by_itself(tmp_path):
@@ -66,7 +73,7 @@ def test_images_of_many_sizes_are_brought_to_one_each_by_itself(tmp_path):
 
 def test_huge_images_are_refused_by_their_headers(tmp_path, monkeypatch):
     save(tmp_path / "a/1.png", 0)
-    monkeypatch.setattr("codebound.data.arrays._MAX_SIDE", 3)
+    monkeypatch.setattr("codebound.data.pictures._MAX_SIDE", 3)
     with pytest.raises(DataError, match="pixels; 3 a side"):
         read_image_folder(tmp_path, role="train")
 
@@ -74,7 +81,7 @@ def test_huge_images_are_refused_by_their_headers(tmp_path, monkeypatch):
 def test_a_small_file_that_promises_a_large_picture_is_refused_and_a_photograph_is_not(tmp_path, monkeypatch):
     save(tmp_path / "a/1.png", 0, size=(300, 300))
     assert read_image_folder(tmp_path, role="train").input_shape == (1, 300, 300)
-    monkeypatch.setattr("codebound.data.arrays._PIXELS", 300)
+    monkeypatch.setattr("codebound.data.pictures._PIXELS", 300)
     with pytest.raises(DataError, match=r"promises 90000 pixels in \d+ bytes.*smaller"):
         read_image_folder(tmp_path, role="train")
     pixels = np.random.default_rng(0).integers(0, 256, (300, 300), dtype=np.uint8)
@@ -94,7 +101,7 @@ def test_grey_of_any_depth_becomes_bytes(tmp_path, mode, pixel, level):
     assert data.input_shape == (1, 3, 4)
 
 
-MODES = [("P", "png"), ("RGBA", "png"), ("LA", "png"), ("CMYK", "tif"), ("LAB", "tif")]
+MODES = [("P", "png"), ("RGBA", "png"), ("CMYK", "tif"), ("LAB", "tif")]
 
 
 @pytest.mark.parametrize(("mode", "suffix"), MODES)
@@ -107,7 +114,7 @@ def test_colour_of_any_mode_becomes_three_channels(tmp_path, mode, suffix):
 def test_much_is_decoded_into_a_file_and_no_room_is_said(tmp_path, monkeypatch):
     save(tmp_path / "a/1.png", 3)
     plain = read_image_folder(tmp_path, role="train")
-    monkeypatch.setattr("codebound.data.arrays._IN_MEMORY", 1)
+    monkeypatch.setattr("codebound.data.pictures._IN_MEMORY", 1)
     mapped = read_image_folder(tmp_path, role="train")
     assert isinstance(mapped.x, np.memmap)
     assert mapped.sha256 == plain.sha256
@@ -151,3 +158,74 @@ def test_folders_of_train_and_test_are_parts_and_no_classes(tmp_path):
     shutil.rmtree(tmp_path / "Test")
     with pytest.raises(DataError, match="none for the role 'test'"):
         load_dataset(str(tmp_path), role="test")
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_pictures_are_upright_as_their_camera_says(tmp_path, suffix):
+    pixels = np.zeros((16, 24), dtype=np.uint8)
+    pixels[:8, :16] = 255
+    turns = {1: 0, 3: 2, 6: 3, 8: 1}  # orientation of EXIF: quarter turns to the left that undo it
+    for orientation, quarters in turns.items():
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        folder = tmp_path / f"{quarters % 2}/a"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.rot90(pixels, -quarters)).save(
+            folder / f"{orientation}.{suffix}", exif=exif, quality=100
+        )
+    for parity in "01":
+        data = read_image_folder(tmp_path / parity, role="train")
+        assert data.input_shape == (1, 16, 24)
+        for picture in data.x[:, 0]:
+            assert np.abs(picture.astype(int) - pixels).max() < 8
+
+
+def test_what_is_transparent_is_put_on_white(tmp_path):
+    pixels = np.zeros((3, 4, 4), dtype=np.uint8)
+    pixels[:, 1:, 3] = 255  # black, and nothing at all in the first column
+    (tmp_path / "a").mkdir()
+    Image.fromarray(pixels).save(tmp_path / "a/1.png")
+    Image.fromarray(pixels[:, :, 2:]).save(tmp_path / "a/2.png")  # grey with transparency
+    data = read_image_folder(tmp_path, role="train")
+    assert data.x[:, 0].tolist() == [[[255, 0, 0, 0]] * 3] * 2
+    (said,) = data.warnings
+    assert said.startswith("2 of 2 images have a channel or a colour for transparency")
+    (tmp_path / "a/1.png").unlink()
+    assert read_image_folder(tmp_path, role="train").input_shape == (1, 3, 4)
+
+
+def test_what_is_lost_is_said(tmp_path):
+    (tmp_path / "a").mkdir()
+    frames = [Image.new("L", (4, 3), level) for level in (10, 200)]
+    frames[0].save(tmp_path / "a/1.gif", save_all=True, append_images=frames[1:])
+    Image.new("I;16", (4, 3), 0x7F01).save(tmp_path / "a/2.png")
+    Image.new("F", (4, 3), 0.5).save(tmp_path / "a/3.tif")
+    data = read_image_folder(tmp_path, role="train")
+    assert data.x[:, 0, 0, 0].tolist() == [10, 127, 0]
+    assert [each.partition(" images ")[2][:24] for each in data.warnings] == [
+        "have more than one frame",
+        "have 16 or more bits a p",
+        "have floating-point pixe",
+    ]
+
+
+def test_an_unlabelled_folder_needs_no_classes(tmp_path):
+    save(tmp_path / "1.png", 3)
+    save(tmp_path / "2.png", 4)
+    data = load_dataset(str(tmp_path), role="unlabelled", classes=5)
+    assert (data.x[:, 0, 0, 0].tolist(), data.y.tolist(), data.classes) == ([3, 4], [0, 0], 5)
+
+
+def test_a_test_folder_has_the_size_and_the_channels_of_the_sample(tmp_path):
+    save(tmp_path / "train/a/1.png", (9, 9, 9), mode="RGB", size=(20, 10))
+    save(tmp_path / "train/b/1.png", (9, 9, 9), mode="RGB", size=(10, 10))
+    save(tmp_path / "fresh/a/1.png", 7, size=(12, 12))
+    sample = load_dataset(str(tmp_path / "train"))
+    fresh = as_dataset(str(tmp_path / "fresh"), role="test", like=sample)
+    assert fresh.input_shape == sample.input_shape == (3, 32, 32)
+    save(tmp_path / "grey/a/1.png", 7, size=(12, 12))
+    save(tmp_path / "colour/a/1.png", (255, 0, 0), mode="RGB", size=(6, 6))
+    like = load_dataset(str(tmp_path / "grey"))
+    made_grey = as_dataset(str(tmp_path / "colour"), role="test", like=like)
+    assert made_grey.input_shape == (1, 12, 12)
+    assert "made grey" in made_grey.warnings[0]
