@@ -27,7 +27,7 @@ from codebound.coding.tensors import AbstractTensorCode, Raw
 from codebound.data.dataset import DeviceData
 from codebound.errors import UnsupportedLayerError, UsageError
 from codebound.nets.layers import AbstractLayerView
-from codebound.nets.rebuild import with_weights
+from codebound.nets.rebuild import tensors_of, with_weights
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.refs import implements
@@ -75,6 +75,24 @@ def weight_name(layer: str) -> str:
     return f"{layer}.weight".lstrip(".")
 
 
+def first_names(module: nn.Module) -> dict[str, str]:
+    """The first name of every tensor, by each of its names: modules may share a tensor."""
+    return {name: held.name for held in tensors_of(module) for name in held.names}
+
+
+def sharing_layers(network: Network) -> dict[str, str]:
+    """Layers whose weight is that of a layer before, with the reason not to compress it again."""
+    first = first_names(network.model)
+    seen: dict[str, str] = {}
+    sharing: dict[str, str] = {}
+    for view in network.layers:
+        tensor = weight_name(view.name)
+        before = seen.setdefault(first.get(tensor, tensor), view.name)
+        if before != view.name:
+            sharing[view.name] = f"its weight is that of {before}, and goes with it"
+    return sharing
+
+
 @dataclass(frozen=True, eq=False)
 class CompressedNetwork:
     """A network whose layers are compressed; everything else is carried as it is."""
@@ -87,14 +105,18 @@ class CompressedNetwork:
     def module(self) -> nn.Module:
         """The compressed network g, on the device of the original."""
         state = {name: value.detach() for name, value in self.network.model.state_dict().items()}
-        for layer in self.layers:
-            state[layer.tensor] = layer.weight
-        return with_weights(self.network.model, state)
+        first = first_names(self.network.model)
+        weights = {first[layer.tensor]: layer.weight for layer in self.layers}
+        return with_weights(
+            self.network.model, {name: weights.get(first.get(name, name), old) for name, old in state.items()}
+        )
 
     @property
     def names(self) -> dict[str, str]:
-        """The weights, and the layer that each one is of."""
-        return {weight_name(view.name): view.name for view in self.network.layers}
+        """The weights, and the layer that each one is of; the first one where layers share it."""
+        first = first_names(self.network.model)
+        views = reversed(self.network.layers)
+        return {first[tensor]: view.name for view in views if (tensor := weight_name(view.name)) in first}
 
     @cached_property
     def codes(self) -> Mapping[str, AbstractTensorCode]:
@@ -106,7 +128,8 @@ class CompressedNetwork:
         coverage = self.network.coverage
         coverage.require_complete()
         state = self.network.model.state_dict()
-        done = {layer.tensor: layer.code for layer in self.layers}
+        first = first_names(self.network.model)
+        done = {first[layer.tensor]: layer.code for layer in self.layers}
         codes: dict[str, AbstractTensorCode] = {}
         for row in coverage.tensors:
             if row.name in done:
@@ -223,9 +246,11 @@ class AbstractCompressor(AbstractNetworkCompressor):
         algorithm, views = self.adapted_to(job.network), job.network.layers
         wanted = job.wanted(view.name for view in views)
         done: list[CompressedLayer] = []
-        carried: dict[str, str] = {}
+        carried = sharing_layers(job.network)
         for position, view in enumerate(views):
             job.progress(position, len(views), view.name)
+            if view.name in carried:
+                continue
             if view.name not in wanted:
                 carried[view.name] = "not asked for"
                 continue

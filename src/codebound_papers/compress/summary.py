@@ -23,7 +23,13 @@ from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound.refs import implements
 from codebound.scores import logit_chunks
-from codebound_papers.compress.compressors import CompressedLayer, CompressedNetwork, LocalNetwork
+from codebound_papers.compress.compressors import (
+    CompressedLayer,
+    CompressedNetwork,
+    LocalNetwork,
+    first_names,
+    weight_name,
+)
 from codebound_papers.measure.outputs import margin_report
 from codebound_papers.measure.spectral import matrix_spectral_norm, spectral_norm
 from codebound_papers.measure.steps import activations, steps_of
@@ -318,7 +324,8 @@ def deviation(
 def _layer_bounds(compressed: CompressedNetwork, sample: DeviceData) -> list[tuple[str, LayerBounds]]:
     """Norms of every call of a layer, in the order of the calls."""
     network = compressed.network
-    weights = {layer.name: layer.weight for layer in compressed.layers}
+    first = first_names(network.model)
+    weights = {first[layer.tensor]: layer.weight for layer in compressed.layers}
     like = network.layers[0].weight
     x, _ = next(sample.chunks(1, like.dtype))
     bounds = []
@@ -326,8 +333,9 @@ def _layer_bounds(compressed: CompressedNetwork, sample: DeviceData) -> list[tup
         view = network.layer(call.name)
         shape = tuple(call.input.shape[1:])
         change = 0.0
-        if view.name in weights:
-            difference = weights[view.name].to(like.device).double() - view.weight.double()
+        new = weights.get(first.get(weight_name(view.name), ""))
+        if new is not None:
+            difference = new.to(like.device).double() - view.weight.double()
             change = _norm(replace(view, weight=difference), shape)
         bias = 0.0
         if view.bias is not None:  # it is added at every pixel

@@ -148,8 +148,10 @@ class LotteryTicket(AbstractMaskTraining):
         if job.seed < 0:
             raise UsageError(f"a coded seed is not negative. Got {job.seed}.")
         drafts: list[_Draft] = []
-        carried: dict[str, str] = {}
+        carried = compressors.sharing_layers(job.network)
         for position, layer in enumerate(job.network.layers):
+            if layer.name in carried:
+                continue
             own_seed = job.seed + position
             try:
                 drafts.append(self._draft(layer, seed=own_seed, device=sample.x.device))
@@ -263,8 +265,10 @@ class IterativePruning(AbstractMaskTraining):
 
     def train(self, job: compressors.Job, sample: DeviceData) -> compressors.CompressedNetwork:  # noqa: D102
         layers: list[_Layer] = []
-        carried: dict[str, str] = {}
+        carried = compressors.sharing_layers(job.network)
         for view in job.network.layers:
+            if view.name in carried:
+                continue
             try:
                 start = compressors.weight_of(view).to(sample.x.device)
             except UnsupportedLayerError as refusal:
@@ -334,7 +338,8 @@ def descend(
     if not parameters:
         return
     device = sample.x.device
-    state = {name: tensor.detach().to(device) for name, tensor in module.state_dict().items()}
+    first = compressors.first_names(module)
+    state = {first[name]: tensor.detach().to(device) for name, tensor in module.state_dict().items()}
     optimizer = torch.optim.Adam(list(parameters), lr=learning_rate, foreach=True)
     passes = Passes(n=sample.n, epochs=epochs, batch_size=batch_size, order=order)
 
@@ -342,7 +347,8 @@ def descend(
         rate = 0.5 * learning_rate * (1.0 + math.cos(math.pi * done / passes.steps))
         optimizer.param_groups[0]["lr"] = rate
         x, y = sample.batch(indices)
-        loss = functional.cross_entropy(functional_call(module, {**state, **weights()}, (x,)), y)
+        now = {**state, **{first[name]: tensor for name, tensor in weights().items()}}
+        loss = functional.cross_entropy(functional_call(module, now, (x,)), y)
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss, inputs=list(parameters))
         optimizer.step()
