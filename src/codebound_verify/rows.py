@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CLOSE = 1e-3
 NUMBERS = 1 << 22  # that are in float64 at a time
 CHUNK = 1 << 24  # bytes of rows that are hashed from one copy
+PARTS = 16  # of the keys, compared one after the other
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,7 @@ class Repeats:
 def count_repeats(x: Inputs, y: Labels) -> Repeats:
     """Copies and contradictions, by hashes of rows; of a row that nothing is like, eight bytes are kept."""
     short = np.fromiter((int.from_bytes(key[:8], "big") for key in _keys(x)), np.uint64, len(x))
-    order = np.argsort(short)
-    is_like_next = short[order[1:]] == short[order[:-1]]
-    alike = np.union1d(order[1:][is_like_next], order[:-1][is_like_next])
+    alike = np.sort(np.concatenate([_alike(short, part) for part in range(PARTS)]))
     labels: dict[bytes, set[int]] = {}
     copies = contradictions = 0
     for place in alike.tolist():
@@ -53,6 +52,17 @@ def count_repeats(x: Inputs, y: Labels) -> Repeats:
         contradictions += bool(before) and label not in before
         before.add(label)
     return Repeats(len(x), copies, contradictions, short)
+
+
+def _alike(short: NDArray[np.uint64], part: int) -> NDArray[np.int64]:
+    """Places of keys that occur twice, among those of one remainder: more at a time take more memory."""
+    pieces = range(0, len(short), NUMBERS // PARTS)
+    places = np.concatenate(
+        [at + np.flatnonzero(short[at : at + NUMBERS // PARTS] % PARTS == part) for at in pieces]
+    )
+    places = places[np.argsort(short[places])]
+    is_like_next = short[places[1:]] == short[places[:-1]]
+    return np.union1d(places[1:][is_like_next], places[:-1][is_like_next])
 
 
 def count_shared(x: Inputs, other: Inputs) -> int:

@@ -7,7 +7,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-from codebound.engine.job import Finished, call
+from codebound.engine.job import Engine, Finished, call
 
 
 def python(code: str, *arguments: object, env: dict[str, str] | None = None) -> str:
@@ -35,6 +35,8 @@ class Terminal(io.StringIO):
 
 class Here:
     """An engine of that many slots that runs its jobs in this process, the last one first."""
+
+    parts_of = Engine.parts_of
 
     def __init__(self, slots):
         self.slots = slots

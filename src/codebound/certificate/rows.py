@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codebound.data.dataset import row_digests
+from codebound.data.large import room_for, rows_in_blocks
 from codebound.errors import CertificateError, DataError
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 _CLOSE = 1e-3  # of a deviation
 _CHUNK_NUMBERS = 1 << 22
-_PARTS = 16
+_PARTS = 256
 MOST_COPIES = 100
 """One copy in so many examples is let pass."""
 
@@ -56,10 +58,10 @@ def rows_of(sample: Dataset, *, allow_copies: bool = False) -> Rows:
         allow_copies: Whoever sets it declares that they are independent draws which happen to be equal.
     """
     copies = contradictions = 0
-    for halves, labels in _alike(sample):
-        order = np.lexsort((labels, *halves))
-        is_new_input = (halves[:, order[1:]] != halves[:, order[:-1]]).any(axis=0)
-        is_new = is_new_input | (labels[order[1:]] != labels[order[:-1]])
+    for rows in _alike(sample):
+        rows = rows[np.lexsort(rows.T)]
+        is_new_input = (rows[1:, 1:] != rows[:-1, 1:]).any(axis=1)
+        is_new = is_new_input | (rows[1:, 0] != rows[:-1, 0])
         copies += int((~is_new).sum())
         contradictions += int((is_new & ~is_new_input).sum())
     found = Rows(sample.n, copies, contradictions)
@@ -72,19 +74,27 @@ def rows_of(sample: Dataset, *, allow_copies: bool = False) -> Rows:
     return found
 
 
-def _alike(sample: Dataset) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Both halves of the digests of inputs, and labels, in parts: equal inputs are in one of them.
+def _alike(sample: Dataset) -> Iterator[NDArray[np.int64]]:
+    """Rows of a label and both halves of the digest of its input, in parts: equal inputs are in one of them.
 
-    16 bytes an example are kept, so a sample that lies on the disk may stay there.
+    A large sample may lie on the disk, and so do they (``data.large``): a part of 256 is in memory.
     """
-    content = np.empty((sample.n, 16), dtype=np.uint8)
-    memory = content.data.cast("B")
-    for place, (digest, _) in enumerate(row_digests(sample)):
-        memory[16 * place : 16 * place + 16] = digest
-    part_of = content[:, 0] % _PARTS
-    for part in range(_PARTS):
-        places = np.flatnonzero(part_of == part)
-        yield content[places].view(np.int64).T, sample.y[places]
+    rows = room_for((sample.n, 3), np.int64)
+    digests = row_digests(sample)
+    for block in rows_in_blocks(sample.n):
+        content = b"".join(digest for digest, _ in islice(digests, block.stop - block.start))
+        rows[block, 0] = sample.y[block]
+        rows[block, 1:] = np.frombuffer(content, dtype=np.int64).reshape(-1, 2)
+    blocks = list(rows_in_blocks(sample.n))
+    sizes = np.array([np.bincount(rows[block, 1] % _PARTS, minlength=_PARTS) for block in blocks])
+    starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
+    parted, ends = room_for((sample.n, 3), np.int64), starts[:-1].copy()
+    for block, counts in zip(blocks, sizes, strict=True):
+        order = np.argsort(rows[block, 1] % _PARTS, kind="stable")
+        places = np.repeat(ends - np.cumsum(counts) + counts, counts) + np.arange(len(order))
+        parted[places] = rows[block][order]
+        ends += counts
+    return (parted[start:stop] for start, stop in pairwise(starts))
 
 
 def require_disjoint(unlabelled: Dataset, sample: Dataset) -> None:

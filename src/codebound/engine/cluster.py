@@ -6,6 +6,7 @@ import os
 import pickle
 import socket
 from collections import deque
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,14 @@ _RETRIES = 3  # of a job whose node or process was lost; never of one that raise
 _ANSWER_SECONDS = 10.0
 _SILENCE_SECONDS = 5.0  # without an end of a job, after which the nodes are looked at
 _QUEUED = 2  # jobs submitted per core: the next one is there when a core is free
+_SAMPLES = 4  # that stay on the nodes: a search counts on the same ones again and again
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sent:
+    """A value that was sent to the cluster once; a node fetches it once, for all of its workers."""
+
+    reference: Any
 
 
 class RayEngine(Engine):
@@ -63,6 +72,7 @@ class RayEngine(Engine):
                     "  Start a cluster with `ray start --head` and give its address, or leave it out."
                 ) from error
         self._remote = self._ray.remote(call_in)
+        self._samples: dict[tuple[Any, ...], tuple[Any, list[_Sent]]] = {}
 
     @property
     def slots(self) -> int:
@@ -93,12 +103,24 @@ class RayEngine(Engine):
             for reference in running:
                 ray.cancel(reference, force=True)
 
+    def parts_of(self, sample: Any, size: int) -> list[_Sent]:
+        """Parts that are sent once, however many jobs there are on them."""
+        # the sample is kept, so that its memory is nobody else's as long as its address is known here
+        key = (sample.x.data_ptr(), sample.y.data_ptr(), sample.x.shape, sample.x.dtype, sample.scaling, size)
+        if key not in self._samples:
+            while len(self._samples) >= _SAMPLES:
+                del self._samples[next(iter(self._samples))]
+            parts = [_Sent(self._ray.put(part)) for part in super().parts_of(sample, size)]
+            self._samples[key] = sample, parts
+        return self._samples[key][1]
+
     def residents(self, function: str, each: Iterable[Mapping[str, Any]]) -> RayResidents:
         """Objects that live on the nodes; their arguments are sent to a node once."""
         return RayResidents(self._ray, function, each)
 
     def close(self) -> None:
         """Disconnects, and stops a Ray that was started here."""
+        self._samples.clear()
         if self._is_ours:
             self._ray.shutdown()
 
@@ -106,7 +128,9 @@ class RayEngine(Engine):
         remote = self._remote.options(
             num_cpus=job.cpus, num_gpus=job.gpus, max_retries=_RETRIES, retry_exceptions=False
         )
-        return remote.remote(job, str(Path.cwd()))
+        sent = {name: each.reference for name, each in job.arguments.items() if isinstance(each, _Sent)}
+        own = {name: each for name, each in job.arguments.items() if name not in sent}
+        return remote.remote(replace(job, arguments=own), str(Path.cwd()), list(sent), *sent.values())
 
     def _finished(self, job: Job, reference: Any) -> Finished:
         try:
@@ -203,14 +227,14 @@ class Resident:
         return getattr(self._value, method)(*given)
 
 
-def call_in(job: Job, directory: str) -> tuple[Any, Failure | None]:
-    """Runs a job in the directory where the engine was used."""
+def call_in(job: Job, directory: str, names: Sequence[str], *sent: Any) -> tuple[Any, Failure | None]:
+    """Runs a job in the directory where the engine was used, with the arguments that were sent before."""
     try:
         os.chdir(directory)
     except OSError as error:
         node = os.uname().nodename if hasattr(os, "uname") else "this node"
         return None, Failure(f"{directory} cannot be entered on {node}: {error.strerror}. Share it.")
-    return call(job)
+    return call(replace(job, arguments={**job.arguments, **dict(zip(names, sent, strict=True))}))
 
 
 def _check_answers(address: str) -> None:

@@ -129,6 +129,10 @@ class Engine(ABC):
             jobs: What to run. A deque is emptied from the left, and jobs may be added to it meanwhile.
         """
 
+    def parts_of(self, sample: Any, size: int) -> Iterable[Any]:
+        """A sample in parts of that many examples, as arguments of jobs."""
+        return (sample.part(start, start + size) for start in range(0, sample.n, size))
+
     def residents(self, function: str, each: Iterable[Mapping[str, Any]]) -> Residents:
         """Objects of a class or function that stay on the nodes, one for each of these arguments."""
         raise UsageError(f"{function} would share the cores of one machine: use the engine ray.")
@@ -176,7 +180,7 @@ def over_shards(
     if sample.x.device.type != "cpu":
         raise UsageError(f"an engine works on the CPU. Got a sample on {sample.x.device}.")
     size = chunk_size * math.ceil(sample.n / chunk_size / engine.slots)
-    parts = (sample.part(start, start + size) for start in range(0, sample.n, size))
+    parts = engine.parts_of(sample, size)
     jobs = [Job(function=function, arguments={**arguments, of: part}) for part in parts]
     values: dict[Job, Any] = {}
     with closing(engine.as_finished(jobs)) as ended:

@@ -35,7 +35,14 @@ from codebound.nets.layers import AbstractLayerView, LinearView, view_of
 from codebound.nets.walk import Network
 from codebound.refs import implements
 from codebound.rng import torch_stream
-from codebound_papers.measure.spectral import gram_eigenvalues, matrix_spectral_norm, outward_root, scaled
+from codebound_papers.measure.spectral import (
+    GRAM,
+    SpectralNorm,
+    gram_eigenvalues,
+    matrix_spectral_norm,
+    outward_root,
+    scaled,
+)
 
 _PATHLESS = (nn.ReLU, nn.Flatten, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Identity)
 
@@ -184,6 +191,11 @@ class LayerSpectrum:
         return float(self.singular_values[0])
 
     @property
+    def map_norm(self) -> SpectralNorm:
+        """The norm of the map ``x -> A x``, which ``matrix_spectral_norm`` would compute once more."""
+        return SpectralNorm(self.spectral_norm, self.spectral_norm_upper, GRAM, exact=True)
+
+    @property
     def stable_rank(self) -> float:
         """``||A||_F^2 / ||A||_2^2``; 0 for a zero matrix."""
         return (self.frobenius_norm / self.spectral_norm) ** 2 if self.spectral_norm > 0.0 else 0.0
@@ -220,7 +232,7 @@ def layer_spectrum(view: AbstractLayerView) -> LayerSpectrum:
         of="matrix" if isinstance(view, LinearView) else "reshaped kernel",
         singular_values=singular_values,
         spectral_norm_upper=scale * outward_root(float(eigenvalues[-1] + error)),
-        frobenius_norm=frobenius_norm(view.matrix),
+        frobenius_norm=scale * frobenius_norm(entries),
     )
 
 

@@ -1,22 +1,23 @@
 """One pass over the whole sample: margins, certified errors, and the longest input and output.
 
-Counts of margins are exact for every threshold, in the memory that the sample's labels need.
+Counts of margins are exact for every threshold; those of a large sample lie in a file (``data.large``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from torch import Tensor, nn
 
 from codebound.certificate.evaluate import TOLERANCE
 from codebound.data.dataset import DeviceData
+from codebound.data.large import in_order, room_for, rows_in_blocks
 from codebound.engine.job import Engine, over_shards
 from codebound.errors import ModelError, UsageError
 from codebound.progress import Progress, silent
@@ -51,6 +52,14 @@ class AbstractOrdered:
 
     values: NDArray[np.floating] = field(repr=False)  # the numbers
 
+    def _sort(self, dtype: DTypeLike | None = None) -> None:
+        """Puts the numbers in order, which may come in any; NaN last."""
+        given = np.ravel(self.values)
+        blocks = (given[rows] for rows in rows_in_blocks(given.size))
+        ordered = in_order(blocks, given.size, dtype or given.dtype)
+        ordered.flags.writeable = False
+        object.__setattr__(self, "values", ordered)
+
     @property
     def n(self) -> int:
         """How many there are."""
@@ -82,10 +91,23 @@ class AbstractOrdered:
         """Quantiles by level."""
         return {level: self.quantile(level) for level in levels}
 
-    def histogram(self, bins: int = 50) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Counts and ``bins + 1`` edges over the finite ones."""
-        counts, edges = np.histogram(self.values[np.isfinite(self.values)].astype(np.float64), bins=bins)
+    def histogram(
+        self, bins: int = 50, *, is_log: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Counts and ``bins + 1`` edges over the finite ones, or over the finite ones of their logarithms."""
+        counts, edges = np.histogram(np.zeros(0), bins=bins)
+        ends = [(block[0], block[-1]) for block in self._finite_blocks(is_log=is_log) if block.size]
+        for block in self._finite_blocks(is_log=is_log) if ends else ():
+            found, edges = np.histogram(block, bins=bins, range=(ends[0][0], ends[-1][1]))
+            counts = counts + found
         return counts.astype(np.int64), edges
+
+    def _finite_blocks(self, *, is_log: bool) -> Iterator[NDArray[np.float64]]:
+        """In ascending order still."""
+        for rows in rows_in_blocks(self.n):
+            with np.errstate(divide="ignore"):
+                block = np.log(self.values[rows]) if is_log else self.values[rows]
+            yield block[np.isfinite(block)].astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,11 +119,10 @@ class MarginReport(AbstractOrdered):
     """
 
     def __post_init__(self) -> None:
-        ordered = np.sort(np.asarray(self.values, dtype=np.float64))
-        if ordered.ndim != 1 or ordered.size == 0 or np.isnan(ordered).any():
-            raise UsageError(f"margins must be a non-empty vector without NaN. Got shape {ordered.shape}.")
-        ordered.flags.writeable = False
-        object.__setattr__(self, "values", ordered)
+        shape = np.shape(self.values)
+        self._sort(np.float64)
+        if len(shape) != 1 or shape == (0,) or np.isnan(self.maximum):
+            raise UsageError(f"margins must be a non-empty vector without NaN. Got shape {shape}.")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MarginReport) and np.array_equal(self.values, other.values)
@@ -139,7 +160,13 @@ class MarginReport(AbstractOrdered):
 
     def merge(self, *others: MarginReport) -> MarginReport:
         """The report of all examples together: the same, in whatever way a sample was cut into shards."""
-        return MarginReport(np.concatenate([self.values, *(other.values for other in others)]))
+        parts = (self, *others)
+        values = room_for(sum(part.n for part in parts), np.float64)
+        done = 0
+        for part in parts:
+            values[done : done + part.n] = part.values
+            done += part.n
+        return MarginReport(values)
 
 
 @implements("G-DefRhat", kind="published-form")
@@ -174,12 +201,12 @@ def margin_report(
             f"{__name__}:margin_report", arguments, of="data", engine=engine, progress=progress
         )
         return cast("MarginReport", first).merge(*others)
-    values = torch.empty(data.n, dtype=torch.float64)
+    values = room_for(data.n, np.float64)
     done = 0
     for logits, labels in logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress):
-        values[done : done + len(labels)] = margins(logits, labels)
+        values[done : done + len(labels)] = margins(logits, labels).cpu().numpy()
         done += len(labels)
-    return MarginReport(values.numpy())
+    return MarginReport(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,16 +258,17 @@ def evaluate_sample(
             f"{__name__}:evaluate_sample", arguments, of="data", engine=engine, progress=progress
         )
         return cast("Outputs", first).merge(*others)
-    values, errors, output_norm = [], 0, 0.0
+    values, done, errors, output_norm = room_for(data.n, np.float64), 0, 0, 0.0
     dtype = dtype or next(model.parameters()).dtype
     for logits, labels in logit_chunks(model, data, chunk_size=chunk_size, dtype=dtype, progress=progress):
         if logits.shape[1] != classes:
             raise ModelError(f"the network has {logits.shape[1]} outputs, the sample {classes} classes.")
-        values.append(margins(logits, labels).cpu().numpy())
+        values[done : done + len(labels)] = margins(logits, labels).cpu().numpy()
+        done += len(labels)
         errors += int(ambiguous_errors(logits, labels, TOLERANCE).sum())
         output_norm = max(output_norm, _longest(logits.double()))
     input_norm = max(_longest(x.flatten(1)) for x, _ in data.chunks(chunk_size, torch.float64))
-    return Outputs(MarginReport(np.concatenate(values)), errors, output_norm, input_norm)
+    return Outputs(MarginReport(values), errors, output_norm, input_norm)
 
 
 def _longest(rows: Tensor) -> float:

@@ -21,7 +21,7 @@ from codebound.data.dataset import Dataset
 from codebound.engine.job import Engine
 from codebound.errors import CodeboundError, ModelError, UsageError
 from codebound.facts import check_delta
-from codebound.nets.layers import AbstractConvView, AbstractLayerView
+from codebound.nets.layers import AbstractConvView, AbstractLayerView, LinearView
 from codebound.nets.walk import Network
 from codebound.progress import Progress, silent
 from codebound_papers.facts import LayerFacts, NetworkFacts
@@ -38,7 +38,7 @@ from codebound_papers.measure.norms import (
     tail_values,
 )
 from codebound_papers.measure.outputs import MarginReport, Outputs, evaluate_sample
-from codebound_papers.measure.spectral import SpectralNorm, matrix_spectral_norm, spectral_norm
+from codebound_papers.measure.spectral import EXACT_SIDE, SpectralNorm, matrix_spectral_norm, spectral_norm
 from codebound_papers.measure.steps import (
     PROBES,
     FoldedNetwork,
@@ -331,7 +331,7 @@ def measure_facts(
             spectra[view.name] = layer_spectrum(view)
         if "spectra" in asked or ("maps" in asked and isinstance(view, AbstractConvView)):
             try:
-                maps[view.name] = spectral_norm(view, folded.input_shape(view.name))
+                maps[view.name] = _map_norm(view, folded, spectra.get(view.name))
             except CodeboundError as refusal:
                 missing.append(Missing(view.name, "spectral norm", str(refusal)))
             progress(done, len(network.layers), "spectra")
@@ -366,6 +366,13 @@ def measure_facts(
         unstable=unstable,
         missing=tuple(missing),
     )
+
+
+def _map_norm(view: AbstractLayerView, folded: FoldedNetwork, known: LayerSpectrum | None) -> SpectralNorm:
+    """The norm of what a layer does to its inputs; the spectrum of a linear layer has it already."""
+    if isinstance(view, LinearView) and known is not None and min(known.rows, known.columns) <= EXACT_SIDE:
+        return known.map_norm
+    return spectral_norm(view, folded.input_shape(view.name))
 
 
 def _noise_stability(

@@ -29,6 +29,8 @@ EXACT_SIDE = 3000  # smaller side of a matrix whose spectrum is computed outrigh
 _DENSE_ENTRIES = 2**24  # of an operator that is written out as a matrix: 128 MiB
 _CHUNK_ENTRIES = 2**23  # of the symbol of a convolution, held at a time
 _EPS = torch.finfo(torch.float64).eps
+GRAM = "spectrum of the Gram matrix"
+"""How the norm of a matrix with a side of at most ``EXACT_SIDE`` is found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def matrix_spectral_norm(matrix: Tensor) -> SpectralNorm:
     entries, scale = scaled(matrix)
     if min(matrix.shape) <= EXACT_SIDE:
         value, upper = _largest_singular_value(entries)
-        return _rescaled(SpectralNorm(value, upper, "spectrum of the Gram matrix", exact=True), scale)
+        return _rescaled(SpectralNorm(value, upper, GRAM, exact=True), scale)
     operator = LinearOperator(
         in_shape=(matrix.shape[1],),
         out_shape=(matrix.shape[0],),
@@ -182,15 +184,20 @@ def embedding_bound(view: AbstractConvView, input_shape: tuple[int, ...]) -> flo
 
 
 def scaled(matrix: Tensor, *, where: str = "") -> tuple[Tensor, float]:
-    """A float64 copy with largest entry in [1, 2) and the power of two that was divided out, exactly."""
+    """The matrix in float64 with largest entry in [1, 2) and the power of two that was divided out, exactly.
+
+    What is so already is not copied: large copies take longer than what is computed from them.
+    """
     if matrix.dim() != 2 or matrix.numel() == 0:
         raise UsageError(f"{where}a matrix of shape (out, in) is needed. Got shape {tuple(matrix.shape)}.")
-    entries = matrix.detach().double()
-    largest = float(entries.abs().max())
+    low, high = (float(end) for end in matrix.detach().aminmax())
+    largest = max(-low, high)
     if not math.isfinite(largest):
         raise ModelError(f"{where}the weights contain NaN or infinity, so they have no norm.")
     scale = math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0.0 else 1.0
-    return entries / scale, scale
+    if scale == 1.0:
+        return matrix.detach().double(), scale
+    return matrix.detach().to(torch.float64, copy=True).div_(scale), scale
 
 
 def _rescaled(norm: SpectralNorm, scale: float) -> SpectralNorm:

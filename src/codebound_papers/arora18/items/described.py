@@ -92,7 +92,7 @@ def _layer(found: Stability, index: int, network: Network) -> dict[str, Any]:
 def as_histogram(values: Distribution, *, scale: Literal["linear", "log"]) -> Row:
     """A histogram and quantiles; the bins are equal on the scale."""
     is_log = scale == "log"
-    counts, edges = (Distribution(np.log(values.values)) if is_log else values).histogram(_BINS)
+    counts, edges = values.histogram(_BINS, is_log=is_log)
     return {
         "n": values.n,
         "scale": scale,

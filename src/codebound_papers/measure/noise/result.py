@@ -1,7 +1,8 @@
 """What was measured about the noise stability of a network: per example, per layer, and over the sample.
 
-Every value of every example is kept, in its order: one number per example, layer and quantity. So quantiles,
-histograms and the choice of outliers are exact, and any split of a sample gives the result of one pass.
+Every value of every example is kept, in its order: one number per example, layer and quantity, in a file if
+there are many (``data.large``). So quantiles, histograms and the choice of outliers are exact, and any split
+of a sample gives the result of one pass.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from codebound.data.large import BLOCK, in_order, room_for, rows_in_blocks
 from codebound.errors import ModelError, UsageError
 from codebound.refs import implements
 from codebound_papers.measure.noise.jacobian import probe_interval
@@ -24,7 +27,7 @@ from codebound_papers.measure.outputs import AbstractOrdered
 
 Quantity = Literal["cushion", "interlayer", "contraction", "spread", "smoothness", "noise"]
 _LARGEST_COUNTS = ("contraction", "spread")  # the smallest of the others is the worst
-_ROWS = 1 << 16
+_RECENT = 1 << 20  # values that wait on a device, of all columns
 
 
 class Key(NamedTuple):
@@ -36,7 +39,7 @@ class Key(NamedTuple):
 
 
 class Examples:
-    """Columns of per-example values that grow; on the device of the values until they are read.
+    """Columns of per-example values that grow: the last ones on their device, those before in ``data.large``.
 
     >>> import torch
     >>> seen = Examples()
@@ -47,38 +50,78 @@ class Examples:
     """
 
     def __init__(self) -> None:
-        # with room to grow: many small tensors that stay would keep the memory between them from being used
-        self._columns: dict[Key, Tensor] = {}
-        self.n = 0
+        # one tensor a column: many small ones that stay would keep the memory between them from being used
+        self._recent: dict[Key, Tensor] = {}
+        self._columns: dict[Key, NDArray[np.floating]] = {}
+        self._waiting = self._stored = self._room = self._most = 0
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return self._stored + self._waiting
 
     def update(self, values: Mapping[Key, Tensor]) -> None:
         """Appends the values of one batch: the same columns every time, one row per example."""
         rows = {len(column) for column in values.values()}
-        if len(rows) != 1 or (self._columns and self._columns.keys() != values.keys()):
+        if len(rows) != 1 or (self._recent and self._recent.keys() != values.keys()):
             raise UsageError(
                 f"a batch has the same columns as the batches before it and one row per example in each. "
-                f"Got {len(values)} columns of lengths {sorted(rows)} for {len(self._columns)} known columns."
+                f"Got {len(values)} columns of lengths {sorted(rows)} for {len(self._recent)} known columns."
             )
-        stop = self.n + rows.pop()
-        for key, column in values.items():
-            kept = self._columns.get(key, column[:0])
-            if len(kept) < stop:
-                larger = column.new_empty((max(stop, 2 * len(kept)), *column.shape[1:]))
-                larger[: self.n] = kept[: self.n]
-                self._columns[key] = kept = larger
-            kept[self.n : stop] = column.detach()
-        self.n = stop
+        count, done = rows.pop(), 0
+        if not self._recent:
+            self._most = max(1, min(_RECENT // len(values), BLOCK))
+            self._recent = {
+                key: each.new_empty((self._most, *each.shape[1:])) for key, each in values.items()
+            }
+        while done < count:
+            stop = min(count, done + self._most - self._waiting)
+            for key, column in values.items():
+                self._recent[key][self._waiting : self._waiting + stop - done] = column[done:stop].detach()
+            self._waiting, done = self._waiting + stop - done, stop
+            if self._waiting == self._most:
+                self._store()
+
+    def _store(self) -> None:
+        """Moves the last values to those before them."""
+        if self._room < self.n:
+            self._grow(max(self.n, 2 * self._room))
+        for key, column in self._recent.items():
+            self._columns[key][self._stored : self.n] = column[: self._waiting].cpu().numpy()
+        self._stored, self._waiting = self.n, 0
+
+    def _grow(self, room: int) -> None:
+        """Makes room for that many examples, all columns in one file: there may be hundreds of them."""
+        kinds = {key: each[:0].cpu().numpy() for key, each in self._recent.items()}
+        sizes = [room * each.itemsize * math.prod(each.shape[1:]) for each in kinds.values()]
+        whole, start = room_for(sum(-(-size // 8) for size in sizes), np.float64), 0
+        for (key, kind), size in zip(kinds.items(), sizes, strict=True):
+            part = whole[start : start + -(-size // 8)].view(kind.dtype)
+            larger = part[: size // kind.itemsize].reshape(room, *kind.shape[1:])
+            if self._stored:
+                larger[: self._stored] = self._columns[key][: self._stored]
+            self._columns[key], start = larger, start + -(-size // 8)
+        self._room = room
 
     def merge(self, other: Examples) -> None:
         """Appends all examples of ``other``, which is left alone."""
-        if other._columns and self._columns and other._columns.keys() != self._columns.keys():
+        if other._recent and self._recent and other._recent.keys() != self._recent.keys():
             raise UsageError("measurements of different quantities do not merge.")
         if other.n:
-            self.update({key: column[: other.n] for key, column in other._columns.items()})
+            self.update({key: torch.from_numpy(column) for key, column in other.compute().items()})
 
     def compute(self) -> dict[Key, NDArray[np.floating]]:
         """All values so far, one array per column."""
-        return {key: column[: self.n].clone().cpu().numpy() for key, column in self._columns.items()}
+        self._store()
+        return {key: column[: self.n] for key, column in self._columns.items()}
+
+    def __getstate__(self) -> dict[Key, NDArray[np.floating]]:
+        return self.compute()
+
+    def __setstate__(self, columns: dict[Key, NDArray[np.floating]]) -> None:
+        self.__init__()  # type: ignore[misc]
+        if columns:
+            self.update({key: torch.from_numpy(column) for key, column in columns.items()})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,11 +133,9 @@ class Distribution(AbstractOrdered):
     """
 
     def __post_init__(self) -> None:
-        ordered = np.sort(np.asarray(self.values), axis=None)
-        if ordered.size == 0 or np.isnan(ordered[-1]):
-            raise UsageError(f"a distribution needs values and no NaN among them. Got {ordered.size} values.")
-        ordered.flags.writeable = False
-        object.__setattr__(self, "values", ordered)
+        self._sort()
+        if self.n == 0 or np.isnan(self.maximum):
+            raise UsageError(f"a distribution needs values and no NaN among them. Got {self.n} values.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +182,18 @@ def best_examples(complexity: NDArray[np.floating], outliers: float) -> NDArray[
     """
     if not 0.0 <= outliers < 1.0:
         raise UsageError(f"the fraction of outliers lies in [0, 1). Got {outliers}.")
-    order = np.argsort(complexity, kind="stable")  # NaN last
-    n = len(order)
-    kept = np.zeros(n, dtype=bool)
-    kept[order[: n - math.floor(round(outliers * n, 9))]] = True
-    kept[np.isnan(complexity)] = False
-    return kept
+    n = len(complexity)
+    left = n - math.floor(round(outliers * n, 9))
+    limit = in_order((complexity[rows] for rows in rows_in_blocks(n)), n, complexity.dtype)[left - 1]
+    limit = math.inf if np.isnan(limit) else limit
+    is_best = room_for(n, bool)
+    equal = left - sum(int((complexity[rows] < limit).sum()) for rows in rows_in_blocks(n))
+    for rows in rows_in_blocks(n):
+        is_last = complexity[rows] == limit  # the first of them count
+        is_last &= np.cumsum(is_last) <= equal
+        equal -= int(is_last.sum())
+        is_best[rows] = (complexity[rows] < limit) | is_last
+    return is_best
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +238,7 @@ class Stability:
     @property
     def undefined(self) -> int:
         """Number of examples for which some quantity is not defined, such as those that kill a layer."""
-        return int(np.isnan(self.complexity).sum())
+        return sum(int(np.isnan(self.complexity[rows]).sum()) for rows in rows_in_blocks(self.n))
 
     @cached_property
     def complexity(self) -> NDArray[np.floating]:
@@ -199,8 +246,10 @@ class Stability:
 
         Factors that were not measured are 1; NaN where anything measured is not defined.
         """
-        parts = [slice(start, start + _ROWS) for start in range(0, self.n, _ROWS)]
-        return np.concatenate([self._complexity_of(rows) for rows in parts])
+        found = room_for(self.n, np.float64)
+        for rows in rows_in_blocks(self.n):
+            found[rows] = self._complexity_of(rows)
+        return found
 
     def _complexity_of(self, rows: slice) -> NDArray[np.floating]:
         """The same of some examples: what is computed on the way is larger than the values themselves."""
@@ -232,17 +281,23 @@ class Stability:
             layer: Name of the layer.
             target: The layer that a Jacobian leads to; without it the worst over all targets counts.
         """
-        if target:
-            values = self.columns.get(Key(quantity, layer, target))
-        elif self.has(quantity, layer):
-            values = _over_targets(self.columns, quantity, layer)
-        else:
-            values = None
-        if values is None:
+        columns = {
+            key: values
+            for key, values in self.columns.items()
+            if (key.quantity, key.layer) == (quantity, layer) and target in ("", key.target)
+        }
+        if not columns:
             known = ", ".join(sorted({f"{key.quantity} at {key.layer}" for key in self.columns}))
             where = f"layer {layer!r} to {target!r}" if target else f"layer {layer!r}"
             raise UsageError(f"{quantity} at {where} was not measured or does not exist. Measured: {known}.")
-        return Distribution(values[self.kept])
+        first, count = next(iter(columns.values())), int(self.kept.sum())
+        blocks = (
+            _over_targets({key: values[rows] for key, values in columns.items()}, quantity, layer)[
+                self.kept[rows]
+            ]
+            for rows in rows_in_blocks(self.n)
+        )
+        return Distribution(in_order(blocks, count * math.prod(first.shape[1:]), first.dtype))
 
     def has(self, quantity: Quantity, layer: str) -> bool:
         """Whether a quantity was measured at a layer."""
@@ -285,9 +340,12 @@ class Stability:
         ]
         if not columns:
             return None
-        return smoothness_quantile(
-            np.min([values[self.kept].min(axis=0) for values in columns], axis=0), self.delta
-        )
+        smallest = [
+            values[rows][self.kept[rows]].min(axis=0, initial=math.inf)
+            for values in columns
+            for rows in rows_in_blocks(self.n)
+        ]
+        return smoothness_quantile(np.min(smallest, axis=0), self.delta)
 
     @property
     def contraction(self) -> float | None:

@@ -352,7 +352,7 @@ def test_with_biases_as_a_coordinate_nothing_is_undefined():
 
 
 def test_outliers_are_the_examples_of_largest_complexity_in_all_quantities_at_once(monkeypatch):
-    monkeypatch.setattr("codebound_papers.measure.noise.result._ROWS", 7)  # it is computed in parts
+    monkeypatch.setattr("codebound.data.large.BLOCK", 7)  # it is computed in parts
     model, x = double_mlp(6, 8, 7, 3, bias=False), inputs(40, 6)
     plain = stability(model, x, ALL)
     trimmed = stability(model, x, StabilitySettings(interlayer="all", outliers=0.25))
