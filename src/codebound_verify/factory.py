@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from .tensors import Floats
 
 COMPARED = 256  # examples that are evaluated again
-PARTS = 7  # batches that they are then in
+ALONE = 32  # of them, from all parts of the sample, come alone
+PARTS = 7  # batches that the others are then in
 CLOSE = 1e-6
 FOREIGN = ("builtins", "torch", "typing", "abc")  # nobody wrote these for a certificate
 
@@ -223,9 +224,10 @@ def check_function(module: Evaluator, graph: Evaluator | None, x: Inputs) -> Non
             "Factory: its logits change from one evaluation to the next: it draws random numbers or "
             "remembers earlier calls, so g is no function of the example."
         )
-    order = np.arange(len(some))[::-1]
-    parts = [some[part] for part in np.array_split(order, min(len(some), PARTS))]
-    if not reasons and _differ(first, _logits(module, parts, seed=2).flip(0)):
+    order = np.argsort(np.arange(len(some)) % PARTS, kind="stable")[::-1].copy()  # neighbours are apart
+    parts = [*order[:ALONE, None], *np.array_split(order[ALONE:], PARTS)]
+    batches = [some[part] for part in parts if len(part)]
+    if not reasons and _differ(first[order], _logits(module, batches, seed=2)):
         reasons.append("Factory: its logits for an example depend on the rest of the batch.")
     if not reasons and graph is not None and _differ(first, _logits(graph, [some], seed=3)):
         reasons.append("Factory: its module does not compute what was traced: the code acts by other things.")

@@ -161,6 +161,13 @@ class EachByItself(Plain):
         return torch.stack([self.last(row) if row.sum() > 2 else -self.last(row) for row in x.flatten(1)])
 
 
+class AnotherAlone(EachByItself):
+    """Answers otherwise where there is no company, as it is the case for new data."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * (2 if len(x) == 1 else 1)
+
+
 class ReadsValues(Plain):
     def forward(self, x: Tensor) -> Tensor:
         return self.last(x.flatten(1)) * x.sum().item()

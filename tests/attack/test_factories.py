@@ -13,6 +13,7 @@ from attack.networks import (
     CHANGES,
     NUMBERS,
     SAMPLE,
+    AnotherAlone,
     EachByItself,
     Plain,
     Random,
@@ -181,6 +182,9 @@ class TestTrustedCode:
     def test_trust_does_not_make_a_function(self, name):
         factory = ATTACKS[name][0]
         refused(self.data(factory), CHANGES, factory=factory, trust_code=True)
+
+    def test_trust_does_not_excuse_company(self):
+        refused(self.data(AnotherAlone), "rest of the batch", factory=AnotherAlone, trust_code=True)
 
     def test_certify_with_trust(self):
         module = EachByItself().eval()

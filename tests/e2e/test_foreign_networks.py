@@ -17,6 +17,7 @@ from codebound.cli.main import app
 from codebound.errors import CodeboundError
 from codebound.nets.exported import plain_network
 from codebound.nets.layered import with_layers
+from codebound.nets.loading import load_model
 from codebound.nets.walk import wrap
 from codebound.nets.zoo import ResidualBlock
 from codebound_verify.__main__ import main as verify
@@ -25,8 +26,9 @@ CLASSES = foreign.CLASSES
 READ = (
     *("encoder_layer", "decoder", "lstm", "buffers", "cast_in_forward", "asserts", "dict_output"),
     *("factors_from_the_right", "rms_by_hand", "works_in_place", "hooked"),
+    *("cells_from_zeros", "causal_mask", "complex_rotation", "complex_layer", "short_embeddings"),
 )
-CERTIFIED = ("decoder", "own_resnet", "plain_attribute")
+CERTIFIED = ("decoder", "own_resnet", "plain_attribute", "scalar_parameter", "lazy_layers", "complex_layer")
 VERBS = (
     *("measure", "compare --no-certify", "compress --method naive", "compress --method lowrank"),
     *("compress --method mbp", "compress --method heavytail", "sketch --keep 0.1"),
@@ -52,6 +54,11 @@ def inputs(name, n):
     return torch.rand(n, 1, 8, 8, generator=random)
 
 
+def settled(name, x):
+    """The network of a factory as commands load it: lazy layers have their sizes."""
+    return load_model(f"foreign_networks:{name}", input_shape=tuple(x.shape[1:]), classes=CLASSES).eval()
+
+
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
     """Files of digits below 4: as images, and two rows of them as tokens."""
@@ -67,7 +74,8 @@ def samples(tmp_path_factory):
 @pytest.mark.parametrize("name", all_but(READ))
 def test_what_is_read_is_what_the_module_computes(name):
     """The oracle is the module itself, in its own precision and on a batch of another size."""
-    module, x = made(name), inputs(name, 5)
+    x = inputs(name, 5)
+    module = settled(name, x)
     inside = module._orig_mod if name == "compiled" else module
     weight = next(inside.parameters())
     with torch.no_grad():
@@ -142,6 +150,25 @@ def test_no_certificate_is_about_these(name, samples, tmp_path):
     assert result.exit_code != 0
     assert isinstance(result.exception, CodeboundError)  # main prints it in one sentence
     assert foreign.REFUSED[name] in str(result.exception)
+
+
+@pytest.mark.parametrize("name", ["active_dropout", "one_output", "counts_calls"])
+def test_who_asks_first_is_told(name):
+    """``doctor`` says what ``certify`` refuses."""
+    command = ["doctor", "--model", f"foreign_networks:{name}", "--input-shape", "1x8x8", "--classes", "4"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0
+    told = " ".join((result.stdout + result.stderr).split())
+    assert "A certificate cannot be about this network" in told
+    assert foreign.REFUSED[name] in told
+
+
+def test_a_refusal_shows_the_line(samples, tmp_path):
+    command = ["certify", "--model", "foreign_networks:decides_by_values", "--method", "prune"]
+    result = CliRunner().invoke(
+        app, [*command, "--data", str(samples / "image.npz"), "--out", str(tmp_path / "c")]
+    )
+    assert "foreign_networks.py, line" in str(result.exception)
 
 
 @pytest.mark.thorough

@@ -57,6 +57,123 @@ class Rows(nn.Module):
 
 
 @of("image")
+def scalar_parameter():
+    """A learned temperature, and weights in containers of torch."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = nn.ParameterList([torch.randn(64, WIDTH) / 8, torch.randn(WIDTH, CLASSES)])
+            self.biases = nn.ParameterDict({"0": torch.randn(WIDTH), "1": torch.randn(CLASSES)})
+            self.scale = nn.Parameter(torch.tensor(1.5))
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.flatten(1)
+            for i, weight in enumerate(self.weights):
+                x = functional.elu(x @ weight + self.biases[str(i)]) * self.scale
+            return x
+
+    return Scaled()
+
+
+@of("image")
+def lazy_layers():
+    """Layers whose sizes are those of the first input."""
+    return nn.Sequential(
+        nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(CLASSES)
+    )
+
+
+@of("image")
+def cells_from_zeros():
+    """A state of zeros, as many as there are examples, in the precision that torch has by default."""
+
+    class Cells(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows, self.cell = (
+                nn.RNN(8, WIDTH, batch_first=True, nonlinearity="relu"),
+                nn.LSTMCell(WIDTH, 6),
+            )
+            self.head = nn.Linear(6, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            rows, _ = self.rows(x[:, 0])
+            state = torch.zeros(len(x), 6), torch.zeros(len(x), 6)
+            for i in range(rows.size(1)):
+                state = self.cell(rows[:, i], state)
+            return self.head(state[0])
+
+    return Cells()
+
+
+@of("tokens")
+def causal_mask():
+    """``nn.TransformerEncoder`` with a mask that forward makes, as the tutorials of torch have it."""
+
+    class Causal(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(TOKENS, WIDTH)
+            layer = nn.TransformerEncoderLayer(WIDTH, 2, 16)
+            self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+            self.head = nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+            return self.head(self.encoder(self.embedding(tokens).transpose(0, 1), mask=mask)[-1])
+
+    return Causal()
+
+
+@of("tokens")
+def complex_rotation():
+    """Positions as rotations, by a buffer of complex numbers."""
+
+    class Rotated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(TOKENS, WIDTH), nn.Linear(WIDTH, CLASSES)
+            angles = torch.outer(torch.arange(LENGTH).float(), 10.0 ** -torch.arange(WIDTH // 2))
+            self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles), persistent=False)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            x = self.embedding(tokens)
+            pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+            return self.head(torch.tanh(torch.view_as_real(pairs * self.turns).flatten(2)).mean(1))
+
+    return Rotated()
+
+
+@of("image")
+def complex_layer():
+    class Complex(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.Linear(64, WIDTH, dtype=torch.complex64), nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.body(x.flatten(1).to(torch.complex64)).abs())
+
+    return Complex()
+
+
+@of("tokens")
+def short_embeddings():
+    """Rows of an embedding that are shortened as they are looked up."""
+
+    class Short(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(TOKENS, WIDTH, max_norm=1.0), nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return self.head(self.embedding(tokens).amax(1))
+
+    return Short()
+
+
+@of("image")
 def multihead_attention():
     class Attention(Rows):
         def mixed(self, rows: Tensor) -> Tensor:
@@ -655,6 +772,45 @@ def config_object():
             return SimpleNamespace(logits=logits) if return_dict else logits
 
     return Configured()
+
+
+@refused("them is needed. For two classes")
+def one_output():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 1), nn.Sigmoid())
+
+
+@refused("one row of 4 scores is needed")
+def maps_of_scores():
+    return nn.Sequential(nn.Conv2d(1, CLASSES, 3), nn.AdaptiveAvgPool2d(1))
+
+
+@refused("quantised layers pack their numbers")
+def quantised():
+    layers = nn.Sequential(nn.Flatten(), nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES))
+    return torch.ao.quantization.quantize_dynamic(layers, {nn.Linear}, dtype=torch.qint8)
+
+
+@refused("takes no example alone")
+def functional_batch_statistics():
+    class Statistics(Returns):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.parts(functional.batch_norm(x.flatten(1), None, None, training=True))[0]
+
+    return Statistics()
+
+
+@refused("under `if self.training` alone")
+def counts_calls():
+    class Counts(Returns):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return self.parts(x / self.calls)[0]
+
+    return Counts()
 
 
 @refused("random")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from codebound.errors import ModelError
-from codebound.nets.rebuild import with_weights
+from codebound.nets.rebuild import brief, with_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codebound.data.dataset import Dataset
 
 _EXAMPLES = 256
-_ALONE = 32  # of them are evaluated one by one
+_ALONE = 32  # of them, from all parts, are evaluated one by one
 _TOLERANCE = 1e-6
 
 
@@ -49,11 +49,12 @@ def require_one_example(module: nn.Module, sample: Dataset) -> None:
         "its logits change when the same examples are evaluated again: it draws random numbers, or remembers "
         "earlier calls. Dropout belongs in nn.Dropout or under `if self.training`.",
     )
-    backwards = x.flip(0)
-    alone = [backwards[i : i + 1] for i in range(min(_ALONE, len(x)))]
-    batches = [*alone, backwards[_ALONE:]] if len(x) > _ALONE else alone
+    order = torch.arange(len(x)).flip(0)
+    alone = order[:: max(1, len(x) // _ALONE)][:_ALONE]
+    others = order[~torch.isin(order, alone)]
+    batches = [*torch.split(x[alone], 1), *([x[others]] if len(others) else [])]
     _require_same(
-        first.flip(0),
+        first[torch.cat((alone, others))],
         _logits(network, batches, seed=3),
         "its logits for an example depend on the rest of the batch. Replace what looks at the batch, such as "
         "batch statistics in evaluation mode, by running statistics or by a norm of each example.",
@@ -63,7 +64,13 @@ def require_one_example(module: nn.Module, sample: Dataset) -> None:
 def _logits(network: nn.Module, batches: Sequence[Tensor], *, seed: int) -> Tensor:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return torch.cat([network(batch.clone()) for batch in batches])
+        try:
+            return torch.cat([network(batch.clone()) for batch in batches])
+        except Exception as error:  # code of others may fail in any way
+            raise ModelError(
+                f"the network fails on some batches of the sample: {brief(error)}. It must take examples as "
+                "floating-point numbers, alone and in batches of every size."
+            ) from error
 
 
 def _require_same(one: Tensor, other: Tensor, problem: str) -> None:

@@ -19,8 +19,9 @@ from codebound.chains.reading import chain_of
 from codebound.chains.setting import Setting, codable
 from codebound.errors import DataError, ModelError, UnsupportedLayerError
 from codebound.faults import possible_examples
+from codebound.nets.adapting import output_shape, require_logits
 from codebound.nets.fold import folding_words, without_batch_norms
-from codebound.nets.rebuild import WHOLE, is_plain, with_weights
+from codebound.nets.rebuild import WHOLE, first_weight, is_plain, with_weights
 from codebound.nets.walk import readable
 from codebound.tensors import float32_sha256
 
@@ -81,10 +82,12 @@ class Original:
 
         Where it cannot be read, its factory can be trusted. Without ``as_chain`` it is never a chain.
         """
-        first = next(module.parameters(), torch.zeros(()))
+        first = first_weight(module)
         example = torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
         try:
             inside, notes = readable(module, example, classes=classes)
+            if classes is not None:
+                require_logits(output_shape(inside, example), classes)
             notes += folding_words(inside)
             unchained = ""
             try:

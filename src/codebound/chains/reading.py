@@ -16,7 +16,7 @@ from codebound.chains.shifts import MeanOverShifts
 from codebound.errors import ModelError, UnsupportedLayerError
 from codebound.nets.fold import fold_batch_norms
 from codebound.nets.kinds import SHAPE, kind_of, kind_of_node
-from codebound.nets.rebuild import is_plain
+from codebound.nets.rebuild import first_weight, is_plain
 from codebound.nets.walk import traced_steps, wrap
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def chain_of(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[Chain, dic
         from codebound.nets.exported import plain_network
         from codebound.nets.layered import with_layers
 
-        first = next(model.parameters(), torch.zeros(()))
+        first = first_weight(model)
         example = torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device)
         try:
             return _chain_of(with_layers(plain_network(model, example)), input_shape)

@@ -15,6 +15,8 @@ from codebound.report.tables import Table, tabulate
 if TYPE_CHECKING:
     from torch import nn
 
+    from codebound.nets.walk import Network
+
 _CORE = ("torch", "numpy", "safetensors", "scikit-learn", "pillow", "typer", "rich")
 _EXTRAS = {
     "torchvision": ("vision", "models and transforms of torchvision as `--model` and `--data` factories")
@@ -54,7 +56,7 @@ def command(
     rows = network.coverage.rows()
     emit(rows, output, [Table("", [_brief(row) for row in rows]), *_reasons(rows)], rows=rows)
     if output is Format.table:
-        for sentence in (*network.notes, network.coverage.sentence, _coding(network.model, shape)):
+        for sentence in (*network.notes, network.coverage.sentence, *_prospects(network, shape, classes)):
             note(sentence)
 
 
@@ -78,6 +80,27 @@ def _reasons(rows: Sequence[Mapping[str, str | int]]) -> list[str]:
         f"{status} ({names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}): {reason}."
         for (status, reason), names in grouped.items()
     ]
+
+
+def _prospects(network: Network, shape: tuple[int, ...], classes: int) -> Iterator[str]:
+    """What ``certify`` would make of a network that can be read."""
+    import torch
+
+    from codebound.errors import ModelError
+    from codebound.nets.adapting import output_shape, require_logits
+    from codebound.nets.rebuild import first_weight
+
+    if not network.is_readable:
+        return
+    weight = first_weight(network.model)
+    example = torch.zeros(1, *shape, dtype=weight.dtype, device=weight.device)
+    outputs = output_shape(network.model, example)
+    try:
+        require_logits(outputs, max(2, outputs[1]) if len(outputs) == 2 else classes)
+    except ModelError as error:
+        yield f"A certificate cannot be about this network: {error}"
+    else:
+        yield _coding(network.model, shape)
 
 
 def _coding(module: nn.Module, shape: tuple[int, ...]) -> str:

@@ -86,7 +86,7 @@ def round_to_float32(
     if base is not None:
         values = values + base.astype(np.float64)
     with np.errstate(over="ignore"):
-        weights = values.astype(np.float32)
+        weights = np.asarray(values).astype(np.float32)  # arithmetic on an array without axes leaves none
     if not bool(np.isfinite(weights).all()):
         raise FormatError("a decoded weight does not fit into float32.")
     return weights

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import transformer
 
 from codebound.errors import ModelError
-from codebound.nets.rebuild import brief
+from codebound.nets.rebuild import brief, eval_twin, first_weight, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,10 +48,22 @@ class Adapter(nn.Module):
                 self.notes.append(f"{name} takes integers: inputs are rounded to the nearest.")
             self._found(found, name)
             return x
+        if self._takes_two(x):
+            raise ModelError(
+                f"{name} takes no example alone ({failures[0]}): what it says of one depends on the rest of "
+                "the batch. Batch statistics become running statistics, or those of a norm of each example."
+            )
         raise ModelError(
             f"{name} fails on inputs of shape {tuple(x.shape)}: {failures[0]}. It must take one tensor, of "
             "floating-point numbers or of integers; wrap it in a module that does."
         )
+
+    def _takes_two(self, x: Tensor) -> bool:
+        for self.is_whole in (False, True):
+            with contextlib.suppress(Exception), torch.no_grad():
+                self.network(self._input(torch.cat((x, x))))
+                return True
+        return False
 
     def forward(self, x: Tensor) -> Tensor:
         """The logits."""
@@ -88,9 +101,40 @@ class Adapter(nn.Module):
         return output if self.key is None else dict(_parts(output))[self.key]
 
 
+def output_shape(inside: nn.Module, example: Tensor) -> tuple[int, ...]:
+    """The shape of what a network that can be read makes of one example."""
+    if is_plain(inside):
+        (output,) = (node.args[0] for node in inside.graph.nodes if node.op == "output")
+        return (1, *output.meta["val"].shape[1:])
+    with torch.no_grad():
+        return tuple(eval_twin(inside)(example).shape)
+
+
+def require_logits(shape: tuple[int, ...], classes: int) -> None:
+    """Refuses outputs of a batch that are no row of scores for each example, and says what would be."""
+    if len(shape) == 2 and shape[1] == classes:
+        return
+    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
+        raise ModelError(
+            f"the network has one output for each example, the sample {classes} classes: a score for each of "
+            "them is needed. For two classes return torch.cat((-z, z), 1) of a column z of logits, or "
+            "torch.cat((1 - p, p), 1) of probabilities p of class 1."
+        )
+    if len(shape) == 2:
+        raise ModelError(
+            f"the network has {shape[1]} outputs, the sample {classes} classes. Where the last classes have "
+            "no example, say how many there are: codebound.from_arrays(x, y, name=..., classes=...), or a "
+            "factory that returns that, package.module:factory."
+        )
+    raise ModelError(
+        f"the network makes {tuple(shape[1:])} of one example; one row of {classes} scores is needed. Where "
+        "other axes have size 1, end with nn.Flatten(); else with a mean over them, or a layer."
+    )
+
+
 def runs_on(model: nn.Module, input_shape: tuple[int, ...], classes: int) -> bool:
     """Whether a network takes such inputs and returns a logit for each class, whatever it does in between."""
-    first = next(model.parameters(), torch.zeros(()))
+    first = first_weight(model)
     try:
         adapter = Adapter(copy.deepcopy(model).eval(), classes)
         x = adapter.settle(torch.zeros(1, *input_shape, dtype=first.dtype, device=first.device), "it")
@@ -114,16 +158,24 @@ def _parts(output: object) -> Iterator[tuple[str, Tensor]]:
     return ((str(key), part) for key, part in items if isinstance(part, Tensor))
 
 
+def _is_said_causal(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
+    return is_causal is True
+
+
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Without the notes of torch to programmers of a module; every layer by itself, none of them fused."""
     before, fast = logging.root.manager.disable, torch.backends.mha.get_fastpath_enabled()
+    detect = transformer._detect_is_causal_mask
     try:
         logging.disable(logging.ERROR)
         torch.backends.mha.set_fastpath_enabled(False)
+        # a hint for fused attention, which torch gets by comparing the numbers of a mask
+        transformer._detect_is_causal_mask = _is_said_causal
         with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()), torch.no_grad():
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(before)
         torch.backends.mha.set_fastpath_enabled(fast)
+        transformer._detect_is_causal_mask = detect

@@ -9,7 +9,9 @@ that are looked up in a table) is computed once and is a tensor itself.
 from __future__ import annotations
 
 import operator
+import traceback
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +25,7 @@ from codebound.errors import ModelError
 from codebound.nets.adapting import Adapter, quiet
 from codebound.nets.constants import fold_constants
 from codebound.nets.kinds import arguments_of
-from codebound.nets.rebuild import WHOLE, brief, copy_with, tensors_of, unwrapped
+from codebound.nets.rebuild import WHOLE, brief, copy_with, first_weight, tensors_of, unwrapped
 from codebound.nets.simplified import simplify
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 aten = torch.ops.aten
 
-_BATCHES = (7, 11, 13, 17, 19, 23)  # sizes of batches that a size of a network is hardly equal to
+_BATCHES = (101, 103, 107, 113, 131, 137)  # of which hardly any size of a network is a multiple
 _SAME = {"alias", "clone", "contiguous", "detach", "lift_fresh_copy", "dropout", "_to_copy", "to", "type_as"}
 _CHECKS = ("_assert", "sym_constrain")
 _NO_CHANCE = (("train", False), ("dropout_p", 0.0), ("dropout", 0.0))
@@ -108,6 +110,7 @@ def plain_network(model: nn.Module, example: Tensor, *, classes: int | None = No
         ModelError: It cannot be read; the message says why and what to do.
     """
     inside, notes = unwrapped(model)
+    inside, kept = _with_kept_norms(inside)
     twin = copy_with(inside, {id(held.tensor): held.tensor for held in tensors_of(inside)})
     name = type(inside).__name__
     batch_norms = (
@@ -119,19 +122,38 @@ def plain_network(model: nn.Module, example: Tensor, *, classes: int | None = No
             "the batch. Train it with track_running_stats=True."
         )
     adapter = Adapter(twin, classes)
-    first = next((p for p in twin.parameters() if p.is_floating_point()), example)
+    first = first_weight(twin)
     inputs = example[:1].to(device=first.device, dtype=first.dtype)
     inputs = adapter.settle(inputs, name)
     program, batch = _exported(adapter, inputs, name)
     reader = _Reader(program, inputs_are_whole=adapter.is_whole, batch=batch)
-    plain = reader.plain((*notes, *adapter.notes), inside)
+    plain = reader.plain((*notes, *kept, *adapter.notes), inside)
     _require_same(plain, adapter, inputs, name)
     return plain
 
 
+def _with_kept_norms(model: nn.Module) -> tuple[nn.Module, tuple[str, ...]]:
+    """The module without embeddings that shorten their rows as they are looked up: all are shortened once."""
+    limited = {
+        name: (part, part.max_norm)
+        for name, part in model.named_modules()
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.max_norm is not None
+    }
+    if not limited:
+        return model, ()
+    tensors = {id(held.tensor): held.tensor for held in tensors_of(model)}
+    for part, longest in limited.values():
+        short = torch.renorm(part.weight.detach(), part.norm_type, 0, longest)
+        tensors[id(part.weight)] = nn.Parameter(short)
+    twin = copy_with(model, tensors)
+    for name in limited:
+        twin.get_submodule(name).max_norm = None  # type: ignore[assignment]
+    return twin, (f"Rows of {', '.join(limited)} are shortened to max_norm once, not in every evaluation.",)
+
+
 def _exported(adapter: Adapter, x: Tensor, name: str) -> tuple[ExportedProgram, int]:
     """What torch finds, and the size of the batch if the code has fixed it (else 0)."""
-    size = _unlike(adapter)
+    size = _unlike(adapter, x)
     reasons = []
     for sizes in (({0: Dim.DYNAMIC},), None):
         batch = x.new_zeros((size, *x.shape[1:]))  # a new one: torch notes on a tensor which sizes vary
@@ -140,7 +162,7 @@ def _exported(adapter: Adapter, x: Tensor, name: str) -> tuple[ExportedProgram, 
                 program = export(adapter, (batch,), strict=False, dynamic_shapes=sizes)
                 return program.run_decompositions({}), 0 if sizes else size
         except Exception as error:
-            reasons.append(brief(error))
+            reasons.append(f"{brief(error)}{_place(error)}")
     raise ModelError(
         f"{name} cannot be read: {reasons[-1]}\n  Its forward may use shapes, but no Python decision may "
         "depend on values, on the rest of the batch or on earlier calls.\n  With trust_code its code becomes "
@@ -148,10 +170,21 @@ def _exported(adapter: Adapter, x: Tensor, name: str) -> tuple[ExportedProgram, 
     )
 
 
-def _unlike(adapter: nn.Module) -> int:
-    """A size of batches that no tensor of the network has."""
-    sizes = {size for tensor in adapter.state_dict().values() for size in tensor.shape}
-    return next((size for size in _BATCHES if size not in sizes), _BATCHES[-1])
+def _place(error: Exception) -> str:
+    """The line of somebody's code where it failed, in words; empty where none of theirs was running."""
+    ours = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
+    frames = [
+        each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(ours)
+    ]
+    files = [each for each in frames if Path(each.filename).is_file()]
+    return f" ({Path(files[-1].filename).name}, line {files[-1].lineno}: {files[-1].line})" if files else ""
+
+
+def _unlike(adapter: nn.Module, x: Tensor) -> int:
+    """A size of batches that no size of a tensor of the network or of an input is a multiple of."""
+    held = (*adapter.parameters(), *adapter.buffers(), x[0])
+    sizes = {size for tensor in held for size in tensor.shape}
+    return next((size for size in _BATCHES if all(each % size for each in sizes if each)), _BATCHES[-1])
 
 
 @dataclass
@@ -171,7 +204,8 @@ class _Reader:
         kinds = [spec.kind for spec in signature.output_specs]
         if kinds != [OutputKind.USER_OUTPUT]:
             raise ModelError(
-                "this network changes tensors of its own when it is evaluated: it remembers earlier calls."
+                "this network changes tensors of its own when it is evaluated: it remembers earlier calls. "
+                "Let it do so under `if self.training` alone."
             )
         self.held = {f"network.{name}": held for held in tensors_of(model) for name in held.names}
         self.x = self.graph.placeholder("x")
@@ -229,10 +263,14 @@ class _Reader:
             return made
         if value.is_floating_point():
             return self._attribute(name, value)
-        if value.is_complex() or value.abs().max() > _MOST_WHOLE:
+        if value.is_complex():
+            parts = self._attribute(name, torch.view_as_real(value.detach().resolve_conj()).clone())
+            pairs = self._call(aten.view_as_complex.default, (parts,))
+            pairs.meta["val"] = value
+            return pairs
+        if value.numel() and value.abs().max() > _MOST_WHOLE:
             raise ModelError(
-                f"tensor {name} is {value.dtype}: integers beyond {_MOST_WHOLE} and complex numbers "
-                "have no code."
+                f"tensor {name} has integers beyond {_MOST_WHOLE}, which have no code: make them in forward."
             )
         self.whole.add(name)
         kept = self._attribute(name, value.to(torch.float32))
@@ -311,7 +349,13 @@ class _Reader:
         if name in _SAME and source is not None and _is_alike(value, source.meta.get("val")):
             return source
         _require_no_chance(node)
-        if name == "_to_copy":
+        if name == "_to_copy" and value.is_complex():
+            target, args, kwargs = (
+                aten.complex.default,
+                (source, self._call(aten.zeros_like.default, (source,))),
+                {},
+            )
+        elif name == "_to_copy":
             target, args, kwargs = aten.to.dtype, (source, kwargs["dtype"]), {}
         elif name in ("view", "_unsafe_view"):
             target = aten.reshape.default
@@ -319,11 +363,11 @@ class _Reader:
             target, value = aten.batch_norm.default, value[0]
             args, kwargs = (*args[:5], False, *args[5:7], True), {}
         args, kwargs = _mapped((args, kwargs), self._general)
-        if self.batch and target in (aten.reshape.default, aten.expand.default):
-            args = (args[0], [self._batch_size(size) for size in args[1]])
+        if self.batch:
+            args, kwargs = _mapped((args, kwargs), self._batch_size)
         made = self._call(target, tuple(args), **kwargs)
         made.meta["val"] = value
-        if _is_float(value) and not _reads_float(made):
+        if _is_float(value) and not _reads_float(made) and self.dtype not in made.all_input_nodes:
             made = self._call(aten.to.dtype, (made, self.dtype))
             made.meta["val"] = value
         return (made,) if target is aten.batch_norm.default else made
@@ -343,7 +387,7 @@ class _Reader:
 
     def _batch_size(self, size: Any) -> Any:
         """The size of the batch where the code has fixed it."""
-        if not isinstance(size, int) or size <= 0 or size % self.batch:
+        if type(size) is not int or size <= 0 or size % self.batch:
             return size
         if self.size is None:
             with self.graph.inserting_after(self.dtype):
@@ -368,7 +412,11 @@ def _is_alike(one: Any, other: Any) -> bool:
     """Whether two tensors differ in precision at most."""
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
         return False
-    return one.dtype == other.dtype or (one.is_floating_point() and other.is_floating_point())
+    if one.dtype == other.dtype:
+        return True
+    return (one.is_floating_point() and other.is_floating_point()) or (
+        one.is_complex() and other.is_complex()
+    )
 
 
 def _require_no_chance(node: fx.Node) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from codebound.errors import ModelError, UsageError
 from codebound.nets.origins import Origin, remember
@@ -184,6 +185,8 @@ def _call_factory(spec: str, *, input_shape: tuple[int, ...], classes: int, seed
             offered = {"input_shape": input_shape, "classes": classes}
             with seeded(seed):
                 model = factory(**{key: value for key, value in offered.items() if key in taken})
+                if isinstance(model, nn.Module):
+                    _settle_lazy(model, input_shape)
     except ModelError:
         raise
     except (Exception, SystemExit) as cause:  # whatever a user's code raises, also when it is imported
@@ -191,6 +194,20 @@ def _call_factory(spec: str, *, input_shape: tuple[int, ...], classes: int, seed
     if not isinstance(model, nn.Module):
         raise ModelError(f"model {spec}: must return a torch.nn.Module. Got {type(model).__name__}.")
     return model
+
+
+def _settle_lazy(model: nn.Module, input_shape: tuple[int, ...]) -> None:
+    """Gives lazy layers their weights, by one input as the data have them."""
+    if not any(is_lazy(tensor) for tensor in (*model.parameters(), *model.buffers())):
+        return
+    was_training = model.training
+    x = torch.zeros(1, *input_shape)
+    with torch.no_grad():
+        try:
+            model.eval()(x)
+        except (RuntimeError, TypeError):
+            model(x.long())  # tokens
+    model.train(was_training)
 
 
 def _read_safetensors(path: Path) -> dict[str, object]:

@@ -165,6 +165,12 @@ def copy_with(model: nn.Module, substitutes: Mapping[int, Tensor]) -> nn.Module:
             f"{type(model).__name__} is a TorchScript program, whose layers cannot be read. "
             "Pass the nn.Module it was made from."
         )
+    packed = next((name for name, value in model.state_dict().items() if not _is_stored(name, value)), None)
+    if packed is not None:
+        raise ModelError(
+            f"{packed} of {type(model).__name__} is no tensor: quantised layers pack their numbers, and what "
+            "they compute cannot be read. Pass the network as it was before; messages quantise on their own."
+        )
     try:
         return copy.deepcopy(model, dict(substitutes)).eval()
     except Exception as error:
@@ -173,6 +179,11 @@ def copy_with(model: nn.Module, substitutes: Mapping[int, Tensor]) -> nn.Module:
             f"{_uncopyable(model, substitutes)} ({type(error).__name__}: {error}). "
             "Keep such objects outside the module, or give it a __deepcopy__."
         ) from error
+
+
+def _is_stored(name: str, value: object) -> bool:
+    """Whether an entry of a state is a plain tensor, or what a module says it needs beside its tensors."""
+    return name.endswith("_extra_state") or (isinstance(value, Tensor) and not value.is_quantized)
 
 
 def _uncopyable(model: nn.Module, substitutes: Mapping[int, Tensor]) -> str:
@@ -214,6 +225,11 @@ def _describe(tensor: Tensor) -> str:
 def dtype_name(tensor: Tensor) -> str:
     """The type of its entries, such as ``float32``."""
     return str(tensor.dtype).removeprefix("torch.")
+
+
+def first_weight(model: nn.Module) -> Tensor:
+    """A weight with the precision and the device of inputs: the first one that is no integer or complex."""
+    return next((each for each in model.parameters() if each.is_floating_point()), torch.zeros(()))
 
 
 def is_plain(module: nn.Module) -> TypeGuard[fx.GraphModule]:

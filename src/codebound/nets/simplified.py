@@ -124,13 +124,19 @@ def _without_effect(node: fx.Node) -> fx.Node | None:
     if ours is None or theirs is None or not isinstance(source, fx.Node):
         return None
     if node.target is aten.to.dtype:
-        return source if ours.is_floating_point() and theirs.is_floating_point() else None
+        is_alike = ours.is_floating_point() and theirs.is_floating_point()
+        return source if is_alike and not _is_of_no_precision(source) else None
     if ours.dtype != theirs.dtype or _sizes(node) != _sizes(source):
         return None
     neutral = {aten.add.Tensor: 0, aten.sub.Tensor: 0, aten.mul.Tensor: 1, aten.div.Tensor: 1}
     if node.target in neutral and not isinstance(node.args[1], fx.Node):
         return source if node.args[1] == neutral[node.target] else None
     return source if node.target in (aten.reshape.default, aten.expand.default) else None
+
+
+def _is_of_no_precision(node: fx.Node) -> bool:
+    """Whether floating-point numbers are made of none, so that nothing but a cast says in which precision."""
+    return node.op == "call_function" and not any(map(_is_float, node.all_input_nodes))
 
 
 def _joined(node: fx.Node) -> fx.Node | None:

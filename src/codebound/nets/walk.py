@@ -16,6 +16,7 @@ from codebound.nets.rebuild import (
     brief,
     dtype_name,
     eval_twin,
+    first_weight,
     forbidden_entries,
     is_plain,
     tensors_of,
@@ -208,6 +209,7 @@ class Network:
         coverage: The account of every tensor.
         graph: The traced forward pass, or None where there is none.
         untraceable: Why there is no graph; empty when there is one.
+        is_readable: Whether all that it computes is known, as a certificate needs it; a note says why not.
         notes: What was done to the module to read it, in sentences.
     """
 
@@ -218,6 +220,7 @@ class Network:
     coverage: Coverage = field(repr=False)
     graph: fx.Graph | None = field(repr=False)
     untraceable: str = field(repr=False)
+    is_readable: bool = field(default=True, repr=False)
     notes: tuple[str, ...] = ()
 
     @property
@@ -277,7 +280,11 @@ def wrap(
             read, found = _readable(model, traced, example, classes)
         except ModelError as error:
             unreadable = error
-            _calls_on(traced[0], example)  # what cannot be run at all is refused
+            try:
+                _calls_on(traced[0], example)
+            except ModelError:  # what cannot be run at all is refused
+                raise error from None
+            notes += (f"A certificate cannot be about this network: {error}",)
         else:
             notes += found
             model, traced = read, traced if read is model else _traced(read)
@@ -312,6 +319,7 @@ def wrap(
         coverage=coverage,
         graph=graph,
         untraceable=untraceable,
+        is_readable=unreadable is None,
         notes=notes,
     )
 
@@ -378,7 +386,7 @@ def _obstacle(model: nn.Module, traced: Traced, example: Tensor) -> str:
     if strange:
         return f"{strange[0].name}: {strange[0].reason}"
     try:
-        first = next(predictor.parameters(), example)
+        first = first_weight(predictor)
         with torch.no_grad():
             predictor(example[:1].to(device=first.device, dtype=first.dtype))
     except Exception as error:  # code of others may fail in any way
@@ -416,7 +424,7 @@ def trace(predictor: nn.Module) -> tuple[fx.Graph | None, str]:
     try:
         graph = _Tracer().trace(predictor)
     except Exception as error:
-        return None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
+        return None, brief(error).partition(". ")[0]
     return graph, ""
 
 

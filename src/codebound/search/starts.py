@@ -199,12 +199,6 @@ def read_original(
         original = replace(original, notes=(*original.notes, _MEASURED))
     if original.module is not None:
         require_one_example(original.module, sample)
-    if original.chain is not None and original.chain.classes != sample.classes:
-        raise ModelError(
-            f"the network has {original.chain.classes} outputs, the sample {sample.classes} classes. Where "
-            "the last classes have no example, say how many there are: codebound.from_arrays(x, y, name=..., "
-            "classes=...), or a factory that returns that, package.module:factory."
-        )
     return original
 
 

@@ -21,6 +21,7 @@ from codebound.errors import CertificateError, CodeboundError, DataError, ModelE
 from codebound.facts import HoldoutFacts, OccamFacts, Subject
 from codebound.files import finite
 from codebound.nets.origins import origin_of
+from codebound.nets.rebuild import first_weight
 from codebound.nets.walk import Network, wrap
 from codebound.progress import Progress, silent
 from codebound.search.search import Effort
@@ -238,9 +239,9 @@ def compare(
 
 def _read(model: nn.Module, sample: Dataset) -> nn.Module:
     """The network as it can be evaluated and measured: one tensor in, its logits out."""
-    weight = next(model.parameters(), None)
-    if weight is None:
+    if next(model.parameters(), None) is None:
         return model
+    weight = first_weight(model)
     example = sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
     return wrap(model, example=example, classes=sample.classes).model
 

@@ -16,6 +16,7 @@ from codebound.errors import ModelError, UsageError
 from codebound.nets.fold import fold_batch_norms, has_batch_norms
 from codebound.nets.kinds import FIXED, OTHER, SHAPE, Kind, kind_of_node
 from codebound.nets.layers import AbstractLayerView, refusal_of, view_of
+from codebound.nets.rebuild import first_weight
 from codebound.nets.walk import Network, observe, traced_steps, wrap
 from codebound.rng import numpy_stream
 
@@ -201,9 +202,9 @@ def fold_and_wrap(model: nn.Module | Network, sample: Dataset) -> FoldedNetwork:
     One example of the sample is for a network that has to be run to be understood.
     """
     module = model.model if isinstance(model, Network) else model
-    weight = next(module.parameters(), None)
-    if weight is None:
+    if next(module.parameters(), None) is None:
         raise ModelError(f"{type(module).__name__} has no weights, so nothing to measure.")
+    weight = first_weight(module)
     example = sample.on(weight.device).batch(torch.arange(1), weight.dtype)[0]
     if isinstance(model, Network) and not has_batch_norms(module):
         return FoldedNetwork(model, example, model.notes)
