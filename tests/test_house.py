@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,56 @@ LAZY = ("codebound_papers.measure", "codebound_papers.compress", "codebound_pape
 LARGEST_IMPORT = 100
 """Modules of ours that a certificate may load: what nobody needs is not read, and not in the way."""
 MOST_LINES = 500
+
+
+TESTS = Path(__file__).parent
+PLACES = {"codebound": ".", "codebound_papers": "papers", "codebound_verify": "verify"}
+MOST_CODE = 60
+"""Lines of code from which on a module has logic of its own, and a test in its place."""
+ELSEWHERE = {
+    # a second program, an exact number or an attacker says more about it than a test by itself
+    "codebound.bounds.faulty": "property/test_faulty_bounds.py",
+    "codebound.certificate.declarations": "attack/test_settings_and_rows.py",
+    "codebound.certificate.rounding": "oracle/test_rounding.py",
+    "codebound.certificate.rows": "oracle/test_repeats.py",
+    "codebound.certificate.tracing": "contract/test_two_tracers.py",
+    "codebound.numerics": "oracle/test_numerics_mpmath.py",
+    "codebound.picks.message": "attack/test_short_messages.py",
+    "codebound.picks.network": "contract/test_two_pickers.py",
+    "codebound_verify.assumptions": "attack/test_settings_and_rows.py",
+    "codebound_verify.looks": "unit/holdouts/test_ledger.py",
+    "codebound_verify.words": "validity/test_refuting.py",
+    # networks of others are read as a whole, and from files that nobody trusts
+    "codebound.nets.exported": "e2e/test_foreign_networks.py",
+    "codebound.nets.layered": "e2e/test_foreign_networks.py",
+    "codebound.nets.written": "attack/test_factories.py",
+    # one test for all who use it
+    "codebound.commands": "unit/cli/test_options.py",
+    "codebound.data.texts": "unit/encoders/test_encoder.py",
+    "codebound.report.dossier": "unit/cli/test_report.py",
+    "codebound.store": "property/test_sweep_keys.py",
+    "codebound.tensors": "unit/certificate/test_evaluate.py",
+    "codebound_papers.arora18.requirements": "unit/papers/compress/test_requirements.py",
+    "codebound_papers.compress.catalogue": "contract/test_compressors.py",
+    "codebound_papers.guha23.requirements": "unit/papers/compress/test_requirements.py",
+    "codebound_papers.published": "unit/papers/compare/test_table.py",
+    "codebound_papers.shin21.requirements": "unit/papers/compress/test_requirements.py",
+    "codebound_papers.value": "unit/papers/arora18/test_noise_stability.py",
+}
+"""Modules whose test is not in their place, and where it is; it imports them."""
+BY_COMMAND = {
+    "codebound.cli.certificates": ("certify", "e2e/test_certify_command.py"),
+    "codebound.cli.certify": ("certify", "e2e/test_certify_command.py"),
+    "codebound.cli.demo": ("demo", "e2e/test_certify_command.py"),
+    "codebound.cli.through": ("through", "unit/test_through.py"),
+    "codebound.cli.train": ("train", "e2e/test_train_command.py"),
+    "codebound_papers.cli.compress": ("compress", "e2e/test_compress_command.py"),
+    "codebound_papers.cli.measure": ("measure", "e2e/test_measure_command.py"),
+    "codebound_papers.cli.reproduce": ("reproduce", "e2e/test_reproduce_command.py"),
+    "codebound_papers.cli.sketch": ("sketch", "e2e/test_sketch_command.py"),
+    "codebound_papers.compress.command": ("compress", "e2e/test_compress_command.py"),
+}
+"""Modules that are a verb, and the test that runs it."""
 
 
 def named(path: Path) -> str:
@@ -78,3 +129,56 @@ def test_the_product_never_names_the_papers():
         if isinstance(each, ast.Constant) and "codebound_papers" in str(each.value)
     }
     assert naming <= {"codebound/extensions.py"}
+
+
+def lines_of_code(path: Path) -> int:
+    """Without empty lines, comments and docstrings."""
+    documented = {
+        line
+        for each in ast.walk(tree(path))
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
+        for line in range(each.lineno, each.end_lineno + 1)
+    }
+    lines = enumerate(path.read_text("utf-8").splitlines(), start=1)
+    return sum(1 for at, line in lines if at not in documented and line.strip() and line.strip()[0] != "#")
+
+
+@cache
+def imported_by(path: Path) -> set[str]:
+    """The modules that a test takes something from."""
+    found = set()
+    for module, names in re.findall(
+        r"^\s*from ([\w.]+) import (\([^)]*\)|.*)", path.read_text("utf-8"), re.M
+    ):
+        found |= {module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))}
+    return found
+
+
+def is_tested_in_its_place(path: Path) -> bool:
+    """A test of its name, or one that imports it, in the folder of its package or right above it."""
+    package, *inside = path.relative_to(SOURCES).with_suffix("").parts
+    place = TESTS / "unit" / PLACES[package] / Path(*inside[:-1])
+    above = [place.parent] if inside[:-1] else []
+    module = ".".join((package, *inside))
+    return (place / f"test_{path.stem}.py").is_file() or any(
+        module in imported_by(test) for folder in (place, *above) for test in folder.glob("test_*.py")
+    )
+
+
+def test_tests_mirror_the_modules_that_have_logic_of_their_own():
+    """Whoever changes a module finds its test where the module is; the exceptions say where it is instead."""
+    missing = {
+        named(path).removesuffix(".py").replace("/", ".")
+        for path in MODULES
+        if not path.stem.startswith("__")
+        and not is_tested_in_its_place(path)
+        and lines_of_code(path) > MOST_CODE
+    }
+    assert missing <= {*ELSEWHERE, *BY_COMMAND}
+    assert {*ELSEWHERE, *BY_COMMAND} <= {
+        named(path).removesuffix(".py").replace("/", ".") for path in MODULES
+    }
+    for module, test in ELSEWHERE.items():
+        assert module in imported_by(TESTS / test), f"{test} does not import {module}"
+    for module, (verb, test) in BY_COMMAND.items():
+        assert f'"{verb}"' in (TESTS / test).read_text("utf-8"), f"{test} does not run {module}"

@@ -1,0 +1,92 @@
+"""A certificate in rows: what is said, and what is said only where it is so."""
+
+import pytest
+
+from codebound.report.summary import result_rows, skipped_lines, summary_html
+
+RESULT = {
+    "bound": 0.0832,
+    "statement": "C-2",
+    "subject": "g",
+    "vacuous": False,
+    "g_is_new": False,
+    "network": "your network, pruned",
+    "counts": [{"name": "errors", "count": 12, "of": 400, "meaning": "of g on the sample"}],
+    "original_train_errors": 9,
+    "original_train_n": 400,
+    "method": "prune",
+    "code_bits": 120,
+    "verdict": "ACCEPT",
+    "fault": None,
+    "delta": 0.05,
+    "warnings": [],
+}
+TESTED = {"test_n": 50, "test_errors": 3, "test_copies_in_sample": 0}
+
+
+def rows(**changes):
+    return {name: (value, words) for name, value, words in result_rows({**RESULT, **changes})}
+
+
+def test_a_plain_result_has_these_rows_in_this_order():
+    assert list(rows()) == ["certified error", "errors", "training errors of f", "message", "verifier"]
+    assert rows()["certified error"] == ("8.32 %", "C-2, for g")
+    assert rows()["errors"] == ("12 of 400", "of g on the sample")
+    assert rows()["training errors of f"][0] == "9 of 400"
+    assert rows()["message"][0] == "120 bits"
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "value", "words"),
+    [
+        ({"vacuous": True}, "certified error", "8.32 %", "VACUOUS"),
+        ({"g_is_new": True}, "network", "a new one", "your network, pruned"),
+        ({"g_is_new": True}, "training errors of f", "9 of 400", "g shares nothing with it"),
+        ({"refuted_by_test": True, "alarm": "too many errors"}, "ALARM", "refuted", "too many errors"),
+        ({"copies": 7}, "copies", "7 examples", "declared to be draws"),
+        ({**TESTED, "holdout": 0.125}, "hold-out bound of g", "12.50 %", "errs on 3 of 50 test examples"),
+        (TESTED, "hold-out bound of g", "none", "NO GUARANTEE"),
+        (
+            {**TESTED, "holdout": 0.25, "fault": "class:1"},
+            "hold-out bound of g",
+            "25.00 %",
+            "makes the fault class:1 on 3",
+        ),
+        (
+            {"test_errors_f": 4, "holdout_f": 0.5, "holdout_f_words": ", if it is fresh"},
+            "hold-out bound of f",
+            "50.00 %",
+            "errs on 4 of them, if it is fresh",
+        ),
+        (
+            {"through_f": 0.375, "disagreements_f": 5, "holdout_f_words": ""},
+            "bound of f through g",
+            "37.50 %",
+            "probability 1 - 0.1: f and g differ on 5",
+        ),
+        ({"base_declared": "Made of other data.", "base_is_g": True}, "DECLARED", "g is the base", "void"),
+        ({"base_declared": "Made of other data.", "base_is_g": False}, "errors of f", "9 of 400", "given"),
+        ({"encoder_declared": "Made of other data."}, "DECLARED", "an encoder", "No program can check that"),
+    ],
+)
+def test_what_else_is_so_has_a_row(changes, name, value, words):
+    found = rows(**changes)
+    assert found[name][0] == value
+    assert words in found[name][1]
+    assert name == "certified error" or name not in rows() or found[name] != rows()[name]
+
+
+def test_nothing_is_said_of_a_network_that_was_not_given():
+    assert "training errors of f" not in rows(original_train_errors=None)
+
+
+def test_a_table_escapes_all_that_others_named():
+    page = summary_html("<b>", {**RESULT, "method": "<script>", "warnings": ["<i>"]})
+    assert "<script>" not in page
+    assert "<i>" not in page
+    assert "by &lt;script&gt;:" in page
+    assert page.count("<tr>") == len(result_rows(RESULT))
+
+
+def test_methods_that_were_skipped_for_one_reason_share_a_line():
+    assert skipped_lines({"a": "x", "b": "y", "c": "x"}) == ["Skipped a, c: x", "Skipped b: y"]

@@ -1,0 +1,164 @@
+"""The checks one by one: what is true passes, and each lie is refused by the check that it concerns."""
+
+from dataclasses import replace
+
+import cbound_writer as writer
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from codebound_verify import checks
+from codebound_verify.chain import described_chain
+from codebound_verify.evaluate import chain_evaluator
+from codebound_verify.faults import read_fault
+from codebound_verify.header import Abstaining, Costly, Domain, Picked, Split, parse_header
+from codebound_verify.message import Network
+from codebound_verify.refusal import Refused
+from codebound_verify.rows import count_repeats
+from codebound_verify.sample import permutation
+from codebound_verify.versions import VERSIONS
+
+CASE = writer.linear_case(400)
+X, Y = CASE.x, np.asarray(CASE.y)
+HEADER = parse_header(writer.canonical(CASE.fields), VERSIONS[2])
+LOGITS = (
+    X.reshape(400, 4) / 16 @ CASE.message.tensors["0.weight"].values.T + CASE.message.tensors["0.bias"].values
+)
+CHAIN = described_chain((("linear", 3, True),), (1, 2, 2), 3)
+TENSORS = {name: tensor.values.astype(np.float32) for name, tensor in CASE.message.tensors.items()}
+NETWORK = Network(CHAIN, TENSORS, None, None, HEADER.ledger)
+EVALUATOR = chain_evaluator(CHAIN, TENSORS, header=HEADER)
+
+
+def fault(text):
+    return read_fault(text, 3, has_new=True)
+
+
+def wrong(logits=LOGITS, y=Y):
+    """Errors of logits; ties are errors."""
+    others = logits.copy()
+    others[np.arange(len(y)), y] = -np.inf
+    return logits[np.arange(len(y)), y] <= others.max(1)
+
+
+def refused(check, *given, **options):
+    with pytest.raises(Refused) as refusal:
+        check(*given, **options)
+    return " ".join(refusal.value.reasons)
+
+
+def test_what_is_true_passes():
+    x, y = checks.checked_sample(HEADER, X, Y)
+    checks.check_ledger(HEADER, NETWORK)
+    checks.check_errors(HEADER, NETWORK, EVALUATOR, x, y)
+    checks.check_scaling(HEADER, x)
+    checks.check_rows(HEADER, count_repeats(x, y), checks.count_commonest(HEADER, y), allow_copies=False)
+
+
+@pytest.mark.parametrize(
+    ("header", "x", "y", "reason"),
+    [
+        (HEADER, X[:-1], Y[:-1], "the sample has 399 examples; the certificate is about 400"),
+        (HEADER, X.reshape(400, 4), Y, r"shape (4,); the header says (1, 2, 2)"),
+        (HEADER, X, Y + 1, "labels go from 1 to 3; 0 to 2 is expected"),
+        (HEADER, X, np.roll(Y, 1), "the sample has SHA-256"),
+        (replace(HEADER, fault=fault("class:1")), X, Y, "of the 400 examples count"),
+        (replace(HEADER, extra=Split(n_prior=100)), X, Y, "the certificate is about 500"),
+        (replace(HEADER, extra=Domain(1.0, 5.0, "")), X, Y, "the domain is 1.0 to 5.0"),
+    ],
+)
+def test_another_sample_is_refused(header, x, y, reason):
+    assert reason in refused(checks.checked_sample, header, x, y)
+
+
+def test_examples_that_count_come_behind_those_that_were_set_apart():
+    for extra in (Split(n_prior=120), Picked(first=120, picks=3)):
+        header = replace(HEADER, extra=extra)
+        assert checks.counted_places(header, Y).tolist() == permutation(400)[120:].tolist()
+    only = checks.counted_places(replace(HEADER, fault=fault("class:2")), Y)
+    assert only.tolist() == np.flatnonzero(Y == 2).tolist()
+    assert checks.count_commonest(HEADER, Y) == np.bincount(Y).max()
+
+
+def test_a_ledger_says_what_the_message_has():
+    (name, bits), *rest = HEADER.ledger
+    assert "it says" in refused(
+        checks.check_ledger, replace(HEADER, ledger=((name, bits + 1), *rest)), NETWORK
+    )
+    assert "parts" in refused(checks.check_ledger, replace(HEADER, ledger=tuple(rest)), NETWORK)
+
+
+def test_errors_are_at_most_those_stated():
+    errors = int(wrong().sum())
+    checks.check_errors(replace(HEADER, errors=errors + 5), NETWORK, EVALUATOR, X, Y)
+    found = refused(checks.check_errors, replace(HEADER, errors=errors - 1), NETWORK, EVALUATOR, X, Y)
+    assert f"makes {errors} errors on the 400 examples that count" in found
+
+
+def test_the_split_is_that_of_the_message():
+    header = replace(HEADER, extra=Split(n_prior=100), n=300)
+    found = refused(checks.check_errors, header, replace(NETWORK, split=3), EVALUATOR, X, Y)
+    assert "n_prior is 100; 3/10 of 400 examples are 120" in found
+
+
+def test_costs_and_silence_are_at_most_those_stated():
+    predicted = LOGITS.argmax(1)
+    cost = int(np.abs(predicted - Y).sum())
+    header = replace(HEADER, fault=fault("cost:distance"), tally=Costly(cost=cost))
+    checks.check_errors(header, NETWORK, EVALUATOR, X, Y)
+    cheap = replace(header, tally=Costly(cost=cost - 1))
+    assert f"costs {cost} on" in refused(checks.check_errors, cheap, NETWORK, EVALUATOR, X, Y)
+
+    ordered = np.sort(LOGITS, axis=1)
+    silent = ordered[:, -1] - ordered[:, -2] <= 0.5
+    errors, kept = int((wrong() & ~silent).sum()), int((~silent).sum())
+    tally = Abstaining(abstained=400 - kept, kept=kept, share=1.0)
+    header = replace(HEADER, fault=fault("abstain:0.5"), tally=tally, errors=errors)
+    checks.check_errors(header, NETWORK, EVALUATOR, X, Y)
+    for lie in (
+        replace(header, tally=replace(tally, abstained=tally.abstained - 1)),
+        replace(header, tally=replace(tally, kept=kept + 1)),
+    ):
+        assert "the certificate states" in refused(checks.check_errors, lie, NETWORK, EVALUATOR, X, Y)
+
+
+def test_copies_are_those_that_are_stated_and_few():
+    doubled = np.concatenate([X, X[:20]]), np.concatenate([Y, Y[:20]])
+    repeats = count_repeats(*doubled)
+    header = replace(HEADER, commonest=None, copies=repeats.copies, contradictions=repeats.contradictions)
+    assert "exact copies of earlier ones" in refused(
+        checks.check_rows, header, repeats, 0, allow_copies=False
+    )
+    checks.check_rows(header, repeats, 0, allow_copies=True)
+    lie = replace(header, copies=repeats.copies - 1)
+    assert "copies is" in refused(checks.check_rows, lie, repeats, 0, allow_copies=True)
+
+
+def test_a_table_of_classes_holds_at_once():
+    for row in checks.class_table(HEADER, EVALUATOR, X, Y, theta=0.0):
+        own = wrong()[row.label == Y]
+        assert (row.errors, row.n, row.picks) == (own.sum(), len(own), 0)
+        level = HEADER.delta / 3 * 2.0**-HEADER.code_bits
+        assert row.bound == pytest.approx(
+            float(beta.isf(level, row.errors + 1, row.n - row.errors)), rel=1e-9
+        )
+
+
+def test_test_data_are_counted_as_the_sample_is():
+    x, y = writer.clusters(90, 5)
+    logits = x.reshape(90, 4) / 16 @ TENSORS["0.weight"].T + TENSORS["0.bias"]
+    x[:4] = X[:4]
+    logits[:4] = LOGITS[:4]
+    assert checks.count_on_test(HEADER, EVALUATOR, X, (x, y)) == (wrong(logits, y).sum(), 90, 4)
+    of_class = replace(HEADER, fault=fault("class:1"))
+    errors, n, _ = checks.count_on_test(of_class, EVALUATOR, X, (x, y))
+    assert (errors, n) == (wrong(logits, y)[y == 1].sum(), (y == 1).sum())
+    assert "Test data" in refused(checks.count_on_test, HEADER, EVALUATOR, X, (x, y + 1))
+    none = x[y != 1], y[y != 1]
+    assert "on none of the examples" in refused(checks.count_on_test, of_class, EVALUATOR, X, none)
+
+
+def test_scaling_by_statistics_of_the_sample_is_refused():
+    rows = np.random.default_rng(0).normal(3.0, 2.0, size=(50, 2))
+    standard = (rows - rows.mean(0)) / rows.std(0)
+    assert "standardised with statistics" in refused(checks.check_scaling, HEADER, standard)
