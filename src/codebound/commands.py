@@ -223,8 +223,13 @@ def saved(found: Certification, folder: Path, **where: Any) -> Saved:
         return found.save_to(folder, **where)
     except CodeboundError as error:
         with suppress(CodeboundError, OSError):
-            kept = found.save(Path(tempfile.mkdtemp(prefix="codebound-")) / "certificate.cbound")
-            error.args = (f"{error} What was found is not lost: the certificate is in {kept}.",)
+            kept = Path(tempfile.mkdtemp(prefix="codebound-")) / "certificate.cbound"
+            try:
+                found.save(kept)
+            except CodeboundError:
+                kept.parent.rmdir()
+            else:
+                error.args = (f"{error} What was found is not lost: the certificate is in {kept}.",)
         raise
 
 

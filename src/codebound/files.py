@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -56,6 +57,7 @@ def written_whole(folder: Path) -> Iterator[Path]:
     Raises:
         CodeboundError: It cannot be written.
     """
+    folder = folder.resolve() if folder.is_symlink() else folder
     place = folder.with_name(folder.name + _UNFINISHED_FOLDER)
     try:
         shutil.rmtree(place, ignore_errors=True)
@@ -133,8 +135,8 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """The same for text."""
-    write_atomically(path, text.encode())
+    """The same for text; bytes of file names that are no text are shown by their numbers."""
+    write_atomically(path, text.encode(errors="backslashreplace"))
 
 
 def write_json(path: Path, record: object) -> None:
@@ -174,8 +176,19 @@ def read_json(path: Path, *, advice: str) -> dict[str, Any]:
     return record
 
 
+def require_file(path: Path) -> None:
+    """Refuses what is there and is neither a file nor a folder: it may have no end, or nothing to read.
+
+    Raises:
+        OSError: It is a queue or a device.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "it is a queue or a device, not a file", str(path))
+
+
 def _beginning(path: Path, size: int) -> bytes:
-    """The first bytes of a file, whatever it is: a device may have no end."""
+    """The first bytes of a file."""
+    require_file(path)
     with path.open("rb") as file:
         return file.read(size)
 

@@ -127,7 +127,9 @@ class BusyError(UsageError):
 
 
 @contextmanager
-def locked(path: Path, what: str, *, patience: float = 0.0, advice: str = "") -> Iterator[None]:
+def locked(
+    path: Path, what: str, *, patience: float = 0.0, advice: str = "", is_kept: bool = True
+) -> Iterator[None]:
     """Holds a lock file; the system frees it when the process ends, however it ends.
 
     Args:
@@ -135,6 +137,7 @@ def locked(path: Path, what: str, *, patience: float = 0.0, advice: str = "") ->
         what: What is locked, for the message.
         patience: Seconds to wait for another process.
         advice: What to do where the folder cannot be written.
+        is_kept: Whether the file stays there afterwards.
 
     Raises:
         BusyError: Another process holds it.
@@ -155,13 +158,25 @@ def locked(path: Path, what: str, *, patience: float = 0.0, advice: str = "") ->
                     file.seek(0)
                     raise BusyError(path, what, file.read(200).strip())
                 time.sleep(_POLL_SECONDS)
-            file.truncate(0)
-            os.write(file.fileno(), f"process {os.getpid()} on {platform.node()}\n".encode())
+            is_there = path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno()))
+            if is_there:
+                file.truncate(0)
+                os.write(file.fileno(), f"process {os.getpid()} on {platform.node()}\n".encode())
         except OSError as error:
             raise CodeboundError(
                 f"{path} cannot be locked: {error.strerror}. Choose a folder on a disk with room and locks."
             ) from error
-        yield
+        if not is_there:  # whoever held it has removed it
+            left = deadline - time.monotonic()
+            with locked(path, what, patience=left, advice=advice, is_kept=is_kept):
+                yield
+            return
+        try:
+            yield
+        finally:
+            if not is_kept:
+                with suppress(OSError):
+                    path.unlink()
 
 
 @contextmanager

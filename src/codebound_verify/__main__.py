@@ -11,6 +11,7 @@ import dataclasses
 import importlib
 import importlib.util
 import json
+import os
 import re
 import shutil
 import sys
@@ -41,8 +42,13 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None, *, prog: str = "codebound-verify") -> int:
     """Check one certificate and print the verdict."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # whoever started the program has closed it; the status says enough
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     parser = _parser(prog)
     options = parser.parse_args(arguments)
+    if options.file.exists() and not (options.file.is_file() or options.file.is_dir()):
+        parser.error(f"cannot read {_printable(str(options.file))}: a queue or a device has no end")
     if options.file.suffix == ".jsonl":
         return _verify_looks(parser, options)
     if options.data is None:
@@ -103,10 +109,17 @@ def _conclude(
     except (Refused, OSError) as error:
         parser.error(_reason(error))
     if options.format == "json":
-        _write(json.dumps({**dataclasses.asdict(verdict), "unmet": unmet}, indent=2))
+        text = json.dumps({**dataclasses.asdict(verdict), "unmet": unmet}, indent=2)
     else:
         demands = ["Asked for, and not met:", *(f"  - {_printable(each)}" for each in unmet)]
-        _write(_folded("\n".join([text, *(demands if unmet else [])]), sys.stdout))
+        text = _folded("\n".join([text, *(demands if unmet else [])]), sys.stdout)
+    try:
+        _write(text)
+    except BrokenPipeError:
+        _give_up_stdout()  # whoever reads has read enough; the status says the rest
+    except OSError as error:
+        _give_up_stdout()
+        parser.error(f"the verdict cannot be written: {error.strerror}")
     return not unmet
 
 
@@ -300,6 +313,12 @@ def _printable(text: str) -> str:
 def _write(text: str) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    sys.stdout.flush()
+
+
+def _give_up_stdout() -> None:
+    """What is left of the output goes nowhere, so that nothing fails again when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _folded(text: str, stream: TextIO) -> str:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from codebound.certificate.file import Certificate
 from codebound.certification import certify
 from codebound.data.load import load_dataset
 from codebound.interrupts import finishing, interrupt_on_signals
-from codebound.store import held
+from codebound.store import BusyError, held, locked
 from codebound_verify.__main__ import main as verify_main
 
 PICKS = ("--method", "picks", "--effort", "quick")
@@ -326,3 +327,81 @@ def test_the_result_of_a_search_is_not_lost_where_the_folder_has_no_room(sample,
     assert not Path("out").exists()
     assert not leftovers()
     assert json.dumps(sorted(path.name for path in Path().iterdir())) == '["sample.npz"]'
+
+
+def test_a_look_leaves_nothing_hidden_and_is_made_whole_or_not_at_all(
+    sample, codebound, monkeypatch, mounted
+):
+    monkeypatch.setenv("CODEBOUND_CACHE", str(sample / "cache"))
+    np.save("p.npy", np.zeros(240, int))
+    ledger = Path("test.looks.jsonl")
+    cache = mounted("ro")
+    monkeypatch.setenv("CODEBOUND_CACHE", str(cache / "cache"))
+    for command in (("seal", "sample.npz"), ("look", ledger, "--predictions", "p.npy")):
+        arguments = ("holdout", *command, *(["--out", ledger] if command[0] == "seal" else []))
+        before = ledger.read_bytes() if ledger.exists() else None
+        code, _, err = codebound(*arguments)
+        assert (code, "Read-only file system" in err) == (2, True)
+        assert (ledger.read_bytes() if ledger.exists() else None) == before
+        with monkeypatch.context() as patch:
+            patch.setenv("CODEBOUND_CACHE", str(sample / "cache"))
+            assert codebound(*arguments)[0] == 0
+    assert len(ledger.read_bytes().splitlines()) == 2
+    assert not leftovers()
+
+
+def test_a_lock_that_its_holder_removed_is_taken_anew(tmp_path):
+    """Who waited for it holds the file that has the name, not the one that is gone."""
+    path = tmp_path / "lock"
+    with locked(path, "this", is_kept=False):
+        waiting = threading.Thread(target=hold_for_a_while, args=(path,))
+        waiting.start()
+        time.sleep(0.2)
+    time.sleep(0.2)
+    with pytest.raises(BusyError), locked(path, "this", is_kept=False):
+        pass
+    waiting.join()
+    assert not path.exists()
+
+
+def hold_for_a_while(path):
+    with locked(path, "this", patience=5.0, is_kept=False):
+        time.sleep(1.0)
+
+
+@pytest.mark.thorough
+def test_an_output_that_is_closed_changes_no_verdict(sample, codebound):
+    """`| head -1` and `>&-`: the status is that of the verdict, and nothing else is said."""
+    codebound("certify", "--data", "sample.npz", *PICKS, "--out", "out")
+    verify = f"{sys.executable} -m codebound_verify out/certificate.cbound --data"
+    for command, status, said in (
+        (f"{verify} sample.npz | true; exit ${{PIPESTATUS[0]}}", 0, ""),
+        (f"{verify} sample.npz > /dev/full", 2, "the verdict cannot be written: No space left on device"),
+        (f"{verify} other.npz >&- 2>&-", 2, ""),
+        (f"{sys.executable} -m codebound data list >&- 2>&-", 0, ""),
+    ):
+        found = subprocess.run(["/bin/bash", "-c", command], capture_output=True, text=True)
+        assert found.returncode == status, found.stderr
+        assert said in found.stderr
+        assert said or not found.stderr
+
+
+def test_names_that_are_no_text_are_taken(sample, codebound):
+    place = os.fsdecode(b"n\xff")
+    Path(place).mkdir()
+    Path("sample.npz").rename(f"{place}/s\udcfe.npz")
+    code, _, err = codebound("certify", "--data", f"{place}/s\udcfe.npz", *PICKS, "--out", f"{place}/out")
+    assert code == 0, err
+    assert r"n\udcff/out/report.html" in err
+    assert r"n\udcff" in Path(place, "out/README.md").read_text()
+    assert codebound("report", f"{place}/out")[0] == 2  # asks for the author's words
+    assert verify_main([f"{place}/out/certificate.cbound", "--data", f"{place}/s\udcfe.npz"]) == 0
+
+
+def test_a_link_to_an_empty_folder_is_that_folder(sample, codebound):
+    Path("real").mkdir()
+    Path("link").symlink_to("real")
+    code, _, err = codebound("certify", "--data", "sample.npz", *PICKS, "--out", "link")
+    assert code == 0, err
+    assert Path("link").is_symlink()
+    assert verify_main(["real/certificate.cbound", "--data", "sample.npz"]) == 0

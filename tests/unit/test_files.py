@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from codebound.certificate.file import Certificate
 from codebound.errors import CodeboundError, FormatError, UsageError
 from codebound.files import (
     is_unfinished_write,
@@ -19,6 +20,7 @@ from codebound.files import (
     write_text,
     written_whole,
 )
+from codebound.holdouts.ledger import read_ledger
 
 KILLED = """
 import os, sys, pathlib
@@ -149,13 +151,18 @@ def test_toml_as_people_write_it_is_read(tmp_path):
     assert len(read_toml(path, "the plan")["a"]["b.c"]["d"]["widths"]) == 5000
 
 
-def test_a_device_has_no_end_and_is_not_replaced(tmp_path):
-    endless = Path("/dev/zero")
-    with pytest.raises(FormatError, match="larger than"):
-        read_json(endless, advice="Start again.")
-    with pytest.raises(UsageError, match="more than 1,048,576 bytes"):
-        read_toml(endless, "the plan")
+def test_a_device_is_neither_read_nor_replaced(tmp_path):
     os.mkfifo(tmp_path / "queue")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for path in (tmp_path / "link", tmp_path / "queue"):
+        for read in (
+            lambda path: read_json(path, advice=""),
+            lambda path: read_toml(path, "the plan"),
+            Certificate.load,
+            read_ledger,
+        ):
+            with pytest.raises(CodeboundError, match="a queue or a device"):
+                read(path)
     for path in (Path("/dev/null"), tmp_path / "queue", tmp_path):
         with pytest.raises(UsageError, match="no file can replace"):
             write_text(path, "content")

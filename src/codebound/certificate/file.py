@@ -18,7 +18,7 @@ from codebound.data.dataset import Scaling  # noqa: TC001 - fields are read by t
 from codebound.errors import CodeboundError, FormatError
 from codebound.facts import Subject  # noqa: TC001  (read at run time, to check the types of a header)
 from codebound.faults import WRONG, Fault, parse_fault
-from codebound.files import make_folder, write_atomically
+from codebound.files import make_folder, require_file, write_atomically
 
 MAGIC = b"CBOUND\x00"
 MAX_HEADER = 1 << 16
@@ -251,6 +251,7 @@ class Certificate:
         source = Path(path)
         limit = _START + MAX_HEADER + MAX_CODE_BITS // 8 + 4 + MAX_WITNESS + _HASH_BYTES
         try:
+            require_file(source)
             if source.stat().st_size > limit:
                 raise FormatError(f"{source} is larger than any certificate.")
             return Certificate.from_bytes(source.read_bytes())

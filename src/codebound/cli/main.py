@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from inspect import getdoc
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -128,6 +131,9 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Entry point: a failure that a user can cause is one message and an exit code, never a traceback."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # whoever started the program has closed it
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     interrupt_on_signals()
     try:
         with answering_interrupts(note):
@@ -146,7 +152,9 @@ def main() -> None:
     except OSError as error:
         if error.strerror is None:  # not from the system: a mistake of ours
             raise
-        note(f"{error.filename or 'A file'} cannot be read or written: {error.strerror}.")
+        note(f"{error.filename or 'A file or the output'} cannot be read or written: {error.strerror}.")
+        with suppress(OSError, ValueError):  # what is left of the output would fail again at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError as error:
         note(f"The memory is not enough: {error}. Take fewer examples or a smaller network.")

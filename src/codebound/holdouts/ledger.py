@@ -13,7 +13,7 @@ from codebound.bounds.looked import exact_answer_bits, ladder_bits
 from codebound.data.catalogue import cache_folder
 from codebound.errors import FormatError, UsageError
 from codebound.faults import WRONG, parse_fault
-from codebound.files import read_json, write_atomically, write_json
+from codebound.files import make_folder, read_json, replacing, require_file, write_atomically
 from codebound.store import locked
 from codebound_verify.looks import verify_ledger
 
@@ -100,6 +100,7 @@ def parsed_ledger(path: Path, content: bytes) -> Ledger:
 def read_ledger(path: Path) -> Ledger:
     """Reads a ledger and checks all of it."""
     try:
+        require_file(path)
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(
@@ -111,17 +112,19 @@ def read_ledger(path: Path) -> Ledger:
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Nobody else looks meanwhile: between reading a ledger and adding to it no line may come in."""
-    with locked(path.with_name(f".{path.name}.lock"), f"a look through {path}"):
+    with locked(path.with_name(f".{path.name}.lock"), f"a look through {path}", is_kept=False):
         yield
 
 
 def write_ledger(ledger: Ledger) -> None:
-    """Writes a ledger in one step, and remembers its head on this machine."""
-    write_atomically(ledger.path, ledger.content)
+    """Writes a ledger in one step, and remembers its head on this machine: both, or neither."""
     memory = _memory(ledger.seal["data"]["sha256"])
-    memory.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(memory.parent)
     record = {"ledger": os.fspath(ledger.path.resolve()), "head": ledger.head, "looks": len(ledger.looks)}
-    write_json(memory, record)
+    with replacing(memory) as remembered:
+        remembered.write(json.dumps(record, indent=2).encode() + b"\n")
+        remembered.flush()
+        write_atomically(ledger.path, ledger.content)
 
 
 def require_unsealed(data_sha256: str) -> None:

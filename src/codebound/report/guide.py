@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import asdict
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from codebound.encoders.encoder import declared_name
@@ -155,25 +157,25 @@ def folder_guide(
     certificate: Certificate, result: Mapping[str, Any], *, title: str, files: Iterable[str]
 ) -> str:
     """The README of a folder: the answer, the numbers of the screen, how to use and how to check it."""
-    rows = "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in result_rows(result))
+    rows = "\n".join(f"| {' | '.join(map(_text, row))} |" for row in result_rows(result))
     code = snippet(result)
     listed = "\n".join(
         f"| [{name}]({name}) | {_FILES.get(name, 'the architecture of g')} |" for name in sorted(files)
     )
-    outside = "".join(f"\n\nIt needs `{path}` besides." for path in result["verify_needs"])
+    outside = "".join(f"\n\nIt needs {_text(path)} besides." for path in result["verify_needs"])
     return (
         "\n\n".join(
             [
-                f"# {title}",
-                f"**{answer(certificate, result)}** {how_sure(certificate.claim.delta)}",
-                certificate.sentence,
-                *([f"**{result['alarm']}**"] if result.get("alarm") else []),
+                f"# {_text(title)}",
+                f"**{_text(answer(certificate, result))}** {how_sure(certificate.claim.delta)}",
+                _text(certificate.sentence),
+                *([f"**{_text(result['alarm'])}**"] if result.get("alarm") else []),
                 f"| what | value | note |\n|---|---|---|\n{rows}",
                 "## Use it",
-                *([f"```python\n{code}\n```"] if code else []),
-                "\n".join(f"* {note}" for note in usage_notes(result)),
+                *([_block("python", code)] if code else []),
+                "\n".join(f"* {_text(note)}" for note in usage_notes(result)),
                 "## Check it",
-                f"```console\n$ {result['verify_here']}\n```{outside}",
+                _block("console", f"$ {result['verify_here']}") + outside,
                 "## What is here",
                 f"| file | what it is |\n|---|---|\n{listed}",
             ]
@@ -182,5 +184,17 @@ def folder_guide(
     )
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _text(text: str) -> str:
+    """A text as Markdown that shows it: names of files and of classes are neither pages nor links.
+
+    Example:
+        >>> print(_text("<b>[a](b)|`c`"))
+        &lt;b&gt;\\[a\\](b)\\|\\`c\\`
+    """
+    return re.sub(r"([\[\]`|])", r"\\\1", escape(text, quote=False)).replace("\n", " ")
+
+
+def _block(language: str, code: str) -> str:
+    """Code that no line of its own can end."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return f"{fence}{language}\n{code}\n{fence}"

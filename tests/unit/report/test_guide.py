@@ -5,6 +5,7 @@ import shlex
 import stat
 from dataclasses import replace
 
+import markdown
 import numpy as np
 import pytest
 import torch
@@ -111,3 +112,20 @@ def test_files_have_the_modes_of_ordinary_ones(tmp_path):
     usual = stat.S_IMODE((tmp_path / "ordinary").stat().st_mode)
     folder = learned().save_to(tmp_path / "one").folder
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {usual}
+
+
+NAME = "<script>alert(1)</script>\"'><img src=x>[a](javascript:alert(1))|`x`\n```\n<b>"
+
+
+def test_names_are_shown_and_never_become_parts_of_a_page(tmp_path):
+    """Of models, data, classes and folders: in Markdown, in pages, and in a notebook."""
+    named = replace(SAMPLE, class_names=(NAME, "b", "c"), name=NAME)
+    found = certify(None, named, method="picks", effort="quick", by_class=True)
+    folder = found.save_to(tmp_path / NAME.replace("/", "_"), settings={"model": NAME, "data": NAME}).folder
+    readme = (folder / "README.md").read_text()
+    rendered = markdown.markdown(readme, extensions=["tables", "fenced_code"])
+    pages = [rendered, (folder / "report.html").read_text(), found._repr_html_()]
+    for page in pages:
+        assert not re.search(r"<script>alert|<img src=x|<b>\W*<|href=.javascript", page)
+    assert "&lt;script&gt;alert(1)" in pages[0]
+    assert "&lt;script&gt;alert(1)" in pages[1]
