@@ -34,23 +34,19 @@ ELSEWHERE = {
     "codebound.picks.network": "contract/test_two_pickers.py",
     "codebound_verify.assumptions": "attack/test_settings_and_rows.py",
     "codebound_verify.looks": "unit/holdouts/test_ledger.py",
-    "codebound_verify.words": "validity/test_refuting.py",
     # networks of others are read as a whole, and from files that nobody trusts
     "codebound.nets.exported": "e2e/test_foreign_networks.py",
-    "codebound.nets.layered": "e2e/test_foreign_networks.py",
     "codebound.nets.written": "attack/test_factories.py",
     # one test for all who use it
     "codebound.commands": "unit/cli/test_options.py",
     "codebound.data.texts": "unit/encoders/test_encoder.py",
     "codebound.report.dossier": "unit/cli/test_report.py",
     "codebound.store": "property/test_sweep_keys.py",
-    "codebound.tensors": "unit/certificate/test_evaluate.py",
     "codebound_papers.arora18.requirements": "unit/papers/compress/test_requirements.py",
     "codebound_papers.compress.catalogue": "contract/test_compressors.py",
     "codebound_papers.guha23.requirements": "unit/papers/compress/test_requirements.py",
     "codebound_papers.published": "unit/papers/compare/test_table.py",
     "codebound_papers.shin21.requirements": "unit/papers/compress/test_requirements.py",
-    "codebound_papers.value": "unit/papers/arora18/test_noise_stability.py",
 }
 """Modules whose test is not in their place, and where it is; it imports them."""
 BY_COMMAND = {

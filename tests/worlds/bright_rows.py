@@ -42,6 +42,13 @@ def search_for(effort="quick", claim=None, **changes) -> Search:
     return Search(Task(**(given | changes)), effort)
 
 
+def asked_for(effort="standard", **changes) -> Search:
+    """A search for one method, which somebody has named."""
+    search = search_for(effort, **changes)
+    search.is_asked = True
+    return search
+
+
 def base_of(original: Original, *, head: float = 1.0):
     """A base like f; ``head`` scales its last layer."""
     return "rows seen elsewhere", {name: head * value for name, value in original.arrays.items()}

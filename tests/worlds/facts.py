@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from codebound_papers.facts import LayerFacts, NetworkFacts
+from codebound_papers.value import PublishedValue
 
 FEW_NUMBERS = {"l2_1": 10.0, "l1_inf": 10.0, "variance": 0.01}
 STABLE = {
@@ -67,3 +68,9 @@ def stable_network(*layers: LayerFacts, **changes) -> NetworkFacts:
         "smoothness": 12.0,
     }
     return network_facts(*layers, **{**facts, **changes})
+
+
+def is_met(value: PublishedValue, statement: str) -> bool | None:
+    """Whether the one condition of a theorem holds that these words are in."""
+    (found,) = [each for each in value.hypotheses if statement in each.statement]
+    return found.holds

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from worlds.bright_rows import base_of, images, known, search_for, solved
+from worlds.bright_rows import asked_for, base_of, images, known, search_for, solved
 
 from codebound.certificate.claims import AfterSplit, OnDomain
 from codebound.certificate.task import Original
@@ -27,13 +27,6 @@ def _short(monkeypatch):
     monkeypatch.setattr(features, "_GREY_SHIFTS", {"standard": (3, None), "max": (3, None)})
 
 
-def asked(effort="standard", **changes):
-    """A search in which the method was asked for by name."""
-    search = search_for(effort, **changes)
-    search.is_asked = True
-    return search
-
-
 def timed(search):
     """The same with a time that is not up."""
     search.until = time.monotonic() + 60.0
@@ -42,7 +35,7 @@ def timed(search):
 
 @pytest.mark.thorough
 def test_a_network_of_its_own_on_fixed_filters():
-    search = asked()
+    search = asked_for()
     propose_features(search)
     chain = search.best.message.chain
     assert any(isinstance(operation, Dictionary) for operation in chain.operations)
@@ -61,7 +54,7 @@ def test_with_a_base_everything_below_the_last_layer_is_the_base():
         "1.bias": torch.zeros(3),
     }
     original = Original(chain, tensors)
-    search = asked(original=original, base=base_of(original))
+    search = asked_for(original=original, base=base_of(original))
     propose_features(search)
     codes = search.best.message.codes
     assert {name for name, code in codes.items() if isinstance(code, Zero)} >= {"0.weight", "0.bias"}
@@ -69,19 +62,19 @@ def test_with_a_base_everything_below_the_last_layer_is_the_base():
 
 
 REFUSED = {
-    "nothing may be trained": (lambda: asked("quick"), "longer than a quick search"),
-    "nothing may be trained yet": (lambda: timed(asked("quick")), "Give more minutes"),
-    "g must stay near f": (lambda: asked(claim=OnDomain(0, 255)), "stay near f"),
+    "nothing may be trained": (lambda: asked_for("quick"), "longer than a quick search"),
+    "nothing may be trained yet": (lambda: timed(asked_for("quick")), "Give more minutes"),
+    "g must stay near f": (lambda: asked_for(claim=OnDomain(0, 255)), "stay near f"),
     "no images": (
-        lambda: asked(
+        lambda: asked_for(
             sample=from_arrays(images().x.reshape(150, 16), images().y, name="flat", classes=3),
             original=None,
         ),
         "features are those of images",
     ),
-    "the head of the base is not zero": (lambda: asked(base=base_of(solved())), "starts at zero"),
+    "the head of the base is not zero": (lambda: asked_for(base=base_of(solved())), "starts at zero"),
     "the base of a split": (
-        lambda: asked(claim=AfterSplit(3), base=base_of(solved(), head=0.0)),
+        lambda: asked_for(claim=AfterSplit(3), base=base_of(solved(), head=0.0)),
         "trained already",
     ),
 }
@@ -134,7 +127,7 @@ def test_the_sample_is_evaluated_once_for_each_set_of_features(monkeypatch):
         of(self, *arguments)
 
     monkeypatch.setattr(features.AbstractTrainer, "__init__", counted)
-    search = asked()
+    search = asked_for()
     propose_features(search)
     assert len(calls) == 4  # two dictionaries, with and without shifts
     assert np.array_equal(search.sample.y.numpy(), search.task.counted.y)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
-from worlds.bright_rows import CHAIN, base_of, images, known, search_for, solved
+from worlds.bright_rows import CHAIN, asked_for, base_of, images, known, search_for, solved
 
 from codebound.certificate.claims import OnDomain
 from codebound.certificate.task import Original
@@ -24,19 +24,12 @@ def _short(monkeypatch):
     monkeypatch.setattr(subspace, "_GREY_SHIFTS", {"standard": (None,), "max": (None,)})
 
 
-def asked(effort="standard", **changes):
-    """A search in which the method was asked for by name."""
-    search = search_for(effort, **changes)
-    search.is_asked = True
-    return search
-
-
 def flat():
     return from_arrays(images().x.reshape(150, 16), images().y, name="flat", classes=3)
 
 
 def test_images_have_a_network_of_their_own():
-    search = asked()
+    search = asked_for()
     propose_subspace(search)
     assert search.best.message.chain != CHAIN
     assert isinstance(search.best.message.codes, Subspace)
@@ -44,7 +37,7 @@ def test_images_have_a_network_of_their_own():
 
 
 def test_the_architecture_of_f_loses_its_biases():
-    search = asked()
+    search = asked_for()
     propose_subspace_of_f(search)
     assert list(search.best.message.weights()) == ["0.weight"]
     assert isinstance(search.best.message.codes, Subspace)
@@ -52,7 +45,7 @@ def test_the_architecture_of_f_loses_its_biases():
 
 def test_around_a_base_the_biases_stay():
     base = base_of(solved())
-    search = asked(base=base)
+    search = asked_for(base=base)
     propose_subspace(search)
     assert set(search.best.message.weights(base[1])) == {"0.weight", "0.bias"}
     assert search.best.bound.value < 0.3  # the base solves it
@@ -61,16 +54,16 @@ def test_around_a_base_the_biases_stay():
 def test_the_module_of_a_factory():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(16, 5), nn.Tanh(), nn.Linear(5, 3)).eval()
-    search = asked(sample=flat(), original=Original.of_factory(module, "some:net", (16,)))
+    search = asked_for(sample=flat(), original=Original.of_factory(module, "some:net", (16,)))
     propose_subspace(search)
     assert search.best.message.chain is None
 
 
 REFUSED = {
-    "nothing may be trained": (lambda: asked("quick"), "longer than a quick search"),
-    "g must stay near f": (lambda: asked(claim=OnDomain(0, 255)), "stay near f"),
+    "nothing may be trained": (lambda: asked_for("quick"), "longer than a quick search"),
+    "g must stay near f": (lambda: asked_for(claim=OnDomain(0, 255)), "stay near f"),
     "scales that would be switched off": (
-        lambda: asked(
+        lambda: asked_for(
             sample=flat(),
             original=Original.of_factory(
                 nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 3)).eval(), "some:net", (16,)
@@ -102,7 +95,7 @@ def test_auto_leaves_it_out_where_something_better_is_known(least_bits, monkeypa
 
 def test_with_a_base_one_of_the_two_is_enough():
     with pytest.raises(UnsuitedError, match="the same as subspace"):
-        propose_subspace_of_f(asked(base=base_of(solved())))
+        propose_subspace_of_f(asked_for(base=base_of(solved())))
 
 
 @pytest.mark.parametrize(("effort", "most"), [("standard", 2), ("max", 3)])
@@ -114,7 +107,7 @@ def test_an_effort_has_so_many_runs(effort, most, monkeypatch):
         return train(*arguments, **options)
 
     monkeypatch.setattr(subspace, "train_in_subspace", counted)
-    propose_subspace_of_f(asked(effort))
+    propose_subspace_of_f(asked_for(effort))
     assert len(seen) == most + 1  # the first compares networks
     assert len(set(seen)) == len(seen)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds.facts import stable_layer, stable_network
+from worlds.facts import is_met, stable_layer, stable_network
 
 from codebound.errors import UsageError
 from codebound_papers.arora18.noise_stability import (
@@ -22,7 +22,6 @@ from codebound_papers.arora18.projection_plan import published_total
 from codebound_papers.arora18.truncation import printed_spectral_margin_risk, spectral_margin_risk
 from codebound_papers.baselines import noise_stability_bar
 from codebound_papers.facts import NetworkFacts
-from codebound_papers.value import PublishedValue
 
 RISKS = (spectral_margin_risk, printed_spectral_margin_risk, fully_connected_risk, convolutional_risk)
 STABILITY = (
@@ -38,11 +37,6 @@ STABILITY = (
 def convolutional(**changes) -> NetworkFacts:
     conv = stable_layer("conv", rows=16, columns=27, patch=3, spread=1.2)
     return stable_network(conv, stable_layer("fc", contraction=None), **changes)
-
-
-def named(value: PublishedValue, statement: str) -> bool | None:
-    (found,) = [each for each in value.hypotheses if statement in each.statement]
-    return found.holds
 
 
 def test_theorem_4_1_by_hand():
@@ -66,7 +60,7 @@ def test_theorem_5_1_by_hand():
     assert found.failure_corrected is None
     assert found.ref == "A-Thm5.1"
     assert "A-E17" in found.errata
-    assert named(found, "independent") is False
+    assert is_met(found, "independent") is False
     with_outliers = convolutional_risk_with_outliers(convolutional(), outliers=0.1)
     assert with_outliers.ref == "A-CorC.1"
     assert with_outliers.value == pytest.approx(expected + 0.1)
@@ -74,7 +68,7 @@ def test_theorem_5_1_by_hand():
 
 def test_on_fully_connected_layers_the_two_theorems_agree():
     assert convolutional_risk(stable_network()).log_value == fully_connected_risk(stable_network()).log_value
-    assert named(convolutional_risk(stable_network()), "independent") is True
+    assert is_met(convolutional_risk(stable_network()), "independent") is True
 
 
 def test_theorem_2_2_by_hand():
@@ -85,7 +79,7 @@ def test_theorem_2_2_by_hand():
         0.02 + math.sqrt(capacity / 7 / 50_000)
     )
     assert found.failure_published is found.failure_corrected is None
-    assert named(found, "gamma <= e") is True
+    assert is_met(found, "gamma <= e") is True
 
 
 def test_a_e10_only_the_square_of_the_input_norm_makes_the_value_free_of_units():
@@ -105,7 +99,7 @@ def test_a_e10_only_the_square_of_the_input_norm_makes_the_value_free_of_units()
     ("margin", "holds"), [(math.e * 7 * 8 * 0.999, True), (math.e * 7 * 8 * 1.001, False)]
 )
 def test_theorem_2_2_needs_a_margin_that_the_layers_can_lose(margin, holds):
-    assert named(spectral_margin_risk(stable_network(margin=margin)), "gamma <= e") is holds
+    assert is_met(spectral_margin_risk(stable_network(margin=margin)), "gamma <= e") is holds
 
 
 def test_lemma_10_is_lemma_3_with_twice_the_constant():
@@ -128,7 +122,7 @@ def test_proven_numbers_by_hand_and_above_the_published_ones():
     assert found.value == pytest.approx(total)
     assert found.value > margin_numbers(facts).value
     assert found.failure_corrected == pytest.approx(0.025 + 0.05)
-    assert named(found, "fewer numbers") is False
+    assert is_met(found, "fewer numbers") is False
 
 
 @pytest.mark.parametrize(("depth", "factor"), [(2, 6.0e3), (3, 1.4e4), (5, 3.9e4), (19, 6.0e5)])
@@ -142,13 +136,13 @@ def test_a_e26_even_perfect_cushions_compress_no_layer(depth, factor):
     )
     found = margin_numbers(facts)
     assert found.value == pytest.approx(depth * 500 * factor, rel=0.03)
-    assert named(found, "fewer numbers") is False
+    assert is_met(found, "fewer numbers") is False
 
 
 def test_a_layer_large_enough_is_compressed():
     best = stable_layer(rows=1, columns=10**6, cushion=1.0, interlayer_cushion=1.0)
     value = fully_connected_risk(stable_network(best, margin=1.0, largest_output=1.0, examples=100))
-    assert named(value, "fewer numbers") is True
+    assert is_met(value, "fewer numbers") is True
 
 
 @pytest.mark.parametrize(
@@ -264,12 +258,12 @@ def test_a_cushion_of_zero_is_infinitely_bad(expression):
 
 @pytest.mark.parametrize(("smoothness", "holds"), [(None, None), (8.9, False), (9.0, True)])
 def test_smoothness_must_reach_three_times_the_depth(smoothness, holds):
-    assert named(fully_connected_risk(stable_network(smoothness=smoothness)), "smoothness") is holds
+    assert is_met(fully_connected_risk(stable_network(smoothness=smoothness)), "smoothness") is holds
 
 
 def test_a_margin_beyond_the_outputs_is_flagged():
     value = fully_connected_risk(stable_network(margin=10.0, largest_output=7.0))
-    assert named(value, "gamma^2 <= 2") is False
+    assert is_met(value, "gamma^2 <= 2") is False
     assert math.isfinite(value.log_value)
 
 
@@ -279,7 +273,7 @@ def test_accuracies_above_one_are_flagged():
             stable_layer(patch=1, cushion=30.0, interlayer_cushion=1.0), margin=1.0, largest_output=1.0
         )
     )
-    assert named(value, "eps_i <= 1") is False
+    assert is_met(value, "eps_i <= 1") is False
 
 
 def test_distance_cushions_are_just_other_cushions():

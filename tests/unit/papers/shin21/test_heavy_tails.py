@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds.facts import layers_between, stable_network
+from worlds.facts import is_met, layers_between, stable_network
 
 from codebound.errors import UsageError
 from codebound_papers.facts import NetworkFacts
@@ -18,7 +18,6 @@ from codebound_papers.shin21.heavy_tails import (
     replacement_failure,
     replacement_thresholds,
 )
-from codebound_papers.value import PublishedValue
 
 
 def square_layers(
@@ -30,11 +29,6 @@ def square_layers(
     layers = layers_between([width] * (depth + 1), **norms, **measured)
     given = {"margin": math.sqrt(2.0), "input_norm": 1.0, "input_size": width, "largest_output": 1.0}
     return stable_network(*layers, **{**given, "smoothness": 100.0, **changes})
-
-
-def named(value: PublishedValue, statement: str) -> bool | None:
-    (found,) = [each for each in value.hypotheses if statement in each.statement]
-    return found.holds
 
 
 def test_theorem_2_is_the_root_of_the_kept_weights():
@@ -97,7 +91,7 @@ def test_at_the_thresholds_the_failures_are_what_the_union_allows():
     assert corrected.unit == "probability"
     printed = published_replacement_failure(facts, thresholds=[row.published for row in rows])
     assert printed.value > 1.0  # S-E2: by its own tail bound the printed constant fails
-    assert named(printed, "power law") is named(corrected, "mean zero") is None  # S-E1
+    assert is_met(printed, "power law") is is_met(corrected, "mean zero") is None  # S-E1
 
 
 def test_more_noise_or_higher_thresholds_never_lower_the_failure():
@@ -127,20 +121,20 @@ def test_more_noise_or_higher_thresholds_never_lower_the_failure():
     ],
 )
 def test_hypotheses(changes, statement, holds):
-    assert named(heavy_tail_risk(square_layers(**changes), kept=[10, 10, 10]), statement) is holds
+    assert is_met(heavy_tail_risk(square_layers(**changes), kept=[10, 10, 10]), statement) is holds
 
 
 def test_layers_of_different_norms_are_not_balanced():
     facts = square_layers()
     layers = (replace(facts.layers[0], frobenius=1.02), *facts.layers[1:])
-    assert named(heavy_tail_risk(replace(facts, layers=layers), kept=[1, 1, 1]), "same Frobenius") is False
+    assert is_met(heavy_tail_risk(replace(facts, layers=layers), kept=[1, 1, 1]), "same Frobenius") is False
 
 
 def test_something_must_be_replaced():
     facts = square_layers()
-    assert named(heavy_tail_risk(facts, kept=[10_000] * 3), "replaced") is False
+    assert is_met(heavy_tail_risk(facts, kept=[10_000] * 3), "replaced") is False
     value = heavy_tail_risk(facts, kept=[9_999, 10_000, 10_000])
-    assert named(value, "replaced") is True
+    assert is_met(value, "replaced") is True
     (found,) = [each.found for each in value.hypotheses if "replaced" in each.statement]
     assert found.startswith("1 of 30,000 weights; the theorem's thresholds are at most 0.0")
 
@@ -155,7 +149,7 @@ def test_without_a_positive_margin_everything_is_infinite(margin):
         replacement_failure(facts, thresholds=[1.0] * 3),
     ):
         assert value.log_value == math.inf
-        assert named(value, "positive margin") is False
+        assert is_met(value, "positive margin") is False
 
 
 def test_deep_networks_with_tiny_cushions_do_not_overflow():

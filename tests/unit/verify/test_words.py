@@ -1,0 +1,118 @@
+"""The second program's words: what each number is, what is claimed, and when test errors refute it."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import cbound_writer as writer
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from codebound_verify.faults import read_fault
+from codebound_verify.header import (
+    Abstaining,
+    Costly,
+    Disagreement,
+    Domain,
+    Named,
+    PartOfPicks,
+    Picked,
+    Split,
+    parse_header,
+)
+from codebound_verify.versions import VERSIONS
+from codebound_verify.words import LEVEL, claimed, compare_with_test, counts, percent
+
+HEADER = parse_header(writer.canonical(writer.linear_case(400).fields), VERSIONS[2])
+SECOND = Disagreement(
+    n_unlabelled=300,
+    disagreements=7,
+    delta_risk=0.025,
+    delta_disagreement=0.025,
+    unlabelled_sha256="",
+    subject_sha256="",
+    subject_chain=(),
+)
+
+
+def of(**changes):
+    return replace(HEADER, **{"errors": 12, **changes})
+
+
+def fault(text):
+    return read_fault(text, 3, has_new=True)
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (of(), ["12 of 400: training errors of g on the whole sample."]),
+        (of(base=Named("b", "0" * 64)), ["12 of 400: errors of g on the whole sample."]),
+        (of(extra=Split(n_prior=100)), ["after the split (the sample has 500)"]),
+        (of(extra=Picked(first=50, picks=0)), ["learned from the 50 others, nothing picked"]),
+        (
+            of(extra=Picked(first=50, picks=30)),
+            ["30 of 400: examples that the rule picked", "12 of 370: errors"],
+        ),
+        (of(extra=Domain(0.0, 16.0, "")), ["margin of g is at most theta"]),
+        (of(extra=SECOND), ["12 of 400", "7 of 300: unlabelled inputs, a second draw"]),
+        (of(fault=fault("class:1")), ["12 of 400: faults class:1 of g"]),
+        (
+            of(fault=fault("class:1"), extra=Picked(first=5, picks=30), tally=PartOfPicks(picks=9)),
+            ["9 of 400: examples that the rule picked", "12 of 391: faults"],
+        ),
+        (of(fault=fault("cost:distance"), tally=Costly(cost=33)), ["33 of 800: the costs of all"]),
+        (
+            of(fault=fault("abstain:0.5"), tally=Abstaining(abstained=40, kept=360, share=0.2)),
+            ["12 of 360: faults", "40 of 400: examples that g abstains from"],
+        ),
+    ],
+)
+def test_every_number_is_said_with_what_it_is(header, said):
+    sentences = [each.sentence for each in counts(header)]
+    assert len(sentences) == len(said)
+    assert all(part in sentence for part, sentence in zip(said, sentences, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("header", "part"),
+    [
+        (of(), "over the draw of the sample, the "),
+        (of(extra=SECOND), "of the sample and of the 300 unlabelled inputs"),
+        (of(extra=Domain(0.0, 16.0, "")), "stored values from 0.0 to 16.0"),
+        (of(base=Named("b", "0" * 64)), "if the base never saw the sample"),
+        (of(base=Named("b", "0" * 64), extra=Split(1)), "if the base never saw the examples after the split"),
+        (of(tally=Abstaining(abstained=1, kept=9, share=0.125)), "abstains from at most 0.125"),
+    ],
+)
+def test_the_guarantee_names_what_it_hangs_on(header, part):
+    sentence = claimed(header, vacuous=False)
+    assert part in sentence
+    assert f"1 - {header.delta}" in sentence
+    assert repr(header.bound) in sentence
+    assert "VACUOUS" not in sentence
+    assert "VACUOUS" in claimed(header, vacuous=True)
+
+
+@given(st.floats(0.0, 1.0))
+def test_a_percentage_is_never_too_small_and_at_most_a_hundredth_too_large(bound):
+    shown = Fraction(percent(bound).removesuffix(" %")) / 100
+    assert 0 <= shown - Fraction(bound) < Fraction(1, 10_000)
+
+
+@given(st.integers(1, 200), st.floats(0.01, 0.9), st.data())
+def test_a_bound_is_refuted_by_what_it_makes_unlikely(n, bound, data):
+    errors = data.draw(st.integers(0, n))
+    found = compare_with_test(of(bound=bound), errors, n, 2)
+    assert found.tail == pytest.approx(float(binom.sf(errors - 1, n, bound)), rel=1e-6, abs=1e-300)
+    assert found.refuted is (found.tail < LEVEL)
+    assert ("not to be believed" in found.sentence) is found.refuted
+    assert f"errs on {errors} of {n} test examples, of which 2 occur in the sample" in found.sentence
+
+
+def test_costs_are_compared_with_all_that_there_could_be():
+    header = of(bound=0.2, fault=fault("cost:distance"), tally=Costly(cost=9))
+    assert compare_with_test(header, 190, 200, 0).refuted
+    assert not compare_with_test(header, 30, 200, 0).refuted
+    assert "costs 30 on 100 test examples, 200 at most" in compare_with_test(header, 30, 200, 0).sentence
